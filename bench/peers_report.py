@@ -1,0 +1,280 @@
+"""What bench/peers has measured, as JSON, as Markdown tables and as a picture."""
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+LABELS = {
+    "limit": "memory limit",
+    "ringwood": "ringwood",
+    "openmpi": "Open MPI",
+    "mpich": "MPICH",
+    "torch-ringwood": "ringwood in torch",
+    "torch-gloo": "gloo in torch",
+}
+COLOURS = {
+    "limit": "#999999",
+    "ringwood": "#b3261e",
+    "openmpi": "#1f6feb",
+    "mpich": "#2da44e",
+    "torch-ringwood": "#e88b84",
+    "torch-gloo": "#8250df",
+}
+MPI = ("openmpi", "mpich")
+
+
+def size_name(size: int) -> str:
+    for unit, power in (("MiB", 20), ("KiB", 10)):
+        if size >= 1 << power and size % (1 << power) == 0:
+            return f"{size >> power} {unit}"
+    return f"{size} B"
+
+
+def number(value: float) -> str:
+    """Three significant digits, without exponents."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
+
+
+class Results:
+    """(ranks, mode, contestant, bytes) -> the rounds' (best, median), condensed."""
+
+    def __init__(self, rounds: dict):
+        self.rounds = rounds
+        self.best = {key: min(b for b, _ in values) for key, values in rounds.items()}
+        self.median = {
+            key: statistics.median(m for _, m in values) for key, values in rounds.items()
+        }
+
+    def groups(self) -> list[tuple[int, str]]:
+        return sorted({(r, m) for r, m, _, _ in self.best if m in ("plain", "touched")})
+
+    def sizes(self, ranks: int, mode: str) -> list[int]:
+        return sorted({s for r, m, _, s in self.best if (r, m) == (ranks, mode)})
+
+    def contestants(self) -> list[str]:
+        present = {c for _, _, c, _ in self.best}
+        return [name for name in LABELS if name in present]
+
+    def ratio(self, times: dict, place: tuple, ours: str, peers: tuple) -> float | None:
+        """How many times longer the best of the peers takes at (ranks, mode, bytes)."""
+        ranks, mode, size = place
+        mine = times.get((ranks, mode, ours, size))
+        theirs = [t for p in peers if (t := times.get((ranks, mode, p, size)))]
+        return round(min(theirs) / mine, 4) if mine and theirs else None
+
+
+def comparison(results: Results, ranks: int, mode: str, size: int) -> dict:
+    """The ratios of one row: above 1 ringwood is faster."""
+    row = {"ranks": ranks, "mode": mode, "bytes": size}
+    for name, ours, peers in (
+        ("best_mpi", "ringwood", MPI),
+        ("gloo", "torch-ringwood", ("torch-gloo",)),
+        ("limit", "ringwood", ("limit",)),
+    ):
+        for kind, times in (("best", results.best), ("median", results.median)):
+            ratio = results.ratio(times, (ranks, mode, size), ours, peers)
+            row[f"{name}_over_ringwood_{kind}"] = ratio
+    return row
+
+
+def comparisons(results: Results) -> list[dict]:
+    return [
+        comparison(results, ranks, mode, size)
+        for ranks, mode in results.groups()
+        for size in results.sizes(ranks, mode)
+    ]
+
+
+def cell(results: Results, key: tuple) -> str:
+    if key not in results.best:
+        return "-"
+    return f"{number(results.best[key])} ({number(results.median[key])})"
+
+
+def table(results: Results, ranks: int, mode: str) -> list[str]:
+    names = results.contestants()
+    ratios = ["best MPI / ringwood", "gloo / ringwood in torch", "limit / ringwood"]
+    head = ["size", *(LABELS[n] for n in names), *ratios]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for size in results.sizes(ranks, mode):
+        row = comparison(results, ranks, mode, size)
+        shown = [row[f"{n}_over_ringwood_best"] for n in ("best_mpi", "gloo", "limit")]
+        cells = [cell(results, (ranks, mode, n, size)) for n in names]
+        cells += ["-" if r is None else f"{number(r)}x" for r in shown[:2]]
+        cells.append("-" if shown[2] is None else f"{shown[2]:.0%}")
+        lines.append(f"| {' | '.join([size_name(size), *cells])} |")
+    return lines
+
+
+def verdict(rows: list[dict], ranks: int, mode: str, peer: str) -> str:
+    """One sentence on the sizes at which the peer was faster, by the best times."""
+    key = f"{peer}_over_ringwood_best"
+    compared = [r for r in rows if (r["ranks"], r["mode"]) == (ranks, mode) and r[key] is not None]
+    who = "gloo" if peer == "gloo" else "the better MPI"
+    if not compared:
+        return f"{ranks} ranks, {mode}: not compared with {who}."
+    slower = [size_name(r["bytes"]) for r in compared if r[key] < 1]
+    mean = math.exp(statistics.fmean(math.log(r[key]) for r in compared))
+    least = min(r[key] for r in compared)
+    where = f"slower at {', '.join(slower)}" if slower else "not slower at any size"
+    return (
+        f"{ranks} ranks, {mode}: {where} than {who} "
+        f"(geometric mean {number(mean)}x, least {number(least)}x)."
+    )
+
+
+def machine_line(machine: dict, settings: dict) -> str:
+    versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items() if v)
+    load, foreign = machine["load_average"], machine["foreign_load"]
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; {versions}; "
+        f"{settings['date']}, {settings['rounds']} interleaved rounds in {settings['seconds']} s. "
+        f"Load average {load['before']:.1f} before, {load['after']:.1f} after; cores used by "
+        f"others between rounds: {foreign['mean']:.0%} on average, {foreign['most']:.0%} at most."
+    )
+
+
+def limits(results: Results) -> list[str]:
+    """What the machine's memory can do at most, in words: one line for each number of ranks."""
+    lines = []
+    for ranks in sorted({r for r, mode, _, _ in results.best if mode == "memcpy"}):
+        barrier = results.best[ranks, "barrier", "limit", 0]
+        size = max(s for r, mode, _, s in results.best if (r, mode) == (ranks, "memcpy"))
+        told = []
+        for mode, name, moved in (
+            ("memcpy", "memcpy", size / 2),
+            ("plain", "reading and writing shared sums", 2 * size),
+            ("touched", "the same, touched", 2 * size),
+        ):
+            if time := results.best.get((ranks, mode, "limit", size)):
+                told.append(f"{name} {number(moved / time / 1e3)} GB/s")
+        what = f"all {ranks} ranks at once, {size_name(size)}"
+        lines.append(f"{what}: {', '.join(told)} per rank; a barrier {number(barrier)} us.")
+    return lines
+
+
+def markdown(machine: dict, settings: dict, results: Results, verdicts: list[str]) -> str:
+    lines = [
+        "# float32 all-reduce, sum, in place, side by side",
+        "",
+        machine_line(machine, settings),
+    ]
+    lines += ["", "Microseconds: best (median). A ratio above 1 is in our favour.", ""]
+    lines += [f"- {text}" for text in verdicts]
+    lines += [f"- limits of the machine, {text}" for text in limits(results)]
+    for ranks, mode in results.groups():
+        lines += ["", f"## {ranks} ranks, {mode}", "", *table(results, ranks, mode)]
+    for failure in settings["failures"]:
+        lines += ["", f"Failed: {failure}"]
+    return "\n".join(lines) + "\n"
+
+
+class Panel:
+    """One log-log diagram of time over size."""
+
+    WIDTH, HEIGHT, LEFT, TOP = 460, 300, 60, 40
+
+    def __init__(self, results: Results, ranks: int, mode: str):
+        self.results, self.ranks, self.mode = results, ranks, mode
+        self.sizes = results.sizes(ranks, mode)
+        times = [t for (r, m, _, _), t in results.best.items() if (r, m) == (ranks, mode)]
+        self.low = math.floor(math.log10(min(times)))
+        self.high = max(self.low + 1, math.ceil(math.log10(max(times))))
+
+    def x(self, size: int) -> float:
+        first, last = math.log2(self.sizes[0]), math.log2(self.sizes[-1])
+        return self.LEFT + (math.log2(size) - first) / max(1e-9, last - first) * self.WIDTH
+
+    def y(self, time: float) -> float:
+        share = (math.log10(time) - self.low) / (self.high - self.low)
+        return self.TOP + (1 - share) * self.HEIGHT
+
+    def axes(self) -> list[str]:
+        right, bottom = self.LEFT + self.WIDTH, self.TOP + self.HEIGHT
+        out = [f'<text x="{self.LEFT}" y="24" class="title">{self.ranks} ranks, {self.mode}</text>']
+        for power in range(self.low, self.high + 1):
+            y = self.y(10.0**power)
+            label = f"{10.0**power:g} µs" if power < 4 else f"{10 ** (power - 3):g} ms"
+            out.append(f'<line x1="{self.LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            out.append(f'<text x="{self.LEFT - 6}" y="{y + 4:.1f}" class="end">{label}</text>')
+        for size in self.sizes[:: max(1, len(self.sizes) // 6)]:
+            x = self.x(size)
+            out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self.TOP}" y2="{bottom}"/>')
+            name = size_name(size)
+            out.append(f'<text x="{x:.1f}" y="{bottom + 16}" class="middle">{name}</text>')
+        return out
+
+    def curves(self) -> list[str]:
+        out = []
+        for name in self.results.contestants():
+            points = [
+                f"{self.x(s):.1f},{self.y(self.results.best[key]):.1f}"
+                for s in self.sizes
+                if (key := (self.ranks, self.mode, name, s)) in self.results.best
+            ]
+            dash = ' stroke-dasharray="5 4"' if name == "limit" else ""
+            style = f'stroke="{COLOURS[name]}"{dash}'
+            out.append(f'<polyline points="{" ".join(points)}" {style}/>')
+        return out
+
+
+def picture(results: Results) -> str:
+    groups = results.groups()
+    columns = min(2, len(groups))
+    width, height = Panel.WIDTH + 90, Panel.HEIGHT + 90
+    total = (columns * width, math.ceil(len(groups) / columns) * height + 30)
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total[0]} {total[1]}" '
+        'font-family="sans-serif" font-size="12">',
+        "<style>polyline{fill:none;stroke-width:2}line{stroke:#ddd}.title{font-size:15px}"
+        ".end{text-anchor:end}.middle{text-anchor:middle}</style>",
+        f'<rect width="{total[0]}" height="{total[1]}" fill="white"/>',
+    ]
+    for i, (ranks, mode) in enumerate(groups):
+        panel = Panel(results, ranks, mode)
+        out.append(f'<g transform="translate({i % columns * width},{i // columns * height})">')
+        out += [*panel.axes(), *panel.curves(), "</g>"]
+    for i, name in enumerate(results.contestants()):
+        x, y = 20 + i * (total[0] - 20) / len(results.contestants()), total[1] - 14
+        out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="14" height="9" fill="{COLOURS[name]}"/>')
+        out.append(f'<text x="{x + 18:.0f}" y="{y}">{LABELS[name]}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def write_report(folder: Path, machine: dict, settings: dict, rounds: dict) -> None:
+    """Writes peers.json, peers.md and peers.svg, and prints the Markdown."""
+    results = Results(rounds)
+    compared = comparisons(results)
+    verdicts = [
+        verdict(compared, ranks, mode, peer)
+        for ranks, mode in results.groups()
+        for peer in ("gloo", "best_mpi")
+    ]
+    rows = [
+        {
+            "ranks": key[0],
+            "mode": key[1],
+            "contestant": key[2],
+            "bytes": key[3],
+            "best_us": results.best[key],
+            "median_us": results.median[key],
+            "rounds": values,
+        }
+        for key, values in sorted(rounds.items())
+    ]
+    everything = {
+        "machine": machine,
+        "settings": settings,
+        "verdicts": verdicts,
+        "ratios": compared,
+        "rows": rows,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "peers.json").write_text(json.dumps(everything, indent=1) + "\n")
+    text = markdown(machine, settings, results, verdicts)
+    (folder / "peers.md").write_text(text)
+    (folder / "peers.svg").write_text(picture(results))
+    print(text)

@@ -1,0 +1,356 @@
+#include "collectives/communicator.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "collectives/engine.h"
+#include "collectives/plan_cache.h"
+
+namespace ringwood {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+// The calls of the interface, turned into a shape, a plan and a table of buffers.
+class LiveCommunicator final : public Communicator {
+ public:
+  LiveCommunicator(std::shared_ptr<Engine> engine, const Options& options, std::string name)
+      : engine_(std::move(engine)),
+        plans_(engine_->mesh().rank, engine_->mesh().size, engine_->mesh().several_hosts, options),
+        timeout_(options.timeout),
+        name_(std::move(name)) {}
+  ~LiveCommunicator() override {
+    if (engine_->mesh().process != getpid()) {
+      // A forked child has the parent's state but none of its threads: nothing here can be ended,
+      // only left alone.
+      new std::shared_ptr<Engine>(engine_);
+      return;
+    }
+    (void)engine_->shutdown(std::chrono::milliseconds(0));
+  }
+
+  int rank() const noexcept override { return engine_->mesh().rank; }
+  int size() const noexcept override { return engine_->mesh().size; }
+
+  OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
+                          const CallOptions& call) override {
+    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0);
+    auto state = begin(shape, {data}, call);
+    if (op == ReduceOp::premul_sum)
+      state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
+    average(*state, data, count, type, op);
+    return go(std::move(state), call);
+  }
+
+  OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
+                      const CallOptions& call) override {
+    const Shape shape = in_place(Collective::reduce, data, count, type, op, root);
+    auto state = begin(shape, {data}, call);
+    if (op == ReduceOp::premul_sum) premultiply(*state, count, type, call.factor, root == rank());
+    if (root == rank()) average(*state, data, count, type, op);
+    return go(std::move(state), call);
+  }
+
+  OperationPtr broadcast(void* data, size_t count, DataType type, int root,
+                         const CallOptions& call) override {
+    return go(begin(in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root), {data},
+                    call),
+              call);
+  }
+
+  OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
+                          const CallOptions& call) override {
+    std::vector<Block> blocks(size());
+    for (int r = 0; r < size(); ++r)
+      blocks[r] = {static_cast<std::byte*>(out) + r * count * size_of(type), count};
+    return all_gather({in, count}, std::move(blocks), type, call);
+  }
+
+  OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
+                          const CallOptions& call) override {
+    check_blocks("all_gather", "output", out.size());
+    for (const Block& b : out) check_buffer("all_gather", b.data, b.count);
+    check_buffer("all_gather", in.data, in.count);
+    if (out[rank()].count != in.count)
+      refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
+                         in.count, out[rank()].count));
+    Shape shape = block_wise(Collective::all_gather, type, in.count);
+    set_counts(shape, out);
+    std::vector<void*> buffers;
+    for (const Block& b : out) buffers.push_back(b.data);
+    auto state = begin(shape, std::move(buffers), call);
+    Block own = out[rank()];
+    if (own.data != in.data)
+      state->prepare = [=] { std::memmove(own.data, in.data, in.count * size_of(type)); };
+    return go(std::move(state), call);
+  }
+
+  OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op,
+                              const CallOptions& call) override {
+    std::vector<ConstBlock> blocks(size());
+    for (int r = 0; r < size(); ++r)
+      blocks[r] = {static_cast<const std::byte*>(in) + r * count * size_of(type), count};
+    return reduce_scatter(std::move(blocks), {out, count}, type, op, call);
+  }
+
+  OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
+                              const CallOptions& call) override {
+    check_blocks("reduce_scatter", "input", in.size());
+    check_op("reduce_scatter", type, op);
+    check_buffer("reduce_scatter", out.data, out.count);
+    std::vector<void*> buffers;
+    for (const ConstBlock& b : in) {
+      check_buffer("reduce_scatter", b.data, b.count);
+      if (b.count != out.count)
+        refuse(fmt::format("reduce_scatter: a block of {} elements where the output has {}",
+                           b.count, out.count));
+      buffers.push_back(const_cast<void*>(b.data));
+    }
+    buffers.push_back(out.data);
+    auto state = begin(block_wise(Collective::reduce_scatter, type, out.count, op),
+                       std::move(buffers), call);
+    if (op == ReduceOp::premul_sum) premultiply(*state, out.count, type, call.factor, false);
+    average(*state, out.data, out.count, type, op);
+    return go(std::move(state), call);
+  }
+
+  OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
+                          const CallOptions& call) override {
+    check_blocks("all_to_all", "input", in.size());
+    check_blocks("all_to_all", "output", out.size());
+    Shape shape = block_wise(Collective::all_to_all, type, 0);
+    std::vector<void*> buffers;
+    for (const ConstBlock& b : in) {
+      check_buffer("all_to_all", b.data, b.count);
+      buffers.push_back(const_cast<void*>(b.data));
+      shape.blocks.push_back(b.count);
+    }
+    for (const Block& b : out) {
+      check_buffer("all_to_all", b.data, b.count);
+      buffers.push_back(b.data);
+      shape.blocks.push_back(b.count);
+    }
+    if (in[rank()].count != out[rank()].count)
+      refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
+                         out[rank()].count));
+    auto state = begin(shape, std::move(buffers), call);
+    for (const ConstBlock& b : in) state->greet_counts.push_back(b.count);
+    for (const Block& b : out) state->greeted_counts.push_back(b.count);
+    return go(std::move(state), call);
+  }
+
+  OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
+                      const CallOptions& call) override {
+    check_root("gather", root);
+    check_buffer("gather", in.data, in.count);
+    std::vector<void*> buffers(size(), nullptr);
+    if (root == rank()) {
+      check_blocks("gather", "output", out.size());
+      for (int r = 0; r < size(); ++r) {
+        check_buffer("gather", out[r].data, out[r].count);
+        check_equal("gather", out[r].count, in.count);
+        buffers[r] = out[r].data;
+      }
+    } else {
+      buffers[rank()] = const_cast<void*>(in.data);
+    }
+    auto state = begin(block_wise(Collective::gather, type, in.count, ReduceOp::sum, root),
+                       std::move(buffers), call);
+    if (root == rank() && out[root].data != in.data)
+      state->prepare = [=, own = out[root].data] {
+        std::memmove(own, in.data, in.count * size_of(type));
+      };
+    return go(std::move(state), call);
+  }
+
+  OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
+                       const CallOptions& call) override {
+    check_root("scatter", root);
+    check_buffer("scatter", out.data, out.count);
+    std::vector<void*> buffers(size() + 1, nullptr);
+    if (root == rank()) {
+      check_blocks("scatter", "input", in.size());
+      for (int r = 0; r < size(); ++r) {
+        check_buffer("scatter", in[r].data, in[r].count);
+        check_equal("scatter", in[r].count, out.count);
+        buffers[r] = const_cast<void*>(in[r].data);
+      }
+    }
+    buffers[size()] = out.data;
+    return go(begin(block_wise(Collective::scatter, type, out.count, ReduceOp::sum, root),
+                    std::move(buffers), call),
+              call);
+  }
+
+  OperationPtr barrier(const CallOptions& call) override {
+    return go(begin(block_wise(Collective::barrier, DataType::uint8, 0), {}, call), call);
+  }
+
+  OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
+                    const CallOptions& call) override {
+    return message("send", true, const_cast<void*>(data), count, type, peer, tag, call);
+  }
+
+  OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
+                    const CallOptions& call) override {
+    return message("recv", false, data, count, type, peer, tag, call);
+  }
+
+  void abort(const std::string& reason) override { engine_->abort(reason); }
+  Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
+  Status health() const override { return engine_->health(); }
+  void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
+
+  Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
+    Shape shape = block_wise(collective, type, bytes / size_of(type), op);
+    const Answer a = plans_.answer(shape, "", 0);
+    std::string transports;
+    for (const Peer& peer : engine_->mesh().peers)
+      if (!peer.transport.empty() && transports.find(peer.transport) == std::string::npos)
+        transports += (transports.empty() ? "" : "+") + peer.transport;
+    return {a.algorithm, a.lanes, transports};
+  }
+  std::string transport_to(int peer) const override {
+    if (peer < 0 || peer >= size())
+      refuse(fmt::format("no rank {} in a group of {}", peer, size()));
+    return engine_->mesh().peers[peer].transport;
+  }
+
+ private:
+  // ---- the caller's mistakes ----
+  void check_buffer(const char* what, const void* data, size_t count) const {
+    if (count && !data) refuse(fmt::format("{}: a null buffer for {} elements", what, count));
+  }
+  void check_blocks(const char* what, const char* which, size_t blocks) const {
+    if (blocks != static_cast<size_t>(size()))
+      refuse(fmt::format("{}: {} {} blocks for a group of {} ranks", what, blocks, which, size()));
+  }
+  void check_equal(const char* what, size_t count, size_t expected) const {
+    if (count != expected)
+      refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
+  }
+  void check_root(const char* what, int root) const {
+    if (root < 0 || root >= size())
+      refuse(fmt::format("{}: root {} in a group of {} ranks", what, root, size()));
+  }
+  void check_op(const char* what, DataType type, ReduceOp op) const {
+    if (!supports(type, op))
+      refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
+  }
+
+  // ---- shapes ----
+  Shape in_place(Collective collective, void* data, size_t count, DataType type, ReduceOp op,
+                 int root) const {
+    check_buffer(to_string(collective), data, count);
+    check_root(to_string(collective), root);
+    if (reduces(collective)) check_op(to_string(collective), type, op);
+    return block_wise(collective, type, count, op, root);
+  }
+  Shape block_wise(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
+                   int root = 0) const {
+    Shape shape;
+    shape.collective = collective;
+    shape.type = type;
+    shape.op = op;
+    shape.root = root;
+    shape.count = count;
+    return shape;
+  }
+  static void set_counts(Shape& shape, const std::vector<Block>& blocks) {
+    bool uneven = false;
+    for (const Block& b : blocks) uneven |= b.count != blocks[0].count;
+    if (!uneven) return;
+    shape.count = 0;
+    for (const Block& b : blocks) {
+      shape.blocks.push_back(b.count);
+      shape.count += b.count;
+    }
+  }
+
+  // ---- operations ----
+  Deadline deadline_of(const CallOptions& call) const {
+    return Deadline::after(call.timeout.count() > 0 ? call.timeout : timeout_.load());
+  }
+  std::shared_ptr<CollectiveState> begin(const Shape& shape, std::vector<void*> buffers,
+                                         const CallOptions& call) {
+    auto state =
+        std::make_shared<CollectiveState>(engine_, to_string(shape.collective), deadline_of(call));
+    state->plan = plans_.get(shape, call.algorithm, call.lanes);
+    state->buffers = std::move(buffers);
+    return state;
+  }
+  OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    return submit(std::move(state), call);
+  }
+  // A dead communicator's operations are born settled, with the error that ended it.
+  template <class State>
+  OperationPtr submit(std::shared_ptr<State> state, const CallOptions& call) {
+    if (Status s = engine_->submit(state, call.synchronous); !s)
+      state->settle(std::make_shared<const Error>(std::move(s.error())));
+    else if (call.synchronous)
+      (void)engine_->wait(*state);
+    return state;
+  }
+  OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
+                       int peer, uint64_t tag, const CallOptions& call) {
+    check_buffer(what, data, count);
+    const bool any = !sending && peer == kAnySource;
+    if (!any && (peer < 0 || peer >= size()))
+      refuse(fmt::format("{}: no rank {} in a group of {}", what, peer, size()));
+    if (peer == rank()) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
+    auto state = std::make_shared<MessageState>(engine_, what, deadline_of(call));
+    state->sending = sending;
+    state->data = data;
+    state->bytes = count * size_of(type);
+    state->peer = peer;
+    state->tag = tag;
+    return submit(std::move(state), call);
+  }
+
+  void average(CollectiveState& state, void* data, size_t count, DataType type, ReduceOp op) {
+    if (op == ReduceOp::avg) state.finish = [=, n = size()] { divide(data, count, type, n); };
+  }
+
+  // PREMUL_SUM where the input must stay as it is: scaled copies take its place.
+  void premultiply(CollectiveState& state, size_t count, DataType type, double factor,
+                   bool in_place_allowed) {
+    if (in_place_allowed) {
+      void* data = state.buffers[0];
+      state.prepare = [=] { scale(data, count, type, factor); };
+      return;
+    }
+    const size_t inputs = state.plan->shape.collective == Collective::reduce ? 1 : size();
+    const size_t bytes = count * size_of(type);
+    state.temporaries.push_back(std::make_unique<std::byte[]>(inputs * bytes));
+    std::byte* copy = state.temporaries.back().get();
+    for (size_t i = 0; i < inputs && bytes; ++i) {
+      std::memcpy(copy + i * bytes, state.buffers[i], bytes);
+      scale(copy + i * bytes, count, type, factor);
+      state.buffers[i] = copy + i * bytes;
+    }
+  }
+
+  std::shared_ptr<Engine> engine_;
+  PlanCache plans_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store, int rank, int size,
+                                                   const Options& options,
+                                                   const std::string& name) {
+  if (size < 1 || rank < 0 || rank >= size)
+    refuse(fmt::format("rank {} of {} ranks: rank must be 0 to size - 1", rank, size));
+  if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");
+  log_configure(options.log_level, rank);
+  if (!options.simd.empty()) force_simd_target(options.simd);
+  return std::make_unique<LiveCommunicator>(Engine::create(std::move(store), rank, size, options),
+                                            options, name);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,152 @@
+// The public C++ interface: a group of ranks and what they can do together.
+//
+//   auto r = ringwood::rendezvous("env://", -1, -1, deadline);
+//   auto comm = ringwood::Communicator::create(r.store, r.rank, r.size);
+//   Status s = comm->all_reduce(data, count, DataType::float32, ReduceOp::sum)->wait();
+//
+// Rules
+//   1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL).
+//   A rank that
+//      does not is found before any data moves: every rank gets Error(mismatch) naming who called
+//      what, and no buffer has been written.
+//   2. Calls are asynchronous and FIFO: they return an Operation at once, unless
+//   CallOptions::synchronous, which
+//      carries the call out in the calling thread (no hand-over, no wake) and returns it finished.
+//   3. Buffers belong to the operation until it is done. Read-only ones may be shared by
+//   operations.
+//   4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the
+//   communicator:
+//      every pending and later operation on every rank returns that error. Make a new one to go on.
+//   5. Communicators are independent: no links, threads or locks in common; any number may be in
+//   flight.
+//   6. Any thread may call any method; order between threads is the caller's to arrange. abort()
+//   may be called at
+//      any moment, also from a callback. After fork() the child's copy is dead: every call returns
+//      an error.
+//   7. send/recv match by (peer, tag) in order; they are not ordered with the collectives.
+// Caller's mistakes (null buffer, bad root, unsupported dtype/op, bad rank) throw
+// Error(invalid_argument) at once and change nothing.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/reduce.h"
+#include "collectives/schedule.h"
+#include "transports/error.h"
+#include "transports/options.h"
+#include "transports/store.h"
+
+namespace ringwood {
+
+struct CallOptions {
+  std::chrono::milliseconds timeout{0};  // 0: the communicator's
+  bool synchronous = false;
+  double factor =
+      1.0;  // PREMUL_SUM: each rank's contribution is multiplied by its own factor first
+  std::string algorithm;  // "" = choose; a name of algorithm_table()
+  int lanes = 0;          // 0 = choose
+};
+
+struct Block {
+  void* data = nullptr;
+  size_t count = 0;  // elements
+};
+struct ConstBlock {
+  const void* data = nullptr;
+  size_t count = 0;
+};
+
+class OperationState;
+
+// A handle on one started operation; keeps it alive. Thread safe.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual bool done() const noexcept = 0;
+  // Drives progress in the calling thread until done. A positive `timeout` shorter than the
+  // operation's own is a failure of the operation, too (a collective cannot be half waited for).
+  virtual Status wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) = 0;
+  // Called exactly once, null = success; at once if already done. In an internal thread without
+  // locks held; it must not destroy the communicator nor wait for operations of it.
+  virtual void on_done(std::function<void(const Error*)> callback) = 0;
+  virtual int64_t sequence() const noexcept = 0;
+  // recv: the rank that sent; -1 before it is done and for anything else.
+  virtual int source() const noexcept = 0;
+};
+using OperationPtr = std::shared_ptr<Operation>;
+
+inline constexpr int kAnySource = -1;
+
+class Communicator {
+ public:
+  // Collective over the store's ranks; throws Error naming the ranks that did not come. `store`
+  // must be private to this group (prefix_store) or used for one communicator at a time; several
+  // generations may follow each other.
+  static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
+                                              const Options& options = Options::from_environment(),
+                                              const std::string& name = "world");
+  // Leaves: finished operations stay finished, pending ones fail with aborted. At most 2 s.
+  virtual ~Communicator() = default;
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+
+  virtual OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
+                                  const CallOptions& call = {}) = 0;
+  // Only the root's buffer changes.
+  virtual OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
+                              const CallOptions& call = {}) = 0;
+  virtual OperationPtr broadcast(void* data, size_t count, DataType type, int root,
+                                 const CallOptions& call = {}) = 0;
+  // out: size() blocks of `count`. `in` may be out's own block.
+  virtual OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
+                                  const CallOptions& call = {}) = 0;
+  // Blocks anywhere and of any size (out[r].count = rank r's in.count; all ranks give the same
+  // counts).
+  virtual OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
+                                  const CallOptions& call = {}) = 0;
+  // in: size() blocks of `count`; out: one, may be in's own block.
+  virtual OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type,
+                                      ReduceOp op, const CallOptions& call = {}) = 0;
+  virtual OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type,
+                                      ReduceOp op, const CallOptions& call = {}) = 0;
+  // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
+  virtual OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
+                                  const CallOptions& call = {}) = 0;
+  // out is used at the root only (size() blocks), in[] of scatter likewise.
+  virtual OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
+                              const CallOptions& call = {}) = 0;
+  virtual OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
+                               const CallOptions& call = {}) = 0;
+  virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
+
+  virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
+                            const CallOptions& call = {}) = 0;
+  // peer may be kAnySource.
+  virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
+                            const CallOptions& call = {}) = 0;
+
+  // Fails everything pending and later, here and on all ranks. Idempotent.
+  virtual void abort(const std::string& reason) = 0;
+  // Finishes what is pending (until the timeout), says goodbye, stops the threads. Later calls fail
+  // with aborted.
+  virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;
+  // The error that ended this communicator, if one did.
+  virtual Status health() const = 0;
+  virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
+
+  // What would be (or was) chosen: "ring", lanes, and the transports in use, "shm" or "shm+tcp".
+  struct Choice {
+    std::string algorithm;
+    int lanes = 1;
+    std::string transports;
+  };
+  virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
+  virtual std::string transport_to(int peer) const = 0;
+};
+
+}  // namespace ringwood

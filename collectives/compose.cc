@@ -1,0 +1,81 @@
+#include "collectives/compose.h"
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+// A span that a step does not use is {0, 0} and stays so.
+template <class Rename>
+Span renamed(Span span, Rename rename) {
+  return span.count == 0 ? span : Span{rename(span.first), span.count};
+}
+
+[[noreturn]] void refuse(std::string why) {
+  throw Error(ErrorCode::invalid_argument, std::move(why));
+}
+
+}  // namespace
+
+Schedule lanes(const Schedule& schedule, int count) {
+  if (count < 1) refuse(fmt::format("lanes: the number of lanes is {}, give at least 1", count));
+  const int chunks = schedule.chunks;
+  const int scratch = static_cast<int>(schedule.scratch.size());
+  Schedule result{schedule.rank, schedule.n, chunks * count, {}, {}};
+  result.scratch.reserve(schedule.scratch.size() * count);
+  for (int lane = 0; lane < count; ++lane) {
+    for (int like : schedule.scratch) result.scratch.push_back(lane * chunks + like);
+  }
+  result.steps.reserve(schedule.steps.size() * count);
+  for (const Step& step : schedule.steps) {
+    for (int lane = 0; lane < count; ++lane) {
+      auto piece = [&](int chunk) {
+        return chunk < chunks ? lane * chunks + chunk
+                              : chunks * count + lane * scratch + chunk - chunks;
+      };
+      result.steps.push_back(
+          {step.kind, step.peer, renamed(step.dst, piece), renamed(step.src, piece)});
+    }
+  }
+  return result;
+}
+
+Schedule then(const Schedule& a, const Schedule& b) {
+  if (a.rank != b.rank || a.n != b.n || a.chunks != b.chunks) {
+    refuse(
+        fmt::format("then: the first schedule is of rank {} of {} with {} chunks, the second of "
+                    "rank {} of {} with {}; "
+                    "all three must be equal",
+                    a.rank, a.n, a.chunks, b.rank, b.n, b.chunks));
+  }
+  Schedule result = a;
+  result.scratch.insert(result.scratch.end(), b.scratch.begin(), b.scratch.end());
+  const int shift = static_cast<int>(a.scratch.size());
+  auto moved = [&](int chunk) { return chunk < b.chunks ? chunk : chunk + shift; };
+  for (const Step& step : b.steps) {
+    result.steps.push_back(
+        {step.kind, step.peer, renamed(step.dst, moved), renamed(step.src, moved)});
+  }
+  return result;
+}
+
+Schedule on(const std::vector<int>& ranks, int n, const Schedule& s) {
+  if (static_cast<int>(ranks.size()) != s.n) {
+    refuse(fmt::format("on: {} ranks are named for a schedule of {}", ranks.size(), s.n));
+  }
+  std::vector<bool> seen(n, false);
+  for (int rank : ranks) {
+    if (rank < 0 || rank >= n) refuse(fmt::format("on: rank {} is not in a group of {}", rank, n));
+    if (seen[rank]) refuse(fmt::format("on: rank {} is named twice", rank));
+    seen[rank] = true;
+  }
+  Schedule result = s;
+  result.rank = ranks.at(s.rank);
+  result.n = n;
+  for (Step& step : result.steps) {
+    if (step.peer >= 0) step.peer = ranks.at(step.peer);
+  }
+  return result;
+}
+
+}  // namespace ringwood

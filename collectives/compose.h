@@ -1,0 +1,24 @@
+// Pure combinators on schedules.
+#pragma once
+
+#include <vector>
+
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+// Pipelining: every chunk split in L, each step repeated lane by lane (step 0 lane 0, step 0 lane
+// 1, ..., step 1 lane 0, ...). Piece l of user chunk c becomes chunk l * chunks + c, and of scratch
+// chunk s becomes user_chunks * L + l * scratch + s, so a multi-chunk span stays whole inside its
+// lane. lanes(s, 1) == s. The scratch's sizes refer to the new numbers. What a lane's chunks are in
+// memory is the plan's business.
+Schedule lanes(const Schedule& schedule, int count);
+
+// First a, then b, on the same user chunks (equal rank, n, chunks); b's scratch follows a's.
+Schedule then(const Schedule& a, const Schedule& b);
+
+// `s` is a schedule for ranks.size() ranks; the result is the same with rank i renamed ranks[i], in
+// a group of n.
+Schedule on(const std::vector<int>& ranks, int n, const Schedule& s);
+
+}  // namespace ringwood

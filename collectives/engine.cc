@@ -1,0 +1,320 @@
+#include "collectives/engine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "transports/fork_guard.h"
+#include "transports/wait_set.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace ringwood {
+namespace {
+
+void cpu_relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Beyond this nobody is about to answer, and sleeping costs less than it delays.
+constexpr Duration kYielding = std::chrono::microseconds(150);
+// A service thread shares its core with the user's computation: it gives way sooner.
+constexpr Duration kPatientYielding = std::chrono::microseconds(20);
+constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
+}  // namespace
+
+Engine::Engine(const Options& options) : options_(options) {}
+
+std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, int size,
+                                       const Options& options) {
+  std::shared_ptr<Engine> engine(new Engine(options));
+  Engine* e = engine.get();
+  Control::Handlers handlers{[e] { return e->standing(); },
+                             [e](const Error& error) { e->failed(error); },
+                             [e](int who) { e->left(who); }};
+  engine->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers));
+  engine->executor_ = std::make_unique<Executor>(*engine->mesh_);
+  engine->messages_ = std::make_unique<PointToPoint>(*engine->mesh_);
+  engine->may_spin_ = engine->mesh_->ranks_on_this_host <= engine->mesh_->cores_on_this_host;
+  engine->spin_ = std::chrono::microseconds(options.spin_us >= 0 ? options.spin_us : 200);
+  return engine;
+}
+
+Engine::~Engine() {
+  // The last handle may die in a callback, that is, in the progress thread itself.
+  if (service_.joinable()) {
+    if (service_.get_id() == std::this_thread::get_id())
+      service_.detach();
+    else
+      service_.join();
+  }
+  if (mesh_) mesh_->control.reset();
+}
+
+// ---- calls
+// ------------------------------------------------------------------------------------------------
+
+void Engine::wake_driver() {
+  if (sleeping_.load()) mesh_->wait_set->ring();
+}
+
+template <class Queue, class State>
+Status Engine::enqueue(Queue& queue, State state, bool synchronous) {
+  if (forked_since(mesh_->process)) return health();
+  {
+    std::lock_guard lock(mutex_);
+    if (Status s = ended(); !s) return s;
+    if constexpr (std::is_same_v<State, std::shared_ptr<CollectiveState>>) {
+      state->number = static_cast<int64_t>(sequence_);
+      state->fingerprint = fingerprint_of(state->plan->shape, state->plan->algorithm,
+                                          state->plan->lanes, sequence_++);
+    }
+    if (!synchronous && !service_.joinable()) service_ = std::thread([this] { serve(); });
+    pending_.fetch_add(1);
+    queue.push_back(std::move(state));
+    new_work_.store(true);
+    if (!synchronous && !driven_) changed_.notify_all();
+  }
+  wake_driver();
+  return {};
+}
+
+Status Engine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
+  return enqueue(queue_, std::move(operation), synchronous);
+}
+
+Status Engine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
+  return enqueue(new_messages_, std::move(message), synchronous);
+}
+
+Status Engine::wait(OperationState& operation) {
+  if (forked_since(mesh_->process)) return health();
+  std::unique_lock lock(mutex_);
+  waiters_.fetch_add(1);
+  while (!operation.done()) {
+    const bool nested = driven_ && driver_ == std::this_thread::get_id();  // called from a callback
+    if (driven_ && !nested) {
+      if (service_drives_.load()) wake_driver();
+      changed_.wait(lock);
+      continue;
+    }
+    driven_ = true;
+    driver_ = std::this_thread::get_id();
+    lock.unlock();
+    drive(false, [&] { return operation.done(); });
+    lock.lock();
+    if (!nested) {
+      driven_ = false;
+      driver_ = {};
+    }
+  }
+  if (waiters_.fetch_sub(1) > 1 || !idle()) changed_.notify_all();
+  return {};
+}
+
+void Engine::serve() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (idle() || driven_ || waiters_.load() > 0) {
+      changed_.wait(lock);
+      continue;
+    }
+    driven_ = true;
+    driver_ = std::this_thread::get_id();
+    service_drives_.store(true);
+    lock.unlock();
+    drive(true, [&] { return idle() || waiters_.load() > 0; });
+    lock.lock();
+    service_drives_.store(false);
+    driven_ = false;
+    driver_ = {};
+    changed_.notify_all();
+  }
+}
+
+// ---- the loop
+// ------------------------------------------------------------------------------------------------
+
+template <class Until>
+void Engine::drive(bool patient, Until until) {
+  const Duration spinning = may_spin_ && !patient ? spin_ : Duration::zero();
+  const Duration yielding = spinning + (patient ? kPatientYielding : kYielding);
+  bool armed = false;
+  unsigned idle_passes = 0;
+  Clock::time_point idle_since;
+  Settled settled;
+  while (true) {
+    bool progressed = false;
+    progress(progressed, settled);
+    if (!settled.empty()) deliver(settled, nullptr);
+    if (until()) break;
+    if (progressed) {
+      idle_passes = 0;
+      continue;
+    }
+    const auto now = idle_passes++ % 16 ? Clock::time_point{} : Clock::now();
+    if (idle_passes == 1) idle_since = now;
+    if (now != Clock::time_point{} && now - checked_ > std::chrono::milliseconds(1)) check_clock();
+    if (armed) {
+      if (!new_work_.load() && !failed_.load()) mesh_->wait_set->wait(kLongestSleep);
+      mesh_->disarm();
+      sleeping_.store(false);
+      armed = false;
+      check_clock();
+      idle_passes = 0;
+      continue;
+    }
+    if (now == Clock::time_point{} || now - idle_since < spinning) {
+      cpu_relax();
+    } else if (now - idle_since < yielding) {
+      sched_yield();
+      idle_passes = 16;  // look at the clock again at once: a yield may have taken a time slice
+    } else {
+      // Armed first, then one more pass, so that no arrival falls between.
+      sleeping_.store(true);
+      mesh_->arm();
+      armed = true;
+    }
+  }
+  if (armed) {
+    mesh_->disarm();
+    sleeping_.store(false);
+  }
+}
+
+void Engine::take_work() {
+  if (!new_work_.exchange(false)) return;
+  std::lock_guard lock(mutex_);
+  for (auto& message : new_messages_) messages_->add(std::move(message));
+  new_messages_.clear();
+}
+
+void Engine::progress(bool& progressed, Settled& settled) {
+  take_work();
+  if (failed_.load()) return fail_everything(settled);
+  if (reported_) return;  // the verdict is on its way
+  if (!run_collective(progressed, settled)) return;
+  if (messages_->active()) {
+    if (Status s = messages_->step(progressed, settled); !s) report(std::move(s.error()), nullptr);
+  }
+  if (progressed) moved_ = Clock::time_point{};
+}
+
+bool Engine::run_collective(bool& progressed, Settled& settled) {
+  if (!current_) {
+    std::lock_guard lock(mutex_);
+    if (queue_.empty()) return true;
+    current_ = std::move(queue_.front());
+    queue_.pop_front();
+  }
+  CollectiveState& op = *current_;
+  if (executor_->idle()) {
+    {
+      std::lock_guard lock(standing_mutex_);
+      standing_ = op.fingerprint;
+      inside_ = begun_ = true;
+    }
+    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
+                      static_cast<bool>(op.prepare)});
+  }
+  if (Status s = executor_->step(progressed); !s) {
+    report(std::move(s.error()), &op);
+    return false;
+  }
+  if (op.prepare && !op.prepared && executor_->agreed()) {
+    op.prepare();
+    op.prepared = progressed = true;
+    executor_->release();
+  }
+  if (!executor_->idle()) return true;
+  if (op.finish) op.finish();
+  {
+    std::lock_guard lock(standing_mutex_);
+    inside_ = false;
+  }
+  settled.push_back(std::move(current_));
+  current_ = nullptr;
+  return true;
+}
+
+void Engine::deliver(Settled& settled, std::shared_ptr<const Error> error) {
+  Settled mine;
+  mine.swap(settled);
+  for (auto& op : mine) op->settle(error);
+  pending_.fetch_sub(static_cast<int>(mine.size()));
+  const bool others = waiters_.load() > (service_drives_.load() ? 0 : 1);
+  if (others || stopping_) {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  for (auto& op : mine) op->run_callbacks();
+}
+
+// ---- the end
+// ------------------------------------------------------------------------------------------------
+
+Status Engine::shutdown(std::chrono::milliseconds timeout) {
+  {
+    std::unique_lock lock(mutex_);
+    if (closed_) return {};
+    closed_ = true;
+  }
+  const Deadline deadline = Deadline::after(timeout);
+  Status result;
+  while (!idle() && !failed_.load() && !deadline.passed()) {
+    std::unique_lock lock(mutex_);
+    if (driven_ && driver_ == std::this_thread::get_id())
+      break;  // from a callback: nothing more can finish
+    if (driven_) {
+      if (service_drives_.load()) wake_driver();
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
+      continue;
+    }
+    driven_ = true;
+    driver_ = std::this_thread::get_id();
+    lock.unlock();
+    drive(false, [&] { return idle() || failed_.load() || deadline.passed(); });
+    lock.lock();
+    driven_ = false;
+    driver_ = {};
+    changed_.notify_all();
+  }
+  if (!idle())
+    result = Error(ErrorCode::aborted,
+                   fmt::format("{} operations were given up by shutdown", pending_.load()));
+  mesh_->control->leave();
+  if (!idle())
+    fail_locally(
+        Error(ErrorCode::aborted, "the communicator was shut down with this operation pending"));
+  {
+    // What is left is settled here, unless a waiter does it.
+    std::unique_lock lock(mutex_);
+    while (!idle() && driven_ && driver_ != std::this_thread::get_id()) {
+      wake_driver();
+      changed_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+    if (!idle()) {
+      const bool nested = driven_;
+      driven_ = true;
+      lock.unlock();
+      Settled settled;
+      take_work();
+      fail_everything(settled);
+      lock.lock();
+      driven_ = nested;
+    }
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (service_.joinable() && service_.get_id() != std::this_thread::get_id()) service_.join();
+  return result;
+}
+
+}  // namespace ringwood

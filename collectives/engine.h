@@ -1,0 +1,117 @@
+// Who carries out operations: whichever thread waits, or else one progress thread; and how the
+// group fails as one.
+//
+// The driver's role belongs to one thread at a time. A thread in Operation::wait takes it; while
+// nobody waits and something is pending, the progress thread (started with the first asynchronous
+// call) holds it and gives it back when a waiter comes. The driver spins only if every rank of the
+// host has a core and it is a waiter, then yields, then sleeps in the mesh's wait set, which every
+// wake source reaches.
+//
+// Failure: the first error, from a link, a deadline, the caller's abort or another rank, goes to
+// the control connection; the group's verdict comes back to every rank and settles all that is
+// pending there. Links are aborted first, so a settled operation's buffers are never touched again.
+//
+// Lock order: mutex_ is never held while calling links, callbacks or control. Thread safety: all
+// public methods.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/executor.h"
+#include "collectives/operation.h"
+#include "collectives/point_to_point.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class Engine final : public std::enable_shared_from_this<Engine> {
+ public:
+  // Collective (see make_mesh). Throws Error.
+  static std::shared_ptr<Engine> create(std::shared_ptr<Store> store, int rank, int size,
+                                        const Options& options);
+  ~Engine();
+
+  // FIFO. With `synchronous` the caller is about to wait() and nobody else is woken for it.
+  // Refused, with the error that ended the group, when it has ended.
+  Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
+  Status submit(std::shared_ptr<MessageState> message, bool synchronous);
+  // Drives, or waits for the driver, until the operation is settled.
+  Status wait(OperationState& operation);
+
+  void abort(const std::string& reason);
+  Status shutdown(std::chrono::milliseconds timeout);
+  // The error that ended this group, if one did; also in a forked child.
+  Status health() const;
+  const Mesh& mesh() const { return *mesh_; }
+
+ private:
+  using Settled = std::vector<std::shared_ptr<OperationState>>;
+  Engine(const Options& options);
+
+  // Handlers of the control connection.
+  Standing standing() const;
+  void failed(const Error& error);
+  void left(int rank);
+
+  template <class Until>
+  void drive(bool patient, Until until);
+  void progress(bool& progressed, Settled& settled);
+  bool run_collective(bool& progressed, Settled& settled);
+  void take_work();
+  void deliver(Settled& settled, std::shared_ptr<const Error> error);
+  void fail_everything(Settled& settled);
+  void check_clock();
+  std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;
+  void check_departed(Clock::time_point now);
+  void report(Error error, const OperationState* operation);
+  void wake_driver();
+  Status ended() const;  // with mutex_ held
+  template <class Queue, class State>
+  Status enqueue(Queue& queue, State state, bool synchronous);
+  void serve();
+  bool idle() const { return pending_.load() == 0; }
+  void fail_locally(const Error& error);
+
+  Options options_;
+  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<PointToPoint> messages_;
+  bool may_spin_ = false;
+  Duration spin_{};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<CollectiveState>> queue_;       // submitted, not begun
+  std::vector<std::shared_ptr<MessageState>> new_messages_;  // submitted, not taken
+  bool driven_ = false;                                      // the role is taken
+  std::thread::id driver_;
+  uint64_t sequence_ = 0;  // of the next collective
+  bool closed_ = false;
+  std::atomic<bool> stopping_{false};
+  std::shared_ptr<const Error> failure_;
+  std::thread service_;
+
+  std::atomic<int> waiters_{0};
+  std::atomic<int> pending_{0};  // submitted, not settled
+  std::atomic<bool> failed_{false}, new_work_{false}, sleeping_{false}, service_drives_{false};
+
+  // The driver's own.
+  std::shared_ptr<CollectiveState> current_;
+  bool reported_ = false, links_aborted_ = false;
+  Clock::time_point moved_ = Clock::now();  // last progress
+  Clock::time_point checked_{};             // last look at the deadlines
+
+  mutable std::mutex standing_mutex_;
+  Fingerprint standing_;
+  bool inside_ = false, begun_ = false;
+  std::vector<int> departed_;  // ranks that said goodbye; guarded by standing_mutex_
+  std::atomic<bool> any_departed_{false};
+};
+
+}  // namespace ringwood

@@ -1,0 +1,176 @@
+// The half of the engine that deals with errors: reporting them, waiting for the group's verdict,
+// settling everything.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "collectives/engine.h"
+#include "transports/fork_guard.h"
+#include "transports/net.h"
+#include "transports/wait_set.h"
+
+namespace ringwood {
+namespace {
+
+// A peer that said goodbye has flushed what it sent; what has not come by then never will.
+constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
+
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+}  // namespace
+
+void Engine::fail_everything(Settled& settled) {
+  if (!settled.empty()) deliver(settled, nullptr);  // these were finished before
+  std::shared_ptr<const Error> error;
+  {
+    std::lock_guard lock(mutex_);
+    error = failure_;
+    for (auto& op : queue_) settled.push_back(op);
+    queue_.clear();
+  }
+  if (!links_aborted_) {
+    links_aborted_ = true;
+    for (Peer& peer : mesh_->peers)
+      for (auto& link : peer.link)
+        if (link) link->abort();
+  }
+  if (current_) settled.push_back(std::move(current_));
+  current_ = nullptr;
+  executor_->drop();
+  messages_->drop(settled);
+  if (!settled.empty()) deliver(settled, error);
+}
+
+void Engine::report(Error error, const OperationState* operation) {
+  reported_ = true;
+  if (error.rank < 0) error.rank = mesh_->rank;
+  if (error.host.empty()) error.host = host_name();
+  if (error.transport.empty() && error.peer >= 0 && error.code != ErrorCode::mismatch)
+    error.transport = mesh_->peers[error.peer].transport;
+  if (operation) {
+    if (error.collective.empty()) error.collective = operation->name;
+    if (error.sequence < 0) error.sequence = operation->number;
+  }
+  mesh_->control->fail(std::move(error));
+}
+
+// The running one, or one that is queued behind it with less patience.
+std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) const {
+  if (current_ && current_->late(now)) return current_;
+  std::lock_guard lock(mutex_);
+  for (const auto& operation : queue_)
+    if (operation->late(now)) return operation;
+  return nullptr;
+}
+
+void Engine::check_clock() {
+  const auto now = checked_ = Clock::now();
+  if (moved_ == Clock::time_point{}) moved_ = now;
+  if (reported_ || failed_.load()) return;
+  check_departed(now);
+  if (auto operation = late_collective(now)) {
+    std::vector<int> peers;
+    const std::string waiting = executor_->waiting_for(&peers);
+    Error error(
+        ErrorCode::timeout,
+        fmt::format("not finished within {:.1f} s; {}waiting for {}", seconds(operation->allowed()),
+                    operation == current_ ? "" : "queued behind an earlier operation, ",
+                    waiting.empty() ? "its turn" : waiting));
+    if (!peers.empty()) error.peer = peers.front();
+    return report(std::move(error), operation.get());
+  }
+  if (auto message = messages_->late(now)) {
+    Error error(
+        ErrorCode::timeout,
+        fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
+                    seconds(message->allowed()), message->tag, message->bytes,
+                    message->peer < 0 ? "from any rank"
+                                      : fmt::format("{} rank {}", message->sending ? "to" : "from",
+                                                    message->peer)));
+    error.peer = message->peer;
+    report(std::move(error), message.get());
+  }
+}
+
+// A rank that left in good order is an error only for those who still wait for it.
+void Engine::check_departed(Clock::time_point now) {
+  if (!any_departed_.load() || now - moved_ < kDepartedGrace) return;
+  std::vector<int> departed;
+  {
+    std::lock_guard lock(standing_mutex_);
+    departed = departed_;
+  }
+  std::vector<int> awaited;
+  if (current_) executor_->waiting_for(&awaited);
+  for (int rank : departed) {
+    const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
+    if (!here && !messages_->needs(rank)) continue;
+    Error error(
+        ErrorCode::peer_lost,
+        fmt::format(
+            "rank {} left the group (it was shut down or its process ended) without taking part",
+            rank));
+    error.peer = rank;
+    return report(std::move(error), here ? current_.get() : nullptr);
+  }
+}
+
+void Engine::fail_locally(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = std::make_shared<const Error>(error);
+    failed_.store(true);
+    changed_.notify_all();
+  }
+  if (mesh_ && mesh_->wait_set) mesh_->wait_set->ring();
+}
+
+void Engine::failed(const Error& error) { fail_locally(error); }
+
+void Engine::left(int rank) {
+  {
+    std::lock_guard lock(standing_mutex_);
+    departed_.push_back(rank);
+  }
+  any_departed_.store(true);
+}
+
+Standing Engine::standing() const {
+  std::lock_guard lock(standing_mutex_);
+  Standing s;
+  s.inside = inside_;
+  if (!begun_) {
+    s.text = "nothing yet";
+    return s;
+  }
+  s.sequence = static_cast<int64_t>(standing_.sequence);
+  s.text = describe(standing_);
+  return s;
+}
+
+Status Engine::health() const {
+  if (forked_since(mesh_->process))
+    return Error(ErrorCode::unsupported,
+                 "this process was forked from the one that made the group and cannot use it; make "
+                 "a group of its own");
+  std::lock_guard lock(mutex_);
+  return ended();
+}
+
+Status Engine::ended() const {
+  if (failure_) return *failure_;
+  if (closed_) return Error(ErrorCode::aborted, "the communicator was shut down");
+  return {};
+}
+
+void Engine::abort(const std::string& reason) {
+  if (forked_since(mesh_->process)) return;
+  Error error(ErrorCode::aborted, reason);
+  error.rank = mesh_->rank;
+  error.host = host_name();
+  mesh_->control->fail(error);
+  fail_locally(error);
+}
+
+}  // namespace ringwood

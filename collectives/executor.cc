@@ -1,0 +1,322 @@
+#include "collectives/executor.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+// Scratch comes straight from the kernel, in huge pages where it gives them: the first touch of a
+// small page costs more than the reduction that will use it.
+void* map_pages(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED)
+    throw Error(ErrorCode::system, fmt::format("no memory for {} bytes of scratch: {}", bytes,
+                                               system_message("mmap")));
+  madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
+
+const char* to_string(StepKind kind) {
+  switch (kind) {
+    case StepKind::send: return "send";
+    case StepKind::recv: return "recv";
+    case StepKind::recv_reduce: return "recv_reduce";
+    case StepKind::reduce: return "reduce";
+    case StepKind::copy: return "copy";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Executor::Executor(Mesh& mesh) : mesh_(mesh) {}
+
+Executor::~Executor() {
+  if (scratch_) munmap(scratch_, scratch_bytes_);
+  if (wide_) munmap(wide_, wide_bytes_);
+}
+
+void Executor::grow(size_t scratch_bytes, size_t wide_count) {
+  if (scratch_bytes > scratch_bytes_) {
+    void* fresh = map_pages(scratch_bytes);
+    if (scratch_) munmap(scratch_, scratch_bytes_);
+    scratch_ = static_cast<std::byte*>(fresh);
+    scratch_bytes_ = scratch_bytes;
+  }
+  if (wide_count * sizeof(float) > wide_bytes_) {
+    void* fresh = map_pages(wide_count * sizeof(float));
+    if (wide_) munmap(wide_, wide_bytes_);
+    wide_ = static_cast<float*>(fresh);
+    wide_bytes_ = wide_count * sizeof(float);
+  }
+}
+
+void Executor::start(const Request& request) {
+  const Plan& plan = *request.plan;
+  grow(plan.scratch_bytes, plan.wide_count);
+  request_ = request;
+  held_ = request.hold_sends;
+  agreed_ = plan.agreement.empty();
+  exchanged_ = 0;
+  runs_.clear();
+  for (const PeerQueue& queue : plan.peers) {
+    Run run;
+    run.queue = &queue;
+    run.link = mesh_.peers[queue.peer].link[kCollectiveChannel].get();
+    run.mine = request.fingerprint;
+    if (!request.greet_counts.empty()) run.mine.count = request.greet_counts[queue.peer];
+    run.base = mesh_.totals[queue.peer];
+    runs_.push_back(run);
+  }
+  pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
+  left_ = plan.steps.size();
+  ready_.clear();
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    if (pending_[i] == 0 && (local(plan.steps[i].kind) || plan.steps[i].bytes == 0))
+      ready_.push_back(i);
+}
+
+void Executor::drop() { request_.plan = nullptr; }
+
+std::byte* Executor::at(Place place) {
+  std::byte* base =
+      place.buffer == kScratch ? scratch_ : static_cast<std::byte*>(request_.buffers[place.buffer]);
+  return base + place.offset;
+}
+
+Error Executor::at_step(Error error, int32_t step) const {
+  if (error.step < 0) error.step = step;
+  return error;
+}
+
+// ---- the agreement
+// ------------------------------------------------------------------------------------------
+
+Status Executor::agree(bool& progressed) {
+  const auto& agreement = request_.plan->agreement;
+  while (exchanged_ < agreement.size()) {
+    size_t end = exchanged_;
+    for (; end < agreement.size() && agreement[end].stage == agreement[exchanged_].stage; ++end)
+      if (Status s = exchange(agreement[end], progressed); !s) return s;
+    for (size_t i = exchanged_; i < end; ++i) {
+      Run& from = runs_[agreement[i].from];
+      if (from.heard <= agreement[i].nth_from)
+        if (Status s = poll(from, progressed); !s) return s;
+      if (from.heard <= agreement[i].nth_from) return {};
+    }
+    exchanged_ = end;
+  }
+  agreed_ = true;
+  return {};
+}
+
+Status Executor::exchange(const Plan::Exchange& exchange, bool& progressed) {
+  Run& to = runs_[exchange.to];
+  Run& from = runs_[exchange.from];
+  if (from.hearings_posted == exchange.nth_from) {
+    Fingerprint& theirs = from.theirs[from.hearings_posted++];
+    if (Status s = from.link->post_recv(&theirs, sizeof theirs); !s) return s;
+  }
+  if (to.greetings_posted == exchange.nth_to) {
+    ++to.greetings_posted;
+    progressed = true;
+    if (Status s = to.link->post_send(&to.mine, sizeof to.mine); !s) return s;
+  }
+  return {};
+}
+
+Status Executor::hear(Run& run) {
+  const Fingerprint& theirs = run.theirs[run.heard++];
+  Fingerprint mine = request_.fingerprint;
+  if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[run.queue->peer];
+  auto difference = compare(mine, mesh_.rank, theirs, run.queue->peer);
+  if (!difference) return {};
+  Error error(ErrorCode::mismatch, *difference);
+  error.peer = run.queue->peer;
+  return error;
+}
+
+// ---- the run
+// ------------------------------------------------------------------------------------------------
+
+Status Executor::step(bool& progressed) {
+  if (!agreed_)
+    if (Status s = agree(progressed); !s) return s;
+  if (agreed_ && !held_) run_ready(progressed);
+  bool quiet = true;
+  for (Run& run : runs_) {
+    if (!held_)
+      if (Status s = post_sends(run, progressed); !s) return s;
+    if (agreed_ && !held_)
+      if (Status s = post_receives(run, progressed); !s) return s;
+    if (outstanding(run)) {
+      if (Status s = poll(run, progressed); !s) return s;
+      quiet = quiet && !outstanding(run);
+    }
+  }
+  if (agreed_ && !held_) run_ready(progressed);
+  if (agreed_ && !held_ && left_ == 0 && quiet) {
+    for (Run& run : runs_)
+      if (outstanding(run)) return {};
+    request_.plan = nullptr;
+    progressed = true;
+  }
+  return {};
+}
+
+bool Executor::outstanding(const Run& run) const {
+  const Completions& now = mesh_.totals[run.queue->peer];
+  return now.sent - run.base.sent < run.sends_posted + run.greetings_posted ||
+         now.received - run.base.received < run.receives_posted + run.hearings_posted;
+}
+
+Status Executor::post_sends(Run& run, bool& progressed) {
+  const auto& sends = run.queue->sends;
+  if (run.greetings_posted < run.queue->greets) return {};
+  while (run.sends_posted < sends.size() && pending_[sends[run.sends_posted]] == 0) {
+    const int32_t index = sends[run.sends_posted++];
+    const BoundStep& step = request_.plan->steps[index];
+    progressed = true;
+    if (Status s = run.link->post_send(at(step.src), step.bytes); !s)
+      return at_step(s.error(), index);
+  }
+  return {};
+}
+
+Status Executor::post_receives(Run& run, bool& progressed) {
+  const auto& receives = run.queue->receives;
+  while (run.receives_posted < receives.size() && pending_[receives[run.receives_posted]] == 0) {
+    const int32_t index = receives[run.receives_posted++];
+    const BoundStep& step = request_.plan->steps[index];
+    progressed = true;
+    Status s = step.kind == StepKind::recv ? run.link->post_recv(at(step.dst), step.bytes)
+                                           : run.link->post_incoming(step.bytes);
+    if (!s) return at_step(s.error(), index);
+  }
+  return {};
+}
+
+// An error counts only if something is still wanted of this peer: one that has finished and left is
+// no fault.
+Status Executor::poll(Run& run, bool& progressed) {
+  Completions& totals = mesh_.totals[run.queue->peer];
+  const auto& receives = run.queue->receives;
+  for (bool again = true; again;) {
+    const Completions before = totals;
+    Status s = run.link->poll(totals);
+    again = totals.sent != before.sent || totals.received != before.received;
+    while (run.heard < run.hearings_posted &&
+           totals.received - run.base.received > static_cast<uint64_t>(run.heard))
+      if (Status different = hear(run); !different) return different;
+    const size_t sent = totals.sent - run.base.sent, received = totals.received - run.base.received;
+    while (run.sends_done + run.greetings_posted < sent)
+      complete(run.queue->sends[run.sends_done++]);
+    while (run.receives_done + run.hearings_posted < received)
+      complete(receives[run.receives_done++]);
+    again |= show(run);
+    progressed |= again;
+    if (s) continue;
+    if (!outstanding(run)) return {};
+    return run.receives_done < receives.size() ? at_step(s.error(), receives[run.receives_done])
+                                               : std::move(s);
+  }
+  return {};
+}
+
+bool Executor::show(Run& run) {
+  const auto& receives = run.queue->receives;
+  bool moved = false;
+  while (true) {
+    while (run.shown < run.receives_posted &&
+           request_.plan->steps[receives[run.shown]].kind == StepKind::recv)
+      ++run.shown;
+    if (run.shown >= run.receives_posted) return moved;
+    const std::span<const std::byte> piece = run.link->incoming();
+    if (piece.empty()) return moved;
+    const BoundStep& step = request_.plan->steps[receives[run.shown]];
+    reduce_piece(step, run.shown_offset, piece);
+    run.link->consume(piece.size());
+    moved = true;
+    run.shown_offset += piece.size();
+    if (run.shown_offset == step.bytes) {
+      ++run.shown;
+      run.shown_offset = 0;
+    }
+  }
+}
+
+void Executor::reduce_piece(const BoundStep& step, size_t offset,
+                            std::span<const std::byte> piece) {
+  const Shape& shape = request_.plan->shape;
+  const size_t count = piece.size() / request_.plan->element;
+  std::byte* dst = at(step.dst) + offset;
+  if (!step.wide.on) return reduce(dst, piece.data(), count, shape.type, shape.op);
+  float* wide = wide_ + step.wide.offset + offset / request_.plan->element;
+  if (step.wide.first) widen(wide, dst, count, shape.type);
+  reduce_wide(wide, piece.data(), count, shape.type, shape.op);
+  if (step.wide.last) narrow(dst, wide, count, shape.type);
+}
+
+void Executor::run_local(const BoundStep& step) {
+  if (step.bytes == 0) return;
+  if (step.kind == StepKind::copy) {
+    if (at(step.dst) != at(step.src)) std::memmove(at(step.dst), at(step.src), step.bytes);
+  } else {
+    reduce_piece(step, 0, {at(step.src), step.bytes});
+  }
+}
+
+void Executor::run_ready(bool& progressed) {
+  while (!ready_.empty()) {
+    const int32_t index = ready_.back();
+    ready_.pop_back();
+    progressed = true;
+    const BoundStep& step = request_.plan->steps[index];
+    if (local(step.kind)) run_local(step);
+    complete(index);
+  }
+}
+
+void Executor::complete(int32_t index) {
+  const Plan& plan = *request_.plan;
+  --left_;
+  for (int32_t k = plan.graph.offset[index]; k < plan.graph.offset[index + 1]; ++k) {
+    const int32_t next = plan.graph.successor[k];
+    if (--pending_[next] == 0 && (local(plan.steps[next].kind) || plan.steps[next].bytes == 0))
+      ready_.push_back(next);
+  }
+}
+
+std::string Executor::waiting_for(std::vector<int>* peers) const {
+  std::string text;
+  if (idle()) return text;
+  for (const Run& run : runs_) {
+    std::string one;
+    const auto& receives = run.queue->receives;
+    const auto& sends = run.queue->sends;
+    if (run.heard < run.hearings_posted) {
+      one = "its fingerprint: it has not begun this operation";
+    } else if (run.receives_done < run.receives_posted) {
+      const int32_t index = receives[run.receives_done];
+      one =
+          fmt::format("step {}: {} of {} bytes", index, to_string(request_.plan->steps[index].kind),
+                      request_.plan->steps[index].bytes);
+    } else if (run.sends_done < run.sends_posted) {
+      const int32_t index = sends[run.sends_done];
+      one = fmt::format("step {}: send of {} bytes", index, request_.plan->steps[index].bytes);
+    } else {
+      continue;
+    }
+    if (peers) peers->push_back(run.queue->peer);
+    text += fmt::format("{}rank {} ({})", text.empty() ? "" : ", ", run.queue->peer, one);
+  }
+  return text;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,100 @@
+// The executor: one loop that carries out a plan over links. It knows nothing of algorithms and
+// never waits.
+//
+//   agree       fingerprints go round (fingerprint.h); sends may go out, nothing of the user's is
+//   written run         post what is ready, poll links, reduce what has arrived, run local steps
+//   done        every step and every fingerprint is finished: the buffers are the caller's again
+//
+// One execution at a time; one thread at a time. The caller owns the loop around step(), its
+// deadline, its sleeping and the abort. No allocation once the scratch has grown to the largest
+// plan in use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/fingerprint.h"
+#include "collectives/plan.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class Executor final {
+ public:
+  explicit Executor(Mesh& mesh);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  struct Request {
+    const Plan* plan = nullptr;
+    Fingerprint fingerprint;
+    std::span<void* const> buffers;  // as the plan numbers them; null for buffers this rank has not
+    std::span<const uint64_t>
+        greet_counts;  // all_to_all: elements to each rank, and expected from each
+    std::span<const uint64_t> greeted_counts;
+    bool hold_sends = false;  // the caller will change the buffers after the agreement
+  };
+  // Precondition: idle. The request's spans and plan must live until idle() again.
+  void start(const Request& request);
+  bool idle() const { return request_.plan == nullptr; }
+  bool agreed() const { return agreed_; }
+  // With hold_sends: the caller has done its part, the run may begin.
+  void release() { held_ = false; }
+  // One pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan is
+  // finished.
+  Status step(bool& progressed);
+  // Forgets a plan that failed. The links must have been aborted.
+  void drop();
+  // For errors: "rank 3 (step 7: recv_reduce of 65536 bytes), rank 5 (its fingerprint)", and the
+  // peers as a list.
+  std::string waiting_for(std::vector<int>* peers = nullptr) const;
+
+ private:
+  // One peer during one execution.
+  struct Run {
+    const PeerQueue* queue = nullptr;
+    Link* link = nullptr;
+    Completions base;                                          // totals when the execution began
+    int greetings_posted = 0, hearings_posted = 0, heard = 0;  // fingerprints
+    size_t sends_posted = 0, sends_done = 0;
+    size_t receives_posted = 0, receives_done = 0;
+    size_t shown = 0;  // next receive whose bytes are shown, not stored
+    size_t shown_offset = 0;
+    Fingerprint mine, theirs[2];  // at most two of a peer (plan_agreement)
+  };
+
+  Status agree(bool& progressed);
+  Status exchange(const Plan::Exchange& exchange, bool& progressed);
+  Status hear(Run& run);
+  Status post_sends(Run& run, bool& progressed);
+  Status post_receives(Run& run, bool& progressed);
+  Status poll(Run& run, bool& progressed);
+  bool outstanding(const Run& run) const;
+  bool show(Run& run);
+  void reduce_piece(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
+  void run_local(const BoundStep& step);
+  void run_ready(bool& progressed);
+  void complete(int32_t step);
+  std::byte* at(Place place);
+  Error at_step(Error error, int32_t step) const;
+  void grow(size_t scratch_bytes, size_t wide_count);
+
+  Mesh& mesh_;
+  Request request_;
+  std::vector<Run> runs_;
+  std::vector<int32_t> pending_;  // by step: predecessors not finished
+  std::vector<int32_t> ready_;    // local steps that can run
+  size_t left_ = 0;               // steps not finished
+  size_t exchanged_ = 0;          // of the plan's agreement
+  bool agreed_ = false, held_ = false;
+  std::byte* scratch_ = nullptr;  // mapped, page aligned
+  size_t scratch_bytes_ = 0;
+  float* wide_ = nullptr;
+  size_t wide_bytes_ = 0;
+};
+
+}  // namespace ringwood

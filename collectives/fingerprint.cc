@@ -1,0 +1,82 @@
+#include "collectives/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include "collectives/algorithms.h"
+
+namespace ringwood {
+namespace {
+
+// FNV-1a: short input, once per call, no need of a library.
+uint32_t hash_counts(const std::vector<size_t>& counts) {
+  uint32_t h = 2166136261u;
+  for (uint64_t c : counts)
+    for (int byte = 0; byte < 8; ++byte)
+      h = (h ^ static_cast<uint8_t>(c >> (8 * byte))) * 16777619u;
+  return h;
+}
+
+int row_of(Collective collective, const std::string& algorithm) {
+  int index = 0;
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (row.collective != collective) continue;
+    if (algorithm == row.name) return index;
+    ++index;
+  }
+  return 255;
+}
+
+std::string algorithm_name(Collective collective, int index) {
+  for (const AlgorithmRow& row : algorithm_table())
+    if (row.collective == collective && index-- == 0) return row.name;
+  return "unknown";
+}
+
+}  // namespace
+
+Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
+                           uint64_t sequence) {
+  Fingerprint f;
+  f.sequence = sequence;
+  f.count = shape.count;
+  // all_to_all's sizes belong to pairs: they travel in `count`, one by one.
+  if (shape.collective != Collective::all_to_all && !shape.blocks.empty())
+    f.blocks = hash_counts(shape.blocks);
+  f.root = has_root(shape.collective) ? shape.root : 0;
+  f.collective = static_cast<uint8_t>(shape.collective);
+  f.type = static_cast<uint8_t>(shape.type);
+  f.op = reduces(shape.collective) ? static_cast<uint8_t>(shape.op) : 0;
+  f.algorithm = static_cast<uint8_t>(row_of(shape.collective, algorithm));
+  f.lanes = static_cast<uint16_t>(lanes);
+  return f;
+}
+
+std::string describe(const Fingerprint& f) {
+  if (f.collective >= kCollectives || f.type >= kDataTypes || f.op >= kReduceOps)
+    return "something unreadable";
+  const auto collective = static_cast<Collective>(f.collective);
+  std::string text = to_string(collective);
+  if (collective != Collective::barrier)
+    text += fmt::format(" {} x {}", to_string(static_cast<DataType>(f.type)), f.count);
+  if (reduces(collective)) text += fmt::format(", {}", to_string(static_cast<ReduceOp>(f.op)));
+  if (has_root(collective)) text += fmt::format(", root {}", f.root);
+  return text + fmt::format(" (#{})", f.sequence);
+}
+
+std::optional<std::string> compare(const Fingerprint& mine, int me, const Fingerprint& theirs,
+                                   int peer) {
+  if (mine == theirs) return std::nullopt;
+  const std::string a = describe(mine), b = describe(theirs);
+  if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);
+  if (mine.blocks != theirs.blocks)
+    return fmt::format("rank {} and rank {} called {} with different block sizes", me, peer, a);
+  const auto c = static_cast<Collective>(mine.collective);
+  return fmt::format(
+      "rank {} runs {} as {} with {} lanes while rank {} runs it as {} with {}: set "
+      "RINGWOOD_ALGORITHM, "
+      "RINGWOOD_LANE_BYTES and the call's options alike on all ranks",
+      me, a, algorithm_name(c, mine.algorithm), mine.lanes, peer,
+      algorithm_name(c, theirs.algorithm), theirs.lanes);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,40 @@
+// What a rank is about to do, in 32 bytes that travel before any data.
+//
+// Every operation opens with an agreement: fingerprints go round by dissemination (all_to_all: to
+// everyone, with the pair's own count), and a rank writes to its user's buffers only when it has
+// heard, transitively, from all ranks that they called the same thing. So a rank that calls
+// something else is found on first contact, with both descriptions, and every buffer is still
+// untouched. For two ranks it costs no extra round: the data follows the fingerprint at once and
+// waits on the other side.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "collectives/plan.h"
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+struct Fingerprint {
+  uint64_t sequence = 0;
+  uint64_t count = 0;
+  uint32_t blocks = 0;  // hash of uneven block sizes
+  int32_t root = 0;
+  uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
+  uint16_t lanes = 1;
+  uint16_t reserved = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+static_assert(sizeof(Fingerprint) == 32);
+
+Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
+                           uint64_t sequence);
+// "all_reduce float32 x 1024, sum (#17)"; trusts nothing in it.
+std::string describe(const Fingerprint& fingerprint);
+// What differs, in words, or nothing.
+std::optional<std::string> compare(const Fingerprint& mine, int me, const Fingerprint& theirs,
+                                   int peer);
+
+}  // namespace ringwood

@@ -1,0 +1,201 @@
+#include "collectives/plan.h"
+
+#include <algorithm>
+
+#include "collectives/compose.h"
+
+namespace ringwood {
+namespace {
+
+bool in_place(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+
+struct ChunkPlace {
+  Place place;
+  size_t bytes = 0;
+};
+
+// Where every chunk of the laned schedule lies.
+class Layout {
+ public:
+  Layout(const Schedule& flat, const Schedule& laned, const Shape& shape, int lane_count)
+      : shape_(shape), users_(flat.chunks), lanes_(lane_count), element_(size_of(shape.type)) {
+    chunks_.reserve(laned.chunks + laned.scratch.size());
+    for (int l = 0; l < lane_count; ++l)
+      for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
+    const size_t per_lane = flat.scratch.size();
+    for (size_t s = 0; s < laned.scratch.size(); ++s) {
+      // Scratch of one lane is contiguous, as spans demand; lanes begin on their own cache lines.
+      if (per_lane && s % per_lane == 0) scratch_bytes_ = (scratch_bytes_ + 63) & ~size_t{63};
+      const size_t bytes =
+          laned.chunks ? chunks_[laned.scratch[s]].bytes : 1;  // a barrier's token is one byte
+      chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
+      scratch_bytes_ += bytes;
+    }
+  }
+
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  Place place(Span span) const { return chunks_[span.first].place; }
+  size_t bytes(Span span) const {
+    size_t sum = 0;
+    for (int c = span.first; c < span.first + span.count; ++c) sum += chunks_[c].bytes;
+    return sum;
+  }
+
+ private:
+  ChunkPlace user_chunk(int lane, int chunk) const {
+    const size_t unit = std::max<size_t>(1, 64 / element_);
+    if (in_place(shape_.collective)) {
+      const Piece outer = piece(shape_.count, lanes_, lane, unit);
+      const Piece inner = piece(outer.count, users_, chunk, unit);
+      return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
+    }
+    const size_t block = shape_.blocks.empty() ? shape_.count : shape_.blocks[chunk];
+    const Piece p = piece(block, lanes_, lane, unit);
+    return {{chunk, p.first * element_}, p.count * element_};
+  }
+
+  const Shape& shape_;
+  int users_, lanes_;
+  size_t element_;
+  std::vector<ChunkPlace> chunks_;
+  size_t scratch_bytes_ = 0;
+};
+
+// Multi-chunk spans of block-wise collectives become one step a chunk.
+void split_spans(Schedule& s) {
+  std::vector<Step> steps;
+  for (const Step& step : s.steps) {
+    const int count = std::max(step.dst.count, step.src.count);
+    for (int i = 0; i < count; ++i) {
+      Step one = step;
+      if (one.dst.count) one.dst = {step.dst.first + i, 1};
+      if (one.src.count) one.src = {step.src.first + i, 1};
+      steps.push_back(one);
+    }
+  }
+  s.steps = std::move(steps);
+}
+
+// Rows of reductions into one span with nothing else touching it in between.
+class WideRows {
+ public:
+  WideRows(const Schedule& s, Plan& plan) : plan_(plan), open_(s.chunks + s.scratch.size(), -1) {
+    for (size_t i = 0; i < s.steps.size(); ++i) visit(s.steps[i], static_cast<int>(i));
+    for (size_t r = 0; r < rows_.size(); ++r) close(static_cast<int>(r));
+  }
+
+ private:
+  struct Row {
+    Span dst;
+    std::vector<int> steps;
+    bool closed = false;
+  };
+
+  void visit(const Step& step, int index) {
+    if (step.src.count) touch(step.src);
+    if (!step.dst.count) return;
+    const bool reduces = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
+    const int row = open_[step.dst.first];
+    if (reduces && row >= 0 && !rows_[row].closed && rows_[row].dst == step.dst) {
+      rows_[row].steps.push_back(index);
+      return;
+    }
+    touch(step.dst);
+    if (!reduces) return;
+    rows_.push_back({step.dst, {index}, false});
+    for (int c = step.dst.first; c < step.dst.first + step.dst.count; ++c)
+      open_[c] = static_cast<int>(rows_.size()) - 1;
+  }
+
+  void touch(Span span) {
+    for (int c = span.first; c < span.first + span.count; ++c) {
+      if (open_[c] >= 0) close(open_[c]);
+      open_[c] = -1;
+    }
+  }
+
+  void close(int index) {
+    Row& row = rows_[index];
+    if (row.closed) return;
+    row.closed = true;
+    if (row.steps.size() < 2) return;
+    for (int s : row.steps)
+      plan_.steps[s].wide = {true, s == row.steps.front(), s == row.steps.back(), plan_.wide_count};
+    plan_.wide_count += plan_.steps[row.steps[0]].bytes / plan_.element;
+  }
+
+  Plan& plan_;
+  std::vector<int> open_;  // by chunk: its row
+  std::vector<Row> rows_;
+};
+
+int queue_of(Plan& plan, int peer) {
+  for (size_t i = 0; i < plan.peers.size(); ++i)
+    if (plan.peers[i].peer == peer) return static_cast<int>(i);
+  plan.peers.push_back({peer, 0, 0, {}, {}});
+  return static_cast<int>(plan.peers.size()) - 1;
+}
+
+void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
+  const int to = queue_of(plan, wrap(rank + distance, n));
+  const int from = queue_of(plan, wrap(rank - distance, n));
+  plan.agreement.push_back({stage, to, from, plan.peers[to].greets++, plan.peers[from].greeted++});
+}
+
+// Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
+// before it. The sizes of all_to_all belong to pairs, so there every pair greets first, and the
+// rounds carry the news that all pairs agree.
+void plan_agreement(Plan& plan, int rank, int n) {
+  int stage = 0;
+  if (plan.shape.collective == Collective::all_to_all && n > 2) {
+    for (int distance = 1; distance < n; ++distance) plan_exchange(plan, stage, rank, n, distance);
+    ++stage;
+  }
+  for (int distance = 1; distance < n; distance *= 2)
+    plan_exchange(plan, stage++, rank, n, distance);
+}
+
+}  // namespace
+
+Piece piece(size_t count, int parts, int index, size_t unit) {
+  if (count < unit * static_cast<size_t>(parts) * 4) unit = 1;
+  const size_t units = count / unit, share = units / parts, extra = units % parts;
+  const auto begin = [&](size_t i) {
+    return i == static_cast<size_t>(parts) ? count : unit * (share * i + std::min(i, extra));
+  };
+  return {begin(index), begin(index + 1) - begin(index)};
+}
+
+std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
+                                      const std::string& algorithm, int lane_count) {
+  auto plan = std::make_shared<Plan>();
+  plan->shape = shape;
+  plan->algorithm = algorithm;
+  plan->lanes = lane_count;
+  plan->element = size_of(shape.type);
+  Schedule laned = lanes(schedule, lane_count);
+  if (!in_place(shape.collective)) split_spans(laned);
+  const Layout layout(schedule, laned, shape, lane_count);
+  plan->scratch_bytes = layout.scratch_bytes();
+  plan_agreement(*plan, schedule.rank, schedule.n);
+  for (size_t i = 0; i < laned.steps.size(); ++i) {
+    const Step& step = laned.steps[i];
+    BoundStep bound;
+    bound.kind = step.kind;
+    bound.peer = step.peer;
+    bound.bytes = layout.bytes(step.dst.count ? step.dst : step.src);
+    if (step.dst.count) bound.dst = layout.place(step.dst);
+    if (step.src.count) bound.src = layout.place(step.src);
+    plan->steps.push_back(bound);
+    if (step.peer < 0 || bound.bytes == 0) continue;
+    PeerQueue& queue = plan->peers[queue_of(*plan, step.peer)];
+    (step.kind == StepKind::send ? queue.sends : queue.receives).push_back(static_cast<int32_t>(i));
+  }
+  plan->graph = derive(laned);
+  if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
+  return plan;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,103 @@
+// A plan is a schedule bound to sizes: flat, without decisions left, used again and again.
+//
+// make_plan() gives every chunk its bytes and its place, drops what is empty, derives who waits for
+// whom, and lists each peer's messages in link order. Buffers are not part of it: a Place names one
+// of the buffers that an execution brings, so plans are cached by shape and shared by threads
+// (immutable).
+//
+// Both ends of a message must arrive at the same size from their own plans. So multi-chunk spans of
+// block-wise collectives, whose blocks may lie anywhere, always travel chunk by chunk, whatever the
+// caller's layout; and pieces are cut by one rule (piece()) from numbers on which the fingerprint
+// has made all ranks agree.
+//
+// Accumulation: where several operands are added to one place in a row, 16- and 8-bit floats are
+// summed in fp32 and rounded once, at the end of the row (Wide below).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/graph.h"
+#include "collectives/reduce.h"
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+// What all ranks must agree on.
+struct Shape {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  size_t count = 0;  // elements: of the buffer (all_reduce, reduce, broadcast), else of a block
+  std::vector<size_t>
+      blocks;  // elements of each user chunk where they differ (all_gather, all_to_all), else empty
+  bool operator==(const Shape&) const = default;
+};
+
+// Buffer numbers: 0 for the in-place collectives, the user chunk's number for the block-wise ones,
+// or kScratch.
+inline constexpr int32_t kScratch = -1;
+struct Place {
+  int32_t buffer = kScratch;
+  size_t offset = 0;  // bytes
+};
+
+// How a reduction into a place of 16- or 8-bit floats is carried out.
+struct Wide {
+  bool on = false;     // accumulate in fp32 at `offset` of the wide scratch
+  bool first = false;  // widen dst into it before
+  bool last = false;   // narrow it into dst after
+  size_t offset = 0;   // elements
+};
+
+struct BoundStep {
+  StepKind kind = StepKind::copy;
+  Wide wide;
+  int32_t peer = -1;
+  size_t bytes = 0;  // 0: nothing to do
+  Place dst, src;
+};
+
+// One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).
+struct PeerQueue {
+  int peer = 0;
+  int greets = 0;                        // fingerprints of ours that go to it
+  int greeted = 0;                       // of its own that come to us
+  std::vector<int32_t> sends, receives;  // steps
+};
+
+struct Plan {
+  Shape shape;
+  std::string algorithm;
+  int lanes = 1;
+  size_t element = 1;  // bytes
+  std::vector<BoundStep> steps;
+  Graph graph;
+  std::vector<PeerQueue> peers;
+  // The agreement: exchanges of fingerprints in stages; a stage begins when the one before has been
+  // heard.
+  struct Exchange {
+    int stage = 0;
+    int to = -1, from = -1;        // indices into `peers`
+    int nth_to = 0, nth_from = 0;  // which of the fingerprints to, and from, that peer
+  };
+  std::vector<Exchange> agreement;
+  size_t scratch_bytes = 0;
+  size_t wide_count = 0;  // fp32 elements
+};
+
+// Piece `index` of `count` elements in `parts`, in units of `unit` elements where there are enough
+// (whole cache lines).
+struct Piece {
+  size_t first = 0, count = 0;
+};
+Piece piece(size_t count, int parts, int index, size_t unit);
+
+// `schedule` is before lanes(). Pure.
+std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
+                                      const std::string& algorithm, int lane_count);
+
+}  // namespace ringwood

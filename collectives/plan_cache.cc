@@ -1,0 +1,58 @@
+#include "collectives/plan_cache.h"
+
+#include "collectives/algorithms.h"
+
+namespace ringwood {
+namespace {
+
+// A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
+// waste.
+constexpr size_t kMostPlans = 256;
+
+}  // namespace
+
+PlanCache::PlanCache(int rank, int n, bool several_hosts, const Options& options)
+    : rank_(rank), n_(n), several_hosts_(several_hosts), options_(options) {}
+
+size_t PlanCache::Hash::operator()(const Key& key) const {
+  const Shape& s = key.shape;
+  size_t h = s.count;
+  for (size_t field :
+       {static_cast<size_t>(s.collective), static_cast<size_t>(s.type), static_cast<size_t>(s.op),
+        static_cast<size_t>(s.root), static_cast<size_t>(key.lanes)})
+    h = h * 0x9e3779b97f4a7c15u + field;
+  return h ^ std::hash<std::string>()(key.algorithm);
+}
+
+Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int lanes) const {
+  Question q;
+  q.collective = shape.collective;
+  q.bytes = shape.count * size_of(shape.type);
+  q.type = shape.type;
+  q.op = shape.op;
+  q.n = n_;
+  q.several_hosts = several_hosts_;
+  q.uneven = !shape.blocks.empty();
+  return choose(q, options_, algorithm, lanes);
+}
+
+std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
+                                            int lanes) const {
+  const Answer a = answer(shape, algorithm, lanes);
+  const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
+  return make_plan(row->build({rank_, n_, shape.root}), shape, a.algorithm, a.lanes);
+}
+
+std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
+                                           int lanes) {
+  // Uneven blocks (mixtures of experts) change with every call.
+  if (!shape.blocks.empty()) return make(shape, algorithm, lanes);
+  Key key{shape, algorithm, lanes};
+  std::lock_guard lock(mutex_);
+  auto it = plans_.find(key);
+  if (it != plans_.end()) return it->second;
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  return plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first->second;
+}
+
+}  // namespace ringwood

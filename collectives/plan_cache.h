@@ -1,0 +1,40 @@
+// Plans by shape: a repeated call costs one look-up. Thread safe.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "collectives/choose.h"
+#include "collectives/plan.h"
+
+namespace ringwood {
+
+class PlanCache final {
+ public:
+  PlanCache(int rank, int n, bool several_hosts, const Options& options);
+  // Throws Error(invalid_argument) for an unusable algorithm.
+  std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes);
+  Answer answer(const Shape& shape, const std::string& algorithm, int lanes) const;
+
+ private:
+  struct Key {
+    Shape shape;
+    std::string algorithm;
+    int lanes;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& key) const;
+  };
+  std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm,
+                                   int lanes) const;
+
+  const int rank_, n_;
+  const bool several_hosts_;
+  const Options options_;
+  std::mutex mutex_;
+  std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;
+};
+
+}  // namespace ringwood

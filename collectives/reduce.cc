@@ -1,0 +1,149 @@
+// Dispatch to the kernels in force, and integer division.
+#include "collectives/reduce.h"
+
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "collectives/reduce_kernels.h"
+
+namespace ringwood {
+namespace {
+
+// Null until the first call. A pointer to an immutable table, so a change is seen whole or not at
+// all.
+std::atomic<const Kernels*> in_force{nullptr};
+
+const Kernels* best() {
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.runs_here) return set.kernels;
+  }
+  return kernel_sets().back().kernels;
+}
+
+const Kernels& kernels() {
+  const Kernels* chosen = in_force.load(std::memory_order_acquire);
+  if (chosen != nullptr) return *chosen;
+  // Compare, so that a concurrent force_simd_target is not undone.
+  const Kernels* found = best();
+  if (in_force.compare_exchange_strong(chosen, found)) return *found;
+  return *chosen;
+}
+
+// Below a vector's size plain code is 2 to 4 times as fast, but for the conversions that only
+// vectors do well.
+bool is_few(size_t bytes, DataType type) {
+  const bool converts = is_float(type) && size_of(type) <= 2 && type != DataType::bfloat16;
+  return bytes < 64 && !converts;
+}
+
+size_t index(DataType type) { return static_cast<size_t>(type); }
+size_t index(ReduceOp op) { return static_cast<size_t>(op); }
+
+template <class T, class Quotient>
+void divide_each(void* dst, size_t count, Quotient quotient) {
+  auto* at = static_cast<unsigned char*>(dst);
+  for (size_t i = 0; i < count; ++i, at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    value = quotient(value);
+    std::memcpy(at, &value, sizeof(T));
+  }
+}
+
+template <class T>
+void divide_as(void* dst, size_t count, int64_t divisor) {
+  if (divisor == -1) {  // the most negative value has no positive counterpart, and wraps
+    using Unsigned = std::make_unsigned_t<T>;
+    return divide_each<T>(dst, count, [](T value) {
+      return static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value));
+    });
+  }
+  if constexpr (sizeof(T) == 8) {
+    divide_each<T>(dst, count, [divisor](T value) { return static_cast<T>(value / divisor); });
+  } else {
+    // Vectors divide floats only. With more bits than T has, a quotient is never rounded up to the
+    // next integer.
+    using Float = std::conditional_t<sizeof(T) == 4, double, float>;
+    const auto by = static_cast<Float>(divisor);
+    divide_each<T>(dst, count, [by](T value) {
+      return static_cast<T>(static_cast<int32_t>(static_cast<Float>(value) / by));
+    });
+  }
+}
+
+void divide_doubles(void* dst, size_t count, int64_t divisor) {
+  const auto by = static_cast<double>(divisor);
+  divide_each<double>(dst, count, [by](double value) { return value / by; });
+}
+
+}  // namespace
+
+void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op) {
+  const size_t bytes = count * size_of(type);
+  const Kernels& table = is_few(bytes, type) ? plain_kernels() : kernels();
+  table.reduce[index(type)][index(op)](dst, src, bytes);
+}
+
+void scale(void* dst, size_t count, DataType type, double factor) {
+  kernels().scale[index(type)](dst, count * size_of(type), factor);
+}
+
+void divide(void* dst, size_t count, DataType type, int64_t divisor) {
+  switch (type) {
+    case DataType::int8: return divide_as<int8_t>(dst, count, divisor);
+    case DataType::int16: return divide_as<int16_t>(dst, count, divisor);
+    case DataType::int32: return divide_as<int32_t>(dst, count, divisor);
+    case DataType::int64: return divide_as<int64_t>(dst, count, divisor);
+    case DataType::uint8: return divide_as<uint8_t>(dst, count, divisor);
+    case DataType::bool8: return;  // AVG of bool is its SUM, which is "or"
+    case DataType::float64: return divide_doubles(dst, count, divisor);
+    case DataType::complex128: return divide_doubles(dst, 2 * count, divisor);
+    // scale() computes in double, which has the bits to give the same as dividing.
+    default: return scale(dst, count, type, 1.0 / static_cast<double>(divisor));
+  }
+}
+
+void widen(float* wide, const void* src, size_t count, DataType type) {
+  kernels().widen[index(type)](wide, src, count);
+}
+
+void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op) {
+  const Kernels& table = kernels();
+  const auto& kernel = op == ReduceOp::product ? table.multiply_wide : table.add_wide;
+  kernel[index(type)](wide, src, count);
+}
+
+void narrow(void* dst, const float* wide, size_t count, DataType type) {
+  kernels().narrow[index(type)](dst, wide, count);
+}
+
+std::vector<std::string> simd_targets() {
+  std::vector<std::string> names;
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.runs_here) names.emplace_back(set.kernels->simd);
+  }
+  return names;
+}
+
+std::string simd_target() { return kernels().simd; }
+
+void force_simd_target(const std::string& name) {
+  if (name.empty()) return in_force.store(best(), std::memory_order_release);
+  std::string known;
+  bool found = false;
+  for (const KernelSet& set : kernel_sets()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", set.kernels->simd);
+    found = found || name == set.kernels->simd;
+    // A cap, not an order: the same setting serves hosts that lack the best of it.
+    if (found && set.runs_here) return in_force.store(set.kernels, std::memory_order_release);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("'{}' is not an instruction set of this build; use one of {}, or leave "
+                          "RINGWOOD_SIMD empty for the best",
+                          name, known));
+}
+
+}  // namespace ringwood

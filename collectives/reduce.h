@@ -1,0 +1,79 @@
+// Element-wise kernels: dst op= src for each data type, at memory speed.
+//
+// SIMD through Highway with run-time dispatch: one binary uses AVX2, AVX-512 or NEON where the
+// machine has them and runs without. RINGWOOD_SIMD caps it. 16- and 8-bit floats are computed in
+// fp32 and rounded to nearest even. NaN: SUM/PRODUCT propagate; MIN/MAX return NaN if either is (as
+// torch). Integers wrap. bool is 0/1: SUM, MAX, BOR = or; PRODUCT, MIN, BAND = and; BXOR = xor; AVG
+// as SUM. No alignment is assumed. dst and src may be equal but must not overlap otherwise. Pure;
+// any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/error.h"
+
+namespace ringwood {
+
+enum class DataType : uint8_t {
+  float64,
+  float32,
+  float16,
+  bfloat16,
+  float8_e4m3,
+  float8_e5m2,  // e4m3 = torch.float8_e4m3fn, e5m2 = torch.float8_e5m2
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  bool8,
+  complex64,
+  complex128
+};
+inline constexpr int kDataTypes = 14;
+size_t size_of(DataType type);
+const char* to_string(DataType type);
+DataType parse_data_type(std::string_view name);  // throws Error(invalid_argument) listing the
+                                                  // names; also "float", "half", "bf16"
+bool is_float(DataType type);                     // complex excluded
+
+enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, premul_sum };
+inline constexpr int kReduceOps = 9;
+const char* to_string(ReduceOp op);
+ReduceOp parse_reduce_op(std::string_view name);
+// False for MIN/MAX/PRODUCT of complex, bitwise of floats, PREMUL_SUM of anything but floats and
+// complex.
+bool supports(DataType type, ReduceOp op);
+
+// dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see divide, scale).
+// Precondition: supports(type, op).
+void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
+
+// dst[i] *= factor (complex: both parts). Floats and complex only.
+void scale(void* dst, size_t count, DataType type, double factor);
+// dst[i] /= divisor, which AVG does at its end: floats and complex as torch's div, integers as its
+// div(rounding_mode="trunc"), bool unchanged. divisor != 0.
+void divide(void* dst, size_t count, DataType type, int64_t divisor);
+
+// Accumulation of 16- and 8-bit floats in fp32 over a chain of operands with a single rounding at
+// the end.
+//   widen:           wide[i]  = float(src[i])
+//   reduce_wide:     wide[i]  = wide[i] op float(src[i])
+//   narrow:          dst[i]   = round(wide[i])
+bool accumulates_wide(DataType type,
+                      ReduceOp op);  // 16/8-bit float and SUM, AVG, PRODUCT, PREMUL_SUM
+void widen(float* wide, const void* src, size_t count, DataType type);
+void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);
+void narrow(void* dst, const float* wide, size_t count, DataType type);
+
+// Instruction sets this binary can use on this machine, best first; and which is in force. Tests
+// force each one.
+std::vector<std::string> simd_targets();
+std::string simd_target();
+void force_simd_target(const std::string& name);  // "" = best; throws Error for an unknown one
+
+}  // namespace ringwood

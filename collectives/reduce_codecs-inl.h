@@ -1,0 +1,234 @@
+// Narrow floats as vectors: bits <-> fp32, for one instruction set. No include guard of the usual
+// kind: Highway includes this once per target.
+#if defined(RINGWOOD_REDUCE_CODECS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RINGWOOD_REDUCE_CODECS_INL_H_
+#undef RINGWOOD_REDUCE_CODECS_INL_H_
+#else
+#define RINGWOOD_REDUCE_CODECS_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringwood {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
+// rounding to nearest even. Any NaN becomes a NaN.
+
+template <class D>
+using FloatOf = hn::Rebind<float, D>;
+template <class D>
+using UintOf = hn::Rebind<uint32_t, D>;
+
+// Comparison of lanes that are known to be below 2^31: signed compares are one instruction
+// everywhere.
+template <class V>
+HWY_INLINE auto less(V a, V b) {
+  const hn::DFromV<V> du;
+  const hn::RebindToSigned<decltype(du)> di;
+  return hn::RebindMask(du, hn::Lt(hn::BitCast(di, a), hn::BitCast(di, b)));
+}
+
+// Sign, kExponent bits, kMantissa bits. `kFinite`: no infinities, all ones is NaN, and what is too
+// large becomes the largest number, as torch.float8_e4m3fn does; otherwise as IEEE.
+template <class Lane, int kExponent, int kMantissa, bool kFinite>
+struct SmallFloat {
+  using Bits = Lane;
+  static constexpr int kWidth = 1 + kExponent + kMantissa;
+  static constexpr int kBias = (1 << (kExponent - 1)) - 1;
+  static constexpr uint32_t kMagnitude = (1u << (kExponent + kMantissa)) - 1;
+  static constexpr uint32_t kFirstSpecial =
+      kFinite ? kMagnitude : kMagnitude >> kMantissa << kMantissa;
+  // fp32 bits of the smallest normal number, and of the first magnitude that is not rounded but
+  // cut.
+  static constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
+  static constexpr uint32_t kLimit =
+      (static_cast<uint32_t>(127 - kBias) << 23) +
+      ((kFinite ? kMagnitude - 1 : kFirstSpecial) << (23 - kMantissa));
+  static constexpr uint32_t kNan = kFinite || kMantissa == 2 ? kMagnitude : kFirstSpecial | 0x200;
+
+  template <class D, class V>
+  static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {
+    const UintOf<D> du;
+    const FloatOf<D> df;
+    const auto wide = hn::PromoteTo(du, bits);
+    const auto magnitude = hn::And(wide, hn::Set(du, kMagnitude));
+    const auto shifted = hn::ShiftLeft<23 - kMantissa>(magnitude);
+    const auto normal = hn::Add(shifted, hn::Set(du, static_cast<uint32_t>(127 - kBias) << 23));
+    // (1 + m) * 2^e - 2^e = m * 2^e without a subnormal operand, which would be slow or flushed to
+    // zero.
+    const auto one = hn::Set(du, kSmallestNormal);
+    const auto subnormal =
+        hn::BitCast(du, hn::Sub(hn::BitCast(df, hn::Add(shifted, one)), hn::BitCast(df, one)));
+    const auto finite =
+        hn::IfThenElse(less(magnitude, hn::Set(du, 1u << kMantissa)), subnormal, normal);
+    const auto special = hn::IfThenElseZero(less(hn::Set(du, kFirstSpecial - 1), magnitude),
+                                            hn::Set(du, 0x7f800000u));
+    const auto sign = hn::And(hn::ShiftLeft<32 - kWidth>(wide), hn::Set(du, 0x80000000u));
+    return hn::BitCast(df, hn::Or(hn::Or(finite, special), sign));
+  }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
+    const UintOf<D> du;
+    const FloatOf<D> df;
+    constexpr int kDropped = 23 - kMantissa;
+    const auto bits = hn::BitCast(du, value);
+    const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
+    const auto magnitude = hn::Xor(bits, sign);
+    const auto limited = hn::Min(magnitude, hn::Set(du, kLimit));
+    const auto odd = hn::And(hn::ShiftRight<kDropped>(limited), hn::Set(du, 1u));
+    constexpr uint32_t kRebias = static_cast<uint32_t>(kBias - 127) << 23;
+    const auto rounded = hn::ShiftRight<kDropped>(
+        hn::Add(hn::Add(limited, hn::Set(du, kRebias + (1u << (kDropped - 1)) - 1)), odd));
+    // Adding a power of two whose last bit is the smallest subnormal makes the adder do the
+    // rounding.
+    const auto magic = hn::Set(du, static_cast<uint32_t>(128 - kBias + kDropped) << 23);
+    const auto small =
+        hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, limited), hn::BitCast(df, magic))), magic);
+    const auto finite = hn::IfThenElse(less(limited, hn::Set(du, kSmallestNormal)), small, rounded);
+    const auto number =
+        hn::IfThenElse(less(hn::Set(du, 0x7f800000u), magnitude), hn::Set(du, kNan), finite);
+    return hn::TruncateTo(d, hn::Or(number, hn::ShiftRight<32 - kWidth>(sign)));
+  }
+};
+
+// An 8-bit float seen as an fp16: the same exponent field, the mantissa in its top bits, so
+// subnormals need no care; what e4m3 means is 2^8 times as large. `bytes` has the number in the
+// upper or lower half of each lane.
+struct E4m3AsHalf {
+  static constexpr float kTimes = 256;
+  static constexpr int kDropped = 7;          // mantissa bits of fp16 that the byte does not have
+  static constexpr uint16_t kLimit = 0x3f00;  // 448: what is larger becomes that
+  static constexpr bool kNanIsFinite = true;  // NaN looks like 480 here
+
+  template <class V>
+  static HWY_INLINE V from_upper(V bytes) {
+    const hn::DFromV<V> d;
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto halved = hn::BitCast(d, hn::ShiftRight<1>(hn::BitCast(di, bytes)));
+    return hn::And(halved, hn::Set(d, uint16_t{0xbf80}));
+  }
+  template <class V>
+  static HWY_INLINE V from_lower(V bytes) {
+    return from_upper(hn::ShiftLeft<8>(bytes));
+  }
+};
+
+struct E5m2AsHalf {
+  static constexpr float kTimes = 1;
+  static constexpr int kDropped = 8;
+  static constexpr uint16_t kLimit = 0x7e00;  // NaN, which the conversion to fp16 has made quiet
+  static constexpr bool kNanIsFinite = false;
+
+  template <class V>
+  static HWY_INLINE V from_upper(V bytes) {
+    return hn::And(bytes, hn::Set(hn::DFromV<V>(), uint16_t{0xff00}));
+  }
+  template <class V>
+  static HWY_INLINE V from_lower(V bytes) {
+    return hn::ShiftLeft<8>(bytes);
+  }
+};
+
+// fp16 to the byte in the upper half of the lane, rounded to nearest even; the lower half is zero.
+template <class Format, class V>
+HWY_INLINE V to_upper(V half) {
+  const hn::DFromV<V> d;
+  constexpr int kDropped = Format::kDropped;
+  const auto sign = hn::And(half, hn::Set(d, uint16_t{0x8000}));
+  const auto magnitude = hn::Min(hn::Xor(half, sign), hn::Set(d, Format::kLimit));
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(d, uint16_t{1}));
+  constexpr uint16_t kBelowHalf = (1 << (kDropped - 1)) - 1;
+  const auto rounded = hn::Add(hn::Add(magnitude, odd), hn::Set(d, kBelowHalf));
+  const auto upper = hn::ShiftLeft<8 - kDropped>(rounded);
+  return hn::Or(hn::And(upper, hn::Set(d, uint16_t{0x7f00})), sign);
+}
+struct E4m3 : SmallFloat<uint8_t, 4, 3, true> {
+  using AsHalf = E4m3AsHalf;
+};
+struct E5m2 : SmallFloat<uint8_t, 5, 2, false> {
+  using AsHalf = E5m2AsHalf;
+};
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway's scalar conversions truncate and know no infinities.
+using Float16 = SmallFloat<uint16_t, 5, 10, false>;
+#else
+struct Float16 {
+  using Bits = uint16_t;
+
+  template <class D, class V>
+  static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {
+    return hn::PromoteTo(FloatOf<D>(), hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
+    return hn::BitCast(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), value));
+  }
+};
+#endif
+
+// fp32 bits rounded to a multiple of 2^16 in the upper half; the lower half is left to the caller.
+// NaN: its payload must not be in the lower half alone.
+template <class V>
+HWY_INLINE V round_to_upper_half(V bits) {
+  const hn::DFromV<V> du;
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+}
+
+// Two such roundings: the upper halves of the lanes of `even` and `odd`, side by side.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SVE  // has no average (Highway's there overflows)
+template <class V>
+HWY_INLINE V round_pairs(V even, V odd) {
+  const auto upper = hn::Set(hn::DFromV<V>(), 0xffff0000u);
+  return hn::Or(hn::ShiftRight<16>(round_to_upper_half(even)),
+                hn::And(round_to_upper_half(odd), upper));
+}
+#else
+// What is kept and what is dropped lie in 16-bit lanes, so one addition rounds both: an average has
+// the room for its carry (1.1 times as fast).
+template <class V>
+HWY_INLINE V round_pairs(V even, V odd) {
+  const hn::DFromV<V> d;
+  const hn::Repartition<uint16_t, decltype(d)> half;
+  const auto kept =
+      hn::OddEven(hn::BitCast(half, odd), hn::BitCast(half, hn::ShiftRight<16>(even)));
+  const auto dropped =
+      hn::OddEven(hn::BitCast(half, hn::ShiftLeft<16>(odd)), hn::BitCast(half, even));
+  const auto odd_bit = hn::And(kept, hn::Set(half, uint16_t{1}));
+  // (dropped + 0x7ffe + odd_bit + 1) / 2: its top bit is the carry out of 16.
+  const auto sum = hn::AverageRound(dropped, hn::Or(odd_bit, hn::Set(half, uint16_t{0x7ffe})));
+  return hn::BitCast(d, hn::Add(kept, hn::ShiftRight<15>(sum)));
+}
+#endif
+
+struct Bfloat16 {
+  using Bits = uint16_t;
+
+  template <class D, class V>
+  static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {
+    const UintOf<D> du;
+    return hn::BitCast(FloatOf<D>(), hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
+    const UintOf<D> du;
+    const auto bits = hn::BitCast(du, value);
+    const auto nan = hn::RebindMask(du, hn::IsNaN(value));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
+    const auto upper = hn::IfThenElse(nan, quiet, round_to_upper_half(bits));
+    return hn::TruncateTo(d, hn::ShiftRight<16>(upper));
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ringwood
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

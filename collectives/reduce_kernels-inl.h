@@ -1,0 +1,372 @@
+// Loops over memory and the operations in them, for one instruction set; Highway includes this once
+// per target.
+//
+// A *step* is what one vector of dst and src becomes. The loops that run them all handle what is
+// left at the end in the same way: the last full vector, which overlaps the one before it, is
+// computed first and stored last, so it sees the old contents and no element is reduced twice.
+// Fewer bytes than a vector go through a buffer.
+#if defined(RINGWOOD_REDUCE_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RINGWOOD_REDUCE_KERNELS_INL_H_
+#undef RINGWOOD_REDUCE_KERNELS_INL_H_
+#else
+#define RINGWOOD_REDUCE_KERNELS_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "collectives/reduce_codecs-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringwood {
+namespace HWY_NAMESPACE {
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// Highway's scalar loads need alignment, and the types of our callers' buffers are not ours.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const uint8_t* from) {
+  using T = hn::TFromD<D>;
+#if HWY_TARGET == HWY_SCALAR
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return hn::Set(d, value);
+#else
+  return hn::LoadU(d, reinterpret_cast<const T*>(from));
+#endif
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, uint8_t* to) {
+  using T = hn::TFromD<D>;
+#if HWY_TARGET == HWY_SCALAR
+  (void)d;
+  const T value = hn::GetLane(v);
+  std::memcpy(to, &value, sizeof(T));
+#else
+  hn::StoreU(v, d, reinterpret_cast<T*>(to));
+#endif
+}
+
+template <class D>
+HWY_INLINE size_t bytes_of(D d) {
+  return hn::Lanes(d) * sizeof(hn::TFromD<D>);
+}
+
+constexpr size_t kVectorBytes = HWY_MAX_BYTES;
+
+// ---- loops -------------------------------------------------------------------------------------
+
+template <class Step>
+void combine(void* dst_start, const void* src_start, size_t bytes) {
+  const typename Step::D d;
+  const size_t vector = bytes_of(d);
+  auto* dst = static_cast<uint8_t*>(dst_start);
+  const auto* src = static_cast<const uint8_t*>(src_start);
+  if (HWY_UNLIKELY(bytes < vector)) {
+    uint8_t a[kVectorBytes] = {}, b[kVectorBytes] = {};
+    std::memcpy(a, dst, bytes);
+    std::memcpy(b, src, bytes);
+    combine<Step>(a, b, vector);
+    std::memcpy(dst, a, bytes);
+    return;
+  }
+  const size_t last = bytes - vector;
+  const auto tail = Step::apply(load(d, dst + last), load(d, src + last));
+  for (size_t i = 0; i < last; i += vector) {
+    store(d, Step::apply(load(d, dst + i), load(d, src + i)), dst + i);
+  }
+  store(d, tail, dst + last);
+}
+
+template <class Step>
+void scale_by(void* dst_start, size_t bytes, double factor) {
+  const typename Step::D d;
+  const size_t vector = bytes_of(d);
+  auto* dst = static_cast<uint8_t*>(dst_start);
+  if (HWY_UNLIKELY(bytes < vector)) {
+    uint8_t a[kVectorBytes] = {};
+    std::memcpy(a, dst, bytes);
+    scale_by<Step>(a, vector, factor);
+    std::memcpy(dst, a, bytes);
+    return;
+  }
+  const size_t last = bytes - vector;
+  const auto tail = Step::apply(load(d, dst + last), factor);
+  for (size_t i = 0; i < last; i += vector) {
+    store(d, Step::apply(load(d, dst + i), factor), dst + i);
+  }
+  store(d, tail, dst + last);
+}
+
+// Count elements of Codec's on one side, fp32 on the other.
+template <class Codec, class Op>
+void into_wide(float* wide_start, const void* src_start, size_t count) {
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<typename Codec::Bits, decltype(df)> d;
+  const size_t lanes = hn::Lanes(df);
+  constexpr size_t kSize = sizeof(typename Codec::Bits);
+  auto* wide = reinterpret_cast<uint8_t*>(wide_start);
+  const auto* src = static_cast<const uint8_t*>(src_start);
+  if (HWY_UNLIKELY(count < lanes)) {
+    float a[kVectorBytes / sizeof(float)] = {};
+    uint8_t b[kVectorBytes] = {};
+    std::memcpy(a, wide, count * sizeof(float));
+    std::memcpy(b, src, count * kSize);
+    into_wide<Codec, Op>(a, b, lanes);
+    std::memcpy(wide, a, count * sizeof(float));
+    return;
+  }
+  const size_t last = count - lanes;
+  const auto tail = Op::apply(load(df, wide + last * sizeof(float)),
+                              Codec::decode(d, load(d, src + last * kSize)));
+  for (size_t i = 0; i < last; i += lanes) {
+    uint8_t* at = wide + i * sizeof(float);
+    store(df, Op::apply(load(df, at), Codec::decode(d, load(d, src + i * kSize))), at);
+  }
+  store(df, tail, wide + last * sizeof(float));
+}
+
+template <class Codec>
+void narrow_to(void* dst_start, const float* wide_start, size_t count) {
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<typename Codec::Bits, decltype(df)> d;
+  const size_t lanes = hn::Lanes(df);
+  constexpr size_t kSize = sizeof(typename Codec::Bits);
+  auto* dst = static_cast<uint8_t*>(dst_start);
+  const auto* wide = reinterpret_cast<const uint8_t*>(wide_start);
+  if (HWY_UNLIKELY(count < lanes)) {
+    float a[kVectorBytes / sizeof(float)] = {};
+    uint8_t b[kVectorBytes];
+    std::memcpy(a, wide, count * sizeof(float));
+    narrow_to<Codec>(b, a, lanes);
+    std::memcpy(dst, b, count * kSize);
+    return;
+  }
+  const size_t last = count - lanes;
+  const auto tail = Codec::encode(d, load(df, wide + last * sizeof(float)));
+  for (size_t i = 0; i < last; i += lanes) {
+    store(d, Codec::encode(d, load(df, wide + i * sizeof(float))), dst + i * kSize);
+  }
+  store(d, tail, dst + last * kSize);
+}
+
+// ---- operations on vectors ---------------------------------------------------------------------
+
+struct Add {
+  static constexpr bool kChooses = false;
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct Multiply {
+  static constexpr bool kChooses = false;
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+struct Second {
+  template <class V>
+  static HWY_INLINE V apply(V, V b) {
+    return b;
+  }
+};
+struct BitAnd {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::And(a, b);
+  }
+};
+struct BitOr {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+struct BitXor {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Xor(a, b);
+  }
+};
+// a unless b is better or NaN; the machines' own instructions disagree on NaN. Of equals (0 and
+// -0), b.
+struct FloatMin {
+  static constexpr bool kChooses = true;  // one of the operands, as it is
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct FloatMax {
+  static constexpr bool kChooses = true;  // one of the operands, as it is
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct IntMin {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Min(a, b);
+  }
+};
+struct IntMax {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Max(a, b);
+  }
+};
+// Two bytes in each 16-bit lane: there is no multiplication of bytes.
+struct MultiplyBytes {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const hn::DFromV<V> d;
+    const auto low = hn::Set(d, uint16_t{0x00ff});
+    const auto even = hn::And(hn::Mul(a, b), low);
+    const auto odd = hn::Mul(hn::ShiftRight<8>(a), hn::AndNot(low, b));
+    return hn::Or(even, odd);
+  }
+};
+
+// ---- steps -------------------------------------------------------------------------------------
+
+template <class T, class Op>
+struct Direct {
+  using D = hn::ScalableTag<T>;
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return Op::apply(a, b);
+  }
+};
+
+template <class Codec, class Op>
+struct ViaFloat {
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const D d;
+    return Codec::encode(d, Op::apply(Codec::decode(d, a), Codec::decode(d, b)));
+  }
+};
+
+// Two bfloat16 in each 32-bit lane, as even and odd floats: no lane is moved, which unpacking and
+// packing would do (1.7 times as fast as they are). Sums and products of bfloat16 have no NaN whose
+// payload is in the lower half alone.
+template <class Op>
+struct EvenOdd {
+  using D = hn::ScalableTag<uint32_t>;
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const D d;
+    const hn::ScalableTag<float> df;
+    const auto upper = hn::Set(d, 0xffff0000u);
+    const auto even =
+        Op::apply(hn::BitCast(df, hn::ShiftLeft<16>(a)), hn::BitCast(df, hn::ShiftLeft<16>(b)));
+    const auto odd =
+        Op::apply(hn::BitCast(df, hn::And(a, upper)), hn::BitCast(df, hn::And(b, upper)));
+    if constexpr (Op::kChooses) {
+      return hn::Or(hn::ShiftRight<16>(hn::BitCast(d, even)), hn::BitCast(d, odd));
+    } else {
+      return round_pairs(hn::BitCast(d, even), hn::BitCast(d, odd));
+    }
+  }
+};
+
+#if HWY_TARGET == HWY_SCALAR
+template <class Codec, class Op>
+using Bytes = ViaFloat<Codec, Op>;
+#else
+// Two 8-bit floats in each 16-bit lane, as even and odd fp16, computed in fp32. The result is
+// rounded to fp16 on its way to 8 bits, which changes nothing: sums, products and choices of two
+// such numbers that fp16 cannot hold are never near the middle between two 8-bit floats (the tests
+// go through all pairs).
+template <class AsHalf, class Op>
+struct BytePairs {
+  using D = hn::ScalableTag<uint16_t>;
+
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const D d;
+    const auto even = combine_halves(AsHalf::from_lower(a), AsHalf::from_lower(b));
+    const auto odd = combine_halves(AsHalf::from_upper(a), AsHalf::from_upper(b));
+    const auto both = hn::Or(hn::ShiftRight<8>(to_upper<AsHalf>(even)), to_upper<AsHalf>(odd));
+    if constexpr (AsHalf::kNanIsFinite) {
+      const hn::Repartition<uint8_t, D> d8;
+      const auto all = hn::Set(d8, uint8_t{0xff});
+      const auto sign = hn::Set(d8, uint8_t{0x80});
+      const auto nan = hn::Or(hn::Eq(hn::Or(hn::BitCast(d8, a), sign), all),
+                              hn::Eq(hn::Or(hn::BitCast(d8, b), sign), all));
+      return hn::BitCast(d, hn::IfThenElse(nan, hn::Set(d8, uint8_t{0x7f}), hn::BitCast(d8, both)));
+    } else {
+      return both;
+    }
+  }
+
+ private:
+  template <class V>
+  static HWY_INLINE V combine_halves(V a, V b) {
+    const hn::Half<D> half;
+    const auto lower = combine_floats(half, hn::LowerHalf(half, a), hn::LowerHalf(half, b));
+    const auto upper = combine_floats(half, hn::UpperHalf(half, a), hn::UpperHalf(half, b));
+    return hn::Combine(D(), upper, lower);
+  }
+
+  template <class Tag, class V>
+  static HWY_INLINE V combine_floats(Tag d, V a, V b) {
+    auto x = Float16::decode(d, a);
+    if constexpr (std::is_same_v<Op, Multiply>) {
+      x = hn::Mul(x, hn::Set(FloatOf<Tag>(), AsHalf::kTimes));
+    }
+    return Float16::encode(d, Op::apply(x, Float16::decode(d, b)));
+  }
+};
+template <class Codec, class Op>
+using Bytes = BytePairs<typename Codec::AsHalf, Op>;
+#endif
+
+// In double, so that dividing by n as multiplying by 1/n gives what dividing gives.
+template <class D>
+HWY_INLINE hn::Vec<D> times(D df, hn::Vec<D> value, double factor) {
+  const hn::Rebind<double, D> dd;
+  const auto product = hn::Mul(hn::PromoteTo(dd, value), hn::Set(dd, factor));
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(df, static_cast<float>(hn::GetLane(product)));  // Highway's saturates
+#else
+  return hn::DemoteTo(df, product);
+#endif
+}
+
+struct ScaleDouble {
+  using D = hn::ScalableTag<double>;
+  template <class V>
+  static HWY_INLINE V apply(V v, double factor) {
+    return hn::Mul(v, hn::Set(D(), factor));
+  }
+};
+struct ScaleFloat {
+  using D = hn::Rebind<float, hn::ScalableTag<double>>;
+  template <class V>
+  static HWY_INLINE V apply(V v, double factor) {
+    return times(D(), v, factor);
+  }
+};
+template <class Codec>
+struct ScaleNarrow {
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<double>>;
+  template <class V>
+  static HWY_INLINE V apply(V v, double factor) {
+    const D d;
+    return Codec::encode(d, times(FloatOf<D>(), Codec::decode(d, v), factor));
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ringwood
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,281 @@
+#include "collectives/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/compose.h"
+#include "collectives/graph.h"
+#include "collectives/verify_execution.h"
+#include "collectives/verify_expressions.h"
+#include "collectives/verify_rules.h"
+
+namespace ringwood {
+namespace {
+
+using Flaw = std::optional<std::string>;
+
+bool reads_src(StepKind kind) {
+  return kind == StepKind::send || kind == StepKind::reduce || kind == StepKind::copy;
+}
+bool is_local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
+bool accumulates(StepKind kind) {
+  return kind == StepKind::reduce || kind == StepKind::recv_reduce;
+}
+
+class Proof {
+ public:
+  Proof(const Rules& rules, const std::vector<Schedule>& all) : rules_(rules), all_(all) {}
+
+  Flaw run() {
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      if (Flaw flaw = check_schedule(rank)) return flaw;
+    }
+    const Messages messages = pair_messages(all_);
+    if (messages.flaw) return messages.flaw;
+    for (const auto& message : messages.messages) {
+      if (Flaw flaw = check_message(message.from, message.send - messages.first[message.from],
+                                    message.to, message.recv - messages.first[message.to])) {
+        return flaw;
+      }
+    }
+    for (const Schedule& schedule : all_) graphs_.push_back(derive(schedule));
+    const Execution execution = execute(all_, graphs_, messages);
+    if (execution.flaw) return execution.flaw;
+    if (rules_.collective == Collective::barrier) return check_heard(execution.events, messages);
+    return check_values(execution.events);
+  }
+
+ private:
+  // ---- well formed -----------------------------------------------------------------------------
+  Flaw check_schedule(int rank) const {
+    const Schedule& s = all_[rank];
+    if (s.rank != rank || s.n != rules_.n || s.chunks != rules_.chunks) {
+      return fmt::format("schedule {} of {} says rank {} of {} with {} chunks, not {}", rank,
+                         rules_.n, s.rank, s.n, s.chunks, rules_.chunks);
+    }
+    for (size_t i = 0; i < s.scratch.size(); ++i) {
+      const int like = s.scratch[i];
+      const bool token = rules_.collective == Collective::barrier && like == 0;
+      if (token) continue;
+      if (like < 0 || like >= s.chunks || !rules_.mapped(rank, like)) {
+        return fmt::format("rank {} scratch {} is to be as large as chunk {}, which it has not",
+                           rank, i, like);
+      }
+    }
+    for (size_t i = 0; i < s.steps.size(); ++i) {
+      if (Flaw flaw = check_step(s, s.steps[i])) {
+        return fmt::format("{} {}", step_words(all_, rank, static_cast<int>(i)), *flaw);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Flaw check_step(const Schedule& s, const Step& step) const {
+    if (!is_local(step.kind)) {
+      if (step.peer < 0 || step.peer >= s.n) return "names a peer that does not exist";
+      if (step.peer == s.rank) return "is to itself";
+    }
+    if (reads_src(step.kind)) {
+      if (Flaw flaw = check_span(s, step.src)) return flaw;
+    }
+    if (step.kind == StepKind::send) return std::nullopt;
+    if (Flaw flaw = check_span(s, step.dst)) return flaw;
+    const int first = step.dst.first, end = first + step.dst.count;
+    for (int c = first; c < std::min(end, s.chunks); ++c) {
+      if (!rules_.writable(s.rank, c)) return fmt::format("writes chunk {}, which is read only", c);
+    }
+    if (!is_local(step.kind)) return std::nullopt;
+    if (step.src.count != step.dst.count) return "has spans of different lengths";
+    if (step.src.first < end && first < step.src.first + step.src.count) {
+      return "has spans that overlap";
+    }
+    for (int i = 0; i < step.dst.count; ++i) {
+      if (size_class(s, first + i) != size_class(s, step.src.first + i)) {
+        return fmt::format("joins chunks {} and {}, whose sizes may differ", first + i,
+                           step.src.first + i);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Flaw check_span(const Schedule& s, Span span) const {
+    const int64_t total = s.chunks + static_cast<int64_t>(s.scratch.size());
+    const int64_t end = static_cast<int64_t>(span.first) + span.count;
+    if (span.first < 0 || span.count < 1 || end > total) {
+      return fmt::format("names chunks beyond the {} there are", total);
+    }
+    if (span.first >= s.chunks) return std::nullopt;
+    if (end > s.chunks || rules_.buffer(span.first) != rules_.buffer(static_cast<int>(end) - 1)) {
+      return "has a span across two buffers or lanes";
+    }
+    for (int c = span.first; c < end; ++c) {
+      if (!rules_.mapped(s.rank, c))
+        return fmt::format("uses chunk {}, which has no memory here", c);
+    }
+    return std::nullopt;
+  }
+
+  int64_t size_class(const Schedule& s, int chunk) const {
+    if (rules_.collective == Collective::barrier) return 0;
+    return rules_.size_class(s.rank, chunk < s.chunks ? chunk : s.scratch[chunk - s.chunks]);
+  }
+
+  // ---- messages --------------------------------------------------------------------------------
+  Flaw check_message(int from, int send_step, int to, int recv_step) const {
+    const Span src = all_[from].steps[send_step].src, dst = all_[to].steps[recv_step].dst;
+    bool equal = src.count == dst.count;
+    for (int i = 0; equal && i < src.count; ++i) {
+      equal = size_class(all_[from], src.first + i) == size_class(all_[to], dst.first + i);
+    }
+    if (equal) return std::nullopt;
+    return fmt::format("{} meets {}, {}", step_words(all_, from, send_step),
+                       step_words(all_, to, recv_step),
+                       src.count == dst.count ? "whose size may differ" : "of another length");
+  }
+
+  // ---- barrier ---------------------------------------------------------------------------------
+  // What a step knows when it is done: its own rank, what the steps that it waited for knew, and,
+  // for a receive, what the send knew when it began.
+  Flaw check_heard(const std::vector<Event>& events, const Messages& messages) const {
+    const size_t words = (rules_.n + 63) / 64;
+    std::vector<uint64_t> known(words * messages.first.back(), 0);
+    std::vector<uint64_t> at_end(words * rules_.n, 0);
+    auto add = [words](uint64_t* to, const uint64_t* from) {
+      for (size_t w = 0; w < words; ++w) to[w] |= from[w];
+    };
+    auto finish = [&](int rank, int step, const uint64_t* heard) {
+      uint64_t* mine = &known[words * (messages.first[rank] + step)];
+      mine[rank / 64] |= uint64_t{1} << rank % 64;
+      if (heard) add(mine, heard);
+      const Graph& graph = graphs_[rank];
+      for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
+        add(&known[words * (messages.first[rank] + graph.successor[at])], mine);
+      }
+      add(&at_end[words * rank], mine);
+      return mine;
+    };
+    for (const Event& event : events) {
+      const uint64_t* heard = finish(event.rank, event.step, nullptr);
+      if (event.to >= 0) finish(event.to, event.to_step, heard);
+    }
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      for (int other = 0; other < rules_.n; ++other) {
+        const bool heard = at_end[words * rank + other / 64] >> other % 64 & 1;
+        if (!heard && other != rank) {
+          return fmt::format("rank {} can finish before rank {} has begun", rank, other);
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  // ---- values ----------------------------------------------------------------------------------
+  Flaw check_values(const std::vector<Event>& events) {
+    Expressions expressions(rules_.n, rules_.chunks);
+    std::vector<std::vector<Expressions::Id>> values(rules_.n);
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      values[rank].assign(rules_.chunks + all_[rank].scratch.size(), Expressions::kNothing);
+      for (int c = 0; c < rules_.chunks; ++c) {
+        if (rules_.begins(rank, c)) values[rank][c] = expressions.leaf(rank, c);
+      }
+    }
+    for (const Event& event : events) {
+      const int to = event.to < 0 ? event.rank : event.to;
+      const int to_step = event.to < 0 ? event.step : event.to_step;
+      const Span src = all_[event.rank].steps[event.step].src;
+      const Step& sink = all_[to].steps[to_step];
+      for (int i = 0; i < src.count; ++i) {
+        const Expressions::Id operand = values[event.rank][src.first + i];
+        Expressions::Id& value = values[to][sink.dst.first + i];
+        if (operand == Expressions::kNothing) {
+          return undefined(event.rank, event.step, src.first + i);
+        }
+        if (accumulates(sink.kind) && value == Expressions::kNothing) {
+          return undefined(to, to_step, sink.dst.first + i);
+        }
+        value = accumulates(sink.kind) ? expressions.sum(value, operand) : operand;
+      }
+    }
+    return check_results(expressions, values);
+  }
+
+  Flaw undefined(int rank, int step, int chunk) const {
+    return fmt::format("{} reads chunk {}, which holds nothing yet", step_words(all_, rank, step),
+                       chunk);
+  }
+
+  Flaw check_results(const Expressions& expressions,
+                     const std::vector<std::vector<Expressions::Id>>& values) const {
+    struct Proven {
+      Expressions::Id sum = Expressions::kNothing;
+      int rank = 0, chunk = 0;
+    };
+    std::vector<Proven> proven(rules_.chunks);  // by chunk: the first rank's sum of it
+    Flaw other_order;
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      for (int c = 0; c < rules_.chunks; ++c) {
+        const auto wanted = rules_.wanted(rank, c);
+        if (!wanted) continue;
+        const Expressions::Id value = values[rank][c];
+        if (wanted->from != Rules::kSum) {
+          const Expressions::Id right = expressions.leaf(wanted->from, wanted->chunk);
+          if (value == right) continue;
+          return fmt::format("rank {} chunk {} holds {}, not {}", rank, c, expressions.print(value),
+                             expressions.print(right));
+        }
+        Proven& first = proven[wanted->chunk];
+        if (value == first.sum && value != Expressions::kNothing) continue;
+        if (const Flaw flaw = expressions.flaw_as_sum(value, wanted->chunk)) {
+          return fmt::format("rank {} chunk {} {}", rank, c, *flaw);
+        }
+        if (first.sum == Expressions::kNothing) {
+          first = {value, rank, c};
+        } else if (!other_order) {
+          other_order = fmt::format(
+              "rank {} chunk {} adds in another order than rank {} chunk {}, so their bits may "
+              "differ: {} against {}",
+              rank, c, first.rank, first.chunk, expressions.print(value),
+              expressions.print(first.sum));
+        }
+      }
+    }
+    return other_order;
+  }
+
+  const Rules rules_;
+  const std::vector<Schedule>& all_;
+  std::vector<Graph> graphs_;
+};
+
+}  // namespace
+
+std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
+                                  int lane_count) {
+  if (all.empty()) return "there are no schedules";
+  const int n = static_cast<int>(all.size()), chunks = all[0].chunks;
+  if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
+  if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
+  const bool free = collective == Collective::all_reduce || collective == Collective::reduce ||
+                    collective == Collective::broadcast;
+  const int64_t required = int64_t{required_chunks(collective, n)} * lane_count;
+  if (free ? chunks < 1 || chunks % lane_count != 0 : chunks != required) {
+    return fmt::format("{} of {} ranks and {} lanes cannot have {} chunks, but {}{}",
+                       to_string(collective), n, lane_count, chunks, free ? "a multiple of " : "",
+                       free ? lane_count : required);
+  }
+  if (int64_t{n} * chunks > INT32_MAX) return "more than 2^31 chunks are too many to prove";
+  const int known_root = has_root(collective) ? root : 0;
+  return Proof(Rules{collective, n, known_root, lane_count, chunks}, all).run();
+}
+
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int lane_count) {
+  if (n < 1 || !row.accepts(n)) return fmt::format("{} does not accept {} ranks", row.name, n);
+  if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
+  if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
+  std::vector<Schedule> all;
+  for (int rank = 0; rank < n; ++rank) all.push_back(lanes(row.build({rank, n, root}), lane_count));
+  return verify(row.collective, all, root, lane_count);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,38 @@
+// The proof that a set of schedules carries out its collective, or a counterexample in words.
+//
+// Symbolic execution of all n schedules together. Every chunk holds an expression: a leaf (rank,
+// chunk), or the sum of two expressions up to commutation (hash-consed). Proved, in this order:
+//   1. well formed: ranks, chunks, spans and peers in range, no step to oneself, no span across
+//      two buffers or two lanes, the two spans of a local step apart and of equal sizes, read-only
+//      chunks never written, chunks without memory (gather, scatter) never touched;
+//   2. every send has its receive, with the same number of chunks of the same size classes
+//      (schedule.h);
+//   3. no deadlock with zero buffering: a send completes only together with its receive. Every
+//      transport's buffering is therefore safe. One operation is posted per link direction; other
+//      steps overlap in any way that graph.h allows, which cannot change the result because
+//      hazards are edges;
+//   4. the result: nothing undefined is read, and every required chunk holds each required (rank,
+//      chunk) exactly once and nothing else; for barrier: every rank has transitively heard from
+//      every other;
+//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits.
+// Complexity: linear in the number of steps (chunks in spans counted one by one).
+// Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms.h"
+
+namespace ringwood {
+
+// Nothing if proved; else one line: "rank 3 chunk 1 lacks rank 5's chunk 1", "deadlock: rank 2
+// step 7 (recv 5 [1]) waits for rank 5, which is at step 3 (send 4 [2])". `all[r]` is rank r's
+// schedule; `lane_count` as given to lanes(), so chunk numbers in the sentence are those of lanes.
+std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
+                                  int root = 0, int lane_count = 1);
+// Builds and verifies a row for one n.
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1);
+
+}  // namespace ringwood

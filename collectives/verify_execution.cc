@@ -1,0 +1,217 @@
+#include "collectives/verify_execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace ringwood {
+namespace {
+
+struct End {
+  int32_t from, to;
+  int32_t step;
+  auto key() const { return std::tie(from, to); }
+};
+
+class Runner {
+ public:
+  Runner(const std::vector<Schedule>& all, const std::vector<Graph>& graphs, const Messages& m)
+      : all_(all),
+        graphs_(graphs),
+        first_(m.first),
+        mate_(m.first.back(), -1),
+        link_next_(m.first.back(), -1),
+        waits_for_(m.first.back()),
+        state_(m.first.back(), State::blocked) {
+    for (size_t r = 0; r < all_.size(); ++r) {
+      std::copy(graphs_[r].predecessors.begin(), graphs_[r].predecessors.end(),
+                waits_for_.begin() + first_[r]);
+    }
+    for (size_t i = 0; i < m.messages.size(); ++i) {
+      const auto& message = m.messages[i];
+      mate_[message.send] = message.recv;
+      mate_[message.recv] = message.send;
+      if (i == 0) continue;
+      const auto& before = m.messages[i - 1];
+      if (before.from != message.from || before.to != message.to) continue;
+      link_next_[before.send] = message.send;
+      link_next_[before.recv] = message.recv;
+      ++waits_for_[message.send];
+      ++waits_for_[message.recv];
+    }
+  }
+
+  Execution run() {
+    for (int32_t step = 0; step < first_.back(); ++step) post_if_free(step);
+    for (size_t at = 0; at < posted_.size(); ++at) {
+      const int32_t step = posted_[at], mate = mate_[step];
+      if (mate < 0) {
+        const int rank = rank_of(step);
+        execution_.events.push_back({rank, step - first_[rank]});
+      } else if (state_[mate] == State::posted && state_[step] == State::posted) {
+        record_message(step, mate);
+        complete(mate);
+      } else {
+        continue;
+      }
+      complete(step);
+    }
+    for (int32_t step = 0; step < first_.back(); ++step) {
+      if (state_[step] != State::done) {
+        execution_.flaw = deadlock(step);
+        break;
+      }
+    }
+    return std::move(execution_);
+  }
+
+ private:
+  enum class State : uint8_t { blocked, posted, done };
+
+  int rank_of(int32_t step) const {
+    return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), step) - first_.begin()) -
+           1;
+  }
+
+  bool sends(int32_t step) const {
+    const int rank = rank_of(step);
+    return all_[rank].steps[step - first_[rank]].kind == StepKind::send;
+  }
+
+  void record_message(int32_t a, int32_t b) {
+    const auto [send, recv] = sends(a) ? std::pair(a, b) : std::pair(b, a);
+    const int from = rank_of(send), to = rank_of(recv);
+    execution_.events.push_back({from, send - first_[from], to, recv - first_[to]});
+  }
+
+  void post_if_free(int32_t step) {
+    if (waits_for_[step] != 0) return;
+    state_[step] = State::posted;
+    posted_.push_back(step);
+  }
+
+  void release(int32_t step) {
+    --waits_for_[step];
+    post_if_free(step);
+  }
+
+  void complete(int32_t step) {
+    state_[step] = State::done;
+    const int rank = rank_of(step), i = step - first_[rank];
+    const Graph& graph = graphs_[rank];
+    for (int32_t at = graph.offset[i]; at < graph.offset[i + 1]; ++at) {
+      release(first_[rank] + graph.successor[at]);
+    }
+    if (link_next_[step] >= 0) release(link_next_[step]);
+  }
+
+  // The earliest step that `step` waits for on its own rank; itself when it is posted.
+  int32_t root_cause(int32_t step) const {
+    while (state_[step] == State::blocked) {
+      const int rank = rank_of(step);
+      const Graph& graph = graphs_[rank];
+      for (int32_t before = first_[rank]; before < step; ++before) {
+        if (state_[before] == State::done) continue;
+        const auto begin = graph.successor.begin();
+        const int32_t i = before - first_[rank];
+        const bool hazard = std::binary_search(begin + graph.offset[i], begin + graph.offset[i + 1],
+                                               step - first_[rank]);
+        if (!hazard && link_next_[before] != step) continue;
+        step = before;
+        break;
+      }
+    }
+    return step;
+  }
+
+  // Every stuck step waits, on its own rank, for one that is posted; whose mate is stuck in turn.
+  // Following that must come round to where it has been: the cycle is the counterexample.
+  std::string deadlock(int32_t stuck) const {
+    std::vector<int32_t> path;
+    int32_t at = root_cause(stuck);
+    auto seen = path.end();
+    while ((seen = std::find(path.begin(), path.end(), at)) == path.end()) {
+      path.push_back(at);
+      at = root_cause(mate_[at]);
+    }
+    path.erase(path.begin(), seen);
+    auto words = [&](int32_t step) {
+      const int rank = rank_of(step);
+      return std::tuple(rank, step - first_[rank], print(all_[rank].steps[step - first_[rank]]));
+    };
+    const auto [rank, step, text] = words(path[0]);
+    std::string result = fmt::format("deadlock: rank {} step {} ({})", rank, step, text);
+    constexpr size_t kShown = 8;
+    for (size_t i = 1; i <= std::min(path.size(), kShown); ++i) {
+      const auto [peer, peer_step, peer_text] = words(path[i % path.size()]);
+      result += fmt::format("{} waits for rank {}, which is at step {} ({})", i > 1 ? " and" : "",
+                            peer, peer_step, peer_text);
+    }
+    return path.size() > kShown ? result + " and so on" : result;
+  }
+
+  const std::vector<Schedule>& all_;
+  const std::vector<Graph>& graphs_;
+  const std::vector<int32_t>& first_;
+  std::vector<int32_t> mate_;       // -1: a local step
+  std::vector<int32_t> link_next_;  // the next step of the same link direction, -1: the last
+  std::vector<int32_t> waits_for_;  // number of steps to complete before this one is posted
+  std::vector<State> state_;
+  std::vector<int32_t> posted_;  // in order of posting
+  Execution execution_;
+};
+
+}  // namespace
+
+std::string step_words(const std::vector<Schedule>& all, int rank, int step) {
+  return fmt::format("rank {} step {} ({})", rank, step, print(all[rank].steps[step]));
+}
+
+Messages pair_messages(const std::vector<Schedule>& all) {
+  Messages result;
+  std::vector<End> sends, recvs;
+  result.first.push_back(0);
+  for (const Schedule& schedule : all) {
+    int32_t number = result.first.back();
+    for (const Step& step : schedule.steps) {
+      if (step.kind == StepKind::send) {
+        sends.push_back({schedule.rank, step.peer, number});
+      } else if (step.peer >= 0) {
+        recvs.push_back({step.peer, schedule.rank, number});
+      }
+      ++number;
+    }
+    result.first.push_back(number);
+  }
+  auto by_link = [](const End& a, const End& b) { return a.key() < b.key(); };
+  std::stable_sort(sends.begin(), sends.end(), by_link);
+  std::stable_sort(recvs.begin(), recvs.end(), by_link);
+
+  result.messages.reserve(sends.size());
+  for (size_t i = 0; i < std::max(sends.size(), recvs.size()); ++i) {
+    const bool lonely_send = i >= recvs.size() || (i < sends.size() && by_link(sends[i], recvs[i]));
+    const bool lonely_recv = i >= sends.size() || (i < recvs.size() && by_link(recvs[i], sends[i]));
+    if (lonely_send) {
+      const auto [from, to, step] = sends[i];
+      result.flaw = fmt::format("{} has no receive at rank {}",
+                                step_words(all, from, step - result.first[from]), to);
+      return result;
+    }
+    if (lonely_recv) {
+      const auto [from, to, step] = recvs[i];
+      result.flaw = fmt::format("{} has no send at rank {}",
+                                step_words(all, to, step - result.first[to]), from);
+      return result;
+    }
+    result.messages.push_back({sends[i].from, sends[i].to, sends[i].step, recvs[i].step});
+  }
+  return result;
+}
+
+Execution execute(const std::vector<Schedule>& all, const std::vector<Graph>& graphs,
+                  const Messages& messages) {
+  return Runner(all, graphs, messages).run();
+}
+
+}  // namespace ringwood

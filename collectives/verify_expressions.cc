@@ -1,0 +1,70 @@
+#include "collectives/verify_expressions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringwood {
+namespace {
+
+constexpr int kPrintedTerms = 8;
+
+}  // namespace
+
+Expressions::Id Expressions::sum(Id a, Id b) {
+  const auto [low, high] = std::minmax(a, b);
+  const Id next = first_sum_ + static_cast<Id>(sums_.size());
+  const auto [at, is_new] = known_.try_emplace(uint64_t{low} << 32 | high, next);
+  if (is_new) sums_.push_back({low, high});
+  return at->second;
+}
+
+// A right sum has one leaf per rank. A wrong one can have exponentially many, but the first
+// ranks + 1 of them must contain a repetition or a stranger, so the walk is short either way.
+std::optional<std::string> Expressions::flaw_as_sum(Id id, int chunk) const {
+  if (id == kNothing) return "holds nothing";
+  std::vector<bool> seen(ranks_, false);
+  std::vector<Id> pending{id};
+  while (!pending.empty()) {
+    const Id next = pending.back();
+    pending.pop_back();
+    if (!is_leaf(next)) {
+      const auto [a, b] = sums_[next - first_sum_];
+      pending.push_back(a);
+      pending.push_back(b);
+      continue;
+    }
+    const int rank = static_cast<int>((next - 1) / chunks_);
+    if (next != leaf(rank, chunk)) {
+      return fmt::format("holds {}, which does not belong there", print_leaf(next));
+    }
+    if (seen[rank]) return fmt::format("holds {} twice", print_leaf(next));
+    seen[rank] = true;
+  }
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing == seen.end()) return std::nullopt;
+  return "lacks " + print_leaf(leaf(static_cast<int>(missing - seen.begin()), chunk));
+}
+
+std::string Expressions::print(Id id) const {
+  if (id == kNothing) return "nothing";
+  // An operand is printed whole or, when the terms are used up, as "...".
+  int terms = 0;
+  auto text = [&](auto& self, Id at) -> std::string {
+    if (terms >= kPrintedTerms) return "...";
+    if (is_leaf(at)) {
+      ++terms;
+      return print_leaf(at);
+    }
+    const auto [a, b] = sums_[at - first_sum_];
+    const std::string left = self(self, a);
+    return fmt::format("({} + {})", left, self(self, b));
+  };
+  return text(text, id);
+}
+
+std::string Expressions::print_leaf(Id id) const {
+  return fmt::format("rank {}'s chunk {}", (id - 1) / chunks_, (id - 1) % chunks_);
+}
+
+}  // namespace ringwood

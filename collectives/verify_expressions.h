@@ -1,0 +1,47 @@
+// Symbolic values: who was added to what.
+//
+// Part of the verifier. An expression is a leaf (rank, chunk) or the sum of two expressions. Sums
+// are hash-consed with their operands in order, so two expressions have one id exactly if they are
+// the same up to commutation of single additions, which floating point respects; association,
+// which it does not, is told apart.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ringwood {
+
+class Expressions {
+ public:
+  using Id = uint32_t;
+  static constexpr Id kNothing = 0;
+
+  // ranks * chunks must fit in 31 bits.
+  Expressions(int ranks, int chunks)
+      : ranks_(ranks), chunks_(chunks), first_sum_(1 + static_cast<Id>(ranks) * chunks) {}
+
+  Id leaf(int rank, int chunk) const { return 1 + static_cast<Id>(rank) * chunks_ + chunk; }
+  Id sum(Id a, Id b);
+
+  // Nothing if `id` holds `chunk` of each rank exactly once and nothing else; else what is wrong:
+  // "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
+  std::optional<std::string> flaw_as_sum(Id id, int chunk) const;
+  // "(rank 0's chunk 1 + rank 2's chunk 1)", cut after a few terms.
+  std::string print(Id id) const;
+
+ private:
+  bool is_leaf(Id id) const { return id < first_sum_; }
+  std::string print_leaf(Id id) const;
+
+  int ranks_;
+  int chunks_;
+  Id first_sum_;
+  std::vector<std::pair<Id, Id>> sums_;
+  std::unordered_map<uint64_t, Id> known_;  // both operands -> the sum
+};
+
+}  // namespace ringwood

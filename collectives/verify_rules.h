@@ -1,0 +1,45 @@
+// The table of schedule.h as functions: what a collective promises and demands of each chunk.
+//
+// Part of the verifier. Chunk numbers are those of lanes(): lane * chunks-per-lane + chunk.
+// Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, lane_count divides chunks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+struct Rules {
+  Collective collective;
+  int n;
+  int root;
+  int lane_count;
+  int chunks;  // of the user, over all lanes
+
+  // There is memory (and a known size) behind the chunk on this rank.
+  bool mapped(int rank, int chunk) const;
+  bool writable(int rank, int chunk) const;
+  // The chunk holds the rank's own data at the start.
+  bool begins(int rank, int chunk) const;
+  // A span must not cross from one number to another: one buffer, one lane.
+  int buffer(int chunk) const;
+  // Equal classes, equal bytes, whatever the user's sizes are.
+  int64_t size_class(int rank, int chunk) const;
+
+  // What the chunk must hold at the end: `chunk` of rank `from`, or its sum over all ranks.
+  static constexpr int kSum = -1;
+  struct Wanted {
+    int from;
+    int chunk;
+  };
+  std::optional<Wanted> wanted(int rank, int chunk) const;
+
+ private:
+  int per_lane() const { return chunks / lane_count; }
+  int lane(int chunk) const { return chunk / per_lane(); }
+  int inside(int chunk) const { return chunk % per_lane(); }
+};
+
+}  // namespace ringwood

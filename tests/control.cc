@@ -1,0 +1,349 @@
+// The control connection between threads: goodbyes, verdicts and censuses, and peers that talk
+// nonsense.
+#include "transports/control.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <barrier>
+#include <random>
+#include <utility>
+
+#include "tests/control_seats.h"
+#include "tests/errors.h"
+#include "transports/control_messages.h"
+#include "transports/sockets.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+void expect_nobody_failed(const std::vector<std::unique_ptr<Seat>>& seats) {
+  for (const auto& seat : seats) {
+    if (!seat) continue;
+    for (const Error& error : seat->told.failed()) {
+      ADD_FAILURE() << "rank " << seat->group().rank() << " was told: " << error.message();
+    }
+  }
+}
+
+// Every rank was told once, and the same.
+Error expect_one_verdict(const std::vector<std::unique_ptr<Seat>>& seats) {
+  Error verdict;
+  for (const auto& seat : seats) {
+    EXPECT_TRUE(seat->told.await_failed())
+        << "rank " << seat->group().rank() << " was told nothing";
+    auto failed = seat->told.failed();
+    EXPECT_EQ(failed.size(), 1u);
+    if (failed.empty()) continue;
+    if (seat->group().rank() == 0) verdict = failed[0];
+    EXPECT_EQ(failed[0].message(), verdict.message());
+    EXPECT_EQ(failed[0].code, verdict.code);
+    EXPECT_EQ(failed[0].peer, verdict.peer);
+  }
+  return verdict;
+}
+
+Standing standing(int64_t sequence, bool inside, const char* text) {
+  return {sequence, inside, text};
+}
+
+class ControlOfRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(N, ControlOfRanks, ::testing::Values(2, 3, 5, 9));
+
+// ---- leaving -----------------------------------------------------------------------------------
+
+TEST_P(ControlOfRanks, LeavingInAnyOrderIsNoDeath) {
+  int n = GetParam();
+  std::mt19937 random(20261121 + n);
+  for (int round = 0; round < 5; ++round) {
+    auto seats = sit_down(n, with_heartbeat(10));
+    std::vector<int> order(n);
+    for (int i = 0; i < n; ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    std::set<int> gone;
+    for (int rank : order) {
+      bool root_listens = gone.count(0) == 0;
+      seats[rank]->control.reset();
+      gone.insert(rank);
+      for (int other : order) {
+        if (gone.count(other) > 0 || !(root_listens || other == 0)) continue;
+        EXPECT_TRUE(seats[other]->told.await_left(gone)) << "rank " << other << " after " << rank;
+      }
+    }
+    expect_nobody_failed(seats);
+  }
+}
+
+TEST_P(ControlOfRanks, LeavingTogetherIsNoDeath) {
+  int n = GetParam();
+  for (int round = 0; round < 10; ++round) {
+    auto seats = sit_down(n);
+    std::vector<std::thread> threads;
+    for (auto& seat : seats) threads.emplace_back([&] { seat->control.reset(); });
+    for (auto& thread : threads) thread.join();
+    expect_nobody_failed(seats);
+  }
+}
+
+TEST_P(ControlOfRanks, WithoutTheRootErrorsStayLocal) {
+  int n = GetParam();
+  auto seats = sit_down(n, with_heartbeat(10));
+  seats[0]->control.reset();
+  for (int rank = 1; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.await_left({0}));
+  Error error(ErrorCode::aborted, "enough");
+  seats[1]->control->fail(error);
+  EXPECT_TRUE(seats[1]->told.await_failed());
+  EXPECT_EQ(seats[1]->told.failed()[0].cause, "enough");
+  for (int rank = 2; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.failed().empty());
+}
+
+TEST(ControlStar, LeavingTwiceAndFailingAfterwards) {
+  auto seats = sit_down(2);
+  for (auto& seat : seats) {
+    seat->control->leave();
+    seat->control->leave();
+    seat->control->fail(Error(ErrorCode::aborted, "late"));
+    EXPECT_TRUE(seat->told.await_failed());
+    EXPECT_EQ(seat->told.failed()[0].cause, "late");
+  }
+}
+
+TEST(ControlStar, GroupOfOneIsItsOwnVerdict) {
+  Group group;
+  group.identity.size = 1;
+  Told told;
+  auto control = make_control(group, told.handlers());
+  control->fail(Error(ErrorCode::aborted, "first"));
+  control->fail(Error(ErrorCode::aborted, "second"));
+  control->leave();
+  ASSERT_EQ(told.failed().size(), 1u);
+  EXPECT_EQ(told.failed()[0].cause, "first");
+}
+
+// ---- failing -----------------------------------------------------------------------------------
+
+TEST_P(ControlOfRanks, EveryFieldOfTheErrorReachesAll) {
+  int n = GetParam();
+  for (int reporter = 0; reporter < n; ++reporter) {
+    auto seats = sit_down(n);
+    Error error(ErrorCode::system, "the disk is full; delete \xc3\xa4 few files");
+    error.rank = reporter;
+    error.host = "host-b";
+    error.peer = (reporter + 1) % n;
+    error.collective = "all_reduce";
+    error.sequence = int64_t{1} << 40;
+    error.step = 12;
+    error.transport = "tcp";
+    seats[reporter]->control->fail(error);
+    seats[reporter]->control->fail(Error(ErrorCode::internal, "the second does not count"));
+    Error verdict = expect_one_verdict(seats);
+    EXPECT_EQ(verdict.message(), error.message());
+    EXPECT_EQ(verdict.code, error.code);
+  }
+}
+
+TEST_P(ControlOfRanks, FailuresOnAllRanksAtOnceAgree) {
+  int n = GetParam();
+  const ErrorCode codes[] = {ErrorCode::timeout, ErrorCode::mismatch, ErrorCode::network,
+                             ErrorCode::aborted, ErrorCode::peer_lost};
+  for (ErrorCode code : codes) {
+    auto seats = sit_down(n);
+    std::barrier together(n);
+    std::vector<std::thread> threads;
+    for (auto& seat : seats) {
+      threads.emplace_back([&] {
+        int rank = seat->group().rank();
+        Error error(code, "says rank " + std::to_string(rank));
+        error.rank = rank;
+        error.peer = (rank + 1) % n;
+        together.arrive_and_wait();
+        seat->control->fail(error);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    Error verdict = expect_one_verdict(seats);
+    EXPECT_PRED2(contains, verdict.cause, "says rank ");
+  }
+}
+
+TEST(ControlStar, MismatchSaysWhoCalledWhat) {
+  for (int reporter = 0; reporter < 4; ++reporter) {
+    auto seats = sit_down(4);
+    for (int rank = 0; rank < 4; ++rank) {
+      seats[rank]->told.set_standing(standing(
+          7, true, rank == 2 ? "broadcast float32 x 4 from 0" : "all_reduce float32 x 4 sum"));
+    }
+    Error error(ErrorCode::mismatch, "different calls");
+    error.rank = reporter;
+    error.sequence = 7;
+    seats[reporter]->control->fail(error);
+    Error verdict = expect_one_verdict(seats);
+    EXPECT_EQ(verdict.cause,
+              "different calls; ranks 0, 1, 3 called all_reduce float32 x 4 sum; "
+              "rank 2 called broadcast float32 x 4 from 0");
+    EXPECT_EQ(verdict.peer, 2) << "the odd one out";
+  }
+}
+
+TEST(ControlStar, TimeoutSaysWhoIsBehind) {
+  for (int reporter : {0, 1}) {
+    auto seats = sit_down(5);
+    for (int rank = 0; rank < 5; ++rank)
+      seats[rank]->told.set_standing(standing(17, true, "all_reduce"));
+    seats[3]->told.set_standing(standing(16, true, "barrier"));
+    seats[4]->told.set_standing(standing(15, false, "broadcast"));
+    Error error(ErrorCode::timeout, "not finished within 5.0 s");
+    error.rank = reporter;
+    error.peer = 2;
+    error.transport = "tcp";
+    error.sequence = 17;
+    seats[reporter]->control->fail(error);
+    Error verdict = expect_one_verdict(seats);
+    EXPECT_EQ(verdict.cause,
+              "not finished within 5.0 s; missing: rank 3 (at #16 barrier), rank 4 (after #15 "
+              "broadcast)");
+    EXPECT_EQ(verdict.peer, 3) << "the peer of the report is not at fault";
+    EXPECT_EQ(verdict.transport, "");
+  }
+}
+
+TEST(ControlStar, MissingRanksAreNamedAtSetUp) {
+  auto store = memory_store();
+  std::thread present([&] {
+    try {
+      Seat seat(*store, 2, 4, {}, within(5));
+    } catch (const Error&) {
+      // Whether the root gives up before or after is the machine's choice.
+    }
+  });
+  Error error = error_of([&] { Seat seat(*store, 0, 4, {}, within(0.5)); });
+  EXPECT_EQ(error.code, ErrorCode::timeout);
+  EXPECT_PRED2(contains, error.cause,
+               "ranks 1, 3 did not open a control connection to rank 0 at 127.0.0.1:");
+  EXPECT_EQ(error.peer, 1);
+  present.join();
+}
+
+// ---- peers that talk nonsense ------------------------------------------------------------------
+
+std::string raw(uint8_t type, uint16_t bytes, const std::string& body) {
+  std::string text{static_cast<char>(type), 0, static_cast<char>(bytes & 0xff),
+                   static_cast<char>(bytes >> 8)};
+  return text + body;
+}
+
+// A group whose last rank has the key, but says what the test wants.
+class Impostor {
+ public:
+  explicit Impostor(int n) : seats(n - 1) {
+    auto store = memory_store();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < n - 1; ++rank) {
+      threads.emplace_back([&, rank] { seats[rank] = std::make_unique<Seat>(*store, rank, n); });
+    }
+    Identity me = Seat::agree(*store, n - 1, n, patiently());
+    NetAddress root = parse_net_address(store->get("address/0", patiently()));
+    auto fd = dial(root, me, {Purpose::control, 0, n - 1, 0}, patiently());
+    EXPECT_TRUE(fd.ok()) << fd.error().message();
+    fd_ = *fd;
+    for (auto& thread : threads) thread.join();
+    say(frame(MessageType::introduce, encode(Introduction{77, "liar"})));
+  }
+  ~Impostor() { hang_up(); }
+  void say(const std::string& bytes) const {
+    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void hang_up() { close_connection(std::exchange(fd_, -1)); }
+
+  std::vector<std::unique_ptr<Seat>> seats;
+
+ private:
+  int fd_ = -1;
+};
+
+TEST(ControlStar, NonsenseEndsTheConnectionAndNamesTheRank) {
+  struct Case {
+    const char* name;
+    std::string bytes;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"unknown type", raw(0, 0, ""),
+       "a message of type 0 and 0 bytes, which is no message of ours"},
+      {"unknown type", raw(10, 0, ""),
+       "a message of type 10 and 0 bytes, which is no message of ours"},
+      {"too long", raw(2, 1025, ""),
+       "a message of type 2 and 1025 bytes, which is no message of ours"},
+      {"short heartbeat", raw(2, 1, "x"),
+       "a message of type 2 and 1 bytes, which makes no sense here"},
+      {"goodbye with luggage", raw(3, 1, "x"), "type 3 and 1 bytes, which makes no sense here"},
+      {"verdict of a point", frame(MessageType::verdict, encode(Error(ErrorCode::internal, "x"))),
+       "a message of type 9"},
+      {"query of a point", frame(MessageType::query),
+       "type 7 and 0 bytes, which makes no sense here"},
+      {"left of a point", frame(MessageType::left, encode_rank(0)), "a message of type 5"},
+      {"text", "GET / HTTP/1.1\r\n\r\n", "which is no message of ours"},
+  };
+  for (const Case& c : cases) {
+    Impostor impostor(3);
+    impostor.say(c.bytes);
+    for (Seat* seat : {impostor.seats[0].get(), impostor.seats[1].get()}) {
+      ASSERT_TRUE(seat->told.await_failed()) << c.name;
+      Error error = seat->told.failed()[0];
+      EXPECT_EQ(error.code, ErrorCode::peer_lost) << c.name;
+      EXPECT_EQ(error.peer, 2) << c.name;
+      EXPECT_PRED2(contains, error.cause, "rank 2 (liar, pid 77) was cut off: it sent a") << c.name;
+      EXPECT_PRED2(contains, error.cause, c.text) << c.name;
+    }
+  }
+}
+
+TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 40; ++round) {
+    Impostor impostor(2);
+    std::string bytes;
+    for (int messages = 0; messages < 4; ++messages) {
+      std::string body = encode(Standing{1, true, std::string(random() % 250, 'x')});
+      bytes += frame(static_cast<MessageType>(1 + random() % 9), body);
+    }
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    impostor.say(bytes);
+    impostor.hang_up();
+    // Without a goodbye it is a death; with one in the noise it is not.
+    Told& told = impostor.seats[0]->told;
+    Deadline deadline = patiently();
+    while (told.failed().empty() && told.left().empty() && !deadline.passed()) {
+      std::this_thread::yield();
+    }
+    EXPECT_FALSE(deadline.passed());
+  }
+}
+
+TEST(ControlStar, ALinkErrorGetsTheNameOfTheDead) {
+  Impostor impostor(4);
+  impostor.seats[0]->told.set_standing(standing(17, true, "all_reduce float32 x 4"));
+  Error error(ErrorCode::network, "recv: Connection reset by peer");
+  error.rank = 1;
+  error.peer = 3;
+  error.collective = "all_reduce";
+  error.sequence = 17;
+  error.transport = "tcp";
+  impostor.seats[1]->control->fail(error);
+  impostor.hang_up();
+  // The report and the death arrive at the root in either order.
+  Error verdict = expect_one_verdict(impostor.seats);
+  EXPECT_EQ(verdict.code, ErrorCode::peer_lost);
+  EXPECT_EQ(verdict.peer, 3);
+  EXPECT_PRED2(contains, verdict.cause, "rank 3 (liar, pid 77) died: its connection ");
+  EXPECT_PRED2(contains, verdict.cause, "; rank 0 was at #17 all_reduce float32 x 4");
+}
+
+}  // namespace
+}  // namespace ringwood

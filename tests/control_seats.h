@@ -1,0 +1,141 @@
+// One rank's control connection, set up as a group would, and what its handlers were told.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/processes.h"
+#include "transports/control.h"
+#include "transports/net.h"
+#include "transports/store.h"
+
+namespace ringwood::testing {
+
+// Any thread may look; the control thread writes.
+class Told {
+ public:
+  Control::Handlers handlers() {
+    Control::Handlers handlers;
+    handlers.standing = [this] {
+      std::lock_guard lock(mutex_);
+      return standing_;
+    };
+    handlers.failed = [this](const Error& error) {
+      std::lock_guard lock(mutex_);
+      failed_.push_back(error);
+      if (on_failed) on_failed(error);
+      changed_.notify_all();
+    };
+    handlers.left = [this](int rank) {
+      std::lock_guard lock(mutex_);
+      EXPECT_TRUE(left_.insert(rank).second) << "rank " << rank << " left twice";
+      changed_.notify_all();
+    };
+    return handlers;
+  }
+  void set_standing(Standing standing) {
+    std::lock_guard lock(mutex_);
+    standing_ = std::move(standing);
+  }
+  // False at the deadline.
+  bool await_failed(Deadline deadline = patiently()) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline.at(), [&] { return !failed_.empty(); });
+  }
+  bool await_left(const std::set<int>& ranks, Deadline deadline = patiently()) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline.at(), [&] { return left_ == ranks; });
+  }
+  std::vector<Error> failed() const {
+    std::lock_guard lock(mutex_);
+    return failed_;
+  }
+  std::set<int> left() const {
+    std::lock_guard lock(mutex_);
+    return left_;
+  }
+
+  std::function<void(const Error&)> on_failed;  // set before there is a control
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Standing standing_;
+  std::vector<Error> failed_;
+  std::set<int> left_;
+};
+
+class Seat {
+ public:
+  // Collective over `store`. `host`: where this rank listens.
+  Seat(Store& store, int rank, int size, const Options& options = {},
+       Deadline deadline = patiently(), std::function<void(const Error&)> on_failed = {},
+       const std::string& host = "127.0.0.1")
+      : options_(options) {
+    told.on_failed = std::move(on_failed);
+    group_.identity = agree(store, rank, size, deadline);
+    group_.options = &options_;
+    group_.deadline = deadline;
+    listener_ = listen(group_.identity, host, options_);
+    group_.listener = listener_.get();
+    store.set("address/" + std::to_string(rank), to_string(listener_->address()));
+    group_.addresses.push_back(store.get("address/0", deadline));
+    control = make_control(group_, told.handlers());
+  }
+  const Group& group() const { return group_; }
+
+  static Identity agree(Store& store, int rank, int size, Deadline deadline) {
+    Identity me;
+    me.rank = rank;
+    me.size = size;
+    if (rank == 0) {
+      auto key = random_key();
+      auto session = random_session();
+      store.set("key",
+                std::string(key.begin(), key.end()) + std::string(session.begin(), session.end()));
+    }
+    std::string secret = store.get("key", deadline);
+    std::memcpy(me.key.data(), secret.data(), me.key.size());
+    std::memcpy(me.session.data(), secret.data() + me.key.size(), me.session.size());
+    return me;
+  }
+
+ private:
+  Options options_;
+  Group group_;
+  std::unique_ptr<Listener> listener_;
+
+ public:
+  Told told;
+  std::unique_ptr<Control> control;  // ends before what it tells
+};
+
+// All ranks of a group as objects of this process, each with its own control thread.
+inline std::vector<std::unique_ptr<Seat>> sit_down(int n, const Options& options = {}) {
+  auto store = memory_store();
+  std::vector<std::unique_ptr<Seat>> seats(n);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank) {
+    threads.emplace_back(
+        [&, rank] { seats[rank] = std::make_unique<Seat>(*store, rank, n, options); });
+  }
+  for (auto& thread : threads) thread.join();
+  return seats;
+}
+
+inline Options with_heartbeat(int ms) {
+  Options options;
+  options.heartbeat = std::chrono::milliseconds(ms);
+  return options;
+}
+
+}  // namespace ringwood::testing

@@ -1,0 +1,252 @@
+// What the control connection says to people, and the bytes in which it travels: functions of
+// values.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/errors.h"
+#include "transports/control_messages.h"
+#include "transports/control_verdict.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+using State = CensusRow::State;
+
+CensusRow answered(int64_t sequence, bool inside, const char* text) {
+  return {State::answered, {sequence, inside, text}, 0};
+}
+CensusRow absent(State state, int64_t sequence = -1, double heard_ago_s = 0) {
+  return {state, {sequence, false, ""}, heard_ago_s};
+}
+
+struct Verdict {
+  const char* name;
+  ErrorCode code;
+  int rank, peer;
+  int64_t sequence;
+  std::vector<CensusRow> rows;
+  const char* added;  // to the cause "why"
+  int expected_peer;
+};
+
+const CensusRow kIn = answered(5, true, "all_reduce"), kDone = answered(5, false, "all_reduce");
+
+const Verdict kVerdicts[] = {
+    {"others are left alone", ErrorCode::network, 0, 1, 5, {kIn, absent(State::died)}, "", 1},
+    {"nothing called yet",
+     ErrorCode::timeout,
+     0,
+     2,
+     5,
+     {kIn, answered(-1, false, ""), kIn},
+     "; missing: rank 1 (has called nothing yet)",
+     1},
+    {"finished is not missing",
+     ErrorCode::timeout,
+     0,
+     -1,
+     5,
+     {kIn, kDone, answered(4, false, "barrier")},
+     "; missing: rank 2 (after #4 barrier)",
+     2},
+    {"the named peer stays",
+     ErrorCode::timeout,
+     0,
+     2,
+     5,
+     {kIn, answered(4, true, "barrier"), answered(3, true, "barrier")},
+     "; missing: rank 1 (at #4 barrier), rank 2 (at #3 barrier)",
+     2},
+    {"all are in",
+     ErrorCode::timeout,
+     1,
+     0,
+     5,
+     {kIn, kIn},
+     "; every rank has called it and answers",
+     0},
+    {"dead, gone, silent",
+     ErrorCode::timeout,
+     0,
+     -1,
+     5,
+     {kIn, absent(State::died), absent(State::departed), absent(State::silent, 4, 2.25)},
+     "; missing: rank 1 (died), rank 2 (has left the group), "
+     "rank 3 (does not answer, last heard 2.2 s ago at #4)",
+     1},
+    {"a receive, not a collective",
+     ErrorCode::timeout,
+     0,
+     1,
+     900,
+     {answered(5, false, "all_reduce"), answered(3, true, "barrier")},
+     "; rank 1 is at #3 barrier",
+     1},
+    {"two kinds",
+     ErrorCode::mismatch,
+     0,
+     1,
+     5,
+     {kIn, answered(5, true, "barrier"), kIn},
+     "; ranks 0, 2 called all_reduce; rank 1 called barrier",
+     1},
+    {"no majority keeps the peer",
+     ErrorCode::mismatch,
+     1,
+     0,
+     5,
+     {kIn, answered(5, true, "barrier")},
+     "; rank 0 called all_reduce; rank 1 called barrier",
+     0},
+    {"three kinds",
+     ErrorCode::mismatch,
+     0,
+     -1,
+     5,
+     {kIn, answered(5, true, "b"), answered(5, true, "a"), kIn, answered(5, true, "a"),
+      answered(4, true, "z")},
+     "; ranks 0, 3 called all_reduce; ranks 2, 4 called a; rank 1 called b",
+     1},
+    {"the same text tells nothing", ErrorCode::mismatch, 0, 1, 5, {kIn, kIn}, "", 1},
+};
+
+TEST(Verdict, AddsWhatTheCensusKnows) {
+  for (const Verdict& c : kVerdicts) {
+    Error first(c.code, "why");
+    first.rank = c.rank;
+    first.peer = c.peer;
+    first.sequence = c.sequence;
+    Error verdict = compose_verdict(first, c.rows);
+    EXPECT_EQ(verdict.cause, std::string("why") + c.added) << c.name;
+    EXPECT_EQ(verdict.peer, c.expected_peer) << c.name;
+    EXPECT_EQ(verdict.rank, c.rank) << c.name;
+  }
+}
+
+TEST(Verdict, StaysShortInALargeGroup) {
+  std::vector<CensusRow> rows(2000, absent(State::silent, 4, 1));
+  rows[0] = kIn;
+  Error first(ErrorCode::timeout, "why");
+  first.rank = 0;
+  first.sequence = 5;
+  Error verdict = compose_verdict(first, rows);
+  EXPECT_PRED2(contains, verdict.cause,
+               "rank 8 (does not answer, last heard 1.0 s ago at #4), 1991 more");
+  EXPECT_LE(encode(verdict).size(), kMostBody);
+}
+
+TEST(Verdict, ListsRanks) {
+  const std::pair<std::vector<int>, const char*> cases[] = {
+      {{3}, "rank 3"},
+      {{0, 1}, "ranks 0, 1"},
+      {{0, 1, 2, 5}, "ranks 0-2, 5"},
+      {{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}, "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more"},
+  };
+  for (const auto& [ranks, text] : cases) EXPECT_EQ(list_ranks(ranks), text);
+}
+
+// ---- bytes -------------------------------------------------------------------------------------
+
+TEST(ControlMessages, ErrorsSurviveTheJourney) {
+  Error error(ErrorCode::unsupported, "cause");
+  error.rank = 3;
+  error.host = "host";
+  error.peer = 7;
+  error.collective = "all_gather";
+  error.sequence = 123456789012;
+  error.step = 4;
+  error.transport = "shm";
+  Error copy;
+  ASSERT_TRUE(decode(encode(error), copy));
+  EXPECT_EQ(copy.message(), error.message());
+}
+
+TEST(ControlMessages, LongTextsAreCutBetweenCharacters) {
+  for (size_t shift = 0; shift < 4; ++shift) {
+    std::string umlauts(shift, 'x');
+    for (int i = 0; i < 2000; ++i) umlauts += "\xc3\xa4";
+    Error error(ErrorCode::system, umlauts), copy;
+    error.host = umlauts;
+    std::string body = encode(error);
+    EXPECT_LE(body.size(), kMostBody);
+    EXPECT_GE(body.size(), kMostBody - 1) << "as much as fits";
+    ASSERT_TRUE(decode(body, copy));
+    for (const std::string& text : {copy.cause, copy.host}) {
+      EXPECT_EQ((text.size() - shift) % 2, 0u) << "half a character is left";
+      EXPECT_EQ(umlauts.compare(0, text.size(), text), 0);
+    }
+  }
+}
+
+TEST(ControlMessages, NothingThatSteersATerminalArrives) {
+  Standing copy;
+  ASSERT_TRUE(decode(encode(Standing{1, true, "a\x1b[2Jb\n\x7f"}), copy));
+  EXPECT_EQ(copy.text, "a?[2Jb??");
+}
+
+TEST(ControlMessages, StreamIsCutTheSameWhereverItIsSplit) {
+  std::string stream = frame(MessageType::heartbeat, encode(Standing{4, true, ""})) +
+                       frame(MessageType::goodbye) + frame(MessageType::left, encode_rank(3));
+  for (size_t piece = 1; piece <= stream.size(); ++piece) {
+    MessageReader reader;
+    std::vector<MessageType> types;
+    Message message;
+    std::string why;
+    for (size_t at = 0; at < stream.size(); at += piece) {
+      reader.append(stream.substr(at, piece));
+      while (reader.next(message, why) == MessageReader::Found::message)
+        types.push_back(message.type);
+    }
+    EXPECT_EQ(types, (std::vector{MessageType::heartbeat, MessageType::goodbye, MessageType::left}))
+        << piece;
+  }
+}
+
+TEST(ControlMessages, DecodersRefuseEveryTruncationAndAnyTail) {
+  Error error(ErrorCode::timeout, "cause");
+  error.host = "h";
+  const std::string bodies[] = {encode(error), encode(Standing{1, true, "text"}),
+                                encode(Introduction{1, "host"}), encode_rank(1)};
+  auto good = [](size_t kind, const std::string& body) {
+    Error e;
+    Standing s;
+    Introduction i;
+    int rank = 0;
+    switch (kind) {
+      case 0: return decode(body, e);
+      case 1: return decode(body, s);
+      case 2: return decode(body, i);
+      default: return decode_rank(body, 2, rank);
+    }
+  };
+  for (size_t kind = 0; kind < 4; ++kind) {
+    EXPECT_TRUE(good(kind, bodies[kind]));
+    EXPECT_FALSE(good(kind, bodies[kind] + "x"));
+    for (size_t bytes = 0; bytes < bodies[kind].size(); ++bytes) {
+      EXPECT_FALSE(good(kind, bodies[kind].substr(0, bytes))) << kind << " cut to " << bytes;
+    }
+  }
+  int rank = 0;
+  EXPECT_FALSE(decode_rank(encode_rank(2), 2, rank));
+  EXPECT_FALSE(decode_rank(encode_rank(-1), 2, rank));
+}
+
+TEST(ControlMessages, RandomBytesNeverBreakADecoder) {
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 100000; ++round) {
+    std::string body(random() % 80, '\0');
+    for (char& c : body) c = static_cast<char>(random() % 3 ? random() % 4 : random());
+    Error error;
+    Standing standing;
+    Introduction introduction;
+    bool code_known = !decode(body, error) || error.code <= ErrorCode::internal;
+    bool text_bounded = !decode(body, standing) || standing.text.size() <= 200;
+    bool host_bounded = !decode(body, introduction) || introduction.host.size() <= 64;
+    ASSERT_TRUE(code_known && text_bounded && host_bounded) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,301 @@
+// The executor against a sequential interpreter: random schedules, random interleavings, links that
+// delay and reorder.
+//
+// All ranks live in one thread: the set-up needs threads (it is collective), the runs are stepped
+// one executor at a time in a seeded order, so that a failure repeats.
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms.h"
+#include "collectives/executor.h"
+#include "transports/loopback/loopback.h"
+#include "transports/net.h"
+#include "transports/store.h"
+#include "transports/wait_set.h"
+
+namespace ringwood::testing {
+namespace {
+
+// Meshes of loopback links only: no control connection, since nothing here waits or fails.
+std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
+  std::vector<std::unique_ptr<Mesh>> meshes(n);
+  auto store = memory_store();
+  Identity identity;
+  identity.key = random_key();
+  identity.session = random_session();
+  identity.size = n;
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r)
+    threads.emplace_back([&, r] {
+      auto mesh = std::make_unique<Mesh>();
+      mesh->rank = r;
+      mesh->size = n;
+      mesh->peers.resize(n);
+      mesh->totals.resize(n);
+      mesh->wait_set = std::make_unique<WaitSet>();
+      const Options options;
+      Group group;
+      group.identity = identity;
+      group.identity.rank = r;
+      group.hosts.assign(n, host_token());
+      group.options = &options;
+      group.store = store.get();
+      group.wait_set = mesh->wait_set.get();
+      group.deadline = Deadline::after(std::chrono::seconds(20));
+      std::vector<bool> wanted(n, true);
+      wanted[r] = false;
+      auto transport = make_loopback(faults);
+      auto links = transport->connect(group, wanted, kChannels);
+      for (int p = 0; p < n; ++p)
+        for (int c = 0; c < kChannels; ++c) mesh->peers[p].link[c] = std::move(links[c][p]);
+      mesh->transports.push_back(std::move(transport));
+      meshes[r] = std::move(mesh);
+    });
+  for (auto& t : threads) t.join();
+  return meshes;
+}
+
+using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
+
+// Any program of messages and local steps, one global event after the other, is a valid set of
+// schedules.
+struct Program {
+  std::vector<Schedule> schedules;
+  Memory before, after;
+};
+
+struct Machine {
+  int n, chunks, scratch;
+  size_t count;
+  std::vector<std::vector<std::vector<int64_t>>> at;  // rank, chunk, element
+
+  void apply(int rank, Span dst, const std::vector<std::vector<int64_t>>& values, bool reduce) {
+    for (int i = 0; i < dst.count; ++i)
+      for (size_t e = 0; e < values[i].size(); ++e) {
+        int64_t& x = at[rank][dst.first + i][e];
+        x = reduce ? x + values[i][e] : values[i][e];
+      }
+  }
+  std::vector<std::vector<int64_t>> read(int rank, Span src) const {
+    return {at[rank].begin() + src.first, at[rank].begin() + src.first + src.count};
+  }
+};
+
+Program random_program(std::mt19937& random, int n, size_t count, int events) {
+  const auto pick = [&](int below) { return static_cast<int>(random() % below); };
+  const int chunks = 1 + pick(5);
+  Program program;
+  Machine m{n, chunks, chunks, count, {}};
+  for (int r = 0; r < n; ++r) {
+    program.before.emplace_back();
+    for (size_t e = 0; e < count; ++e)
+      program.before[r].push_back(static_cast<int64_t>(random() % 1000));
+    Schedule s;
+    s.rank = r;
+    s.n = n;
+    s.chunks = chunks;
+    m.at.emplace_back();
+    for (int c = 0; c < chunks; ++c) {
+      const Piece p = piece(count, chunks, c, 8);
+      m.at[r].emplace_back(program.before[r].begin() + p.first,
+                           program.before[r].begin() + p.first + p.count);
+    }
+    for (int c = 0; c < chunks; ++c) {
+      s.add_scratch(c);
+      m.at[r].emplace_back(m.at[r][c].size(), 0);
+    }
+    // Scratch begins undefined, so it is written before it is read.
+    s.copy({chunks, chunks}, {0, chunks});
+    for (int c = 0; c < chunks; ++c) m.at[r][chunks + c] = m.at[r][c];
+    program.schedules.push_back(std::move(s));
+  }
+  for (int k = 0; k < events; ++k) {
+    const int first = pick(chunks), width = 1 + pick(chunks - first);
+    const Span dst{first + (pick(2) ? chunks : 0), width},
+        src{first + (pick(2) ? chunks : 0), width};
+    const int from = pick(n), to = pick(n);
+    const bool reduce = pick(2);
+    if (from == to && dst == src) continue;
+    Schedule &a = program.schedules[from], &b = program.schedules[to];
+    if (from == to) {
+      reduce ? a.reduce(dst, src) : a.copy(dst, src);
+    } else {
+      a.send(to, src);
+      reduce ? b.recv_reduce(from, dst) : b.recv(from, dst);
+    }
+    m.apply(to, dst, m.read(from, src), reduce);
+  }
+  for (int r = 0; r < n; ++r) {
+    program.after.emplace_back();
+    for (int c = 0; c < chunks; ++c)
+      program.after[r].insert(program.after[r].end(), m.at[r][c].begin(), m.at[r][c].end());
+  }
+  return program;
+}
+
+struct Runner {
+  std::vector<std::unique_ptr<Mesh>> meshes;
+  std::vector<std::unique_ptr<Executor>> executors;
+  uint64_t sequence = 0;
+
+  Runner(int n, const LoopbackFaults& faults) : meshes(loopback_meshes(n, faults)) {
+    for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+  }
+
+  // Steps the executors in random order until all are idle. False: no end within a bound far above
+  // what is needed.
+  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes, Memory& memory,
+           std::mt19937& random) {
+    const size_t n = schedules.size();
+    std::vector<std::shared_ptr<const Plan>> plans;
+    std::vector<std::vector<void*>> buffers;
+    for (size_t r = 0; r < n; ++r) {
+      plans.push_back(make_plan(schedules[r], shape, "test", lanes));
+      buffers.push_back({memory[r].data()});
+    }
+    for (size_t r = 0; r < n; ++r)
+      executors[r]->start({plans[r].get(),
+                           fingerprint_of(shape, "test", lanes, sequence),
+                           buffers[r],
+                           {},
+                           {},
+                           false});
+    ++sequence;
+    const auto bound = Clock::now() + std::chrono::seconds(20);
+    while (Clock::now() < bound) {
+      bool all = true;
+      for (size_t k = 0; k < n; ++k) {
+        Executor& e = *executors[random() % n];
+        bool progressed = false;
+        if (e.idle()) continue;
+        if (Status s = e.step(progressed); !s) throw std::runtime_error(s.error().message());
+      }
+      for (auto& e : executors) all &= e->idle();
+      if (all) return true;
+    }
+    return false;
+  }
+};
+
+struct ExecutorCase {
+  int n;
+  uint64_t seed;
+};
+class RandomSchedules : public ::testing::TestWithParam<ExecutorCase> {};
+std::vector<ExecutorCase> executor_cases() {
+  std::vector<ExecutorCase> all;
+  for (int n : {2, 3, 5})
+    for (uint64_t seed = 1; seed <= 4; ++seed) all.push_back({n, seed});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedules, ::testing::ValuesIn(executor_cases()),
+                         [](const auto& info) {
+                           return fmt::format("n{}_seed{}", info.param.n, info.param.seed);
+                         });
+
+TEST_P(RandomSchedules, GiveWhatTheInterpreterGives) {
+  LoopbackFaults faults;
+  faults.seed = GetParam().seed;
+  faults.delay = GetParam().seed % 2 ? 6 : 0;  // polls
+  Runner runner(GetParam().n, faults);
+  std::mt19937 random(static_cast<unsigned>(GetParam().seed * 1000 + GetParam().n));
+  for (int k = 0; k < 40; ++k) {
+    const size_t count = k % 4 == 0 ? random() % 4 : 1 + random() % 3000;
+    Program program =
+        random_program(random, GetParam().n, count, 1 + static_cast<int>(random() % 60));
+    Shape shape;
+    shape.collective = Collective::all_reduce;
+    shape.type = DataType::int64;
+    shape.count = count;
+    ASSERT_TRUE(runner.run(program.schedules, shape, 1, program.before, random))
+        << "no end, program " << k;
+    for (int r = 0; r < GetParam().n; ++r)
+      ASSERT_EQ(program.before[r], program.after[r]) << "program " << k << " rank " << r;
+  }
+}
+
+TEST(Executor, RunsEveryAllReduceRowWithLanes) {
+  const int n = 4;
+  Runner runner(n, LoopbackFaults{});
+  std::mt19937 random(7);
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (row.collective != Collective::all_reduce || !row.accepts(n)) continue;
+    for (int lanes : {1, 2, 5}) {
+      const size_t count = 1237;
+      Memory memory(n);
+      std::vector<int64_t> want(count, 0);
+      std::vector<Schedule> schedules;
+      for (int r = 0; r < n; ++r) {
+        schedules.push_back(row.build({r, n, 0}));
+        for (size_t e = 0; e < count; ++e) {
+          memory[r].push_back(static_cast<int64_t>(random() % 1000));
+          want[e] += memory[r][e];
+        }
+      }
+      Shape shape;
+      shape.collective = Collective::all_reduce;
+      shape.type = DataType::int64;
+      shape.count = count;
+      ASSERT_TRUE(runner.run(schedules, shape, lanes, memory, random)) << row.name;
+      for (int r = 0; r < n; ++r) ASSERT_EQ(memory[r], want) << row.name << " lanes " << lanes;
+    }
+  }
+}
+
+TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
+  const int n = 2;
+  auto meshes = loopback_meshes(n, LoopbackFaults{});
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+  Memory memory{{1, 2, 3}, {4, 5, 6}};
+  const Memory before = memory;
+  std::vector<std::shared_ptr<const Plan>> plans;
+  std::vector<std::vector<void*>> buffers{{memory[0].data()}, {memory[1].data()}};
+  for (int r = 0; r < n; ++r) {
+    Shape shape;
+    shape.collective = Collective::all_reduce;
+    shape.type = DataType::int64;
+    shape.op = r ? ReduceOp::max : ReduceOp::sum;
+    shape.count = 3;
+    plans.push_back(make_plan(one_shot_all_reduce({r, n, 0}), shape, "one_shot", 1));
+    executors[r]->start(
+        {plans[r].get(), fingerprint_of(shape, "one_shot", 1, 5), buffers[r], {}, {}, false});
+  }
+  std::string text[2];
+  for (int k = 0; k < 1000 && (text[0].empty() || text[1].empty()); ++k)
+    for (int r = 0; r < n; ++r) {
+      if (!text[r].empty()) continue;
+      bool progressed = false;
+      if (Status s = executors[r]->step(progressed); !s) text[r] = s.error().cause;
+    }
+  EXPECT_EQ(text[0],
+            "rank 0 called all_reduce int64 x 3, sum (#5) while rank 1 called all_reduce int64 x "
+            "3, max (#5)");
+  EXPECT_EQ(text[1],
+            "rank 1 called all_reduce int64 x 3, max (#5) while rank 0 called all_reduce int64 x "
+            "3, sum (#5)");
+  EXPECT_EQ(memory, before);
+}
+
+TEST(Pieces, CoverEverythingOnceInWholeCacheLinesWhereTheyCan) {
+  for (size_t count : {0, 1, 5, 63, 64, 1000, 4099})
+    for (int parts : {1, 2, 3, 7, 64})
+      for (size_t unit : {1, 8, 16}) {
+        size_t next = 0;
+        for (int i = 0; i < parts; ++i) {
+          const Piece p = piece(count, parts, i, unit);
+          ASSERT_EQ(p.first, next);
+          if (count >= unit * parts * 4) {
+            ASSERT_EQ(p.first % unit, 0u);
+          }
+          next += p.count;
+        }
+        ASSERT_EQ(next, count);
+      }
+}
+
+}  // namespace
+}  // namespace ringwood::testing

@@ -1,0 +1,355 @@
+// What users do wrong and what breaks: every rank gets one error that says who, what and why, and
+// nothing hangs.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/ranks.h"
+
+namespace ringwood::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+// ---- the caller's mistakes
+// ----------------------------------------------------------------------------------
+
+TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
+  struct Row {
+    const char* text;
+    std::function<void(Communicator&, float*)> call;
+  };
+  const Row rows[] = {
+      {"all_reduce: a null buffer for 3 elements",
+       [](auto& c, float*) { c.all_reduce(nullptr, 3, DataType::float32, ReduceOp::sum); }},
+      {"all_reduce: band is not defined for float32",
+       [](auto& c, float* x) { c.all_reduce(x, 3, DataType::float32, ReduceOp::band); }},
+      {"broadcast: root 2 in a group of 2 ranks",
+       [](auto& c, float* x) { c.broadcast(x, 3, DataType::float32, 2); }},
+      {"reduce: root -1 in a group of 2 ranks",
+       [](auto& c, float* x) { c.reduce(x, 3, DataType::float32, ReduceOp::sum, -1); }},
+      {"send: no rank 7 in a group of 2",
+       [](auto& c, float* x) { c.send(x, 1, DataType::float32, 7, 0); }},
+      {"recv: rank 0 cannot be its own peer",
+       [](auto& c, float* x) { c.recv(x, 1, DataType::float32, 0, 0); }},
+      {"all_to_all: 1 input blocks for a group of 2 ranks",
+       [](auto& c, float* x) {
+         c.all_to_all({{x, 1}}, {{x, 1}, {x, 1}}, DataType::float32);
+       }},
+      {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
+       [](auto& c, float* x) {
+         CallOptions o;
+         o.algorithm = "magic";
+         c.all_reduce(x, 3, DataType::float32, ReduceOp::sum, o);
+       }},
+  };
+  run_ranks(2, "shm", [&](Communicator& c) {
+    float x[3] = {1, 2, 3};
+    if (c.rank() == 0)
+      for (const Row& row : rows) {
+        try {
+          row.call(c, x);
+          ADD_FAILURE() << "accepted: " << row.text;
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code, ErrorCode::invalid_argument);
+          EXPECT_NE(e.message().find(row.text), std::string::npos) << e.message();
+        }
+      }
+    must(c.all_reduce(x, 3, DataType::float32, ReduceOp::sum));  // the group is as good as new
+    EXPECT_EQ(x[2], 6);
+  });
+}
+
+TEST(Mistakes, WrongSizeOrTransport) {
+  EXPECT_THROW(Communicator::create(memory_store(), 2, 2), Error);
+  EXPECT_THROW(Communicator::create(memory_store(), 0, 0), Error);
+  Options o;
+  o.transports = {"pigeon"};
+  try {
+    Communicator::create(memory_store(), 0, 2, o);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("no transport 'pigeon'; there are: "), std::string::npos)
+        << e.message();
+  }
+}
+
+TEST(Mistakes, ARankThatNeverComesIsNamed) {
+  auto store = memory_store();
+  std::vector<std::thread> ranks;
+  std::atomic<int> named{0};
+  for (int r : {0, 2})
+    ranks.emplace_back([&, r] {
+      Options o = options_for("shm", r);
+      o.init_timeout = std::chrono::milliseconds(300);
+      try {
+        Communicator::create(store, r, 4, o);
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code, ErrorCode::timeout);
+        named += e.message().find("missing ranks 1, 3") != std::string::npos;
+      }
+    });
+  for (auto& t : ranks) t.join();
+  EXPECT_EQ(named.load(), 2);
+}
+
+// ---- deadlines, aborts, departures
+// --------------------------------------------------------------------------
+
+class Faults : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Transports, Faults, ::testing::Values("loopback", "shm", "tcp"));
+
+TEST_P(Faults, ARankThatSkipsACallIsNamedByTheTimeout) {
+  std::atomic<bool> over{false};
+  run_ranks(4, GetParam(), [&](Communicator& c) {
+    must(c.barrier());
+    if (c.rank() == 2) {
+      while (!over) std::this_thread::yield();
+      return;
+    }
+    float x = 1;
+    CallOptions call;
+    call.timeout = std::chrono::milliseconds(400);
+    const auto start = Clock::now();
+    Status s = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum, call)->wait();
+    const double took = seconds_since(start);
+    over = true;
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code, ErrorCode::timeout) << s.error().message();
+    EXPECT_NE(s.error().message().find("missing: rank 2"), std::string::npos)
+        << s.error().message();
+    EXPECT_LT(took, 2.0);
+    EXPECT_EQ(x, 1);
+    // The group is dead, and says the same again at once.
+    Status later = c.barrier()->wait();
+    ASSERT_FALSE(later.ok());
+    EXPECT_EQ(later.error().code, ErrorCode::timeout);
+  });
+}
+
+// A short wait for an operation that is queued behind one with more patience.
+TEST_P(Faults, AQueuedOperationHasADeadlineToo) {
+  std::atomic<bool> over{false};
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    must(c.barrier());
+    if (c.rank() == 1) {
+      while (!over) std::this_thread::yield();
+      return;
+    }
+    float x = 1, y = 1;
+    auto first = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
+    auto second = c.all_reduce(&y, 1, DataType::float32, ReduceOp::sum);
+    const auto start = Clock::now();
+    Status s = second->wait(std::chrono::milliseconds(300));
+    over = true;
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code, ErrorCode::timeout) << s.error().message();
+    EXPECT_EQ(s.error().sequence, 2) << s.error().message();
+    EXPECT_LT(seconds_since(start), 5.0);
+    EXPECT_FALSE(first->wait().ok());
+  });
+}
+
+TEST_P(Faults, AbortFromAnotherThreadEndsEverythingEverywhere) {
+  std::atomic<int> begun{0};
+  run_ranks(3, GetParam(), [&](Communicator& c) {
+    must(c.barrier());
+    std::vector<float> big(1 << 20, 1);
+    std::vector<OperationPtr> pending;
+    if (c.rank() != 1)
+      for (int k = 0; k < 5; ++k)
+        pending.push_back(c.all_reduce(big.data(), big.size(), DataType::float32, ReduceOp::sum));
+    ++begun;
+    std::thread other;
+    if (c.rank() == 1)
+      other = std::thread([&] {
+        while (begun < 3) std::this_thread::yield();
+        c.abort("the user pressed the button");
+      });
+    for (auto& op : pending) {
+      Status s = op->wait();
+      ASSERT_FALSE(s.ok());
+      EXPECT_EQ(s.error().code, ErrorCode::aborted) << s.error().message();
+      EXPECT_NE(s.error().message().find("the user pressed the button"), std::string::npos)
+          << s.error().message();
+    }
+    if (other.joinable()) other.join();
+    EXPECT_FALSE(c.health().ok());
+  });
+}
+
+TEST_P(Faults, ARankThatLeavesEarlyIsNamed) {
+  run_ranks(3, GetParam(), [&](Communicator& c) {
+    must(c.barrier());
+    if (c.rank() == 1) return;
+    float x = 1;
+    const auto start = Clock::now();
+    Status s = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum)->wait();
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().peer, 1) << s.error().message();
+    EXPECT_EQ(s.error().code, ErrorCode::peer_lost) << s.error().message();
+    EXPECT_LT(seconds_since(start), 3.0);
+  });
+}
+
+// The last operation's data must reach those who are slower than the ones that leave.
+TEST_P(Faults, LeavingLosesNothing) {
+  for (int k = 0; k < 15; ++k)
+    run_ranks(3, GetParam(), [&](Communicator& c) {
+      std::vector<float> x(300000, 1);
+      must(c.broadcast(x.data(), x.size(), DataType::float32, 0));
+      std::vector<int> y(50000, c.rank());
+      if (c.rank() == 0) must(c.send(y.data(), y.size(), DataType::int32, 2, 0));
+      if (c.rank() == 2) must(c.recv(y.data(), y.size(), DataType::int32, 0, 0));
+    });
+}
+
+TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
+  run_ranks(2, "shm", [&](Communicator& c) {
+    float x = 0;
+    OperationPtr pending;
+    if (c.rank() == 0) pending = c.recv(&x, 1, DataType::float32, 1, 0);
+    must(c.barrier());
+    const auto start = Clock::now();
+    (void)c.shutdown(std::chrono::milliseconds(50));
+    EXPECT_LT(seconds_since(start), 2.0);
+    if (pending) {
+      EXPECT_FALSE(pending->wait().ok());
+    }
+    EXPECT_FALSE(c.barrier()->wait().ok());
+  });
+}
+
+TEST(Faults, ACallbackMayCallCollectives) {
+  run_ranks(2, "shm", [&](Communicator& c) {
+    float x = 1, y = 1;
+    std::atomic<bool> done{false};
+    auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
+    op->on_done([&](const Error* e) {
+      if (!e) must(c.all_reduce(&y, 1, DataType::float32, ReduceOp::sum));
+      done = true;
+    });
+    must(op);
+    while (!done) std::this_thread::yield();
+    EXPECT_EQ(y, 2);
+  });
+}
+
+// ---- processes
+// ----------------------------------------------------------------------------------------------
+
+struct Shared {  // between forked ranks
+  std::atomic<int> ready{0};
+  std::atomic<int64_t> killed_at{0};
+  std::atomic<int64_t> noticed_at[8];
+  char text[8][600];
+};
+
+int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+void rank_process(int rank, int n, const std::string& transports, const std::string& path,
+                  Shared* shared) {
+  try {
+    auto c = Communicator::create(file_store(path), rank, n, options_for(transports, rank));
+    std::vector<float> x(100000, 1);
+    for (int k = 0;; ++k) {
+      Status s = c->all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::max)->wait();
+      if (k == 0) ++shared->ready;
+      if (s.ok()) continue;
+      shared->noticed_at[rank] = now_ns();
+      snprintf(shared->text[rank], sizeof shared->text[rank], "%s", s.error().message().c_str());
+      _exit(0);
+    }
+  } catch (const std::exception& e) {
+    snprintf(shared->text[rank], sizeof shared->text[rank], "%s", e.what());
+    _exit(1);
+  }
+}
+
+struct KillCase {
+  const char* transports;
+  int n, victim;
+};
+class Killed : public ::testing::TestWithParam<KillCase> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
+                         ::testing::Values(KillCase{"shm", 2, 1}, KillCase{"shm", 4, 0},
+                                           KillCase{"shm", 4, 2}, KillCase{"tcp", 3, 0},
+                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1}),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}_rank{}", info.param.transports, info.param.n,
+                                              info.param.victim);
+                         });
+
+TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
+#endif
+  const auto [transports, n, victim] = GetParam();
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("ringwood-killed-{}", getpid());
+  std::filesystem::create_directory(folder);
+  auto* shared =
+      new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+          Shared();
+  std::vector<pid_t> pids;
+  for (int r = 0; r < n; ++r) {
+    const pid_t pid = fork();
+    if (pid == 0) rank_process(r, n, transports, (folder / "store").string(), shared);
+    pids.push_back(pid);
+  }
+  const auto start = Clock::now();
+  while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
+  ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
+  shared->killed_at = now_ns();
+  kill(pids[victim], SIGKILL);
+  for (pid_t pid : pids) waitpid(pid, nullptr, 0);
+  for (int r = 0; r < n; ++r) {
+    if (r == victim) continue;
+    EXPECT_LT((shared->noticed_at[r] - shared->killed_at) / 1e9, 1.0) << "rank " << r;
+    EXPECT_NE(std::string(shared->text[r]).find(fmt::format("rank {}", victim)), std::string::npos)
+        << shared->text[r];
+  }
+  munmap(shared, sizeof(Shared));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Forked, AChildIsToldThatTheGroupIsNotItsOwn) {
+  run_ranks(1, "shm", [](Communicator&) {});
+  auto store = memory_store();
+  std::unique_ptr<Communicator> groups[2];
+  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for("shm", 1)); });
+  groups[0] = Communicator::create(store, 0, 2, options_for("shm", 0));
+  other.join();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    float x = 1;
+    Status s = groups[0]->all_reduce(&x, 1, DataType::float32, ReduceOp::sum)->wait();
+    const bool told = !s.ok() && s.error().message().find("forked") != std::string::npos;
+    groups[0].reset();  // must neither hang nor disturb the parent
+    _exit(told ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  std::thread peer([&] {
+    float y = 1;
+    must(groups[1]->all_reduce(&y, 1, DataType::float32, ReduceOp::sum));
+  });
+  float x = 1;
+  must(groups[0]->all_reduce(&x, 1, DataType::float32, ReduceOp::sum));
+  peer.join();
+  EXPECT_EQ(x, 2);
+}
+
+}  // namespace
+}  // namespace ringwood::testing

@@ -1,0 +1,329 @@
+// The keyed handshake: who is let in, who is refused and why, and that no byte of it can be
+// changed.
+#include "transports/handshake.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "tests/errors.h"
+#include "tests/processes.h"
+#include "transports/handshake_steps.h"
+#include "transports/sockets.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+constexpr Greeting kGreeting{Purpose::tcp, 3, 1, 0};
+
+struct Two {
+  Identity dialler, acceptor;
+};
+
+Two two_ranks(int size = 4) {
+  Two two;
+  two.dialler.key = random_key();
+  two.dialler.session = random_session();
+  two.dialler.rank = kGreeting.from;
+  two.dialler.size = size;
+  two.acceptor = two.dialler;
+  two.acceptor.rank = kGreeting.to;
+  return two;
+}
+
+class SocketPair {
+ public:
+  SocketPair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds_), 0); }
+  ~SocketPair() { close(0), close(1); }
+  int operator[](int i) const { return fds_[i]; }
+  void close(int i) {
+    if (fds_[i] >= 0) ::close(fds_[i]);
+    fds_[i] = -1;
+  }
+
+ private:
+  int fds_[2];
+};
+
+struct Outcome {
+  Status dialled;
+  Result<Greeting> accepted = Greeting{};
+};
+
+Outcome shake(const Two& two, const Greeting& greeting, Deadline deadline = patiently()) {
+  SocketPair pair;
+  Outcome outcome;
+  std::thread acceptor(
+      [&] { outcome.accepted = accept_handshake(pair[1], two.acceptor, deadline); });
+  outcome.dialled = dial_handshake(pair[0], two.dialler, greeting, deadline);
+  pair.close(0);
+  acceptor.join();
+  return outcome;
+}
+
+TEST(Handshake, TellsTheAcceptorWhoComesAndWhatFor) {
+  for (Purpose purpose : {Purpose::control, Purpose::tcp, Purpose::shm, Purpose::verbs}) {
+    for (uint16_t channel : {0, 1, 65535}) {
+      auto outcome = shake(two_ranks(), {purpose, channel, 1, 0});
+      ASSERT_TRUE(outcome.dialled.ok()) << outcome.dialled.error().message();
+      ASSERT_TRUE(outcome.accepted.ok()) << outcome.accepted.error().message();
+      EXPECT_EQ(outcome.accepted->purpose, purpose);
+      EXPECT_EQ(outcome.accepted->channel, channel);
+      EXPECT_EQ(outcome.accepted->from, 1);
+      EXPECT_EQ(outcome.accepted->to, 0);
+    }
+  }
+}
+
+TEST(Handshake, LeavesWhatFollowsInTheSocket) {
+  for (bool blocking : {true, false}) {
+    Two two = two_ranks();
+    SocketPair pair;
+    if (!blocking) {
+      for (int i : {0, 1}) fcntl(pair[i], F_SETFL, fcntl(pair[i], F_GETFL) | O_NONBLOCK);
+    }
+    std::thread dialler([&] {
+      EXPECT_TRUE(dial_handshake(pair[0], two.dialler, kGreeting, patiently()).ok());
+      EXPECT_EQ(send(pair[0], "data", 4, 0), 4);
+    });
+    EXPECT_TRUE(accept_handshake(pair[1], two.acceptor, patiently()).ok());
+    dialler.join();
+    char data[8] = {};
+    EXPECT_EQ(recv(pair[1], data, sizeof(data), MSG_DONTWAIT), 4);
+    EXPECT_STREQ(data, "data");
+  }
+}
+
+TEST(Handshake, RefusesStrangersAndSaysWhy) {
+  struct Case {
+    const char* name;
+    std::function<void(Two&, Greeting&)> spoil;
+    const char* dialler_reads;
+    const char* acceptor_reads;
+  };
+  const Case cases[] = {
+      {"key", [](Two& two, Greeting&) { two.dialler.key[31] ^= 1; }, "the keys differ",
+       "closed the connection"},
+      {"session", [](Two& two, Greeting&) { two.dialler.session[0] ^= 1; },
+       "an earlier start of the job", "an earlier start of the job"},
+      {"to", [](Two&, Greeting& g) { g.to = 2; }, "meant for another rank",
+       "meant for another rank"},
+      {"from beyond", [](Two&, Greeting& g) { g.from = 4; }, "not one of the group",
+       "not one of the group"},
+      {"from below", [](Two&, Greeting& g) { g.from = -1; }, "not one of the group",
+       "not one of the group"},
+      {"from itself", [](Two&, Greeting& g) { g.from = 0; }, "not one of the group",
+       "not one of the group"},
+      {"purpose", [](Two&, Greeting& g) { g.purpose = Purpose(5); },
+       "purpose of the connection is not known", "purpose of the connection is not known"},
+  };
+  for (const Case& c : cases) {
+    Two two = two_ranks();
+    Greeting greeting = kGreeting;
+    c.spoil(two, greeting);
+    Outcome outcome = shake(two, greeting);
+    ASSERT_FALSE(outcome.dialled.ok()) << c.name;
+    ASSERT_FALSE(outcome.accepted.ok()) << c.name;
+    EXPECT_EQ(outcome.dialled.error().code, ErrorCode::invalid_argument) << c.name;
+    EXPECT_PRED2(contains, outcome.dialled.error().cause, c.dialler_reads) << c.name;
+    EXPECT_PRED2(contains, outcome.accepted.error().cause, c.acceptor_reads) << c.name;
+  }
+}
+
+// ---- changed messages --------------------------------------------------------------------------
+
+// The conversation without sockets: `change` sees every message on its way (0 hello, 1 reply, 2
+// proof, 3 verdict).
+struct Ends {
+  bool dialler_in, acceptor_in;
+};
+Ends converse(const Two& two, const std::function<void(int, Bytes&)>& change) {
+  DialSteps dialler(two.dialler, kGreeting);
+  AcceptSteps acceptor(two.acceptor);
+  Bytes message = dialler.hello();
+  for (int number = 0; !message.empty(); ++number) {
+    change(number, message);
+    bool to_acceptor = number % 2 == 0;
+    size_t wanted = to_acceptor ? acceptor.wanted() : dialler.wanted();
+    if (wanted == 0 || message.size() < wanted) break;
+    message.resize(wanted);
+    message = to_acceptor ? acceptor.take(message) : dialler.take(message);
+  }
+  return {dialler.result().ok(), acceptor.result().ok()};
+}
+
+TEST(Handshake, NoBitOfItCanBeChanged) {
+  Two two = two_ranks();
+  const size_t sizes[] = {66, 64, 32, 1};
+  for (int number = 0; number < 4; ++number) {
+    for (size_t bit = 0; bit < 8 * sizes[number]; ++bit) {
+      Ends ends = converse(two, [&](int at, Bytes& message) {
+        ASSERT_EQ(message.size(), sizes[at]);
+        if (at == number) message[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+      });
+      EXPECT_FALSE(ends.dialler_in) << "message " << number << " bit " << bit;
+      EXPECT_EQ(ends.acceptor_in, number == 3) << "message " << number << " bit " << bit;
+    }
+  }
+}
+
+TEST(Handshake, RecordedMessagesAreWorthNothingLater) {
+  Two two = two_ranks();
+  std::vector<Bytes> recorded;
+  Ends first = converse(two, [&](int, Bytes& message) { recorded.push_back(message); });
+  ASSERT_TRUE(first.dialler_in && first.acceptor_in);
+  // A replaying dialler, then a replaying acceptor.
+  for (int parity : {0, 1}) {
+    Ends again = converse(two, [&](int at, Bytes& message) {
+      if (at % 2 == parity) message = recorded[at];
+    });
+    EXPECT_FALSE(again.dialler_in);
+    EXPECT_FALSE(again.acceptor_in);
+  }
+  // The acceptor's proof sent back to it as the dialler's.
+  Bytes reply;
+  Ends mirrored = converse(two, [&](int at, Bytes& message) {
+    if (at == 1) reply = message;
+    if (at == 2) message.assign(reply.begin() + 32, reply.end());
+  });
+  EXPECT_FALSE(mirrored.acceptor_in);
+}
+
+TEST(Handshake, RandomMessagesNeverGetIn) {
+  Two two = two_ranks();
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 20000; ++round) {
+    int target = static_cast<int>(random() % 4);
+    Ends ends = converse(two, [&](int at, Bytes& message) {
+      if (at != target) return;
+      Bytes before = message;
+      for (uint8_t& byte : message) {
+        if (random() % 3 == 0) byte = static_cast<uint8_t>(random());
+      }
+      message.resize(random() % 4 == 0 ? random() % (message.size() + 1) : message.size());
+      if (message == before) message[0] ^= 0x40;
+    });
+    ASSERT_FALSE(ends.dialler_in) << "round " << round;
+    ASSERT_TRUE(!ends.acceptor_in || target == 3) << "round " << round;
+  }
+}
+
+TEST(Handshake, OtherVersionIsNamedToBoth) {
+  Two two = two_ranks();
+  DialSteps dialler(two.dialler, kGreeting);
+  AcceptSteps acceptor(two.acceptor);
+  Bytes hello = dialler.hello();
+  hello[4] = 7;
+  Bytes reply = acceptor.take(hello);
+  ASSERT_EQ(reply.size(), 64u);
+  EXPECT_EQ(acceptor.wanted(), 0u);
+  EXPECT_PRED2(contains, acceptor.result().error().cause, "it speaks version 7");
+  reply[0] = 9;
+  dialler.take(reply);
+  EXPECT_EQ(dialler.result().error().code, ErrorCode::unsupported);
+  EXPECT_PRED2(contains, dialler.result().error().cause, "the other side speaks version 9");
+}
+
+// ---- bad timing --------------------------------------------------------------------------------
+
+TEST(Handshake, EveryTruncationEndsTheOtherSide) {
+  Two two = two_ranks();
+  for (size_t bytes : {0, 1, 65, 66}) {
+    SocketPair pair;
+    Bytes hello = DialSteps(two.dialler, kGreeting).hello();
+    ASSERT_EQ(send(pair[0], hello.data(), bytes, 0), static_cast<ssize_t>(bytes));
+    shutdown(pair[0], SHUT_WR);
+    auto accepted = accept_handshake(pair[1], two.acceptor, patiently());
+    ASSERT_FALSE(accepted.ok()) << bytes;
+    EXPECT_PRED2(contains, accepted.error().cause, "closed the connection during the handshake")
+        << bytes;
+  }
+}
+
+TEST(Handshake, ADripOfBytesEndsAtTheDeadline) {
+  Two two = two_ranks();
+  SocketPair pair;
+  Bytes hello = DialSteps(two.dialler, kGreeting).hello();
+  std::atomic<bool> over{false};
+  std::thread drip([&] {
+    for (size_t i = 0; i + 1 < hello.size() && !over; ++i) {
+      send(pair[0], &hello[i], 1, MSG_NOSIGNAL);
+      poll(nullptr, 0, 5);
+    }
+  });
+  auto began = Clock::now();
+  auto accepted = accept_handshake(pair[1], two.acceptor, within(0.1));
+  EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(100));
+  over = true;
+  drip.join();
+  ASSERT_FALSE(accepted.ok());
+  EXPECT_EQ(accepted.error().code, ErrorCode::timeout);
+}
+
+TEST(Handshake, SilenceEndsAtTheDeadline) {
+  Two two = two_ranks();
+  SocketPair pair;
+  Status dialled = dial_handshake(pair[0], two.dialler, kGreeting, within(0.05));
+  ASSERT_FALSE(dialled.ok());
+  EXPECT_EQ(dialled.error().code, ErrorCode::timeout);
+  EXPECT_PRED2(contains, dialled.error().cause, "did not finish the handshake in time");
+}
+
+TEST(Handshake, APeerThatIsGoneIsNoSignal) {
+  Two two = two_ranks();
+  SocketPair pair;
+  pair.close(1);
+  Status dialled = dial_handshake(pair[0], two.dialler, kGreeting, patiently());
+  ASSERT_FALSE(dialled.ok());
+  EXPECT_EQ(dialled.error().code, ErrorCode::network);
+}
+
+// ---- the key file ------------------------------------------------------------------------------
+
+TEST(KeyFile, SecretsAreChecked) {
+  struct Case {
+    size_t bytes;
+    mode_t mode;
+    const char* text;  // "" = good
+  };
+  const Case cases[] = {{16, 0600, ""},
+                        {4096, 0400, ""},
+                        {15, 0600, "a secret has 16 to 4096 bytes"},
+                        {4097, 0600, "a secret has 16 to 4096 bytes"},
+                        {32, 0644, "other users may read it; chmod 600 it"},
+                        {32, 0660, "other users may read it; chmod 600 it"}};
+  for (const Case& c : cases) {
+    TemporaryPath place;
+    FILE* file = fopen(place.path().c_str(), "w");
+    ASSERT_NE(file, nullptr);
+    fputs(std::string(c.bytes, 's').c_str(), file);
+    fclose(file);
+    chmod(place.path().c_str(), c.mode);
+    if (*c.text == '\0') {
+      EXPECT_EQ(key_from_file(place.path()), key_from_file(place.path()));
+      EXPECT_NE(key_from_file(place.path()), random_key());
+    } else {
+      Error error = error_of([&] { key_from_file(place.path()); });
+      EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+      EXPECT_PRED2(contains, error.cause, place.path() + ": " + c.text);
+    }
+  }
+  EXPECT_PRED2(contains, error_of([] { key_from_file("/no/such/key"); }).cause,
+               "No such file or directory");
+  EXPECT_PRED2(contains, error_of([] { key_from_file("/root/.."); }).cause, "key file /root/..: ");
+}
+
+TEST(KeyFile, RandomKeysDiffer) {
+  EXPECT_NE(random_key(), random_key());
+  EXPECT_NE(random_session(), random_session());
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,398 @@
+// One suite for every row of the table of transports: the contract of link.h, point by point.
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "tests/link_ranks.h"
+#include "tests/link_talk.h"
+#include "transports/link_parts.h"
+#include "transports/loopback/loopback.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::TestWithParam;
+
+struct Kind {
+  std::string name;       // of the test
+  std::string transport;  // as errors name it
+  MakeTransport make;
+  std::function<void(Options&)> options = [](Options&) {};
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+// The rows, and what they can be turned into by their knobs.
+std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  for (const TransportRow& row : transport_table()) all.push_back({row.name, row.name, row.make});
+  all.push_back(
+      {"loopback_late", "loopback", [] { return make_loopback({.seed = 7, .delay = 5}); }});
+  all.push_back(
+      {"shm_small_rings", "shm", all[1].make, [](Options& o) { o.shm_ring_bytes = 65536; }});
+  all.push_back({"tcp_three_sockets", "tcp", all[2].make, [](Options& o) { o.tcp_sockets = 3; }});
+  return all;
+}
+
+class Links : public TestWithParam<Kind> {
+ protected:
+  Ranks ranks(int size, int channels = 2) {
+    Setting setting;
+    setting.size = size;
+    setting.channels = channels;
+    setting.options = GetParam().options;
+    return make_ranks(GetParam().make, setting);
+  }
+};
+
+std::string show(const Status& status) { return status ? "ok" : status.error().message(); }
+
+TEST_P(Links, CarryMessagesOfAnySizeBothWaysOnEveryChannel) {
+  Ranks two = ranks(2);
+  on_each(two, [](Rank& rank) { talk_to_all(rank, 40, (size_t{5} << 20) + 1); });
+}
+
+TEST_P(Links, AmongSeveralRanksDoNotDisturbEachOther) {
+  for (int size : {3, 4, 5}) {
+    Ranks several = ranks(size);
+    on_each(several, [](Rank& rank) { talk_to_all(rank, 60, size_t{300} << 10); });
+  }
+}
+
+TEST_P(Links, LeaveNothingInTheStore) {
+  Ranks four = ranks(4);
+  EXPECT_TRUE(four.store->left().empty()) << *four.store->left().begin();
+}
+
+// Polls one link until `wanted` are finished.
+Completions until(Link& link, Completions wanted) {
+  Completions now;
+  const Deadline limit = Deadline::after(std::chrono::seconds(60));
+  while (now.sent < wanted.sent || now.received < wanted.received) {
+    if (Status s = link.poll(now); !s) throw s.error();
+    if (limit.passed()) throw std::runtime_error("not finished within 60 s");
+    std::this_thread::yield();
+  }
+  return now;
+}
+
+TEST_P(Links, KeepThousandsOfSmallMessagesInOrder) {
+  constexpr uint64_t kCount = 20000;
+  Ranks two = ranks(2, 1);
+  std::vector<uint64_t> out(kCount), in(kCount);
+  for (uint64_t i = 0; i < kCount; ++i) out[i] = i * i;
+  on_each(two, [&](Rank& rank) {
+    Link& link = *rank.links[0][1 - rank.group.rank()];
+    const bool sends = rank.group.rank() == 0;
+    for (uint64_t i = 0; i < kCount; ++i) {
+      Status s = sends ? link.post_send(&out[i], 8) : link.post_recv(&in[i], 8);
+      if (!s) throw s.error();
+    }
+    const Completions now = until(link, sends ? Completions{kCount, 0} : Completions{0, kCount});
+    EXPECT_EQ(now.sent + now.received, kCount);
+  });
+  EXPECT_EQ(in, out);
+}
+
+TEST_P(Links, OfOneChannelGoOnWhileAnotherIsBlocked) {
+  Ranks two = ranks(2);
+  constexpr size_t kLarge = size_t{8} << 20;
+  on_each(two, [&](Rank& rank) {
+    const int me = rank.group.rank(), peer = 1 - me;
+    std::vector<std::byte> large = Pattern(me, peer, 0, 0).make(kLarge), got(kLarge);
+    Link &blocked = *rank.links[0][peer], &free = *rank.links[1][peer];
+    if (Status s = blocked.post_send(large.data(), kLarge); !s) throw s.error();
+    Completions now;
+    for (uint64_t k = 0; k < 200; ++k) {
+      uint64_t mine = k, theirs = ~k;
+      if (Status s = blocked.poll(now); !s) throw s.error();
+      if (Status s = free.post_send(&mine, 8); !s) throw s.error();
+      if (Status s = free.post_recv(&theirs, 8); !s) throw s.error();
+      until(free, {k + 1, k + 1});
+      EXPECT_EQ(theirs, k);
+    }
+    if (Status s = blocked.post_recv(got.data(), kLarge); !s) throw s.error();
+    until(blocked, {1, 1});
+    EXPECT_EQ(Pattern(peer, me, 0, 0).compare(got.data(), kLarge), kLarge);
+  });
+}
+
+TEST_P(Links, WakeASleeperEveryTime) {
+  constexpr uint64_t kRounds = 20000;
+  Ranks two = ranks(2, 1);
+  on_each(two, [&](Rank& rank) {
+    const int me = rank.group.rank();
+    Link& link = *rank.links[0][1 - me];
+    std::vector<std::byte> out(size_t{300} << 10), in(out.size());
+    Completions now;
+    for (uint64_t k = 0; k < kRounds; ++k) {
+      const size_t bytes =
+          k % 256 == 255 ? out.size() : 8;  // now and then more than is in flight at once
+      const auto finished = [&](uint64_t sent, uint64_t received) {
+        if (Status s = link.poll(now); !s) throw s.error();
+        return now.sent >= sent && now.received >= received;
+      };
+      const auto wait = [&](uint64_t sent, uint64_t received) {
+        while (!finished(sent, received)) {
+          if (!rank.sleep([&] { return !finished(sent, received); }))
+            throw std::runtime_error("a lost wake-up");
+        }
+      };
+      if (Status s = link.post_recv(in.data(), bytes); !s) throw s.error();
+      if (me == 1) wait(k, k + 1);
+      if (Status s = link.post_send(out.data(), bytes); !s) throw s.error();
+      wait(k + 1, k + 1);
+    }
+  });
+}
+
+TEST_P(Links, WakeASleeperForEveryPieceOfALargeMessage) {
+  constexpr size_t kBytes = size_t{24} << 20;
+  Ranks two = ranks(2, 1);
+  on_each(two, [&](Rank& rank) {
+    const int me = rank.group.rank(), peer = 1 - me;
+    Link& link = *rank.links[0][peer];
+    std::vector<std::byte> out(kBytes, std::byte(me));
+    if (Status s = link.post_send(out.data(), kBytes); !s) throw s.error();
+    if (Status s = link.post_incoming(kBytes); !s) throw s.error();
+    Completions now;
+    const auto step = [&] {
+      const Completions before = now;
+      if (Status s = link.poll(now); !s) throw s.error();
+      const size_t bytes = link.incoming().size();
+      link.consume(bytes);
+      return bytes > 0 || now.sent != before.sent || now.received != before.received;
+    };
+    while (now.sent + now.received < 2) {
+      if (step()) continue;
+      if (!rank.sleep([&] { return !step(); })) throw std::runtime_error("a lost wake-up");
+    }
+  });
+}
+
+// Memory that ends the process when it is touched after forbid().
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes)
+      : bytes_(bytes),
+        data_(static_cast<std::byte*>(
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  ~Guarded() { ::munmap(data_, bytes_); }
+  std::byte* data() const { return data_; }
+  void forbid() { ASSERT_EQ(::mprotect(data_, bytes_, PROT_NONE), 0); }
+
+ private:
+  const size_t bytes_;
+  std::byte* const data_;
+};
+
+TEST_P(Links, TouchNoMemoryAfterAnAbortFromAnotherThread) {
+  constexpr size_t kBytes = size_t{6} << 20;
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    Ranks two = ranks(2, 1);
+    Guarded out(kBytes), in(kBytes);
+    std::atomic<bool> aborted{false}, moving{false};
+    std::thread aborter([&] {
+      moving.wait(false);
+      two[0].links[0][1]->abort();
+      out.forbid();
+      in.forbid();
+      aborted = true;
+    });
+    on_each(two, [&](Rank& rank) {
+      const int me = rank.group.rank();
+      Link& link = *rank.links[0][1 - me];
+      std::vector<std::byte> own(me == 1 ? kBytes : 0), theirs(own.size());
+      Status s = link.post_send(me == 0 ? out.data() : own.data(), kBytes);
+      if (s) s = link.post_recv(me == 0 ? in.data() : theirs.data(), kBytes);
+      Completions now;
+      for (int polls = 0; s && !(me == 1 && aborted); ++polls) {
+        s = link.poll(now);
+        if (me == 1 || polls != attempt * 10) continue;
+        moving = true;  // for a while both sides go on
+        moving.notify_one();
+      }
+      if (me == 1) {
+        for (int i = 0; i < 100 && s; ++i) s = link.poll(now);
+        return;
+      }
+      EXPECT_EQ(s.error().code, ErrorCode::aborted) << show(s);
+      EXPECT_EQ(s.error().peer, 1);
+      EXPECT_FALSE(link.post_send(out.data(), 1));
+      EXPECT_FALSE(link.post_recv(in.data(), 1));
+      EXPECT_FALSE(link.post_incoming(1));
+      EXPECT_TRUE(link.incoming().empty());
+      link.consume(1);
+    });
+    aborter.join();
+  }
+}
+
+TEST_P(Links, NameThePeerThatClosed) {
+  Ranks two = ranks(2, 1);
+  std::atomic<bool> closed{false};
+  on_each(two, [&](Rank& rank) {
+    const int me = rank.group.rank();
+    Link& link = *rank.links[0][1 - me];
+    uint64_t last = 42, got = 0, never = 0;
+    if (me == 1) {
+      if (Status s = link.post_send(&last, 8); !s) throw s.error();
+      until(link, {1, 0});
+      rank.links.clear();
+      closed = true;
+      return;
+    }
+    if (Status s = link.post_recv(&got, 8); !s) throw s.error();
+    until(link, {0, 1});
+    EXPECT_EQ(got, 42u);
+    while (!closed) std::this_thread::yield();
+    Completions now;
+    Status s = link.poll(now);
+    EXPECT_TRUE(s) << "nothing was wanted from it any more: " << show(s);
+    s = link.post_recv(&never, 8);
+    const Deadline limit = Deadline::after(std::chrono::seconds(20));
+    const auto quiet = [&] { return s && (s = link.poll(now)); };
+    while (quiet() && !limit.passed()) rank.sleep(quiet);
+    ASSERT_FALSE(s);
+    EXPECT_EQ(s.error().code, ErrorCode::peer_lost);
+    EXPECT_EQ(s.error().peer, 1);
+    EXPECT_EQ(s.error().transport, GetParam().transport);
+    EXPECT_NE(s.error().cause.find("the peer closed"), std::string::npos) << show(s);
+    now = {};
+    EXPECT_EQ(show(link.poll(now)), show(s)) << "an error is final";
+    EXPECT_EQ(now.received, 1u) << "and takes nothing back";
+  });
+}
+
+TEST_P(Links, AreMadeOnlyWhereTheyAreWanted) {
+  Setting setting;
+  setting.size = 4;
+  setting.options = GetParam().options;
+  setting.wanted = [](int a, int b) { return a + b != 3; };
+  Ranks four = make_ranks(GetParam().make, setting);
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 0; b < 4; ++b) {
+      for (int channel = 0; channel < 2; ++channel) {
+        EXPECT_EQ(four[a].links[channel][b] != nullptr, a != b && a + b != 3) << a << " " << b;
+      }
+    }
+  }
+  on_each(four, [](Rank& rank) { talk_to_all(rank, 10, 1000); });
+}
+
+// Two hosts with two ranks each: over the network or not at all, and both ends agree.
+TEST_P(Links, ReachAnotherHostAtBothEndsOrAtNone) {
+  Setting setting;
+  setting.size = 4;
+  setting.options = GetParam().options;
+  setting.hosts = {"a", "b", "a", "b"};
+  Ranks four = make_ranks(GetParam().make, setting);
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 0; b < 4; ++b) {
+      EXPECT_EQ(four[a].links[0][b] == nullptr, four[b].links[0][a] == nullptr) << a << " " << b;
+      if (a % 2 == b % 2) {
+        EXPECT_EQ(four[a].links[0][b] == nullptr, a == b) << a << " " << b;
+      }
+    }
+  }
+  on_each(four, [](Rank& rank) { talk_to_all(rank, 10, 1000); });
+  EXPECT_TRUE(four.store->left().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Links, ::testing::ValuesIn(kinds()),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- where links wake a sleeper ----------------------------------------------------------------
+
+Duration time_of(const std::function<void()>& body) {
+  const auto began = Clock::now();
+  body();
+  return Clock::now() - began;
+}
+
+TEST(WaitSets, KeepARingThatCameBeforeTheSleepAndOnlyOnce) {
+  WaitSet set;
+  const auto sleep = [&](Duration limit) { return time_of([&] { set.wait(limit); }); };
+  for (int i = 0; i < 100; ++i) {
+    set.ring();
+    set.ring();
+    EXPECT_LT(sleep(std::chrono::seconds(20)), std::chrono::seconds(10));
+    EXPECT_GE(sleep(std::chrono::microseconds(200)), std::chrono::microseconds(200));
+  }
+}
+
+TEST(WaitSets, AreRungThroughCopiesOfTheirDoorbell) {
+  WaitSet set;
+  const Doorbell bell{OwnedFd(::dup(set.doorbell_fd()))};
+  for (int i = 0; i < 200; ++i) {
+    std::thread ringer([&] { bell.ring(); });
+    EXPECT_LT(time_of([&] { set.wait(Duration::max()); }), std::chrono::seconds(20));
+    ringer.join();
+  }
+}
+
+TEST(WaitSets, ReturnAtAnEdgeOfADescriptorUntilItIsRemoved) {
+  WaitSet set;
+  const int fd = ::eventfd(0, EFD_NONBLOCK);
+  set.add(fd, EPOLLIN);
+  const auto sleep = [&](Duration limit) { return time_of([&] { set.wait(limit); }); };
+  ::eventfd_write(fd, 1);
+  EXPECT_LT(sleep(std::chrono::seconds(20)), std::chrono::seconds(10));
+  EXPECT_GE(sleep(std::chrono::milliseconds(2)), std::chrono::milliseconds(2));
+  set.remove(fd);
+  ::eventfd_write(fd, 1);
+  EXPECT_GE(sleep(std::chrono::milliseconds(2)), std::chrono::milliseconds(2));
+  ::close(fd);
+  EXPECT_THROW(set.add(fd, EPOLLIN), Error);
+}
+
+// ---- what only the loopback can do
+// ----------------------------------------------------------------------
+
+TEST(Loopback, SaysWhenSizesDiffer) {
+  Ranks two = make_ranks([] { return make_loopback({}); });
+  uint64_t value = 0;
+  ASSERT_TRUE(two[0].links[0][1]->post_send(&value, 8));
+  ASSERT_TRUE(two[1].links[0][0]->post_recv(&value, 4));
+  Completions now;
+  Status s = two[1].links[0][0]->poll(now);
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().code, ErrorCode::mismatch);
+  EXPECT_EQ(s.error().cause, "the peer sent a message of 8 bytes where 4 were expected");
+}
+
+TEST(Loopback, CutsWhereItIsTold) {
+  for (uint64_t cut : {1, 2, 7}) {
+    Ranks two = make_ranks([&] { return make_loopback({.cut_after = cut}); });
+    Link &a = *two[0].links[0][1], &b = *two[1].links[0][0];
+    uint64_t value = 0;
+    Completions at_a, at_b;
+    uint64_t received = 0;
+    Status status_a, status_b;
+    while (status_a && status_b) {
+      status_a = a.post_send(&value, 8);
+      status_b = b.post_recv(&value, 8);
+      if (status_b) status_b = b.poll(at_b);
+      if (status_a) status_a = a.poll(at_a);
+      received = std::max(received, at_b.received);
+    }
+    EXPECT_EQ(received, cut);
+    if (status_a) status_a = a.poll(at_a);
+    if (status_b) status_b = b.poll(at_b);
+    ASSERT_FALSE(status_a);
+    ASSERT_FALSE(status_b);
+    EXPECT_NE(status_b.error().message().find("peer 0 over loopback: connection cut"),
+              std::string::npos)
+        << show(status_b);
+  }
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,319 @@
+// Knobs from the environment, launchers, the texts of errors and the log.
+#include "transports/options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <set>
+
+#include "tests/errors.h"
+#include "tests/processes.h"
+#include "transports/net.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+using std::chrono::milliseconds;
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Exactly these variables, for the time of a scope.
+class ScopedEnvironment {
+ public:
+  explicit ScopedEnvironment(const Environment& variables) {
+    for (char** entry = environ; *entry; ++entry) before_.emplace_back(*entry);
+    clearenv();
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~ScopedEnvironment() {
+    clearenv();
+    for (const std::string& entry : before_) {
+      size_t equals = entry.find('=');
+      setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+    }
+  }
+
+ private:
+  std::vector<std::string> before_;
+};
+
+TEST(Options, ValuesAreTakenFromTheEnvironment) {
+  struct Case {
+    const char* name;
+    const char* value;
+    std::function<bool(const Options&)> holds;
+  };
+  const Case cases[] = {
+      {"RINGWOOD_TRANSPORTS", "shm,tcp",
+       [](const Options& o) {
+         return o.transports == std::vector<std::string>{"shm", "tcp"};
+       }},
+      {"RINGWOOD_TRANSPORTS", "", [](const Options& o) { return o.transports.empty(); }},
+      {"RINGWOOD_SOCKET_IFNAME", "^lo",
+       [](const Options& o) { return o.socket_interface == "^lo"; }},
+      {"NCCL_SOCKET_IFNAME", "eth", [](const Options& o) { return o.socket_interface == "eth"; }},
+      {"GLOO_SOCKET_IFNAME", "eth1", [](const Options& o) { return o.socket_interface == "eth1"; }},
+      {"RINGWOOD_TCP_SOCKETS", "4", [](const Options& o) { return o.tcp_sockets == 4; }},
+      {"RINGWOOD_PORT_RANGE", "50000-50010",
+       [](const Options& o) { return o.port_first == 50000 && o.port_last == 50010; }},
+      {"RINGWOOD_PORT_RANGE", "7000",
+       [](const Options& o) { return o.port_first == 7000 && o.port_last == 7000; }},
+      {"RINGWOOD_PORT_RANGE", "0-0",
+       [](const Options& o) { return o.port_first == 0 && o.port_last == 0; }},
+      {"RINGWOOD_TIMEOUT", "2.5", [](const Options& o) { return o.timeout == milliseconds(2500); }},
+      {"RINGWOOD_INIT_TIMEOUT", "600",
+       [](const Options& o) { return o.init_timeout == milliseconds(600000); }},
+      {"RINGWOOD_HEARTBEAT_MS", "50",
+       [](const Options& o) { return o.heartbeat == milliseconds(50); }},
+      {"RINGWOOD_SHM_RING_BYTES", "64K",
+       [](const Options& o) { return o.shm_ring_bytes == 65536; }},
+      {"RINGWOOD_LANE_BYTES", "3M", [](const Options& o) { return o.lane_bytes == 3u << 20; }},
+      {"RINGWOOD_SPIN_US", "-1", [](const Options& o) { return o.spin_us == -1; }},
+      {"RINGWOOD_ALGORITHM", "all_reduce:ring",
+       [](const Options& o) { return o.algorithm == "all_reduce:ring"; }},
+      {"RINGWOOD_LOG", "debug", [](const Options& o) { return o.log_level == LogLevel::debug; }},
+  };
+  for (const Case& c : cases) {
+    ScopedEnvironment environment(Environment{{c.name, c.value}});
+    EXPECT_TRUE(c.holds(Options::from_environment())) << c.name << "=" << c.value;
+  }
+}
+
+TEST(Options, OwnNameWinsOverAliases) {
+  ScopedEnvironment environment(
+      Environment{{"GLOO_SOCKET_IFNAME", "g"}, {"RINGWOOD_SOCKET_IFNAME", "r"}});
+  EXPECT_EQ(Options::from_environment().socket_interface, "r");
+}
+
+TEST(Options, ValuesThatCannotBeReadAreNamed) {
+  const std::array<const char*, 3> cases[] = {
+      {"RINGWOOD_TCP_SOCKETS", "0", "expected a number from 1 to 16"},
+      {"RINGWOOD_TCP_SOCKETS", "4x", "expected a number from 1 to 16"},
+      {"RINGWOOD_TRANSPORTS", "shm,,tcp", "expected names separated by single commas"},
+      {"RINGWOOD_PORT_RANGE", "50010-50000", "expected ports as first-last, such as 50000-50010"},
+      {"RINGWOOD_PORT_RANGE", "50000-", "expected ports as first-last, such as 50000-50010"},
+      {"RINGWOOD_PORT_RANGE", "0-10", "expected ports as first-last, such as 50000-50010"},
+      {"RINGWOOD_PORT_RANGE", "1-65536", "expected ports as first-last, such as 50000-50010"},
+      {"RINGWOOD_TIMEOUT", "5min", "expected seconds, from 0.001"},
+      {"RINGWOOD_TIMEOUT", "0", "expected seconds, from 0.001"},
+      {"RINGWOOD_TIMEOUT", "nan", "expected seconds, from 0.001"},
+      {"RINGWOOD_TIMEOUT", "inf", "expected seconds, from 0.001"},
+      {"RINGWOOD_INIT_TIMEOUT", "-3", "expected seconds, from 0.001"},
+      {"RINGWOOD_HEARTBEAT_MS", "9", "expected a number from 10 to 60000"},
+      {"RINGWOOD_SHM_RING_BYTES", "100000", "expected a power of two from 4096"},
+      {"RINGWOOD_SHM_RING_BYTES", "99999999999999999999", "expected a power of two from 4096"},
+      {"RINGWOOD_SHM_RING_BYTES", "18014398509481984K", "expected a power of two from 4096"},
+      {"RINGWOOD_LANE_BYTES", "K", "expected bytes from 1"},
+      {"RINGWOOD_LOG", "loud", "expected error, warn, info or debug"},
+  };
+  for (const auto& [name, value, text] : cases) {
+    ScopedEnvironment environment(Environment{{name, value}});
+    Error error = error_of([] { Options::from_environment(); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+    EXPECT_PRED2(contains, error.cause, std::string(name) + "=\"" + value + "\": " + text);
+  }
+}
+
+TEST(Options, UnknownNamesAreWarnedAboutOnceWithTheNearest) {
+  Processes one(1, [](int, const Reporter& reporter) {
+    ScopedEnvironment environment(
+        Environment{{"RINGWOOD_TIMOUT", "3"}, {"RINGWOOD_LOGG", "x"}, {"RINGWOODISH", "y"}});
+    Options::from_environment();
+    Options::from_environment();
+    reporter.say("done");
+  });
+  EXPECT_EQ(one.line(0), "done");
+  std::string log = one.log_of(0);
+  std::string warning =
+      "RINGWOOD_TIMOUT is not a known variable and has no effect; the nearest is RINGWOOD_TIMEOUT";
+  EXPECT_PRED2(contains, log, warning);
+  EXPECT_EQ(log.find(warning, log.find(warning) + 1), log.npos) << "once";
+  EXPECT_PRED2(contains, log, "the nearest is RINGWOOD_LOG");
+  EXPECT_FALSE(contains(log, "RINGWOODISH"));
+}
+
+TEST(Options, DescriptionShowsEveryKnobAsItWouldBeWritten) {
+  ScopedEnvironment environment(Environment{{"RINGWOOD_TIMEOUT", "2.5"}});
+  std::set<std::string> names;
+  Environment as_written;
+  for (const Knob& knob : describe(Options::from_environment())) {
+    EXPECT_TRUE(names.insert(knob.name).second) << knob.name;
+    EXPECT_FALSE(knob.description.empty()) << knob.name;
+    EXPECT_EQ(knob.from_environment, knob.name == "RINGWOOD_TIMEOUT");
+    EXPECT_EQ(knob.value == knob.default_value, knob.name != "RINGWOOD_TIMEOUT") << knob.name;
+    as_written.emplace_back(knob.name, knob.value);
+  }
+  EXPECT_GE(names.size(), 14u);
+  ScopedEnvironment again(as_written);
+  auto knobs = describe(Options::from_environment());
+  for (size_t i = 0; i < knobs.size(); ++i)
+    EXPECT_EQ(knobs[i].value, as_written[i].second) << knobs[i].name;
+}
+
+// ---- launchers ---------------------------------------------------------------------------------
+
+struct Launch {
+  const char* name;
+  Environment variables;
+  LaunchEnvironment expected;  // master_port -1: some port from 20000 to 31999
+};
+
+const Launch kLaunches[] = {
+    {"nothing", {}, {-1, -1, -1, -1, "", 0, ""}},
+    {"torch",
+     {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}},
+     {3, 8, -1, -1, "a", 29500, "env"}},
+    {"torchrun",
+     {{"RANK", "3"},
+      {"WORLD_SIZE", "8"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "a"},
+      {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RUN_ID", "x"}},
+     {3, 8, 1, 2, "a", 29500, "torchrun"}},
+    {"rank alone", {{"RANK", "0"}}, {0, -1, -1, -1, "", 0, "env"}},
+    {"Open MPI on one host",
+     {{"OMPI_COMM_WORLD_RANK", "1"},
+      {"OMPI_COMM_WORLD_SIZE", "2"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"OMPI_MCA_ess_base_jobid", "1970733057"},
+      {"PMIX_RANK", "1"}},
+     {1, 2, 1, 2, "127.0.0.1", -1, "mpirun"}},
+    {"Open MPI on two hosts",
+     {{"OMPI_COMM_WORLD_RANK", "1"},
+      {"OMPI_COMM_WORLD_SIZE", "4"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+     {1, 4, 1, 2, "", 0, "mpirun"}},
+    {"the user's master stays",
+     {{"OMPI_COMM_WORLD_RANK", "1"},
+      {"OMPI_COMM_WORLD_SIZE", "2"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"MASTER_ADDR", "m"},
+      {"MASTER_PORT", "1234"}},
+     {1, 2, -1, 2, "m", 1234, "mpirun"}},
+    {"MPICH",
+     {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}},
+     {0, 2, 0, 2, "127.0.0.1", -1, "mpirun"}},
+    {"Slurm on one host",
+     {{"SLURM_PROCID", "1"},
+      {"SLURM_NTASKS", "2"},
+      {"SLURM_LOCALID", "1"},
+      {"SLURM_NNODES", "1"},
+      {"SLURM_JOB_ID", "42"}},
+     {1, 2, 1, -1, "127.0.0.1", -1, "srun"}},
+    {"Slurm with a range of hosts",
+     {{"SLURM_PROCID", "5"},
+      {"SLURM_NTASKS", "8"},
+      {"SLURM_STEP_NUM_TASKS", "6"},
+      {"SLURM_LOCALID", "1"},
+      {"SLURM_JOB_ID", "42"},
+      {"SLURM_JOB_NODELIST", "node[03-07,9],login"},
+      {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"},
+      {"PMI_RANK", "5"},
+      {"PMI_SIZE", "8"}},
+     {5, 6, 1, -1, "node03", -1, "srun"}},
+    {"Slurm with plain hosts",
+     {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_NODELIST", "alpha,beta"}},
+     {0, 2, -1, -1, "alpha", -1, "srun"}},
+    {"Slurm with suffixes",
+     {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_NODELIST", "rack[1-2]-a,beta"}},
+     {0, 2, -1, -1, "rack1-a", -1, "srun"}},
+    {"Slurm with a list that is too clever",
+     {{"SLURM_PROCID", "0"},
+      {"SLURM_NTASKS", "2"},
+      {"SLURM_JOB_NODELIST", "r[1-2]n[1-2]"},
+      {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"}},
+     {0, 2, -1, -1, "10.0.0.9", -1, "srun"}},
+};
+
+TEST(Launch, EveryLauncherIsUnderstood) {
+  for (const Launch& c : kLaunches) {
+    ScopedEnvironment environment(c.variables);
+    LaunchEnvironment found = read_launch_environment();
+    EXPECT_EQ(found.rank, c.expected.rank) << c.name;
+    EXPECT_EQ(found.world_size, c.expected.world_size) << c.name;
+    EXPECT_EQ(found.local_rank, c.expected.local_rank) << c.name;
+    EXPECT_EQ(found.local_size, c.expected.local_size) << c.name;
+    EXPECT_EQ(found.master_addr, c.expected.master_addr) << c.name;
+    EXPECT_EQ(found.launcher, c.expected.launcher) << c.name;
+    if (c.expected.master_port >= 0) {
+      EXPECT_EQ(found.master_port, c.expected.master_port) << c.name;
+    } else {
+      EXPECT_GE(found.master_port, 20000) << c.name;
+      EXPECT_LT(found.master_port, 32000) << c.name;
+    }
+  }
+}
+
+TEST(Launch, PortIsTheJobsOwn) {
+  auto port = [](const char* job) {
+    ScopedEnvironment environment(Environment{{"SLURM_PROCID", "0"},
+                                              {"SLURM_NTASKS", "1"},
+                                              {"SLURM_NNODES", "1"},
+                                              {"SLURM_JOB_ID", job}});
+    return read_launch_environment().master_port;
+  };
+  EXPECT_EQ(port("1"), port("1"));
+  EXPECT_NE(port("1"), port("2"));
+}
+
+TEST(Launch, BadNumbersAreNamed) {
+  const std::array<const char*, 2> cases[] = {{"RANK", "first"},
+                                              {"RANK", "-1"},
+                                              {"MASTER_PORT", "http"},
+                                              {"MASTER_PORT", "65536"},
+                                              {"SLURM_PROCID", "1x"}};
+  for (const auto& [name, value] : cases) {
+    ScopedEnvironment environment(Environment{{name, value}});
+    Error error = error_of([] { read_launch_environment(); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+    EXPECT_PRED2(contains, error.cause, std::string(name) + "=\"" + value + "\": expected a ");
+  }
+}
+
+// ---- errors and the log ------------------------------------------------------------------------
+
+TEST(Errors, MessageSaysWhatIsKnown) {
+  Error error(ErrorCode::peer_lost, "connection reset");
+  EXPECT_EQ(error.message(), "connection reset (peer_lost)");
+  error.peer = 5;
+  EXPECT_EQ(error.message(), "peer 5: connection reset (peer_lost)");
+  error.transport = "tcp";
+  error.sequence = 17;
+  EXPECT_EQ(error.message(), "operation #17, peer 5 over tcp: connection reset (peer_lost)");
+  error.collective = "all_reduce";
+  error.step = 7;
+  error.rank = 2;
+  error.host = "host-b";
+  EXPECT_EQ(
+      error.message(),
+      "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset (peer_lost)");
+  EXPECT_STREQ(error.what(), error.message().c_str());
+  error.step = 8;
+  EXPECT_STREQ(error.what(), error.message().c_str()) << "layers may add to it later";
+}
+
+TEST(Log, LinesSayWhoAndWhatAndKeepToTheLevel) {
+  Processes one(1, [](int, const Reporter& reporter) {
+    log(LogLevel::warn, "net", "before");
+    log_configure(LogLevel::info, 4);
+    log(LogLevel::info, "net", "{} braces are text");
+    log(LogLevel::debug, "net", "hidden");
+    log(LogLevel::error, "shm", "loud");
+    reporter.say("done");
+  });
+  EXPECT_EQ(one.line(0), "done");
+  std::string begin = host_name() + ":" + std::to_string(one.pid(0));
+  EXPECT_EQ(one.log_of(0), begin + " [-] RINGWOOD WARN net: before\n" + begin +
+                               " [4] RINGWOOD INFO net: {} braces are text\n" + begin +
+                               " [4] RINGWOOD ERROR shm: loud\n");
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,73 @@
+"""What holds for every test: it leaves no process and no shared memory behind."""
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from processes import EXAMPLES, ROOT, descendants, processes
+
+sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
+PR_SET_CHILD_SUBREAPER = 36
+SHARED_MEMORY = Path("/dev/shm")
+# Data loading processes look for their parent every 5 seconds.
+GRACE_S = 10
+
+
+def pytest_configure() -> None:
+    # Orphans of a test become our children, where `nothing_stays` finds them.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_orphans() -> None:
+    """Takes the status of adopted processes that have ended."""
+    for pid, (parent, state) in processes().items():
+        if parent == os.getpid() and state == "Z":
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def wait_until_empty(left_over) -> list:
+    deadline = time.monotonic() + GRACE_S
+    while (left := left_over()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays():
+    before = set(descendants(os.getpid()))
+    memory = set(SHARED_MEMORY.iterdir())
+
+    def running() -> list[str]:
+        reap_orphans()
+        return [
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            for pid in descendants(os.getpid())
+            if pid not in before and Path(f"/proc/{pid}").exists()
+        ]
+
+    yield
+    left = wait_until_empty(running)
+    assert not left, f"processes are left: {left}"
+    names = wait_until_empty(lambda: sorted(set(SHARED_MEMORY.iterdir()) - memory))
+    assert not names, f"shared memory is left: {names}"
+
+
+@pytest.fixture(scope="session")
+def backend() -> str:
+    """BACKEND=gloo runs these tests over another backend, to tell whose fault a failure is."""
+    return os.environ.get("BACKEND", "ringwood")
+
+
+@pytest.fixture(scope="session")
+def data_folder(tmp_path_factory) -> Path:
+    import digits
+
+    folder = tmp_path_factory.mktemp("datasets")
+    digits.write_digits(folder / "digits")
+    return folder

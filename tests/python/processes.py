@@ -1,0 +1,173 @@
+"""Starts the ranks of a job as a user would, and makes sure that nothing of them stays."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "torch-bridge" / "examples"
+# What launchers set: a job that is started from inside another one must not inherit any of it.
+LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@dataclass
+class Command:
+    """What one user types into one shell."""
+
+    argv: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Process:
+    """A started command; its output goes to a file, so that no pipe can fill up."""
+
+    def __init__(self, command: Command, log: Path) -> None:
+        inherited = {k: v for k, v in os.environ.items() if k not in LAUNCH_VARIABLES}
+        self.log = log
+        with log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [str(word) for word in command.argv],
+                env={
+                    **inherited,
+                    "PYTHONFAULTHANDLER": "1",
+                    "PYTHONUNBUFFERED": "1",
+                    "OMP_NUM_THREADS": "1",
+                    **command.environment,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+
+class Job:
+    """Commands that run side by side. As a context: whatever runs at its end is killed."""
+
+    def __init__(self, commands: list[Command], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.processes = [
+            Process(command, folder / f"{index}.log") for index, command in enumerate(commands)
+        ]
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for process in self.processes:
+            for pid in [process.popen.pid, *descendants(process.popen.pid)]:
+                signal_quietly(pid, signal.SIGKILL)
+            process.popen.wait()
+
+    def output(self) -> str:
+        return "".join(
+            f"--- {index} (status {process.popen.poll()})\n{process.output()}"
+            for index, process in enumerate(self.processes)
+        )
+
+    def wait(self, timeout_s: float = 120) -> list[int]:
+        """The exit statuses; a job that hangs fails with the Python stacks of all its processes."""
+        deadline = time.monotonic() + timeout_s
+        for process in self.processes:
+            try:
+                process.popen.wait(max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.dump_stacks()
+                raise AssertionError(f"hangs after {timeout_s} s\n{self.output()}") from None
+        return [process.popen.returncode for process in self.processes]
+
+    def dump_stacks(self) -> None:
+        for process in self.processes:
+            for pid in [*descendants(process.popen.pid), process.popen.pid]:
+                signal_quietly(pid, signal.SIGABRT)
+        time.sleep(1)  # there is no event for "the handler has written"
+
+    def expect_success(self, timeout_s: float = 120) -> str:
+        statuses = self.wait(timeout_s)
+        assert statuses == [0] * len(statuses), self.output()
+        return self.output()
+
+    def wait_until(self, what: str, condition, timeout_s: float = 60) -> None:
+        """Waits for `condition` while every process runs."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s\n{self.output()}"
+            assert all(p.running() for p in self.processes), f"{what}: one ended\n{self.output()}"
+            time.sleep(0.005)
+
+
+def run(commands: list[Command], folder: Path, timeout_s: float = 120) -> str:
+    """Runs a job to its end, which must be a success; returns what it printed."""
+    with Job(commands, folder) as job:
+        return job.expect_success(timeout_s)
+
+
+def python(*arguments, **environment) -> Command:
+    return Command([sys.executable, *arguments], {k: str(v) for k, v in environment.items()})
+
+
+def environment_ranks(arguments: list, ranks: int, **environment) -> list[Command]:
+    """One plain process per rank, with the variables of init_method env://."""
+    port = free_port()
+    return [
+        python(
+            *arguments,
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=port,
+            RANK=rank,
+            WORLD_SIZE=ranks,
+            **environment,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def signal_quietly(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def is_running(pid: int) -> bool:
+    """False for a process that has ended, also if nobody has asked for its status yet."""
+    return processes().get(pid, (0, "Z"))[1] != "Z"
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Parent and state of every process."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(stat.parent.name)] = (int(fields[1]), fields[0])
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    table = processes()
+    found, todo = [], [pid]
+    while todo:
+        parent = todo.pop()
+        children = [child for child, (its_parent, _) in table.items() if its_parent == parent]
+        found += children
+        todo += children
+    return found

@@ -1,0 +1,140 @@
+"""How groups begin badly and how processes end: ranks that do not come, masters, ports, exits."""
+
+import json
+import multiprocessing
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from backend_ranks import BACKEND, init, run_ranks, seconds
+from processes import free_port
+
+FORK = multiprocessing.get_context("fork")
+ones = torch.ones
+
+
+def backend():
+    return dist.group.WORLD._get_backend(torch.device("cpu"))
+
+
+def failed_init(rank: int, size: int, port: int, timeout_s: float) -> str:
+    with pytest.raises(dist.DistError) as raised:
+        init(rank, size, port, timeout_s)
+    return str(raised.value)
+
+
+def test_rank_that_never_comes_is_named():
+    def body(rank, size):
+        if rank == 2:
+            return None
+        init(rank, 2, int(os.environ["MASTER_PORT"]), 10)
+        store = dist.PrefixStore("late", dist.distributed_c10d._get_default_store())
+        module = sys.modules["ringwood._autoload"]._module()
+        begun = time.monotonic()
+        with pytest.raises(dist.DistNetworkError) as raised:
+            module.create(store, rank, 3, seconds(1), "late", [])
+        assert time.monotonic() - begun < 5
+        dist.barrier()
+        return str(raised.value)
+
+    for message in run_ranks(3, body, group=False)[:2]:
+        assert re.search(r"\brank 2\b", message), message
+        assert "rank 1" not in message.partition("missing")[2], message
+
+
+def test_ranks_that_expect_different_sizes():
+    def body(rank, size):
+        init(rank, 2, int(os.environ["MASTER_PORT"]), 10)
+        store = dist.PrefixStore("sizes", dist.distributed_c10d._get_default_store())
+        module = sys.modules["ringwood._autoload"]._module()
+        with pytest.raises((dist.DistError, ValueError)) as raised:
+            module.create(store, rank, 2 + rank, seconds(2), "sizes", [])
+        dist.barrier()
+        return str(raised.value)
+
+    messages = run_ranks(2, body, group=False)
+    assert any("2" in message and "3" in message for message in messages), messages
+
+
+def test_master_that_cannot_be_reached():
+    def body(rank, size):
+        return failed_init(1, 2, free_port(), 1)
+
+    assert "127.0.0.1" in run_ranks(1, body, group=False)[0]
+
+
+def test_port_that_is_in_use():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+
+        def body(rank, size):
+            return failed_init(0, 2, taken.getsockname()[1], 2)
+
+        assert "EADDRINUSE" in run_ranks(1, body, group=False)[0]
+
+
+# How an interpreter ends while its group is alive: what it does last, and its exit status.
+ENDINGS = [
+    ("pass", 0),
+    ("work = dist.all_reduce(torch.ones(1 << 20), async_op=True)", 0),
+    ("work = dist.barrier(async_op=True) if rank == 0 else None", 0),
+    ("future = dist.barrier(async_op=True).get_future().then(lambda f: print('called'))", 0),
+    ("sys.exit(3)", 3),
+    ("raise KeyError('a bug')", 1),
+    ("dist.destroy_process_group(dist.new_group([0, 1]))", 0),
+    ("dist.destroy_process_group()", 0),
+]
+# Imports torch once; every ending is that of two forked children, each with an interpreter to end.
+INTERPRETERS = r"""
+import datetime, json, os, socket, sys, time, torch, torch.distributed as dist
+backend, endings = sys.argv[1], json.loads(sys.argv[2])
+for number, (last, _) in enumerate(endings):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    last_reads, last_writes = os.pipe()
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            break
+        children.append(child)
+    if child == 0:
+        dist.init_process_group(
+            backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2,
+            timeout=datetime.timedelta(seconds=30))
+        dist.all_reduce(torch.ones(4))
+        os.write(last_writes, f"{time.time()}\n".encode())
+        exec(last)
+        break
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    ended = time.time()
+    begun = max(map(float, os.read(last_reads, 999).split()))
+    print(json.dumps([last, statuses, ended - begun]), flush=True)
+"""
+
+
+def test_end_of_the_interpreter():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETERS, BACKEND, json.dumps(ENDINGS)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(lines) == len(ENDINGS), done.stderr
+    after_destroy = lines[-1][2]
+    for (last, status), (what, statuses, took) in zip(ENDINGS, lines, strict=True):
+        assert what == last
+        assert statuses == [status, status], (last, done.stderr)
+        assert took < after_destroy + 2, last
+    assert "terminate called" not in done.stderr
+    assert "Fatal Python error" not in done.stderr

@@ -1,0 +1,319 @@
+"""What goes wrong: caller's mistakes, ranks that disagree, die, do not come, fork or leave."""
+
+import multiprocessing
+import os
+import re
+import signal
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from backend_ranks import KILLED, run_ranks, seconds
+
+Op = dist.ReduceOp
+FORK = multiprocessing.get_context("fork")
+ones = torch.ones
+plain = ones(4)
+ints = torch.ones(4, dtype=torch.int32)
+transposed = ones(3, 4).t()
+meta = ones(4, device="meta")
+sparse = ones(4).to_sparse()
+uint16 = torch.ones(4, dtype=torch.uint16)
+
+
+def backend():
+    return dist.group.WORLD._get_backend(torch.device("cpu"))
+
+
+def gather_options(root: int):
+    options = dist.GatherOptions()
+    options.rootRank = root
+    return options
+
+
+# What is called, the exception, what it says. On every rank alike, and the group works afterwards.
+MISTAKES = [
+    (lambda: dist.all_reduce(transposed), ValueError, "Tensors must be contiguous"),
+    (lambda: dist.broadcast(transposed, 0), ValueError, "Tensors must be contiguous"),
+    (
+        lambda: dist.all_gather([plain] * 2, ones(4, 2)[:, 0]),
+        ValueError,
+        "Tensors must be contiguous",
+    ),
+    (
+        lambda: dist.all_gather_single(ones(4, 6).t(), ones(3, 4)),
+        ValueError,
+        "Tensors must be contig",
+    ),
+    (lambda: dist.send(transposed, 1 - dist.get_rank()), ValueError, "Tensors must be contiguous"),
+    (lambda: backend().allreduce([meta]), RuntimeError, "allreduce: unsupported device type meta"),
+    (
+        lambda: backend().broadcast([meta], dist.BroadcastOptions()),
+        RuntimeError,
+        "device type meta",
+    ),
+    (lambda: backend().allgather([[plain, meta]], [plain]), RuntimeError, "device type meta"),
+    (lambda: backend().broadcast([sparse]), RuntimeError, "only supports dense tensors"),
+    (lambda: backend().allreduce([]), RuntimeError, "requires non-empty tensor list"),
+    (lambda: backend().allreduce([plain, plain]), RuntimeError, "requires a single-element tensor"),
+    (lambda: dist.all_reduce(uint16), RuntimeError, "invalid scalar type UInt16"),
+    (
+        lambda: dist.all_reduce(plain, Op.BAND),
+        RuntimeError,
+        "Cannot use ReduceOp.BAND with non-int",
+    ),
+    (lambda: dist.reduce(plain, 0, Op.BXOR), RuntimeError, "Cannot use ReduceOp.BXOR with non-int"),
+    (lambda: dist.all_reduce(ones(2) + 0j, Op.MAX), ValueError, "MAX on complex tensors"),
+    (lambda: backend().allreduce([ones(2) + 0j], Op.MAX), RuntimeError, "max with ComplexFloat"),
+    (
+        lambda: dist.all_reduce(ints, dist._make_nccl_premul_sum(2.0)),
+        RuntimeError,
+        "premul_sum with",
+    ),
+    (lambda: dist.broadcast(plain, 7), RuntimeError, "broadcast: invalid root rank: 7"),
+    (
+        lambda: backend().gather([], [plain], gather_options(-1)),
+        RuntimeError,
+        "invalid root rank: -1",
+    ),
+    (lambda: dist.all_gather([plain], plain), RuntimeError, r"expected length 2, got 1"),
+    (lambda: dist.all_gather([ones(5)] * 2, plain), RuntimeError, r"expected \(4\), got \(5\)"),
+    (lambda: backend().allgather([[ints] * 2], [plain]), RuntimeError, "expected Float, got Int"),
+    (lambda: dist.all_gather_single(ones(9), plain), ValueError, "equal to world_size times input"),
+    (lambda: dist.all_gather_single(ones(8).int(), plain), TypeError, "same type as input tensor"),
+    (
+        lambda: dist.reduce_scatter_single(plain, ones(9)),
+        ValueError,
+        "output size times world size",
+    ),
+    (lambda: dist.reduce_scatter(plain, [plain]), RuntimeError, "expected length 2, got 1"),
+    (lambda: dist.reduce_scatter(plain, [ones(5)] * 2), RuntimeError, r"expected \(4\), got \(5\)"),
+    (lambda: backend().gather([[plain]], [plain]), RuntimeError, "output list size 1|empty output"),
+    (
+        lambda: dist.all_to_all_single(plain, ones(4), [1], [4]),
+        RuntimeError,
+        "splits not equal to group",
+    ),
+    (
+        lambda: dist.all_to_all_single(plain, ones(4), [1, 1], [2, 2]),
+        RuntimeError,
+        "doesn't match total",
+    ),
+    (lambda: dist.all_to_all_single(ones(3), ones(3)), RuntimeError, "does not divide equally"),
+    (
+        lambda: dist.all_to_all([plain], [plain]),
+        RuntimeError,
+        "list size 1 does not match world size 2",
+    ),
+    (lambda: backend().send([plain], 5, 0), RuntimeError, "invalid peer rank 5 in a group of 2"),
+    (lambda: backend().recv([plain], 0, -1), RuntimeError, "Tag must be nonnegative"),
+]
+
+
+def test_mistakes_of_the_caller():
+    def body(rank, size):
+        for call, exception, text in MISTAKES:
+            with pytest.raises(exception, match=text) as raised:
+                call()
+            assert not isinstance(raised.value, dist.DistError), text
+        tensor = ones(3)
+        dist.all_reduce(tensor)  # nothing was sent, nothing is out of step
+        assert tensor.tolist() == [2.0] * 3
+
+    run_ranks(2, body)
+
+
+# What rank 1 calls while the others call all_reduce(float32 x 4, SUM), and how that reads.
+MISMATCHES = [
+    (lambda t: dist.all_reduce(t[:3]), "float32 x 3"),
+    (lambda t: dist.all_reduce(t.double()), "float64 x 4"),
+    (lambda t: dist.all_reduce(t, Op.MAX), "max"),
+    (lambda t: dist.broadcast(t, 0), "broadcast"),
+    (lambda t: dist.barrier(), "barrier"),
+    (lambda t: dist.all_gather([ones(4) for _ in range(3)], t), "all_gather"),
+    (lambda t: dist.reduce(t, 2), "reduce"),
+]
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+@pytest.mark.parametrize("number", range(len(MISMATCHES)))
+def test_ranks_that_call_different_things(number, async_op):
+    theirs, text = MISMATCHES[number]
+    together = FORK.Barrier(3)
+
+    def body(rank, size):
+        tensor = torch.full((4,), float(rank))
+        together.wait()
+        begun = time.monotonic()
+        with pytest.raises(dist.DistBackendError) as raised:
+            if rank == 1:
+                theirs(tensor)
+            else:
+                work = dist.all_reduce(tensor, async_op=async_op)
+                if async_op:
+                    work.wait()
+        took = time.monotonic() - begun
+        assert (tensor == rank).all(), "data was touched"
+        with pytest.raises(dist.DistBackendError):
+            dist.barrier()
+        return took, str(raised.value)
+
+    for took, message in run_ranks(3, body):
+        assert took < 1  # 0.1 s on a machine that is not shared
+        assert text in message, message
+        assert "all_reduce" in message, message
+        assert "float32 x 4" in message, message
+        assert re.search(r"rank 1\b", message), message
+
+
+def test_mismatched_lists_and_roots():
+    cases = [
+        lambda rank: dist.broadcast(ones(4), rank),
+        lambda rank: dist.all_gather([ones(4 + rank)] * 2, ones(4 + rank)),
+        lambda rank: dist.gather(ones(4 + rank), [ones(4 + rank)] * 2 if rank == 0 else None),
+        lambda rank: dist.all_to_all_single(ones(2 + 2 * rank), ones(2 + 2 * rank)),
+        lambda rank: dist.reduce_scatter_single(ones(2 + rank), ones(4 + 2 * rank)),
+    ]
+    for case in cases:
+
+        def body(rank, size, case=case):
+            with pytest.raises(dist.DistBackendError, match="mismatch"):
+                case(rank)
+
+        run_ranks(2, body)
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+def test_killed_rank_is_named(async_op):
+    together = FORK.Barrier(4)
+
+    def body(rank, size):
+        dist.all_reduce(ones(4))
+        together.wait()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begun = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match="rank 1") as raised:
+            if async_op:
+                dist.all_reduce(ones(1 << 20), async_op=True).get_future().wait()
+            dist.all_reduce(ones(1 << 20))
+        assert time.monotonic() - begun < 2  # 1 s on a machine that is not shared
+        assert "died" in str(raised.value)
+
+    assert run_ranks(4, body, killed=[1])[1] is KILLED
+
+
+def test_rank_that_leaves_is_named():
+    def body(rank, size):
+        dist.barrier()
+        if rank == 1:
+            dist.destroy_process_group()
+            return
+        with pytest.raises(dist.DistBackendError, match="rank 1"):
+            dist.all_reduce(ones(4))
+
+    run_ranks(3, body)
+
+
+def test_timeout_names_who_is_missing():
+    over = FORK.Event()
+
+    def body(rank, size):
+        dist.barrier()
+        if rank == 2:
+            assert over.wait(30)
+            return
+        begun = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match=r"missing: rank 2.* timeout "):
+            dist.all_reduce(ones(4))
+        assert 0.9 < time.monotonic() - begun < 3
+        over.set()
+
+    run_ranks(3, body, group_timeout_s=1)
+
+
+def test_timeout_of_one_call():
+    over = FORK.Event()
+
+    def body(rank, size):
+        if rank == 1:
+            assert over.wait(30)
+            return
+        options = dist.AllreduceOptions()
+        options.timeout = seconds(0.3)
+        with pytest.raises(dist.DistBackendError, match=r"not finished within 0.3"):
+            dist.group.WORLD.allreduce([ones(4)], options).wait()
+        over.set()
+
+    run_ranks(2, body)
+
+
+def test_monitored_barrier_names_all_that_are_missing():
+    import ringwood
+
+    over = FORK.Event()
+
+    def body(rank, size):
+        ringwood.monitored_barrier()
+        if rank in (1, 3):
+            assert over.wait(30)
+            return
+        with pytest.raises(dist.DistBackendError) as raised:
+            ringwood.monitored_barrier(timeout=seconds(0.3))
+        assert re.search(r"missing: rank 1\b.*rank 3\b", str(raised.value)), str(raised.value)
+        over.set()
+
+    run_ranks(4, body)
+
+
+def test_abort_fails_what_is_pending_on_all_ranks():
+    begun = FORK.Barrier(3)
+
+    def body(rank, size):
+        work = dist.all_reduce(ones(4), async_op=True) if rank > 0 else None
+        begun.wait()
+        if rank == 0:
+            backend().abort()
+        with pytest.raises(dist.DistBackendError, match="abort"):
+            work.wait() if work else dist.all_reduce(ones(4))
+
+    run_ranks(3, body)
+
+
+def test_group_in_a_forked_child():
+    def body(rank, size):
+        dist.all_reduce(ones(4))
+        pending = dist.barrier(async_op=True) if rank == 0 else None
+        child = os.fork()
+        if child == 0:
+            try:
+                with pytest.raises(RuntimeError, match="forked after the group was made"):
+                    dist.all_reduce(ones(4))
+                del pending
+                dist.destroy_process_group()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        if rank == 1:
+            dist.barrier()
+        else:
+            pending.wait()
+        dist.all_reduce(ones(4))
+
+    run_ranks(2, body)
+
+
+def test_data_loading_processes():
+    def body(rank, size):
+        data = torch.utils.data.TensorDataset(torch.arange(40.0))
+        loader = torch.utils.data.DataLoader(data, batch_size=5, num_workers=2)
+        total = torch.zeros(1)
+        for (batch,) in loader:
+            part = batch.sum().reshape(1)
+            dist.all_reduce(part)
+            total += part
+        assert total.item() == 2 * sum(range(40))
+
+    run_ranks(2, body)

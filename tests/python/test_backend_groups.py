@@ -1,0 +1,233 @@
+"""Making groups: registration, subgroups, several lives, options, debug levels, versions."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from backend_ranks import BACKEND, init, run_ranks, seconds
+
+CPU = torch.device("cpu")
+
+
+def python(code: str, **environment) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_name_is_known_after_importing_the_package():
+    answer = python(
+        "import ringwood, sys, torch.distributed as dist\n"
+        "print(dist.Backend('ringwood'), 'ringwood._C' in sys.modules)\n"
+        "print(dist.get_default_backend_for_device('cpu'))",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    assert answer.split() == ["ringwood", "False", "gloo"]
+
+
+def test_name_is_known_without_importing_the_package():
+    answer = python("import torch.distributed as dist; print(dist.Backend('ringwood'))")
+    assert answer.split() == ["ringwood"]
+
+
+def test_registration_is_quick_and_idempotent():
+    answer = python(
+        "import time, torch.distributed as dist\n"
+        "begun = time.process_time()\n"
+        "import ringwood\n"
+        "print(time.process_time() - begun)\n"
+        "for _ in range(3): ringwood.register()\n"
+        "print(dist.Backend.backend_list.count('ringwood'))",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    ).split()
+    assert float(answer[0]) < 0.005
+    assert answer[1] == "1"
+
+
+def test_registration_never_raises(monkeypatch, caplog):
+    from ringwood import _autoload
+
+    monkeypatch.delattr(dist.Backend, "RINGWOOD")
+
+    def broken(*_, **__):
+        raise OSError("no")
+
+    monkeypatch.setattr(dist.Backend, "register_backend", broken)
+    _autoload.register()
+    assert "could not be registered: no" in caplog.text
+
+
+def test_other_version_of_torch_is_refused(monkeypatch):
+    from ringwood import _autoload, _built_for
+
+    monkeypatch.setattr(_built_for, "TORCH", "2.12.1+cpu")
+    monkeypatch.delitem(sys.modules, "ringwood._C", raising=False)
+    found = ".".join(torch.__version__.split(".")[:2])
+    with pytest.raises(RuntimeError, match=f"built for torch 2.12, found {found}: reinstall"):
+        _autoload._module()
+
+
+def test_names_and_options():
+    def body(rank, size):
+        backend = dist.group.WORLD._get_backend(CPU)
+        assert dist.get_backend() == BACKEND
+        assert backend.name() == BACKEND
+        assert (backend.rank(), backend.size()) == (rank, size)
+        assert not backend.supports_splitting
+        assert not backend.supports_coalescing
+        assert backend._get_sequence_number_for_group() == 0
+        dist.barrier()
+        assert backend._get_sequence_number_for_group() == 1
+        backend.set_timeout(seconds(5))
+
+    run_ranks(2, body)
+
+
+def test_subgroups():
+    def body(rank, size):
+        evens, odds = dist.new_group([0, 2]), dist.new_group([1, 3])
+        mine = evens if rank % 2 == 0 else odds
+        tensor = torch.full((3,), float(rank))
+        dist.all_reduce(tensor, group=mine)
+        assert tensor.tolist() == [2.0 if rank % 2 == 0 else 4.0] * 3
+        objects = [None, None]
+        dist.all_gather_object(objects, rank, group=mine)
+        assert objects == [rank % 2, rank % 2 + 2]
+        source = rank % 2 + 2
+        dist.broadcast(tensor.fill_(rank), src=source, group=mine)
+        assert tensor[0] == source
+        dist.barrier()
+        dist.destroy_process_group(mine)
+        dist.all_reduce(tensor)
+        pairs, _ = dist.new_subgroups(group_size=2)
+        dist.barrier(pairs)
+
+    run_ranks(4, body)
+
+
+def test_errors_of_a_subgroup_tell_the_global_ranks():
+    def body(rank, size):
+        group = dist.new_group([1, 2])
+        if rank > 0:
+            with pytest.raises(dist.DistBackendError, match="are global ranks 1, 2"):
+                dist.all_reduce(torch.ones(rank), group=group)
+        dist.barrier()
+
+    run_ranks(3, body)
+
+
+def test_many_groups_come_and_go():
+    def body(rank, size):
+        def threads() -> int:
+            return len(os.listdir("/proc/self/task"))
+
+        def files() -> int:
+            return len(os.listdir("/proc/self/fd"))
+
+        counts = []
+        for _ in range(30):
+            group = dist.new_group([0, 1])
+            tensor = torch.ones(1)
+            dist.all_reduce(tensor, group=group)
+            assert tensor.item() == 2.0
+            dist.destroy_process_group(group)
+            del group
+            counts.append((threads(), files()))
+        assert all(now <= then for now, then in zip(counts[-1], counts[5], strict=True)), counts
+
+    run_ranks(2, body, timeout_s=100)
+
+
+def test_several_lives_in_one_process():
+    def body(rank, size):
+        for life in range(3):
+            init(rank, size, int(os.environ["MASTER_PORT"]) + life)
+            tensor = torch.full((3,), float(life))
+            dist.all_reduce(tensor)
+            assert tensor.tolist() == [2.0 * life] * 3
+            dist.destroy_process_group()
+        with pytest.raises(ValueError, match="Default process group has not been initialized"):
+            dist.all_reduce(torch.ones(1))
+
+    run_ranks(2, body, group=False)
+
+
+@pytest.mark.parametrize("kind", ["file", "hash", "prefix", "tcp"])
+def test_stores(kind, tmp_path):
+    def body(rank, size):
+        if kind == "file":
+            store = dist.FileStore(str(tmp_path / "store"), size)
+        elif kind == "hash":
+            store = dist.HashStore()
+        else:
+            port = int(os.environ["MASTER_PORT"])
+            store = dist.TCPStore("localhost", port, size, rank == 0, seconds(20))
+        if kind == "prefix":
+            store = dist.PrefixStore("a", dist.PrefixStore("b", store))
+        dist.init_process_group(
+            BACKEND, store=store, rank=rank, world_size=size, timeout=seconds(20)
+        )
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        assert tensor.item() == size
+
+    run_ranks(1 if kind == "hash" else 2, body, group=False)
+
+
+def test_store_is_left_clean(tmp_path):
+    def body(rank, size):
+        store = dist.FileStore(str(tmp_path / "store"), size)
+        # Another user of the same store, so that the file outlives the group.
+        keep = dist.FileStore(str(tmp_path / "store"), size)
+        dist.init_process_group(BACKEND, store=store, rank=rank, world_size=size)
+        dist.barrier()
+        dist.destroy_process_group()
+        return keep.num_keys()
+
+    assert max(run_ranks(2, body, group=False)) < 10
+
+
+def test_mixed_with_gloo_in_one_process():
+    def body(rank, size):
+        gloo = dist.new_group(backend="gloo")
+        for group in (gloo, None):
+            tensor = torch.ones(2)
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [2.0] * 2
+
+    run_ranks(2, body)
+
+
+def test_debug_level_detail():
+    def body(rank, size):
+        dist.set_debug_level(dist.DebugLevel.DETAIL)
+        init(rank, size, int(os.environ["MASTER_PORT"]))
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [2.0] * 3
+        dist.all_gather_single(torch.zeros(6), tensor)
+        dist.barrier()
+        with pytest.raises(RuntimeError, match="Detected mismatch between collectives"):
+            dist.all_reduce(torch.ones(rank + 1))
+
+    run_ranks(2, body, group=False)
+
+
+def test_library_keeps_its_symbols_to_itself():
+    from ringwood import _autoload
+
+    library = Path(_autoload._module().__file__)
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    assert [line.split()[-1] for line in names.splitlines()] == ["PyInit__C"]

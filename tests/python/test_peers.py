@@ -1,0 +1,149 @@
+"""The bench that compares with MPI and gloo: its conclusions, and one short run."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+from processes import ROOT
+from ringwood_command import BINARY, environment
+
+sys.path.append(str(ROOT / "bench"))
+from peers_report import (
+    Results,
+    comparison,
+    limits,
+    markdown,
+    number,
+    picture,
+    size_name,
+    verdict,
+)
+
+MACHINE = {
+    "processor": "a processor",
+    "cores": 2,
+    "kernel": "6.1",
+    "versions": {"ringwood": "0.1.0", "mpich": ""},
+    "load_average": {"before": 0.1, "after": 0.2},
+    "foreign_load": {"mean": 0.0, "most": 0.01},
+}
+SETTINGS = {"date": "2026-01-01", "rounds": 2, "seconds": 9, "failures": ["mpich, 2 ranks: why"]}
+
+
+def rounds(**times: list) -> dict:
+    """At 8 B and 1 KiB: contestant -> [(best, median) of each round] for each size."""
+    return {
+        (2, "plain", name.replace("_", "-"), size): values
+        for name, by_size in times.items()
+        for size, values in zip((8, 1024), by_size, strict=True)
+    }
+
+
+RESULTS = Results(
+    rounds(
+        limit=[[(0.1, 0.1)], [(0.5, 0.5)]],
+        ringwood=[[(0.5, 0.6), (0.4, 1.0)], [(2.0, 2.0)]],
+        openmpi=[[(0.8, 0.9)], [(1.0, 1.0)]],
+        mpich=[[(1.2, 1.3)], [(4.0, 4.0)]],
+        torch_ringwood=[[(10.0, 12.0)], [(20.0, 20.0)]],
+        torch_gloo=[[(300.0, 400.0)], [(400.0, 500.0)]],
+    )
+)
+
+
+def test_ratios_compare_like_with_like():
+    row = comparison(RESULTS, 2, "plain", 8)
+    assert row["best_mpi_over_ringwood_best"] == pytest.approx(0.8 / 0.4)  # the best of all rounds
+    assert row["best_mpi_over_ringwood_median"] == pytest.approx(0.9 / 0.8)  # median of medians
+    assert row["gloo_over_ringwood_best"] == pytest.approx(300 / 10)
+    assert row["limit_over_ringwood_best"] == pytest.approx(0.1 / 0.4)
+
+
+def test_a_size_at_which_we_are_slower_is_named():
+    rows = [comparison(RESULTS, 2, "plain", size) for size in (8, 1024)]
+    assert "not slower at any size than gloo" in verdict(rows, 2, "plain", "gloo")
+    text = verdict(rows, 2, "plain", "best_mpi")
+    assert "slower at 1 KiB than the better MPI" in text
+    assert "least 0.500x" in text
+    assert verdict(rows, 4, "plain", "gloo") == "4 ranks, plain: not compared with gloo."
+
+
+def test_limits_in_words():
+    assert limits(RESULTS) == []
+    measured = {
+        (2, "barrier", "limit", 0): [(0.2, 0.2)],
+        (2, "memcpy", "limit", 1 << 20): [(50.0, 60.0)],
+        (2, "plain", "limit", 1 << 20): [(100.0, 110.0)],
+    }
+    assert limits(Results(measured)) == [
+        "all 2 ranks at once, 1 MiB: memcpy 10.5 GB/s, reading and writing shared sums 21.0 GB/s "
+        "per rank; a barrier 0.200 us."
+    ]
+
+
+def test_markdown_and_picture():
+    text = markdown(MACHINE, SETTINGS, RESULTS, ["a verdict"])
+    row = next(line for line in text.splitlines() if line.startswith("| 1 KiB |"))
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        *("1 KiB", "0.500 (0.500)", "2.00 (2.00)", "1.00 (1.00)", "4.00 (4.00)"),
+        *("20.0 (20.0)", "400 (500)", "0.500x", "20.0x", "25%"),
+    ]
+    assert "Failed: mpich, 2 ranks: why" in text
+    assert "ringwood 0.1.0; 2026-01-01" in text
+    tree = xml.etree.ElementTree.fromstring(picture(RESULTS))
+    lines = tree.findall(".//{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.get("points").split()) for line in lines] == [2] * 6
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0123, "0.0123"), (1.5, "1.50"), (99.4, "99.4"), (12345, "12,345")]
+)
+def test_three_digits(value, shown):
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [(8, "8 B"), (1536, "1536 B"), (65536, "64 KiB"), (1 << 20, "1 MiB")]
+)
+def test_size_names(size, name):
+    assert size_name(size) == name
+
+
+def test_a_short_run(tmp_path):
+    (tmp_path / "build" / "tools").mkdir(parents=True)
+    (tmp_path / "build" / "tools" / "ringwood").symlink_to(BINARY.resolve())
+    arguments = ["--rounds", "1", "--ranks", "2", "--modes", "plain,touched", "--sizes", "8,4096"]
+    done = subprocess.run(
+        [
+            *(
+                sys.executable,
+                str(ROOT / "bench" / "peers"),
+                *arguments,
+                "--only",
+                "ringwood,limit",
+            ),
+            *("--build", str(tmp_path / "build"), "--output", str(tmp_path / "results")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "results" / "peers.json").read_text())
+    measured = {(row["mode"], row["contestant"], row["bytes"]) for row in report["rows"]}
+    assert measured == {
+        *(
+            (m, c, s)
+            for m in ("plain", "touched")
+            for c in ("ringwood", "limit")
+            for s in (8, 4096)
+        ),
+        ("barrier", "limit", 0),
+        ("memcpy", "limit", 4096),
+    }
+    assert all(0 < row["best_us"] <= row["median_us"] for row in report["rows"])
+    assert (tmp_path / "results" / "peers.md").read_text() in done.stdout
+    assert (tmp_path / "results" / "peers.svg").exists()

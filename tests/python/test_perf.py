@@ -1,0 +1,277 @@
+"""`ringwood perf` and its neighbours: what is measured, shown and refused."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+
+import pytest
+from ringwood_command import BINARY, environment, run
+
+KEYS = [
+    *("collective", "ranks", "bytes", "count", "dtype", "op", "time_us_best", "time_us_median"),
+    *("algbw_gbs", "busbw_gbs", "wrong", "algorithm", "lanes", "transports"),
+]
+COLLECTIVES = [
+    *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "reduce_scatter", "scatter"),
+    *("all_to_all", "barrier", "sendrecv"),
+]
+# One element in the middle of the first long message that each rank receives.
+CORRUPTION = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/socket.h>
+ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
+  static ssize_t (*real)(int, struct msghdr*, int);
+  static int done;
+  if (!real) real = (ssize_t(*)(int, struct msghdr*, int))dlsym(RTLD_NEXT, "recvmsg");
+  const ssize_t got = real(fd, message, flags);
+  if (got < 2048 || done) return got;  // longer than any greeting
+  done = 1;
+  for (size_t n = 0; n < 4; ++n) {  // the exponent, wherever it is: low bits are rounded away
+    size_t at = (size_t)got / 2 + n, part = 0;
+    while (at >= message->msg_iov[part].iov_len) at -= message->msg_iov[part++].iov_len;
+    ((unsigned char*)message->msg_iov[part].iov_base)[at] ^= 0x40;
+  }
+  return got;
+}
+"""
+
+
+def rows_of(*arguments: str, **more: str) -> list[dict]:
+    """The rows of a run that must succeed; short by default."""
+    short = ["-n", "2", "--batches", "2", "-w", "1", "--json"]
+    done = run("perf", *arguments, *short, **more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["rows"]
+
+
+def bus_factor(collective: str, n: int) -> float:
+    if collective == "all_reduce":
+        return 2 * (n - 1) / n
+    if collective in ("all_gather", "reduce_scatter", "all_to_all"):
+        return (n - 1) / n
+    return 1
+
+
+def test_table_has_the_columns_of_nccl_tests():
+    done = run("perf", "all_reduce", "--ranks", "2", "-b", "1K", "-e", "4K", "-n", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    head = next(line for line in lines if " size " in line)
+    assert head.split()[1:10] == [
+        "size",
+        "count",
+        "type",
+        "redop",
+        "root",
+        "time",
+        "algbw",
+        "busbw",
+        "#wrong",
+    ]
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    assert [row[:5] for row in rows] == [
+        [str(size), str(size // 4), "float32", "sum", "-1"] for size in (1024, 2048, 4096)
+    ]
+    for row in rows:
+        size, time_us, algbw, wrong = int(row[0]), float(row[5]), float(row[6]), row[8]
+        assert algbw == pytest.approx(size / time_us / 1e3, abs=0.006, rel=0.01)
+        assert (wrong, row[12]) == ("0", "shm")
+    assert lines[-2] == "# Out of bounds values : 0 OK"
+    assert lines[-1].startswith("# Avg bus bandwidth    : ")
+
+
+def test_json_is_one_object_and_the_table_goes_to_standard_error():
+    done = run("perf", "all_reduce", "--json", "-e", "16", "-n", "3")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert list(report) == ["version", "host", "rows"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", report["version"])
+    assert [list(row) for row in report["rows"]] == [KEYS, KEYS]
+    assert "# Out of bounds values : 0 OK" in done.stderr
+    for row in report["rows"]:
+        assert 0 < row["time_us_best"] <= row["time_us_median"]
+
+
+def test_files_of_csv_and_json_agree(tmp_path):
+    table, tree = tmp_path / "a.csv", tmp_path / "a.json"
+    arguments = ["perf", "broadcast", "all_gather", "-e", "1K", "-f", "8", "-n", "3"]
+    done = run(*arguments, "--csv", str(table), "--json", str(tree))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "# Out of bounds values : 0 OK" in done.stdout
+    lines = list(csv.DictReader(io.StringIO(table.read_text())))
+    rows = json.loads(tree.read_text())["rows"]
+    assert list(lines[0]) == KEYS
+    for key in ("collective", "bytes", "count", "dtype", "op", "wrong", "algorithm", "transports"):
+        assert [line[key] for line in lines] == [str(row[key]) for row in rows]
+
+
+def test_csv_to_standard_output():
+    done = run("perf", "--csv", "all_reduce", "-e", "8", "-n", "3")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == ",".join(KEYS)
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_every_collective(ranks):
+    rows = rows_of("all", "--ranks", str(ranks), "-e", "300K", "-f", "17")
+    expected = [c for c in COLLECTIVES if c != "sendrecv" or ranks > 1]
+    assert list(dict.fromkeys(row["collective"] for row in rows)) == expected
+    for row in rows:
+        assert (row["ranks"], row["wrong"]) == (ranks, 0), row
+        if row["bytes"]:
+            assert row["algbw_gbs"] == pytest.approx(row["bytes"] / row["time_us_best"] / 1e3)
+        factor = bus_factor(row["collective"], ranks)
+        assert row["busbw_gbs"] == pytest.approx(row["algbw_gbs"] * factor)
+
+
+@pytest.mark.parametrize("root", ["0", "2"])
+def test_every_root(root):
+    rows = rows_of(
+        "reduce", "broadcast", "gather", "scatter", "--ranks", "3", "-r", root, "-e", "4K"
+    )
+    assert {row["wrong"] for row in rows} == {0}
+
+
+@pytest.mark.parametrize("ranks", ["2", "9"])
+def test_every_type_and_operation_is_exact(ranks):
+    arguments = ["all_reduce", "reduce_scatter", "-d", "all", "-o", "all", "--sizes", "8,4K"]
+    rows = rows_of(*arguments, "--ranks", ranks)
+    assert len({row["dtype"] for row in rows}) == 14
+    assert len({row["op"] for row in rows}) == 9
+    assert [row for row in rows if row["wrong"] != 0] == []
+
+
+def test_touched():
+    rows = rows_of("all", "--touch", "--ranks", "2", "-e", "64K", "-f", "32")
+    assert {row["wrong"] for row in rows} == {0}
+
+
+def test_every_algorithm_by_name():
+    table = [line.split()[:2] for line in run("algorithms").stdout.splitlines()]
+    assert {row[0] for row in table} == set(COLLECTIVES) - {"sendrecv"}
+    for collective, name in table:
+        rows = rows_of(collective, "-a", name, "--ranks", "4", "--lanes", "2", "--sizes", "64,9000")
+        assert {(row["algorithm"], row["lanes"], row["wrong"]) for row in rows} == {(name, 2, 0)}
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_transport_by_name(transport):
+    rows = rows_of("all_reduce", "sendrecv", "--transport", transport, "--sizes", "8,100K")
+    assert {(row["transports"], row["wrong"]) for row in rows} == {(transport, 0)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sizes"),
+    [
+        (["-b", "8", "-e", "64"], [8, 16, 32, 64]),
+        (["-b", "1K", "-e", "1M", "-f", "32"], [1024, 32768, 1048576]),
+        (["-b", "4KiB", "-e", "12kb", "-i", "4096"], [4096, 8192, 12288]),
+        (["--sizes", "64,8,8"], [8, 64]),
+        (["-b", "1", "-e", "8"], [4, 8]),  # at least one element
+    ],
+)
+def test_sizes(arguments, sizes):
+    assert [row["bytes"] for row in rows_of("broadcast", *arguments)] == sizes
+
+
+def test_unchecked_is_not_called_right():
+    done = run("perf", "all_reduce", "-e", "8", "-n", "3", "--check", "0", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["rows"][0]["wrong"] is None
+    assert "OK" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "which command?"),
+        (["perm"], "perm"),
+        (["perf"], "which collective?"),
+        (["perf", "all_reduces"], "there is no collective"),
+        (["perf", "all_reduce", "--frob"], "--frob"),
+        (["perf", "all_reduce", "-b", "x"], "is not a size"),
+        (["perf", "all_reduce", "-e", "3T"], "is not a size"),
+        (["perf", "all_reduce", "-b", "1M", "-e", "8"], "more than"),
+        (["perf", "all_reduce", "-f", "1"], "--stepfactor"),
+        (["perf", "all_reduce", "-n", "-3"], "--iters"),
+        (["perf", "all_reduce", "-d", "floaty"], "float64, float32"),
+        (["perf", "all_reduce", "-o", "plus"], "sum, avg"),
+        (["perf", "all_reduce", "-o", "band"], "cannot be reduced"),
+        (["perf", "all_reduce", "--ranks", "0"], "--ranks"),
+        (["perf", "reduce", "-r", "7"], "--root 7"),
+        (["perf", "all_reduce", "-a", "tree"], "has no algorithm"),
+        (["perf", "all_reduce", "--transport", "pigeon"], "no transport"),
+        (["perf", "sendrecv", "--ranks", "1"], "2 ranks"),
+        (["perf", "sendrecv", "-a", "ring"], "no algorithms"),
+        (["perf", "all_reduce", "--json", "--csv"], "both"),
+        (["perf", "all_reduce", "--json", "/nowhere/x"], "cannot write"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, told):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert done.stderr.startswith("ringwood: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_bad_environment_is_bad_input():
+    for arguments in (["env"], ["perf", "all_reduce"]):
+        done = run(*arguments, RINGWOOD_TIMEOUT="soon")
+        assert done.returncode == 2
+        assert "RINGWOOD_TIMEOUT" in done.stderr
+
+
+def test_environment_shows_the_origin():
+    lines = run("env", RINGWOOD_TIMEOUT="7").stdout.splitlines()
+    timeout = next(line for line in lines if line.startswith("RINGWOOD_TIMEOUT ")).split()
+    assert timeout[1:4] == ["7", "environment", "300"]
+    others = [line.split() for line in lines[1:] if not line.startswith("RINGWOOD_TIMEOUT ")]
+    assert len(others) > 10
+    assert {row[2] for row in others} == {"default"}
+
+
+def test_help_and_version():
+    assert "perf" in run("--help").stdout
+    assert "--minbytes" in run("perf", "--help").stdout
+    assert re.fullmatch(r"ringwood \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_wrong_results_are_counted_and_end_with_1(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the library that spoils what arrives")
+    (tmp_path / "corrupt.c").write_text(CORRUPTION)
+    library = tmp_path / "corrupt.so"
+    build = [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "corrupt.c"), "-ldl"]
+    subprocess.run(build, check=True, timeout=60)
+    arguments = ["perf", "all_reduce", "--transport", "tcp", "--sizes", "1M", "-w", "0", "-n", "2"]
+    done = run(*arguments, "--json", LD_PRELOAD=str(library))
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["wrong"] > 0
+    assert re.search(r"# Out of bounds values : \d+ FAILED", done.stderr)
+    assert run(*arguments).returncode == 0
+
+
+def test_progress_is_shown_on_a_terminal_only():
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [str(BINARY), "perf", "all_reduce", "-e", "8"],
+        stdout=subprocess.DEVNULL,
+        stderr=slave,
+        env=environment(),
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while b"batch 7 of 7" not in shown:
+            shown += os.read(master, 4096)
+        assert process.wait(60) == 0
+    os.close(master)
+    assert run("perf", "all_reduce", "-e", "8").stderr == ""

@@ -1,0 +1,199 @@
+"""The scripts in tools/: what they refuse and how they say it, and that the runner counts right."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import suites
+from processes import ROOT
+
+SETUP = ROOT / "tools" / "setup"
+
+
+def shell(*argv, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(word) for word in argv],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+
+
+def pretend(folder: Path, **programs: str) -> str:
+    """A PATH on which the named programs are shell scripts."""
+    folder.mkdir(exist_ok=True)
+    for name, script in programs.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def refusal(done: subprocess.CompletedProcess) -> str:
+    """The one sentence of a script that gives up."""
+    assert done.returncode == 1, done
+    sentences = done.stderr.strip().splitlines()
+    assert len(sentences) == 1, done.stderr
+    assert sentences[0].startswith("setup: ")
+    return sentences[0]
+
+
+def test_old_python(tmp_path):
+    old = pretend(
+        tmp_path,
+        python_old='case "$2" in *exit*) exit 1 ;; *) echo 3.9.2 ;; esac',
+    ).split(":")[0]
+    said = refusal(shell(SETUP, PYTHON=f"{old}/python-old"))
+    assert "python-old is 3.9.2, too old: install Python 3.11 or newer" in said
+
+
+def test_missing_packages_without_root_and_sudo(tmp_path):
+    path = pretend(tmp_path, id="echo 1000", sudo="exit 1", dpkg_query="exit 1")
+    said = refusal(shell(SETUP, PATH=path))
+    assert "needs root, and this user has no sudo: as root, run  apt-get install" in said
+    assert "libgtest-dev" in said
+
+
+def test_full_disk(tmp_path):
+    lines = "echo Filesystem 1024-blocks Used Available; echo disk 9 9 2048 99% /"
+    said = refusal(shell(SETUP, PATH=pretend(tmp_path, df=lines)))
+    assert "has 2 MiB of free disk, and 1 GiB are needed" in said
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ('ID=fedora\nVERSION_ID=40\nPRETTY_NAME="Fedora 40"', "Fedora 40"),
+        ('ID=debian\nVERSION_ID=11\nPRETTY_NAME="Debian 11"', "Debian 11"),
+    ],
+)
+def test_other_distribution(release, name, tmp_path):
+    namespace = ["unshare", "--mount", "sh", "-c"]
+    if shell(*namespace, "true").returncode != 0:
+        pytest.skip("no mount namespaces here")
+    (tmp_path / "os-release").write_text(release + "\n")
+    mount = f"mount --bind {tmp_path}/os-release /etc/os-release && exec {SETUP}"
+    said = refusal(shell(*namespace, mount))
+    assert f"this is {name}, and packages are installed on Debian 12 or newer only" in said
+
+
+def test_unknown_option():
+    assert "unknown option --fast" in refusal(shell(SETUP, "--fast"))
+
+
+@pytest.mark.parametrize("name", ["setup", "test", "lint", "demo"])
+def test_help(name):
+    done = shell(ROOT / "tools" / name, "--help")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 1
+
+
+def test_second_set_up_does_nothing_and_needs_no_network():
+    unplugged = ["unshare", "--net"]
+    if shell(*unplugged, "true").returncode != 0:
+        pytest.skip("no network namespaces here")
+    done = shell(*unplugged, SETUP)
+    assert done.returncode == 0, done
+    lines = done.stdout.splitlines()
+    assert [line[:5] for line in lines] == [f"[{step}/5]" for step in range(1, 6)]
+    assert all(line.endswith(("all there", "up to date")) for line in lines[1:])
+
+
+def test_versions_are_pinned_in_one_place():
+    rows = [
+        line.split()
+        for line in (ROOT / "tools" / "versions").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    assert {kind for kind, _ in rows} == {"deb", "pip"}
+    assert len({tuple(row) for row in rows}) == len(rows)
+    pins = [name for kind, name in rows if kind == "pip"]
+    assert all(pin.count("==") == 1 for pin in pins)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    torch = next(pin for pin in pins if pin.startswith("torch=="))
+    assert torch in project["build-system"]["requires"]
+
+
+@pytest.mark.parametrize("group", ["torch.backends", "torch.distributed.backends"])
+def test_installed_package_registers_itself(group):
+    found = [point.value for point in entry_points(group=group, name="ringwood")]
+    assert found == ["ringwood._autoload:register"]
+
+
+def test_set_up_leaves_the_command_and_the_builds_programs():
+    assert (Path(sys.executable).parent / "ringwood").is_file()
+    assert (ROOT / "build" / "tools" / "ringwood").is_file()
+    assert list((ROOT / "build" / "tests").glob("*_tests"))
+
+
+def test_demo_puts_two_runs_side_by_side():
+    done = shell(ROOT / "tools" / "demo")
+    assert done.returncode == 0, done
+    table = done.stdout.split("\n\n")[-1].splitlines()
+    assert table[0].split() == ["ringwood", "gloo"]
+    accuracy = next(row for row in table if row.startswith("held-out accuracy"))
+    assert min(map(float, accuracy.split()[-2:])) >= 0.97
+    assert float(table[-1].split()[-1]) < 1e-5
+
+
+GTEST = """
+[==========] Running 4 tests from 1 test suite.
+[ RUN      ] Links.order
+[       OK ] Links.order (3 ms)
+[ RUN      ] Links/All.sizes/0
+partial line [  FAILED  ] Links/All.sizes/0, where GetParam() = shm (12 ms)
+[ RUN      ] Links.verbs
+[  SKIPPED ] Links.verbs (0 ms)
+[  FAILED  ] Links/All.sizes/0, where GetParam() = shm
+[ RUN      ] Links.crash
+"""
+PYTEST = """
+tests/python/test_a.py::test_one PASSED                    [ 25%]
+tests/python/test_a.py::test_two[x y] FAILED               [ 50%]
+tests/python/test_a.py::test_three SKIPPED (no network)    [ 75%]
+tests/python/test_a.py::test_four ERROR                    [100%]
+FAILED tests/python/test_a.py::test_two[x y] - assert 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "passed", "failed", "skipped", "running"),
+    [
+        (GTEST, 1, ["Links/All.sizes/0"], 1, "Links.crash"),
+        (
+            PYTEST,
+            1,
+            ["tests/python/test_a.py::test_two[x y]", "tests/python/test_a.py::test_four"],
+            1,
+            "",
+        ),
+    ],
+)
+def test_runner_counts(output, passed, failed, skipped, running):
+    count = suites.Count()
+    for line in output.splitlines():
+        count.read(line)
+    assert (count.passed, count.failed, count.skipped) == (passed, failed, skipped)
+    assert count.running == running
+
+
+@pytest.mark.parametrize(
+    ("script", "timeout_s", "failed"),
+    [
+        ("echo '[ RUN      ] A.a'; kill -SEGV $$", 60, ["A.a: ended the program with status -11"]),
+        ("echo '[ RUN      ] A.a'; sleep 1000", 1, ["A.a: took more than 1 s"]),
+        ("exit 3", 60, ["probe: ended with status 3"]),
+        ("(setsid sleep 1000 >/dev/null 2>&1 &) ; exit 0", 60, []),
+    ],
+)
+def test_runner_survives_its_suites(script, timeout_s, failed, monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "LOGS", tmp_path)
+    count = suites.run_suite(suites.Suite("probe", ["bash", "-c", script], timeout_s), "[1]")
+    assert count.failed == failed

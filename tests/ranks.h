@@ -1,0 +1,67 @@
+// Ranks as threads of one process: each with a communicator of its own over the transports that a
+// case names.
+//
+// run_ranks() joins all threads, rethrows the first exception of a rank (named), and bounds the
+// time through the communicators' own deadlines, never with a sleep.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "collectives/communicator.h"
+
+namespace ringwood::testing {
+
+// "shm": every pair over shm; "mixed": two pretended hosts, shm inside, tcp between.
+inline Options options_for(const std::string& transports, int rank) {
+  Options o;
+  o.timeout = std::chrono::seconds(60);
+  o.init_timeout = std::chrono::seconds(60);
+  if (transports == "mixed") {
+    o.transports = {"shm", "tcp"};
+    o.host_id = rank % 2 ? "b" : "a";
+  } else {
+    o.transports = {transports};
+  }
+  return o;
+}
+
+inline void run_ranks(int n, const std::function<Options(int)>& options,
+                      const std::function<void(Communicator&)>& body) {
+  auto store = memory_store();
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(n);
+  for (int r = 0; r < n; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        auto communicator = Communicator::create(store, r, n, options(r), "test");
+        body(*communicator);
+      } catch (const std::exception& e) {
+        errors[r] = e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (int r = 0; r < n; ++r)
+    if (!errors[r].empty()) ADD_FAILURE() << "rank " << r << ": " << errors[r];
+}
+
+inline void run_ranks(int n, const std::string& transports,
+                      const std::function<void(Communicator&)>& body) {
+  run_ranks(
+      n, [&](int rank) { return options_for(transports, rank); }, body);
+}
+
+// Throws with the message, so that a failing rank does not go on into operations that its peers
+// will not join.
+inline void must(const Status& s) {
+  if (!s) throw std::runtime_error(s.error().message());
+}
+inline void must(const OperationPtr& op) { must(op->wait()); }
+
+}  // namespace ringwood::testing

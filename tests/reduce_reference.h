@@ -1,0 +1,205 @@
+// Reductions the long way, one element at a time, written from the definition of each number format
+// and not from the kernels. Slow and without tricks.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "collectives/reduce.h"
+
+namespace ringwood::reference {
+
+template <class T>
+T read(const void* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+template <class T>
+void write(void* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+// A float of at most 16 bits: every code is listed, and rounding looks for the neighbours in that
+// list.
+class SmallFormat {
+ public:
+  // finite_only: as torch.float8_e4m3fn. There is no infinity, all ones is NaN, too large becomes
+  // the largest.
+  SmallFormat(int exponent_bits, int mantissa_bits, bool finite_only)
+      : exponent_bits_(exponent_bits), mantissa_bits_(mantissa_bits), finite_only_(finite_only) {
+    for (uint32_t code = 0; code < sign_bit() && std::isfinite(decode(code)); ++code) {
+      numbers_.push_back(decode(code));
+    }
+  }
+
+  uint32_t codes() const { return 2 * sign_bit(); }
+  size_t bytes() const { return codes() > 256 ? 2 : 1; }
+  uint32_t nan() const { return sign_bit() - 1; }
+  bool is_nan(uint32_t code) const { return std::isnan(decode(code)); }
+
+  double decode(uint32_t code) const {
+    const uint32_t ones = (1u << exponent_bits_) - 1;
+    const uint32_t exponent = (code >> mantissa_bits_) & ones;
+    const uint32_t mantissa = code & ((1u << mantissa_bits_) - 1);
+    const double sign = (code & sign_bit()) != 0 ? -1 : 1;
+    const int lowest = 2 - (1 << (exponent_bits_ - 1)) - mantissa_bits_;  // exponent of code 1
+    if (finite_only_ ? (code & nan()) == nan() : exponent == ones && mantissa != 0) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    if (exponent == ones && !finite_only_) return sign * std::numeric_limits<double>::infinity();
+    if (exponent == 0) return sign * std::ldexp(mantissa, lowest);
+    return sign *
+           std::ldexp((1u << mantissa_bits_) + mantissa, lowest + static_cast<int>(exponent) - 1);
+  }
+
+  uint32_t encode(double value) const {
+    if (std::isnan(value)) return nan();
+    return nearest(std::fabs(value)) | (std::signbit(value) ? sign_bit() : 0);
+  }
+
+ private:
+  uint32_t sign_bit() const { return 1u << (exponent_bits_ + mantissa_bits_); }
+
+  uint32_t nearest(double magnitude) const {
+    const auto above = std::upper_bound(numbers_.begin(), numbers_.end(), magnitude);
+    const auto below = static_cast<uint32_t>(above - numbers_.begin()) - 1;
+    const auto last = static_cast<uint32_t>(numbers_.size()) - 1;
+    if (below == last && finite_only_) return last;
+    const double step =
+        below == last ? numbers_[last] - numbers_[last - 1] : numbers_[below + 1] - numbers_[below];
+    const double rest = magnitude - numbers_[below];
+    const bool up = rest > step / 2 || (rest == step / 2 && below % 2 == 1);
+    return below + (up ? 1 : 0);  // past the last number lies infinity
+  }
+
+  int exponent_bits_, mantissa_bits_;
+  bool finite_only_;
+  std::vector<double> numbers_;  // by code, ascending, from zero to the largest
+};
+
+inline bool is_small(DataType type) { return is_float(type) && size_of(type) <= 2; }
+
+// Precondition: is_small(type).
+inline const SmallFormat& format_of(DataType type) {
+  static const SmallFormat float16(5, 10, false), bfloat16(8, 7, false), e4m3(4, 3, true),
+      e5m2(5, 2, false);
+  switch (type) {
+    case DataType::float16: return float16;
+    case DataType::bfloat16: return bfloat16;
+    case DataType::float8_e4m3: return e4m3;
+    default: return e5m2;
+  }
+}
+
+inline uint32_t read_code(const void* from, DataType type) {
+  return size_of(type) == 1 ? read<uint8_t>(from) : read<uint16_t>(from);
+}
+
+inline void write_code(void* to, DataType type, uint32_t code) {
+  if (size_of(type) == 1) return write(to, static_cast<uint8_t>(code));
+  write(to, static_cast<uint16_t>(code));
+}
+
+template <class T>
+T float_result(ReduceOp op, T a, T b) {
+  switch (op) {
+    case ReduceOp::min: return std::isnan(a) || std::isnan(b) ? std::nan("") : (a < b ? a : b);
+    case ReduceOp::max: return std::isnan(a) || std::isnan(b) ? std::nan("") : (a > b ? a : b);
+    case ReduceOp::product: return a * b;
+    default: return a + b;
+  }
+}
+
+template <class T>
+T integer_result(ReduceOp op, T a, T b) {
+  const auto x = static_cast<uint64_t>(a),
+             y = static_cast<uint64_t>(b);  // wraps; the low bits agree
+  switch (op) {
+    case ReduceOp::min: return std::min(a, b);
+    case ReduceOp::max: return std::max(a, b);
+    case ReduceOp::product: return static_cast<T>(x * y);
+    case ReduceOp::band: return static_cast<T>(x & y);
+    case ReduceOp::bor: return static_cast<T>(x | y);
+    case ReduceOp::bxor: return static_cast<T>(x ^ y);
+    default: return static_cast<T>(x + y);
+  }
+}
+
+inline bool bool_result(ReduceOp op, bool a, bool b) {
+  switch (op) {
+    case ReduceOp::min:
+    case ReduceOp::product:
+    case ReduceOp::band: return a && b;
+    case ReduceOp::bxor: return a != b;
+    default: return a || b;
+  }
+}
+
+template <class T>
+void combine_floats(void* dst, const void* src, ReduceOp op) {
+  write(dst, float_result(op, read<T>(dst), read<T>(src)));
+}
+
+template <class T>
+void combine_integers(void* dst, const void* src, ReduceOp op) {
+  write(dst, integer_result(op, read<T>(dst), read<T>(src)));
+}
+
+// Codes of `format` in and out; computed in fp32.
+inline uint32_t small_result(const SmallFormat& format, ReduceOp op, uint32_t a, uint32_t b) {
+  const auto left = static_cast<float>(format.decode(a));
+  return format.encode(float_result(op, left, static_cast<float>(format.decode(b))));
+}
+
+// One element: *dst = *dst op *src.
+inline void combine(void* dst, const void* src, DataType type, ReduceOp op) {
+  auto* d = static_cast<uint8_t*>(dst);
+  const auto* s = static_cast<const uint8_t*>(src);
+  switch (type) {
+    case DataType::float64: return combine_floats<double>(dst, src, op);
+    case DataType::float32: return combine_floats<float>(dst, src, op);
+    case DataType::int8: return combine_integers<int8_t>(dst, src, op);
+    case DataType::int16: return combine_integers<int16_t>(dst, src, op);
+    case DataType::int32: return combine_integers<int32_t>(dst, src, op);
+    case DataType::int64: return combine_integers<int64_t>(dst, src, op);
+    case DataType::uint8: return combine_integers<uint8_t>(dst, src, op);
+    case DataType::bool8: return write(dst, bool_result(op, *d != 0, *s != 0));
+    case DataType::complex64:
+      combine_floats<float>(d, s, op);
+      return combine_floats<float>(d + 4, s + 4, op);
+    case DataType::complex128:
+      combine_floats<double>(d, s, op);
+      return combine_floats<double>(d + 8, s + 8, op);
+    default: break;
+  }
+  const uint32_t a = read_code(dst, type), b = read_code(src, type);
+  write_code(dst, type, small_result(format_of(type), op, a, b));
+}
+
+// One element: *dst *= factor.
+inline void scale(void* dst, DataType type, double factor) {
+  auto* d = static_cast<uint8_t*>(dst);
+  const auto scale_float = [factor](uint8_t* at) {
+    write(at, static_cast<float>(static_cast<double>(read<float>(at)) * factor));
+  };
+  switch (type) {
+    case DataType::float64: return write(dst, read<double>(dst) * factor);
+    case DataType::float32: return scale_float(d);
+    case DataType::complex64: scale_float(d); return scale_float(d + 4);
+    case DataType::complex128:
+      write(d, read<double>(d) * factor);
+      return write(d + 8, read<double>(d + 8) * factor);
+    default: break;
+  }
+  const SmallFormat& format = format_of(type);
+  const double value = format.decode(read_code(dst, type)) * factor;
+  write_code(dst, type, format.encode(static_cast<float>(value)));
+}
+
+}  // namespace ringwood::reference

@@ -1,0 +1,92 @@
+// From a URL, arguments and launcher variables to a store, a rank and a size.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/errors.h"
+#include "tests/free_port.h"
+#include "transports/store.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+class CleanEnvironment {
+ public:
+  CleanEnvironment() {
+    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                             "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+TEST(Rendezvous, UrlsThatCannotWorkAreExplained) {
+  CleanEnvironment clean;
+  struct Case {
+    const char* url;
+    int rank, size;
+    const char* text;
+  };
+  const Case cases[] = {
+      {"nonsense", 0, 1, "expected env://, file:///path or tcp://host:port"},
+      {"ftp://x", 0, 1, "expected env://, file:///path or tcp://host:port"},
+      {"env://", -1, -1, "the rank is not known; set RANK"},
+      {"env://", 0, -1, "the size is not known; set WORLD_SIZE"},
+      {"env://", 0, 1, "MASTER_ADDR is not set"},
+      {"tcp://host", 0, 1, "\"host\" is no address"},
+      {"tcp://::1:80", 0, 1, "\"::1:80\" is no address"},
+      {"file://relative", 0, 1, "expected an absolute path"},
+      {"tcp://h:1?rank=x", -1, 1, "rank=\"x\" is not a number"},
+      {"tcp://h:1?color=red", 0, 1, "\"color\" is not known"},
+      {"tcp://h:1?rank=2&world_size=2", -1, -1, "rank 2 is not below the size 2"},
+  };
+  for (const Case& c : cases) {
+    Error error = error_of([&] { rendezvous(c.url, c.rank, c.size, within(0)); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument) << c.url;
+    EXPECT_TRUE(contains(error.cause, c.text)) << c.url << ": " << error.cause;
+  }
+}
+
+TEST(Rendezvous, TakesRankAndSizeFromArgumentThenUrlThenLauncher) {
+  CleanEnvironment clean;
+  setenv("RANK", "2", 1);
+  setenv("WORLD_SIZE", "9", 1);
+  TemporaryPath place;
+  std::string url = "file://" + place.path();
+  struct Case {
+    std::string url;
+    int rank, size, expected_rank, expected_size;
+  };
+  const Case cases[] = {{url, -1, -1, 2, 9},
+                        {url + "?rank=3&world_size=5", -1, -1, 3, 5},
+                        {url + "?rank=3&world_size=5", 1, -1, 1, 5},
+                        {url + "?rank=3", 4, 7, 4, 7}};
+  for (const Case& c : cases) {
+    Rendezvous met = rendezvous(c.url, c.rank, c.size, patiently());
+    EXPECT_EQ(met.rank, c.expected_rank) << c.url;
+    EXPECT_EQ(met.size, c.expected_size) << c.url;
+  }
+  unsetenv("RANK");
+  unsetenv("WORLD_SIZE");
+}
+
+TEST(Rendezvous, EnvironmentMeetsAtTheMaster) {
+  CleanEnvironment clean;
+  setenv("MASTER_ADDR", "localhost", 1);
+  setenv("MASTER_PORT", std::to_string(free_port()).c_str(), 1);
+  Rendezvous other;
+  std::thread rank1([&] { other = rendezvous("env://", 1, 2, patiently()); });
+  Rendezvous master = rendezvous("env://", 0, 2, patiently());
+  rank1.join();
+  master.store->set("key", "value");
+  EXPECT_EQ(other.store->get("key", patiently()), "value");
+  EXPECT_EQ(other.store->master_address(), "localhost");
+  unsetenv("MASTER_ADDR");
+  unsetenv("MASTER_PORT");
+}
+
+}  // namespace
+}  // namespace ringwood

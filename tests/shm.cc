@@ -1,0 +1,330 @@
+// Shared memory where threads cannot show it: deaths, hostile peers, small systems, forks.
+
+#include "transports/shm/shm.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "tests/link_processes.h"
+#include "transports/shm/segment.h"
+
+namespace ringwood {
+namespace {
+
+Setting without_listener(int size) {
+  Setting setting;
+  setting.size = size;
+  setting.channels = 1;
+  setting.address = [](int) { return ""; };
+  return setting;
+}
+
+std::string read_file(const char* path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::set<std::string> files_in(const char* folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path());
+  return names;
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+int unix_sockets() { return count(read_file("/proc/net/unix"), "@ringwood-"); }
+
+TEST(Shm, LeavesNothingBehindWhenKilledAtAnyMoment) {
+  const std::set<std::string> before = files_in("/dev/shm");
+  const int sockets_before = unix_sockets();
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    Job job(without_listener(3));
+    Signal stage;
+    std::vector<Process> ranks;
+    for (int r = 0; r < job.size(); ++r) {
+      ranks.emplace_back([&, r]() -> int {
+        stage.give();
+        std::unique_ptr<Rank> rank = job.join(r, make_shm);
+        for (;;) {
+          stage.give();
+          if (Status s = exchange(*rank, 100000); !s) throw s.error();
+        }
+      });
+    }
+    stage.await(1 + attempt % 10);  // while they meet, or have met, or are talking
+    for (const Process& rank : ranks) rank.kill();
+    for (Process& rank : ranks) EXPECT_EQ(rank.wait(), -SIGKILL);
+  }
+  EXPECT_EQ(files_in("/dev/shm"), before);
+  EXPECT_EQ(unix_sockets(), sockets_before);
+}
+
+TEST(Shm, WorksWhereDevShmIsTiny) {
+  Process alone([] {
+    if (::unshare(CLONE_NEWNS) != 0) return 77;
+    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
+    if (::mount("none", "/dev/shm", "tmpfs", 0, "size=65536") != 0) return 77;
+    Ranks two = make_ranks(make_shm, without_listener(2));
+    on_each(two, [](Rank& rank) {
+      if (!rank.links[0][1 - rank.group.rank()]) throw std::runtime_error("not reached");
+      if (Status s = exchange(rank, size_t{8} << 20); !s) throw s.error();
+    });
+    return 0;
+  });
+  const int code = alone.wait();
+  if (code == 77) GTEST_SKIP() << "mounting needs privileges";
+  EXPECT_EQ(code, 0);
+}
+
+// ---- ranks that cannot take part ---------------------------------------------------------------
+
+struct Handicap {
+  std::string name;
+  int who;
+  std::function<bool()> apply;  // false: not permitted here
+  std::vector<int> left;        // the ranks that share memory all the same
+};
+void PrintTo(const Handicap& handicap, std::ostream* out) { *out << handicap.name; }
+
+bool limit(__rlimit_resource what, rlim_t value) {
+  const rlimit both{value, value};
+  return ::setrlimit(what, &both) == 0;
+}
+
+class ShmHandicap : public ::testing::TestWithParam<Handicap> {};
+
+TEST_P(ShmHandicap, LeavesOutWhoCannotAndAllAgree) {
+  const Handicap& handicap = GetParam();
+  Job job(without_listener(3));
+  std::vector<Process> ranks;
+  for (int r = 0; r < job.size(); ++r) {
+    ranks.emplace_back([&, r] {
+      if (r == handicap.who && !handicap.apply()) return 77;
+      std::unique_ptr<Rank> rank = job.join(r, make_shm);
+      int reached = 0;
+      for (int p = 0; p < job.size(); ++p) reached |= rank->links[0][p] ? 1 << p : 0;
+      if (Status s = exchange(*rank, 100000); !s) throw s.error();
+      return reached;
+    });
+  }
+  std::vector<int> codes;
+  for (Process& rank : ranks) codes.push_back(rank.wait());
+  if (codes[handicap.who] == 77) GTEST_SKIP() << "needs privileges";
+  int all = 0;
+  for (int r : handicap.left) all |= 1 << r;
+  for (int r = 0; r < job.size(); ++r) {
+    const bool takes_part = (all >> r & 1) != 0;
+    EXPECT_EQ(codes[r], takes_part ? all & ~(1 << r) : 0) << "rank " << r;
+  }
+}
+
+std::vector<Handicap> handicaps() {
+  std::vector<Handicap> all = {
+      {"nobody", 0, [] { return true; }, {0, 1, 2}},
+      {"member_in_another_network_namespace",
+       1,
+       [] { return ::unshare(CLONE_NEWNET) == 0; },
+       {0, 2}},
+      {"leader_in_another_network_namespace", 0, [] { return ::unshare(CLONE_NEWNET) == 0; }, {}},
+      {"leader_without_large_files", 0, [] { return limit(RLIMIT_FSIZE, 1 << 20); }, {}},
+      {"member_without_large_files", 2, [] { return limit(RLIMIT_FSIZE, 1 << 20); }, {0, 1, 2}},
+      {"member_without_descriptors",
+       2,
+       [] {
+         int highest = ::dup(0);
+         ::close(highest);
+         return limit(RLIMIT_NOFILE, static_cast<rlim_t>(highest) + 6);
+       },
+       {0, 1}},
+  };
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // The sanitizers themselves need more addresses than that.
+  all.push_back({"member_without_address_space",
+                 1,
+                 [] {
+                   std::istringstream pages(read_file("/proc/self/statm"));
+                   rlim_t used = 0;
+                   pages >> used;
+                   return limit(RLIMIT_AS, used * 4096 + (1 << 20));
+                 },
+                 {0, 2}});
+#endif
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShmHandicap, ::testing::ValuesIn(handicaps()),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- hostile peers -----------------------------------------------------------------------------
+
+struct Span {
+  char* begin = nullptr;
+  size_t bytes = 0;
+};
+
+// This process's mapping of the segment.
+Span mapping() {
+  std::istringstream maps(read_file("/proc/self/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:ringwood") == std::string::npos) continue;
+    uintptr_t begin = 0, end = 0;
+    std::sscanf(line.c_str(), "%lx-%lx", &begin, &end);
+    return {reinterpret_cast<char*>(begin), end - begin};
+  }
+  return {};
+}
+
+// What the peer overwrites once it has been told to.
+struct Attack {
+  std::string name;
+  bool sends;  // the victim sends (or else receives)
+  size_t bytes;
+  std::function<void(shm::Lane& to_victim, shm::Lane& from_victim)> overwrite;
+};
+void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
+
+class ShmAttack : public ::testing::TestWithParam<Attack> {};
+
+TEST_P(ShmAttack, IsAnErrorThatNamesThePeer) {
+  const Attack& attack = GetParam();
+  Job job(without_listener(2));
+  Signal ready, go, done, end;
+  Process attacker([&] {
+    std::unique_ptr<Rank> rank = job.join(1, make_shm);
+    ready.give();
+    go.await();
+    shm::Geometry geometry = shm::make_geometry(2, 1, rank->options.shm_ring_bytes);
+    auto* lanes = reinterpret_cast<shm::Lane*>(mapping().begin + geometry.lanes_at());
+    attack.overwrite(lanes[1 * 2 + 0], lanes[0 * 2 + 1]);
+    done.give();
+    end.await();
+    return 0;
+  });
+  std::unique_ptr<Rank> rank = job.join(0, make_shm);
+  ready.await();
+  Link& link = *rank->links[0][1];
+  std::vector<std::byte> data(attack.bytes);
+  Completions now;
+  Status s =
+      attack.sends ? link.post_send(data.data(), data.size()) : link.post_incoming(data.size());
+  ASSERT_TRUE(s) << s.error().message();
+  ASSERT_TRUE(link.poll(now));
+  go.give();
+  done.await();
+  (void)link.incoming();
+  for (int i = 0; i < 100 && s; ++i) s = link.poll(now);
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().code, ErrorCode::internal);
+  EXPECT_EQ(s.error().peer, 1);
+  EXPECT_EQ(s.error().cause, "the peer wrote an impossible position into the shared memory");
+  EXPECT_TRUE(link.incoming().empty());
+  end.give();
+  EXPECT_EQ(attacker.wait(), 0);
+}
+
+constexpr size_t kRing = size_t{1} << 20;
+std::vector<Attack> attacks() {
+  return {
+      {"head_far_ahead", false, 4096, [](auto& in, auto&) { in.writer.head = kRing + 64; }},
+      {"head_wraps", false, 4096, [](auto& in, auto&) { in.writer.head = ~uint64_t{0}; }},
+      {"head_within_a_line", false, 4096, [](auto& in, auto&) { in.writer.head = 100; }},
+      {"tail_ahead_of_head", true, 2 * kRing,
+       [](auto&, auto& out) { out.reader.tail = kRing + 64; }},
+      {"tail_wraps", true, 2 * kRing, [](auto&, auto& out) { out.reader.tail = ~uint64_t{63}; }},
+      {"tail_within_a_line", true, 2 * kRing, [](auto&, auto& out) { out.reader.tail = 100; }},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShmAttack, ::testing::ValuesIn(attacks()),
+                         [](const auto& info) { return info.param.name; });
+
+// Whatever the peer writes, nothing beside the posted buffers is read or written.
+TEST(Shm, SurvivesAPeerThatWritesAnythingAnywhere) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    Job job(without_listener(2));
+    Process vandal([&] {
+      std::unique_ptr<Rank> rank = job.join(1, make_shm);
+      const Span all = mapping();
+      std::mt19937_64 random(seed);
+      for (;;) {
+        // Counters mostly, and plausible ones among them.
+        const size_t area = random() % 8 == 0 ? all.bytes : 64 << 10;
+        const uint64_t value = random() % 2 ? random() : (random() % 64) * 64;
+        std::memcpy(all.begin + random() % (area / 8) * 8, &value, 8);
+      }
+      return 0;
+    });
+    std::unique_ptr<Rank> rank = job.join(0, make_shm);
+    Link& link = *rank->links[0][1];
+    std::mt19937 random(seed);
+    // Between pages that must not be touched.
+    const size_t bytes = 64 * 4096;
+    auto* pages = static_cast<std::byte*>(
+        ::mmap(nullptr, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(::mprotect(pages + 4096, bytes, PROT_READ | PROT_WRITE), 0);
+    Completions now;
+    Status s;
+    for (int i = 0; i < 20000 && s; ++i) {
+      const size_t length = 1 + random() % (random() % 2 ? 56 : bytes);
+      if (i % 16 == 0) s = link.post_send(pages + 4096 + bytes - length, length);
+      if (i % 16 == 1 && s) s = link.post_recv(pages + 4096 + bytes - length, length);
+      if (i % 16 == 2 && s) s = link.post_incoming(length);
+      if (s) s = link.poll(now);
+      const std::span<const std::byte> piece = link.incoming();
+      if (!piece.empty()) std::memcpy(pages + 4096, piece.data(), std::min(bytes, piece.size()));
+      link.consume(piece.size());
+    }
+    EXPECT_TRUE(s || s.error().peer == 1);
+    ::munmap(pages, bytes + 8192);
+    vandal.kill();
+    EXPECT_EQ(vandal.wait(), -SIGKILL);
+  }
+}
+
+// ---- forks -------------------------------------------------------------------------------------
+
+TEST(Shm, IsNotInheritedByAFork) {
+  Process parent([] {
+    Ranks two = make_ranks(make_shm, without_listener(2));
+    EXPECT_EQ(count(read_file("/proc/self/maps"), "memfd:ringwood") >= 2, true);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool gone = count(read_file("/proc/self/maps"), "memfd:ringwood") == 0;
+      two.all.clear();  // as an interpreter that exits would
+      ::_exit(gone ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return 1;
+    on_each(two, [](Rank& rank) {
+      if (Status s = exchange(rank, 100000); !s) throw s.error();
+    });
+    return 0;
+  });
+  EXPECT_EQ(parent.wait(), 0);
+}
+
+TEST(Shm, LimitsWhatManyRanksReserve) {
+  for (size_t seats : {2, 8, 64, 200}) {
+    const shm::Geometry g = shm::make_geometry(seats, 2, size_t{1} << 20);
+    EXPECT_EQ(g.ring_bytes & (g.ring_bytes - 1), 0u);
+    EXPECT_GE(g.ring_bytes, 65536u);
+    EXPECT_TRUE(seats > 8 || g.ring_bytes == size_t{1} << 20) << seats;
+    EXPECT_TRUE(g.ring_bytes == 65536 || g.total() <= uint64_t{1} << 30) << seats;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,210 @@
+// What only one kind of store does: the file's format and removal, the server under wrong bytes.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/errors.h"
+#include "tests/free_port.h"
+#include "tests/processes.h"
+#include "transports/sockets.h"
+#include "transports/store.h"
+#include "transports/store_wire.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+// ---- the file ----------------------------------------------------------------------------------
+
+std::string read_file(const std::string& path) {
+  FILE* file = fopen(path.c_str(), "rb");
+  if (!file) return "";
+  std::string text(1 << 20, '\0');
+  text.resize(fread(text.data(), 1, text.size(), file));
+  fclose(file);
+  return text;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  FILE* file = fopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  fwrite(text.data(), 1, text.size(), file);
+  fclose(file);
+}
+
+TEST(FileStore, IsRemovedByTheLastUserOnlyWhenEmpty) {
+  TemporaryPath place;
+  {
+    auto store = file_store(place.path());
+    store->set("key", "value");
+  }
+  EXPECT_EQ(access(place.path().c_str(), F_OK), 0) << "a key is left";
+  {
+    auto store = file_store(place.path());
+    EXPECT_EQ(store->get("key", patiently()), "value");
+    store->remove("key");
+    EXPECT_LE(read_file(place.path()).size(), 16u) << "an empty store starts over";
+  }
+  EXPECT_NE(access(place.path().c_str(), F_OK), 0);
+}
+
+TEST(FileStore, UserOutlivesAnotherThatRemovedTheFile) {
+  TemporaryPath place;
+  auto first = file_store(place.path());
+  file_store(place.path());  // leaves at once, and nothing was stored
+  first->set("key", "value");
+  EXPECT_EQ(file_store(place.path())->get("key", patiently()), "value");
+}
+
+TEST(FileStore, EveryTornTailIsCutOff) {
+  TemporaryPath place;
+  file_store(place.path())->set("whole", "value");
+  std::string whole = read_file(place.path());
+  file_store(place.path())->set("torn", "x");
+  std::string both = read_file(place.path());
+  ASSERT_GT(both.size(), whole.size());
+  for (size_t bytes = whole.size(); bytes < both.size(); ++bytes) {
+    write_file(place.path(), both.substr(0, bytes));
+    auto store = file_store(place.path());
+    EXPECT_EQ(store->get("whole", patiently()), "value") << bytes;
+    EXPECT_FALSE(store->has("torn")) << bytes;
+    store->set("next", "n");
+    EXPECT_EQ(file_store(place.path())->get("next", patiently()), "n") << bytes;
+  }
+}
+
+TEST(FileStore, OtherFilesAreNotTouched) {
+  TemporaryPath place;
+  std::string letter = "Dear Sir or Madam, this is no store.\n";
+  write_file(place.path(), letter);
+  Error error = error_of([&] { file_store(place.path()); });
+  EXPECT_TRUE(contains(error.cause, "is no store of ours; name a file that does not exist"))
+      << error.cause;
+  EXPECT_EQ(read_file(place.path()), letter);
+  EXPECT_TRUE(contains(error_of([] { file_store("/no/such/folder/file"); }).cause,
+                       "No such file or directory"));
+}
+
+// ---- TCP ---------------------------------------------------------------------------------------
+
+int connect_to(const Store& store) {
+  auto connected = connect_once(resolve("127.0.0.1", tcp_store_port(store)), patiently());
+  EXPECT_GE(connected.fd, 0) << connected.failure;
+  return connected.fd;
+}
+
+// True when the other side closed the connection.
+bool is_closed(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  char byte = 0;
+  return poll(&one, 1, patiently().left_ms()) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+TEST(TcpStore, WrongBytesCloseTheirConnectionOnly) {
+  using store_wire::Operation;
+  auto store = tcp_store("127.0.0.1", 0, true, patiently());
+  auto header = [](uint32_t magic, uint32_t operation, uint32_t key, uint32_t value) {
+    std::string out;
+    for (uint32_t number : {magic, operation, key, value}) store_wire::put(out, number);
+    return out;
+  };
+  const std::string cases[] = {
+      "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+      std::string(4096, '\0'),
+      header(store_wire::kMagic, 0, 1, 0),
+      header(store_wire::kMagic, 6, 1, 0),
+      header(store_wire::kMagic, 257, 1, 0),
+      header(store_wire::kMagic, 1, 1025, 0),
+      header(store_wire::kMagic, 1, 0xffffffff, 0),
+      header(store_wire::kMagic, 1, 1, (1 << 20) + 1),
+      header(store_wire::kMagic, 2, 1, 7),
+      header(store_wire::kMagic, 4, 1, 9),
+      header(store_wire::kMagic, 3, 1, 1),
+      // A second request while the first still waits.
+      store_wire::encode_request(Operation::get, "never", std::string(8, '\x7f')) + "more",
+  };
+  for (const std::string& bytes : cases) {
+    int fd = connect_to(*store);
+    ASSERT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+    EXPECT_TRUE(is_closed(fd)) << "bytes: " << bytes.substr(0, 16);
+    close_connection(fd);
+    store->set("alive", "yes");
+    EXPECT_EQ(store->get("alive", patiently()), "yes");
+  }
+}
+
+TEST(TcpStore, SurvivesRandomBytesAndTruncations) {
+  auto store = tcp_store("127.0.0.1", 0, true, patiently());
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes =
+        store_wire::encode_request(static_cast<store_wire::Operation>(1 + random() % 5), "key",
+                                   std::string(8, static_cast<char>(random())));
+    for (int flips = static_cast<int>(random() % 4); flips > 0; --flips) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    bytes.resize(random() % (bytes.size() + 1));
+    int fd = connect_to(*store);
+    send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close_connection(fd);
+  }
+  store->set("alive", "yes");
+  EXPECT_EQ(store->get("alive", patiently()), "yes");
+}
+
+TEST(TcpStore, ErrorsSayWhatToDo) {
+  auto store = tcp_store("127.0.0.1", 0, true, patiently());
+  int port = tcp_store_port(*store);
+  auto at = "127.0.0.1:" + std::to_string(port);
+  Error taken = error_of([&] { tcp_store("127.0.0.1", port, true, within(1)); });
+  EXPECT_EQ(taken.cause, "cannot listen on " + at +
+                             ": listen: Address already in use; choose another MASTER_PORT");
+  store.reset();
+  Error refused = error_of([&] { tcp_store("127.0.0.1", port, false, within(0.2)); });
+  EXPECT_TRUE(contains(refused.cause, "cannot reach the store at " + at + " within 0."))
+      << refused.cause;
+  EXPECT_TRUE(
+      contains(refused.cause, "Connection refused; is rank 0 running there and the port open?"));
+  Error unknown = error_of([&] { tcp_store("no-such-host.invalid", 1, false, within(0)); });
+  EXPECT_TRUE(contains(unknown.cause, "cannot resolve the host \"no-such-host.invalid\""))
+      << unknown.cause;
+}
+
+TEST(TcpStore, ClientComesBeforeTheServer) {
+  int port = free_port();
+  std::string got;
+  std::thread client([&] {
+    auto store = tcp_store("127.0.0.1", port, false, patiently());
+    got = store->get("key", patiently());
+    store->set("seen", "1");
+  });
+  auto server = tcp_store("127.0.0.1", port, true, patiently());
+  server->set("key", "value");
+  server->get("seen", patiently());
+  client.join();
+  EXPECT_EQ(got, "value");
+}
+
+TEST(TcpStore, EndOfTheServerEndsAWaitingGet) {
+  int port = free_port();
+  Processes ranks(2, [&](int rank, const Reporter& reporter) {
+    auto store = tcp_store("127.0.0.1", port, rank == 0, patiently());
+    store->set("here/" + std::to_string(rank), "1");
+    store->get("here/" + std::to_string(1 - rank), patiently());
+    reporter.say("ready");
+    if (rank == 0) reporter.await_go();
+    store->get("never", patiently());
+  });
+  EXPECT_EQ(ranks.line(0), "ready");
+  EXPECT_EQ(ranks.line(1), "ready");
+  ranks.signal(0, SIGKILL);
+  std::string line = ranks.line(1);
+  EXPECT_TRUE(contains(line, "did rank 0 end?")) << line;
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,253 @@
+// The verifier refutes: one small wrong schedule per rule, with the sentence that it must earn.
+#include "collectives/verify.h"
+
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+struct Refuted {
+  const char* name;
+  Collective collective;
+  std::vector<const char*> texts;
+  const char* words;  // "" = proved
+  int root = 0;
+  int lane_count = 1;
+};
+
+const Refuted kRefuted[] = {
+    {"nothing", Collective::all_reduce, {}, "there are no schedules"},
+    {"root",
+     Collective::reduce,
+     {"schedule rank 0 of 1 chunks 1"},
+     "root 1 is not one of 1 ranks",
+     1},
+    {"lane_number",
+     Collective::reduce,
+     {"schedule rank 0 of 1 chunks 1"},
+     "the number of lanes is 0",
+     0,
+     0},
+    {"chunk_number",
+     Collective::all_to_all,
+     {"schedule rank 0 of 1 chunks 1"},
+     "all_to_all of 1 ranks and 1 lanes cannot have 1 chunks, but 2"},
+    {"chunks_not_in_lanes",
+     Collective::all_reduce,
+     {"schedule rank 0 of 1 chunks 3"},
+     "all_reduce of 1 ranks and 2 lanes cannot have 3 chunks, but a multiple of 2",
+     0,
+     2},
+    {"no_chunks",
+     Collective::broadcast,
+     {"schedule rank 0 of 1 chunks 0"},
+     "broadcast of 1 ranks and 1 lanes cannot have 0 chunks, but a multiple of 1"},
+    {"rank_order",
+     Collective::all_reduce,
+     {"schedule rank 1 of 2 chunks 1", "schedule rank 0 of 2 chunks 1"},
+     "schedule 0 of 2 says rank 1 of 2 with 1 chunks, not 1"},
+    {"unlike_chunks",
+     Collective::all_reduce,
+     {"schedule rank 0 of 2 chunks 1", "schedule rank 1 of 2 chunks 2"},
+     "schedule 1 of 2 says rank 1 of 2 with 2 chunks, not 1"},
+    {"send_without_receive",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 1\nsend 1 [0]\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nrecv 0 [0]"},
+     "rank 0 step 1 (send 1 [0]) has no receive at rank 1"},
+    {"receive_without_send",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 1", "schedule rank 1 of 2 chunks 1\nrecv 0 [0]"},
+     "rank 1 step 0 (recv 0 [0]) has no send at rank 0"},
+    {"length",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 2\nsend 1 [0:2]", "schedule rank 1 of 2 chunks 2\nrecv 0 [0]"},
+     "rank 0 step 0 (send 1 [0:2]) meets rank 1 step 0 (recv 0 [0]), of another length"},
+    {"size",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 2\nsend 1 [0]\nsend 1 [1]",
+      "schedule rank 1 of 2 chunks 2\nrecv 0 [1]\nrecv 0 [0]"},
+     "rank 0 step 0 (send 1 [0]) meets rank 1 step 0 (recv 0 [1]), whose size may differ"},
+    {"size_of_scratch",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 2\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 2 scratch 1\nrecv 0 [2]"},
+     "rank 0 step 0 (send 1 [0]) meets rank 1 step 0 (recv 0 [2]), whose size may differ"},
+    {"size_of_lanes",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 1 chunks 4\ncopy [1] <- [2]\ncopy [3] <- [0]"},
+     "rank 0 step 0 (copy [1] <- [2]) joins chunks 1 and 2, whose sizes may differ",
+     0,
+     2},
+    {"blocks_of_all_gather",
+     Collective::all_gather,
+     {"schedule rank 0 of 2 chunks 2\nsend 1 [0]\nrecv 1 [1]",
+      "schedule rank 1 of 2 chunks 2\nsend 0 [1]\nrecv 0 [1]"},
+     "rank 0 step 0 (send 1 [0]) meets rank 1 step 1 (recv 0 [1]), whose size may differ"},
+    {"local_sizes",
+     Collective::all_reduce,
+     {"schedule rank 0 of 1 chunks 2\ncopy [0] <- [1]"},
+     "rank 0 step 0 (copy [0] <- [1]) joins chunks 0 and 1, whose sizes may differ"},
+    {"overlap",
+     Collective::all_reduce,
+     {"schedule rank 0 of 1 chunks 3\nreduce [0:2] <- [1:3]"},
+     "rank 0 step 0 (reduce [0:2] <- [1:3]) has spans that overlap"},
+    {"itself",
+     Collective::all_reduce,
+     {"schedule rank 0 of 1 chunks 1\nreduce [0] <- [0]"},
+     "rank 0 step 0 (reduce [0] <- [0]) has spans that overlap"},
+    {"across_lanes",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 4\nsend 1 [1:3]", "schedule rank 1 of 2 chunks 4\nrecv 0 [1:3]"},
+     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or lanes",
+     0,
+     2},
+    {"across_buffers",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 2 chunks 3\nsend 1 [1:3]", "schedule rank 1 of 2 chunks 3"},
+     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or lanes"},
+    {"read_only_operand",
+     Collective::reduce,
+     {"schedule rank 0 of 2 chunks 1\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nrecv_reduce 0 [0]"},
+     "rank 1 step 0 (recv_reduce 0 [0]) writes chunk 0, which is read only"},
+    {"read_only_input",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 1 chunks 2\ncopy [0] <- [1]"},
+     "rank 0 step 0 (copy [0] <- [1]) writes chunk 0, which is read only"},
+    {"no_memory",
+     Collective::gather,
+     {"schedule rank 0 of 2 chunks 2\nrecv 1 [0]", "schedule rank 1 of 2 chunks 2\nsend 0 [0]"},
+     "rank 1 step 0 (send 0 [0]) uses chunk 0, which has no memory here"},
+    {"no_size",
+     Collective::scatter,
+     {"schedule rank 0 of 2 chunks 3", "schedule rank 1 of 2 chunks 3 scratch 0"},
+     "rank 1 scratch 0 is to be as large as chunk 0, which it has not"},
+    {"crossed_waits",
+     Collective::all_reduce,
+     {"schedule rank 0 of 2 chunks 1\nrecv_reduce 1 [0]\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nrecv_reduce 0 [0]\nsend 0 [0]"},
+     "deadlock: rank 0 step 0 (recv_reduce 1 [0]) waits for rank 1, which is at step 0 "
+     "(recv_reduce 0 "
+     "[0]) and waits for rank 0, which is at step 0 (recv_reduce 1 [0])"},
+    {"sends_that_need_buffers",
+     Collective::all_reduce,
+     {"schedule rank 0 of 2 chunks 1\nsend 1 [0]\nrecv_reduce 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nsend 0 [0]\nrecv_reduce 0 [0]"},
+     "deadlock: rank 0 step 0 (send 1 [0]) waits for rank 1, which is at step 0 (send 0 [0]) and "
+     "waits "
+     "for rank 0, which is at step 0 (send 1 [0])"},
+    {"undefined",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 1 scratch 0\nsend 1 [1]",
+      "schedule rank 1 of 2 chunks 1\nrecv 0 [0]"},
+     "rank 0 step 0 (send 1 [1]) reads chunk 1, which holds nothing yet"},
+    {"adds_to_undefined",
+     Collective::broadcast,
+     {"schedule rank 0 of 2 chunks 1\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nrecv_reduce 0 [0]"},
+     "rank 1 step 0 (recv_reduce 0 [0]) reads chunk 0, which holds nothing yet"},
+    {"lacks",
+     Collective::all_reduce,
+     {"schedule rank 0 of 2 chunks 1\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nrecv_reduce 0 [0]"},
+     "rank 0 chunk 0 lacks rank 1's chunk 0"},
+    {"twice",
+     Collective::reduce,
+     {"schedule rank 0 of 2 chunks 1\nrecv_reduce 1 [0]\nrecv_reduce 1 [0]",
+      "schedule rank 1 of 2 chunks 1\nsend 0 [0]\nsend 0 [0]"},
+     "rank 0 chunk 0 holds rank 1's chunk 0 twice"},
+    {"wrong_block",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 2 chunks 3\ncopy [2] <- [0]\nsend 1 [0]\nrecv_reduce 1 [2]",
+      "schedule rank 1 of 2 chunks 3\ncopy [2] <- [1]\nsend 0 [0]\nrecv_reduce 0 [2]"},
+     "rank 1 chunk 2 holds rank 0's chunk 0, which does not belong there"},
+    {"nothing_arrived",
+     Collective::all_gather,
+     {"schedule rank 0 of 2 chunks 2\nsend 1 [0]", "schedule rank 1 of 2 chunks 2\nrecv 0 [0]"},
+     "rank 0 chunk 1 holds nothing, not rank 1's chunk 1"},
+    {"overwritten",
+     Collective::all_to_all,
+     {"schedule rank 0 of 2 chunks 4\ncopy [2] <- [0]\nsend 1 [1]\nrecv 1 [3]",
+      "schedule rank 1 of 2 chunks 4\ncopy [3] <- [1]\nsend 0 [0]\nrecv 0 [2]\nsend 0 [0]"},
+     "rank 1 step 3 (send 0 [0]) has no receive at rank 0"},
+    {"other_order",
+     Collective::all_reduce,
+     {"schedule rank 0 of 3 chunks 1 scratch 0\nsend 1 [0]\nsend 2 [0]\ncopy [1] <- [0]\n"
+      "recv_reduce 1 [1]\nrecv_reduce 2 [1]\ncopy [0] <- [1]",
+      "schedule rank 1 of 3 chunks 1 scratch 0\nsend 0 [0]\nsend 2 [0]\ncopy [1] <- [0]\n"
+      "recv_reduce 0 [1]\nrecv_reduce 2 [1]\ncopy [0] <- [1]",
+      "schedule rank 2 of 3 chunks 1 scratch 0\nsend 0 [0]\nsend 1 [0]\ncopy [1] <- [0]\n"
+      "recv_reduce 0 [1]\nrecv_reduce 1 [1]\ncopy [0] <- [1]"},
+     "rank 2 chunk 0 adds in another order than rank 0 chunk 0, so their bits may differ: "
+     "(rank 1's chunk 0 + (rank 0's chunk 0 + rank 2's chunk 0)) against "
+     "(rank 2's chunk 0 + (rank 0's chunk 0 + rank 1's chunk 0))"},
+    {"addition_commutes",
+     Collective::all_reduce,
+     {"schedule rank 0 of 2 chunks 1 scratch 0\nsend 1 [0]\nrecv 1 [1]\nreduce [0] <- [1]",
+      "schedule rank 1 of 2 chunks 1 scratch 0\nsend 0 [0]\nrecv 0 [1]\nreduce [0] <- [1]"},
+     ""},
+    {"barrier_one_way",
+     Collective::barrier,
+     {"schedule rank 0 of 2 chunks 0 scratch 0\nsend 1 [0]",
+      "schedule rank 1 of 2 chunks 0 scratch 0\nrecv 0 [0]"},
+     "rank 0 can finish before rank 1 has begun"},
+    {"barrier_both_ways",
+     Collective::barrier,
+     {"schedule rank 0 of 2 chunks 0 scratch 0 0\nsend 1 [0]\nrecv 1 [1]",
+      "schedule rank 1 of 2 chunks 0 scratch 0 0\nsend 0 [0]\nrecv 0 [1]"},
+     ""},
+    // Rank 0 hears from 1 while 1 has not heard from 2: no chain of steps leads from 2 to 0.
+    {"barrier_unchained",
+     Collective::barrier,
+     {"schedule rank 0 of 3 chunks 0 scratch 0 0\nsend 2 [0]\nsend 1 [0]\nrecv 1 [1]",
+      "schedule rank 1 of 3 chunks 0 scratch 0 0 0\nrecv 2 [0]\nsend 0 [1]\nsend 2 [2]\nrecv 0 [2]",
+      "schedule rank 2 of 3 chunks 0 scratch 0 0 0\nrecv 0 [0]\nsend 1 [1]\nrecv 1 [2]"},
+     "rank 0 can finish before rank 2 has begun"},
+    {"barrier_size",
+     Collective::barrier,
+     {"schedule rank 0 of 1 chunks 1"},
+     "barrier of 1 ranks and 1 lanes cannot have 1 chunks, but 0"},
+};
+
+TEST(Verifier, RefutesInWords) {
+  for (const Refuted& c : kRefuted) {
+    std::vector<Schedule> all;
+    for (const char* text : c.texts) all.push_back(parse_schedule(text));
+    EXPECT_EQ(verify(c.collective, all, c.root, c.lane_count).value_or(""), c.words) << c.name;
+  }
+}
+
+TEST(Verifier, RefutesWhatNoTextCanSay) {
+  auto of_one_step = [](Step step) {
+    std::vector<Schedule> all{{0, 2, 1, {}, {step}}, {1, 2, 1, {}, {}}};
+    return verify(Collective::broadcast, all).value_or("");
+  };
+  const Span one{0, 1}, none{0, 0};
+  EXPECT_EQ(of_one_step({StepKind::send, 2, none, one}),
+            "rank 0 step 0 (send 2 [0]) names a peer that does not exist");
+  EXPECT_EQ(of_one_step({StepKind::recv, -1, one, none}),
+            "rank 0 step 0 (recv -1 [0]) names a peer that does not exist");
+  EXPECT_EQ(of_one_step({StepKind::recv, 0, one, none}), "rank 0 step 0 (recv 0 [0]) is to itself");
+  EXPECT_EQ(of_one_step({StepKind::send, 1, none, {1, 1}}),
+            "rank 0 step 0 (send 1 [1]) names chunks beyond the 1 there are");
+  EXPECT_EQ(of_one_step({StepKind::send, 1, none, {-1, 1}}),
+            "rank 0 step 0 (send 1 [-1]) names chunks beyond the 1 there are");
+  EXPECT_EQ(of_one_step({StepKind::recv, 1, {0, 0}, none}),
+            "rank 0 step 0 (recv 1 [0:0]) names chunks beyond the 1 there are");
+  EXPECT_EQ(of_one_step({StepKind::recv, 1, {0, INT32_MAX}, none}),
+            "rank 0 step 0 (recv 1 [0:2147483647]) names chunks beyond the 1 there are");
+}
+
+TEST(Verifier, RefusesRowsOutOfTheirRange) {
+  AlgorithmRow row = *find_algorithm(Collective::all_reduce, "ring");
+  row.accepts = [](int n) { return n % 2 == 0; };
+  EXPECT_EQ(verify(row, 5), "ring does not accept 5 ranks");
+  EXPECT_EQ(verify(row, 0), "ring does not accept 0 ranks");
+  EXPECT_EQ(verify(row, 4, 4), "root 4 is not one of 4 ranks");
+  EXPECT_EQ(verify(row, 4, 0, 0), "the number of lanes is 0");
+  EXPECT_FALSE(verify(row, 4));
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,67 @@
+// The `ringwood` command. Exit codes: 0 all is well; 1 a result was wrong or a run failed; 2 bad
+// input.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "collectives/algorithms.h"
+#include "tools/perf.h"
+#include "transports/error.h"
+#include "transports/options.h"
+
+namespace ringwood::tools {
+namespace {
+
+void print_environment() {
+  fmt::print("{:<28} {:<16} {:<12} {:<16} {}\n", "# name", "value", "origin", "default",
+             "description");
+  for (const Knob& knob : describe(Options::from_environment())) {
+    const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
+    fmt::print("{:<28} {:<16} {:<12} {:<16} {}\n", knob.name, shown(knob.value),
+               knob.from_environment ? "environment" : "default", shown(knob.default_value),
+               knob.description);
+  }
+}
+
+void print_algorithms() {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    fmt::print("{:<16} {:<18} {}\n", to_string(row.collective), row.name, row.description);
+  }
+}
+
+// Parser messages name the option but neither begin nor end as a sentence of ours does.
+int refuse(const CLI::App& app, const std::string& why) {
+  const auto chosen = app.get_subcommands();
+  fmt::print(stderr, "ringwood: {}{} see ringwood {}--help\n", why, why.back() == '?' ? "" : ";",
+             chosen.empty() ? "" : chosen[0]->get_name() + " ");
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Ringwood: collective communication for many processes.", "ringwood");
+  app.get_formatter()->column_width(36);
+  app.set_version_flag("--version", "ringwood " RINGWOOD_VERSION);
+  app.require_subcommand(0, 1);
+  int exit_code = 0;
+  add_perf_command(app, exit_code);
+  app.add_subcommand("env", "Every knob: value, origin, default")->callback(print_environment);
+  app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
+  app.footer("ringwood COMMAND --help explains a command.");
+  try {
+    app.parse(argc, argv);
+    if (!app.get_subcommands().empty()) return exit_code;
+    return refuse(app, "which command?");
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : refuse(app, error.what());
+  } catch (const Error& error) {
+    if (error.code == ErrorCode::invalid_argument) return refuse(app, error.cause);
+    fmt::print(stderr, "ringwood: {}\n", error.message());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood::tools
+
+int main(int argc, char** argv) { return ringwood::tools::run(argc, argv); }

@@ -1,0 +1,199 @@
+#include "tools/perf.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "collectives/algorithms.h"
+#include "transports/link.h"
+
+namespace ringwood::tools {
+namespace {
+
+[[noreturn]] void refuse(std::string why) {
+  throw Error(ErrorCode::invalid_argument, std::move(why));
+}
+
+Options communicator_options(const PerfOptions& perf) {
+  Options options = Options::from_environment();
+  if (!perf.transports.empty()) options.transports = perf.transports;
+  if (perf.timeout_s > 0) {
+    options.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
+    options.init_timeout = options.timeout;
+  }
+  return options;
+}
+
+void require_algorithm(const OperationRow& row, const std::string& name, int ranks) {
+  if (!row.collective)
+    refuse(fmt::format("{} has no algorithms to choose from; leave --algorithm away", row.name));
+  const AlgorithmRow* found = find_algorithm(*row.collective, name);
+  if (found == nullptr) {
+    std::vector<std::string> names;
+    for (const AlgorithmRow& other : algorithm_table()) {
+      if (other.collective == *row.collective) names.push_back(other.name);
+    }
+    refuse(
+        fmt::format("{} has no algorithm {:?}; it has {}", row.name, name, fmt::join(names, ", ")));
+  }
+  if (!found->accepts(ranks))
+    refuse(fmt::format("algorithm {} of {} does not work with {} ranks", name, row.name, ranks));
+}
+
+void require_transports(const std::vector<std::string>& wanted) {
+  std::vector<std::string> names;
+  for (const TransportRow& row : transport_table()) names.push_back(row.name);
+  for (const std::string& name : wanted) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      refuse(fmt::format("there is no transport {:?}; there are {}", name, fmt::join(names, ", ")));
+    }
+  }
+}
+
+void validate(const PerfOptions& perf, int ranks) {
+  if (perf.root < 0 || perf.root >= ranks)
+    refuse(fmt::format("--root {} is not one of the ranks 0 to {}", perf.root, ranks - 1));
+  require_transports(perf.transports);
+  for (const OperationRow* row : perf.operations) {
+    if (!perf.algorithm.empty()) require_algorithm(*row, perf.algorithm, ranks);
+    if (!row->collective && ranks == 1 && perf.operations.size() == 1)
+      refuse(fmt::format("{} needs at least 2 ranks", row->name));
+  }
+}
+
+// Fits whole blocks into `bytes`; at least one element each.
+size_t count_for(const OperationRow& row, size_t bytes, DataType type, int ranks) {
+  const size_t blocks = row.in_blocks ? static_cast<size_t>(ranks) : 1;
+  return std::max<size_t>(1, bytes / (blocks * size_of(type)));
+}
+
+size_t reported_bytes(const OperationRow& row, const Call& call) {
+  return call.block_bytes() * static_cast<size_t>(row.in_blocks ? call.size() : 1);
+}
+
+// The measurement of one rank.
+class Run {
+ public:
+  Run(const PerfOptions& perf, Communicator& communicator, Report* report)
+      : perf_(perf), communicator_(communicator), report_(report) {}
+
+  // Whether every result was right.
+  bool all() {
+    for (const OperationRow* row : perf_.operations) {
+      if (!row->collective && communicator_.size() == 1) continue;
+      if (report_ != nullptr) report_->begin(row->name);
+      if (row->collective == Collective::barrier) {
+        sweep(*row, DataType::uint8, ReduceOp::sum, {0});
+        continue;
+      }
+      for (DataType type : perf_.types) {
+        for (ReduceOp op : row->reduces ? perf_.ops : std::vector<ReduceOp>{ReduceOp::sum}) {
+          if (!row->reduces || supports(type, op)) sweep(*row, type, op, perf_.sizes);
+        }
+      }
+    }
+    if (report_ != nullptr) report_->end();
+    return wrong_ == 0;
+  }
+
+ private:
+  void sweep(const OperationRow& row, DataType type, ReduceOp op,
+             const std::vector<size_t>& sizes) {
+    Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
+    call.options.algorithm = perf_.algorithm;
+    call.options.lanes = perf_.lanes;
+    if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
+    const Pattern pattern =
+        row.reduces ? Pattern(type, op, call.size()) : Pattern(type, call.size());
+    size_t last = 0;
+    for (size_t bytes : sizes) {
+      call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
+      if (call.count == last && last != 0) continue;  // sizes below one element per block
+      last = call.count;
+      const Buffer in(row.inputs(call) * call.block_bytes());
+      std::optional<Buffer> out;
+      call.in = in.data();
+      call.out =
+          row.in_place ? in.data() : out.emplace(row.outputs(call) * call.block_bytes()).data();
+      measure(row, call, pattern);
+    }
+  }
+
+  void measure(const OperationRow& row, const Call& call, const Pattern& pattern) {
+    Row result = describe(row, call);
+    Trial trial(row, call, perf_.trial);
+    trial.warm_up();
+    if (perf_.check) result.wrong = trial.check(pattern);
+    const auto [best, median] = trial.measure([&](int batch) {
+      if (report_ == nullptr) return;
+      report_->progress(fmt::format("{} {} B: batch {} of {}", row.name, result.bytes, batch + 1,
+                                    perf_.trial.batches));
+    });
+    // Once more: the plan has been used often now, and a late write of the batches would show.
+    if (perf_.check) *result.wrong += trial.check(pattern);
+    wrong_ += result.wrong.value_or(0);
+    result.time_us_best = best;
+    result.time_us_median = median;
+    result.algbw_gbs = static_cast<double>(result.bytes) / best / 1e3;
+    result.busbw_gbs = result.algbw_gbs * row.bus_factor(call.size());
+    if (report_ != nullptr) report_->add(result);
+  }
+
+  Row describe(const OperationRow& row, const Call& call) const {
+    Row result;
+    result.collective = row.name;
+    result.ranks = call.size();
+    result.bytes = reported_bytes(row, call);
+    result.count = call.count;
+    result.dtype = call.count == 0 ? "none" : to_string(call.type);
+    result.op = row.reduces ? to_string(call.op) : "none";
+    if (row.rooted) result.root = call.root;
+    if (call.size() == 1) {
+      result.algorithm = result.transports = "none";
+    } else if (!row.collective) {
+      result.algorithm = "none";
+      result.transports = communicator_.transport_to(wrap(call.rank() + 1, call.size()));
+    } else {
+      const auto choice =
+          communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
+      result.algorithm = perf_.algorithm.empty() ? choice.algorithm : perf_.algorithm;
+      result.lanes = perf_.lanes > 0 ? perf_.lanes : choice.lanes;
+      result.transports = choice.transports;
+    }
+    return result;
+  }
+
+  const PerfOptions& perf_;
+  Communicator& communicator_;
+  Report* report_;
+  int64_t wrong_ = 0;
+};
+
+}  // namespace
+
+int run_perf(const PerfOptions& perf) {
+  const Options options = communicator_options(perf);
+  LaunchOptions launch_options = perf.launch;
+  launch_options.init_timeout = options.init_timeout;
+  const LaunchPlan plan = plan_launch(launch_options);
+  validate(perf, plan.ranks);
+  std::unique_ptr<Report> report;
+  if (plan.speaks()) report = std::make_unique<Report>(perf.report, plan.ranks, perf.trial.touch);
+  return launch(plan, [&](Place& place) {
+    const auto communicator =
+        Communicator::create(place.store, place.rank, place.size, options, "perf");
+    finish(communicator->barrier());
+    place.store.reset();
+    place.met();
+    Run run(perf, *communicator, place.rank == 0 ? report.get() : nullptr);
+    const bool right = run.all();
+    finish(communicator->barrier());  // nobody's goodbye comes before the last one's result
+    return right ? 0 : 1;
+  });
+}
+
+}  // namespace ringwood::tools

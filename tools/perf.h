@@ -1,0 +1,53 @@
+// `ringwood perf`: times collectives, checks their results, says which algorithm and transport were
+// used.
+//
+// What is timed. A batch is a row of operations behind one barrier; its time per operation is that
+// of the slowest rank. Reported are the best and the median of several batches. Touched: every
+// operation has its own barrier and clock; every rank writes its input before the barrier and reads
+// its output before the clock stops, as an application does. Without that, an operation may find
+// its data in the caches where the last one left them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/reduce.h"
+#include "tools/launch.h"
+#include "tools/perf_operations.h"
+#include "tools/perf_report.h"
+#include "tools/perf_trial.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ringwood::tools {
+
+struct PerfOptions {
+  std::vector<const OperationRow*> operations;
+  std::vector<DataType> types;
+  std::vector<ReduceOp> ops;
+  std::vector<size_t> sizes;  // bytes, ascending
+  TrialOptions trial;
+  bool check = true;
+  int root = 0;
+  std::string algorithm;  // "" = chosen by the communicator
+  int lanes = 0;          // 0 = chosen
+  std::vector<std::string> transports;
+  double timeout_s = 0;  // 0: that of the environment
+  LaunchOptions launch;
+  ReportOptions report;
+};
+
+// Declares the subcommand. When it is given, `exit_code` is set: 0, or 1 if a result was wrong or
+// the run failed. Parsing throws CLI::ParseError or Error(invalid_argument).
+void add_perf_command(CLI::App& app, int& exit_code);
+
+// Throws Error(invalid_argument), before anything is started, for what cannot be measured.
+int run_perf(const PerfOptions& options);
+
+// "64M" -> 67108864; K, M and G are powers of 1024. Throws Error(invalid_argument) naming the
+// option.
+size_t parse_bytes(const std::string& option, const std::string& text);
+
+}  // namespace ringwood::tools

@@ -1,0 +1,223 @@
+#include "tools/perf_operations.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "transports/clock.h"
+#include "transports/net.h"
+
+namespace ringwood::tools {
+namespace {
+
+constexpr int kSpoiled = 0xA5;
+
+std::vector<ConstBlock> input_blocks(const Call& c) {
+  std::vector<ConstBlock> blocks(c.size());
+  for (int i = 0; i < c.size(); ++i) blocks[i] = {c.in + i * c.block_bytes(), c.count};
+  return blocks;
+}
+
+std::vector<Block> output_blocks(const Call& c) {
+  std::vector<Block> blocks(c.size());
+  for (int i = 0; i < c.size(); ++i) blocks[i] = {c.out + i * c.block_bytes(), c.count};
+  return blocks;
+}
+
+int next(const Call& c) { return wrap(c.rank() + 1, c.size()); }
+int previous(const Call& c) { return wrap(c.rank() - 1, c.size()); }
+
+void run_send_receive(const Call& c) {
+  CallOptions started = c.options;
+  started.synchronous =
+      false;  // both directions at once, or a ring of synchronous sends would never end
+  const OperationPtr received =
+      c.communicator->recv(c.out, c.count, c.type, previous(c), 0, started);
+  finish(c.communicator->send(c.in, c.count, c.type, next(c), 0, started));
+  finish(received);
+}
+
+// Blocks of memory.
+int none(const Call&) { return 0; }
+int one(const Call&) { return 1; }
+int each(const Call& c) { return c.size(); }
+int each_at_root(const Call& c) { return c.rank() == c.root ? c.size() : 0; }
+
+double whole(double) { return 1; }
+double twice_the_others(double n) { return 2 * (n - 1) / n; }
+double the_others(double n) { return (n - 1) / n; }
+
+Expected reduction(const Call&, size_t) { return {true, 0, 0}; }
+Expected reduction_at_root(const Call& c, size_t) { return {c.rank() == c.root, c.rank(), 0}; }
+Expected own_piece_of_reduction(const Call& c, size_t) { return {true, 0, c.rank() * c.count}; }
+Expected from_root(const Call& c, size_t) { return {false, c.root, 0}; }
+Expected own_piece_from_root(const Call& c, size_t) { return {false, c.root, c.rank() * c.count}; }
+Expected from_each(const Call&, size_t block) { return {false, static_cast<int>(block), 0}; }
+Expected own_piece_from_each(const Call& c, size_t block) {
+  return {false, static_cast<int>(block), c.rank() * c.count};
+}
+Expected from_previous(const Call& c, size_t) { return {false, previous(c), 0}; }
+
+// name, collective, reduces, rooted, in place, in blocks, bus factor, inputs, outputs, expected,
+// run
+const OperationRow kTable[] = {
+    {"all_reduce", Collective::all_reduce, true, false, true, false, twice_the_others, one, one,
+     reduction,
+     [](const Call& c) {
+       finish(c.communicator->all_reduce(c.in, c.count, c.type, c.op, c.options));
+     }},
+    {"reduce", Collective::reduce, true, true, true, false, whole, one, one, reduction_at_root,
+     [](const Call& c) {
+       finish(c.communicator->reduce(c.in, c.count, c.type, c.op, c.root, c.options));
+     }},
+    {"broadcast", Collective::broadcast, false, true, true, false, whole, one, one, from_root,
+     [](const Call& c) {
+       finish(c.communicator->broadcast(c.in, c.count, c.type, c.root, c.options));
+     }},
+    {"all_gather", Collective::all_gather, false, false, false, true, the_others, one, each,
+     from_each,
+     [](const Call& c) {
+       finish(c.communicator->all_gather(c.in, c.out, c.count, c.type, c.options));
+     }},
+    {"gather", Collective::gather, false, true, false, true, whole, one, each_at_root, from_each,
+     [](const Call& c) {
+       std::vector<Block> out;
+       if (c.rank() == c.root) out = output_blocks(c);
+       finish(c.communicator->gather({c.in, c.count}, std::move(out), c.type, c.root, c.options));
+     }},
+    {"reduce_scatter", Collective::reduce_scatter, true, false, false, true, the_others, each, one,
+     own_piece_of_reduction,
+     [](const Call& c) {
+       finish(c.communicator->reduce_scatter(c.in, c.out, c.count, c.type, c.op, c.options));
+     }},
+    {"scatter", Collective::scatter, false, true, false, true, whole, each_at_root, one,
+     own_piece_from_root,
+     [](const Call& c) {
+       std::vector<ConstBlock> in;
+       if (c.rank() == c.root) in = input_blocks(c);
+       finish(c.communicator->scatter(std::move(in), {c.out, c.count}, c.type, c.root, c.options));
+     }},
+    {"all_to_all", Collective::all_to_all, false, false, false, true, the_others, each, each,
+     own_piece_from_each,
+     [](const Call& c) {
+       finish(c.communicator->all_to_all(input_blocks(c), output_blocks(c), c.type, c.options));
+     }},
+    {"barrier", Collective::barrier, false, false, true, false, whole, none, none, reduction,
+     [](const Call& c) { finish(c.communicator->barrier(c.options)); }},
+    {"sendrecv", std::nullopt, false, false, false, false, whole, one, one, from_previous,
+     run_send_receive},
+};
+
+template <class Visit>
+void for_each_block(std::byte* data, int blocks, const Call& c, Visit visit) {
+  for (int block = 0; block < blocks; ++block)
+    visit(data + block * c.block_bytes(), static_cast<size_t>(block));
+}
+
+void all_reduce_int64(const Call& c, std::vector<int64_t>& values, ReduceOp op) {
+  finish(c.communicator->all_reduce(values.data(), values.size(), DataType::int64, op,
+                                    synchronous_call()));
+}
+
+bool ranks_share_a_clock(const Call& c) {
+  const auto host = static_cast<int64_t>(std::hash<std::string>()(host_token()) >> 1);
+  std::vector<int64_t> both{host, -host};
+  all_reduce_int64(c, both, ReduceOp::max);
+  return both[0] == -both[1];
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t bytes)
+    : data_(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096))) {
+  if (data_ == nullptr) {
+    throw Error(ErrorCode::system,
+                fmt::format("no memory for a buffer of {} bytes; lower --maxbytes", bytes));
+  }
+}
+Buffer::~Buffer() { std::free(data_); }
+
+std::span<const OperationRow> operation_table() { return kTable; }
+
+const OperationRow& find_operation(std::string_view name) {
+  std::string plain(name);
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  std::vector<std::string> names;
+  for (const OperationRow& row : kTable) {
+    if (plain == row.name) return row;
+    std::string run_together(row.name);
+    std::erase(run_together, '_');
+    if (plain == run_together) return row;
+    names.push_back(row.name);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("there is no collective {:?}; there are {} and all", name,
+                          fmt::join(names, ", ")));
+}
+
+void finish(const OperationPtr& operation) {
+  Status status = operation->wait();
+  if (!status.ok()) throw Error(std::move(status.error()));
+}
+
+CallOptions synchronous_call() {
+  CallOptions options;
+  options.synchronous = true;
+  return options;
+}
+
+void fill(const OperationRow& row, const Call& call, const Pattern& pattern) {
+  for_each_block(call.out, row.outputs(call), call,
+                 [&](std::byte* at, size_t) { std::memset(at, kSpoiled, call.block_bytes()); });
+  if (row.collective == Collective::broadcast && call.rank() != call.root) return;
+  for_each_block(call.in, row.inputs(call), call, [&](std::byte* at, size_t block) {
+    pattern.fill(at, call.count, call.rank(), block * call.count);
+  });
+}
+
+size_t count_wrong(const OperationRow& row, const Call& call, const Pattern& pattern) {
+  size_t wrong = 0;
+  for_each_block(call.out, row.outputs(call), call, [&](std::byte* at, size_t block) {
+    const Expected expected = row.expected(call, block);
+    wrong += expected.reduced
+                 ? pattern.wrong_reduction(at, call.count, expected.first)
+                 : pattern.wrong_contribution(at, call.count, expected.rank, expected.first);
+  });
+  if (row.in_place) return wrong;
+  for_each_block(call.in, row.inputs(call), call, [&](std::byte* at, size_t block) {
+    wrong += pattern.wrong_contribution(at, call.count, call.rank(), block * call.count);
+  });
+  return wrong;
+}
+
+size_t count_early_exits(const Call& call) {
+  if (!ranks_share_a_clock(call)) return 0;
+  size_t early = 0;
+  for (int late = 0; late < std::min(call.size(), 8); ++late) {
+    if (call.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::vector<int64_t> came{Clock::now().time_since_epoch().count()};
+    finish(call.communicator->barrier(call.options));
+    const int64_t left = Clock::now().time_since_epoch().count();
+    all_reduce_int64(call, came, ReduceOp::max);
+    early += left < came[0];
+  }
+  return std::min<size_t>(early, 1);
+}
+
+void write_input(const OperationRow& row, const Call& call) {
+  std::memset(call.in, 0, row.inputs(call) * call.block_bytes());
+}
+
+void read_output(const OperationRow& row, const Call& call) {
+  const volatile std::byte* data = call.out;
+  const size_t bytes = row.outputs(call) * call.block_bytes();
+  for (size_t at = 0; at < bytes; at += 64) (void)data[at];
+}
+
+}  // namespace ringwood::tools

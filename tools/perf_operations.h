@@ -1,0 +1,92 @@
+// What can be measured: every collective, and sendrecv (each rank sends to the next and receives
+// from the one before).
+//
+// One row says how a measured operation lays out its buffers, what each rank must hold at the end,
+// and how it is called; filling, checking and timing are the same code for all of them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "tools/perf_pattern.h"
+
+namespace ringwood::tools {
+
+// Page-aligned memory.
+class Buffer final {
+ public:
+  explicit Buffer(size_t bytes);  // throws Error(system)
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
+// One operation with its buffers, on one rank.
+struct Call {
+  Communicator* communicator;
+  DataType type;
+  ReduceOp op;
+  int root;
+  size_t count;  // elements of one block
+  std::byte* in;
+  std::byte* out;  // == in where the operation works in place
+  CallOptions options;
+
+  int rank() const { return communicator->rank(); }
+  int size() const { return communicator->size(); }
+  size_t block_bytes() const { return count * size_of(type); }
+};
+
+// What one block of the output must hold: the reduction, or what `rank` contributed, at places from
+// `first`.
+struct Expected {
+  bool reduced;
+  int rank;
+  size_t first;
+};
+
+struct OperationRow {
+  const char* name;
+  std::optional<Collective> collective;  // none: sendrecv
+  bool reduces, rooted, in_place;
+  bool in_blocks;                  // the size that is reported counts n blocks, as nccl-tests does
+  double (*bus_factor)(double n);  // bus bandwidth / algorithm bandwidth
+  int (*inputs)(const Call&);      // blocks of memory of this rank
+  int (*outputs)(const Call&);
+  Expected (*expected)(const Call&, size_t block);
+  void (*run)(const Call&);  // throws Error
+};
+std::span<const OperationRow> operation_table();
+// Throws Error(invalid_argument) listing the names.
+const OperationRow& find_operation(std::string_view name);
+
+// Waits; throws the operation's error.
+void finish(const OperationPtr& operation);
+// Carried out in the calling thread, as a blocking call is; everything else as the communicator
+// chooses.
+CallOptions synchronous_call();
+
+// Writes this rank's input and spoils its output.
+void fill(const OperationRow& row, const Call& call, const Pattern& pattern);
+// The number of elements of this rank's output that are wrong, plus those of its input that were
+// changed.
+size_t count_wrong(const OperationRow& row, const Call& call, const Pattern& pattern);
+// A barrier moves no data: 1 if this rank left before the last one came, as the host's clock saw
+// it. Ranks arrive one after another, each in its turn the last. Always 0 when the ranks are on
+// several hosts.
+size_t count_early_exits(const Call& call);
+
+// What an application does around an operation: writes the input, reads the output (an element per
+// cache line).
+void write_input(const OperationRow& row, const Call& call);
+void read_output(const OperationRow& row, const Call& call);
+
+}  // namespace ringwood::tools

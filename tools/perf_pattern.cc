@@ -1,0 +1,224 @@
+#include "tools/perf_pattern.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdlib>
+#include <cstring>
+
+namespace ringwood::tools {
+namespace {
+
+constexpr size_t kPeriod = 7919;  // prime, so no power of two displaces data by a whole period
+constexpr int64_t kLargest = 1023;
+
+struct SmallFloat {
+  int mantissa_bits, bias;
+};
+
+// The largest m so that all integers 0 ... m are exact in the type.
+int64_t exact_up_to(DataType type) {
+  switch (type) {
+    case DataType::float8_e5m2: return 8;
+    case DataType::float8_e4m3: return 16;
+    case DataType::bfloat16: return 256;
+    case DataType::float16: return 2048;
+    case DataType::int8: return 127;
+    case DataType::uint8: return 255;
+    case DataType::int16: return 32767;
+    case DataType::bool8: return 1;
+    default: return int64_t{1} << 24;
+  }
+}
+
+uint64_t mix(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// Round to nearest even; never negative, never beyond the type's range here.
+uint64_t small_float(double value, SmallFloat format) {
+  if (value == 0) return 0;
+  const int lowest = 1 - format.bias;
+  const int exponent = std::max(std::ilogb(value), lowest);
+  const auto scaled =
+      static_cast<uint64_t>(std::nearbyint(std::ldexp(value, format.mantissa_bits - exponent)));
+  return scaled + (static_cast<uint64_t>(exponent - lowest) << format.mantissa_bits);
+}
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(value));
+}
+
+void encode_one(std::byte* at, double value, DataType type) {
+  switch (type) {
+    case DataType::float64: return put(at, value);
+    case DataType::float32: return put(at, static_cast<float>(value));
+    case DataType::float16: return put(at, static_cast<uint16_t>(small_float(value, {10, 15})));
+    case DataType::bfloat16: return put(at, static_cast<uint16_t>(small_float(value, {7, 127})));
+    case DataType::float8_e4m3: return put(at, static_cast<uint8_t>(small_float(value, {3, 7})));
+    case DataType::float8_e5m2: return put(at, static_cast<uint8_t>(small_float(value, {2, 15})));
+    case DataType::int8: return put(at, static_cast<int8_t>(value));
+    case DataType::int16: return put(at, static_cast<int16_t>(value));
+    case DataType::int32: return put(at, static_cast<int32_t>(value));
+    case DataType::int64: return put(at, static_cast<int64_t>(value));
+    case DataType::uint8:
+    case DataType::bool8: return put(at, static_cast<uint8_t>(value));
+    // Different parts, so that exchanged ones are seen.
+    case DataType::complex64:
+      return put(at, std::complex<float>(static_cast<float>(value), static_cast<float>(2 * value)));
+    case DataType::complex128: return put(at, std::complex<double>(value, 2 * value));
+  }
+}
+
+bool is_complex(DataType type) {
+  return type == DataType::complex64 || type == DataType::complex128;
+}
+
+// Bit patterns of non-negative floats are ordered as the floats are.
+int64_t bits(const std::byte* at, size_t bytes) {
+  int64_t value = 0;
+  std::memcpy(&value, at, std::min(bytes, sizeof(value)));
+  return value;
+}
+
+bool close(const std::byte* a, const std::byte* b, DataType type, int64_t units) {
+  const size_t part = is_complex(type) ? size_of(type) / 2 : size_of(type);
+  for (size_t at = 0; at < size_of(type); at += part) {
+    const int64_t x = bits(a + at, part), y = bits(b + at, part);
+    if ((x < 0) != (y < 0) || std::abs(x - y) > units) return false;
+  }
+  return true;
+}
+
+bool is_sum(ReduceOp op) {
+  return op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
+}
+
+}  // namespace
+
+Pattern::Pattern(DataType type, int ranks)
+    : type_(type), op_(ReduceOp::sum), reduces_(false), ranks_(ranks) {}
+Pattern::Pattern(DataType type, ReduceOp op, int ranks)
+    : type_(type), op_(op), reduces_(true), ranks_(ranks) {}
+
+int64_t Pattern::value(int rank, size_t place) const {
+  const uint64_t random = mix(place * 4096 + static_cast<uint64_t>(rank));
+  const int64_t most = exact_up_to(type_), n = ranks_;
+  const auto turn =
+      static_cast<int64_t>((place + static_cast<size_t>(rank)) % static_cast<size_t>(n));
+  const auto below = [random](int64_t bound) {
+    return static_cast<int64_t>(random % static_cast<uint64_t>(bound));
+  };
+  if (!reduces_ || op_ == ReduceOp::min || op_ == ReduceOp::max)
+    return below(std::min(most, kLargest) + 1);
+  if (type_ ==
+      DataType::bool8) {  // AND of mostly ones, OR of mostly zeros, so that both results occur
+    if (op_ == ReduceOp::bxor) return below(2);
+    const bool is_and = op_ == ReduceOp::product || op_ == ReduceOp::band;
+    return (below(2 * n) == 0) != is_and;
+  }
+  if (is_sum(op_)) {
+    const int64_t weights = op_ == ReduceOp::premul_sum ? 2 * n : n;
+    if (most >= weights) return below(std::min(most / weights, kLargest) + 1);
+    return turn <
+           most * n / weights;  // more ranks than the type can count: some contribute nothing
+  }
+  if (op_ == ReduceOp::product) return turn < 1 + static_cast<int64_t>(place % 5) ? 2 : 1;
+  const int64_t bit = int64_t{1} << below(7);
+  return op_ == ReduceOp::band ? 127 ^ bit : op_ == ReduceOp::bor ? bit : below(128);
+}
+
+double Pattern::reduced(size_t place) const {
+  int64_t result = value(0, place) * static_cast<int64_t>(factor(op_, 0));
+  for (int rank = 1; rank < ranks_; ++rank) {
+    const int64_t next = value(rank, place) * static_cast<int64_t>(factor(op_, rank));
+    switch (op_) {
+      case ReduceOp::product: result *= next; break;
+      case ReduceOp::min: result = std::min(result, next); break;
+      case ReduceOp::max: result = std::max(result, next); break;
+      case ReduceOp::band: result &= next; break;
+      case ReduceOp::bor: result |= next; break;
+      case ReduceOp::bxor: result ^= next; break;
+      default: result += next;
+    }
+  }
+  if (type_ == DataType::bool8) return result != 0;
+  if (op_ != ReduceOp::avg) return static_cast<double>(result);
+  if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks_;
+  const int64_t truncated = result / ranks_;
+  return static_cast<double>(truncated);
+}
+
+Pattern::Table Pattern::encode(const std::vector<double>& values) const {
+  Table table(values.size() * size_of(type_));
+  for (size_t i = 0; i < values.size(); ++i)
+    encode_one(table.data() + i * size_of(type_), values[i], type_);
+  return table;
+}
+
+const Pattern::Table& Pattern::contribution(int rank) const {
+  Table& table = contributions_[rank];
+  if (table.empty()) {
+    std::vector<double> values(kPeriod);
+    for (size_t i = 0; i < kPeriod; ++i) values[i] = static_cast<double>(value(rank, i));
+    table = encode(values);
+  }
+  return table;
+}
+
+const Pattern::Table& Pattern::reduction() const {
+  if (reduction_.empty()) {
+    std::vector<double> values(kPeriod);
+    for (size_t i = 0; i < kPeriod; ++i) values[i] = reduced(i);
+    reduction_ = encode(values);
+  }
+  return reduction_;
+}
+
+void Pattern::fill(void* data, size_t count, int rank, size_t first) const {
+  const Table& table = contribution(rank);
+  const size_t size = size_of(type_);
+  auto* at = static_cast<std::byte*>(data);
+  for (size_t done = 0; done < count;) {
+    const size_t place = (first + done) % kPeriod;
+    const size_t run = std::min(count - done, kPeriod - place);
+    std::memcpy(at + done * size, table.data() + place * size, run * size);
+    done += run;
+  }
+}
+
+size_t Pattern::count_wrong(const std::byte* data, size_t count, const Table& expected,
+                            size_t first, int64_t units) const {
+  const size_t size = size_of(type_);
+  size_t wrong = 0;
+  for (size_t done = 0; done < count;) {
+    const size_t place = (first + done) % kPeriod;
+    const size_t run = std::min(count - done, kPeriod - place);
+    const std::byte* have = data + done * size;
+    const std::byte* want = expected.data() + place * size;
+    if (std::memcmp(have, want, run * size) != 0) {
+      for (size_t i = 0; i < run; ++i) {
+        wrong += std::memcmp(have + i * size, want + i * size, size) != 0 &&
+                 (units == 0 || !close(have + i * size, want + i * size, type_, units));
+      }
+    }
+    done += run;
+  }
+  return wrong;
+}
+
+size_t Pattern::wrong_contribution(const void* data, size_t count, int rank, size_t first) const {
+  return count_wrong(static_cast<const std::byte*>(data), count, contribution(rank), first, 0);
+}
+
+size_t Pattern::wrong_reduction(const void* data, size_t count, size_t first) const {
+  const bool rounds = op_ == ReduceOp::avg && (is_float(type_) || is_complex(type_));
+  return count_wrong(static_cast<const std::byte*>(data), count, reduction(), first,
+                     rounds ? 1 : 0);
+}
+
+}  // namespace ringwood::tools

@@ -1,0 +1,98 @@
+#include "tools/perf_trial.h"
+
+#include <algorithm>
+
+#include "transports/clock.h"
+
+namespace ringwood::tools {
+namespace {
+
+constexpr double kBatchSeconds =
+    2e-3;  // long beside a barrier, short beside the pauses of a busy machine
+constexpr int kMostIterations = 20000;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void all_reduce(const Call& call, void* data, size_t count, DataType type, ReduceOp op) {
+  finish(call.communicator->all_reduce(data, count, type, op, synchronous_call()));
+}
+
+}  // namespace
+
+void Trial::warm_up() {
+  // Zeros stay zeros however often they are reduced in place, and never become slow denormal
+  // numbers.
+  write_input(row_, call_);
+  for (int i = 0; i < options_.warmup; ++i) row_.run(call_);
+}
+
+std::pair<double, double> Trial::measure(const std::function<void(int batch)>& progress) {
+  write_input(row_, call_);
+  const int iterations = options_.iters > 0 ? options_.iters : fitting_iterations();
+  std::vector<double> seconds;
+  for (int batch = 0; batch < options_.batches; ++batch) {
+    progress(batch);
+    seconds.push_back(batch_seconds(iterations));
+  }
+  slowest(seconds);
+  std::sort(seconds.begin(), seconds.end());
+  const size_t middle = seconds.size() / 2;
+  const double median =
+      seconds.size() % 2 != 0 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return {seconds.front() / iterations * 1e6, median / iterations * 1e6};
+}
+
+int64_t Trial::check(const Pattern& pattern) {
+  int64_t wrong = 0;
+  if (row_.collective == Collective::barrier) {
+    wrong = static_cast<int64_t>(count_early_exits(call_));
+  } else {
+    fill(row_, call_, pattern);
+    row_.run(call_);
+    wrong = static_cast<int64_t>(count_wrong(row_, call_, pattern));
+  }
+  all_reduce(call_, &wrong, 1, DataType::int64, ReduceOp::sum);
+  return wrong;
+}
+
+double Trial::batch_seconds(int iterations) {
+  if (options_.touch) return touched_seconds(iterations);
+  finish(call_.communicator->barrier(synchronous_call()));
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) row_.run(call_);
+  return seconds_since(start);
+}
+
+double Trial::touched_seconds(int iterations) {
+  double sum = 0;
+  for (int i = 0; i < iterations; ++i) {
+    write_input(row_, call_);
+    finish(call_.communicator->barrier(synchronous_call()));
+    const auto start = Clock::now();
+    row_.run(call_);
+    read_output(row_, call_);
+    sum += seconds_since(start);
+  }
+  return sum;
+}
+
+// Doubles until a run is long enough to be judged by. All ranks see the same times, so all take the
+// same number.
+int Trial::fitting_iterations() {
+  for (int iterations = 1;; iterations *= 2) {
+    std::vector<double> seconds{batch_seconds(iterations)};
+    slowest(seconds);
+    if (seconds[0] > kBatchSeconds / 8 || iterations >= kMostIterations) {
+      return std::clamp(static_cast<int>(kBatchSeconds / seconds[0] * iterations), 1,
+                        kMostIterations);
+    }
+  }
+}
+
+void Trial::slowest(std::vector<double>& seconds) {
+  all_reduce(call_, seconds.data(), seconds.size(), DataType::float64, ReduceOp::max);
+}
+
+}  // namespace ringwood::tools

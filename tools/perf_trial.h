@@ -1,0 +1,44 @@
+// One operation of one size on this rank: warmed up, timed, checked. All ranks call the same
+// methods in the same order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "tools/perf_operations.h"
+
+namespace ringwood::tools {
+
+struct TrialOptions {
+  int iters = 0;  // operations per batch; 0: as many as fill a batch of 2 ms
+  int warmup = 5;
+  int batches = 7;
+  bool touch = false;
+};
+
+class Trial final {
+ public:
+  // `row` and `call` must outlive it.
+  Trial(const OperationRow& row, const Call& call, const TrialOptions& options)
+      : row_(row), call_(call), options_(options) {}
+
+  void warm_up();
+  // Best and median microseconds per operation, each batch taken from its slowest rank.
+  std::pair<double, double> measure(const std::function<void(int batch)>& progress);
+  // Carries it out once on known data. The number of wrong elements over all ranks.
+  int64_t check(const Pattern& pattern);
+
+ private:
+  double batch_seconds(int iterations);
+  double touched_seconds(int iterations);
+  int fitting_iterations();
+  void slowest(std::vector<double>& seconds);
+
+  const OperationRow& row_;
+  const Call& call_;
+  TrialOptions options_;
+};
+
+}  // namespace ringwood::tools

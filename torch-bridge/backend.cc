@@ -1,0 +1,265 @@
+// The life of the backend, and the calls on single tensors. Lists and blocks are in lists.cc: a
+// file of its own because one file of 400 lines does not hold all that torch wants.
+#include "torch-bridge/backend.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "torch-bridge/errors.h"
+#include "torch-bridge/gil.h"
+#include "torch-bridge/sparse.h"
+#include "torch-bridge/tensors.h"
+#include "torch-bridge/work.h"
+#include "transports/fork_guard.h"
+
+namespace ringwood {
+
+namespace {
+
+using c10d::OpType;
+
+template <class F>
+auto guarded(const std::string& note, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    raise(error, note);
+  }
+}
+
+}  // namespace
+
+TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
+                           c10::intrusive_ptr<Options> options, std::string note)
+    : c10d::Backend(communicator->rank(), communicator->size()),
+      made_by_(getpid()),
+      note_(std::move(note)),
+      options_(std::move(options)),
+      callbacks_(std::make_shared<CallbackThreads>()),
+      communicator_(std::move(communicator)) {
+  init();
+}
+
+TorchBackend::~TorchBackend() {
+  if (forked_since(made_by_)) {
+    (void)communicator_.release();  // its threads live in the parent only: nothing here can end it
+    return;
+  }
+  const WithoutGil released;
+  communicator_.reset();
+}
+
+void TorchBackend::usable() const {
+  TORCH_CHECK(!forked_since(made_by_),
+              "ProcessGroupRingwood: this process was forked after the group was made; the "
+              "group belongs to its parent, process ",
+              made_by_, ". Make a new group here.");
+}
+
+TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tensors,
+                                     c10::function_ref<Operations()> start) {
+  usable();
+  auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
+                                        callbacks_, note_);
+  if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
+  ++begun_;
+  work->start(guarded(note_, start));
+  return work;
+}
+
+void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
+  usable();
+  guarded(note_, [&] { communicator_->set_timeout(timeout); });
+  options_->timeout = timeout;
+}
+
+c10d::ErrorType TorchBackend::getError() {
+  usable();
+  const Status health = communicator_->health();
+  if (health) return c10d::ErrorType::SUCCESS;
+  switch (health.error().code) {
+    case ErrorCode::timeout: return c10d::ErrorType::TIMEOUT;
+    case ErrorCode::peer_lost:
+    case ErrorCode::mismatch: return c10d::ErrorType::REMOTE_ERROR;
+    default: return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+void TorchBackend::abort() {
+  if (forked_since(made_by_)) return;
+  const WithoutGil released;
+  guarded(note_, [&] { communicator_->abort("abort() was called"); });
+}
+
+void TorchBackend::shutdown() {
+  if (forked_since(made_by_)) return;
+  const WithoutGil released;
+  // What could not be finished has told its own Work; ending a group after an error is no second
+  // error.
+  guarded(note_, [&] { (void)communicator_->shutdown().ok(); });
+}
+
+void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
+  if (forked_since(made_by_)) return;
+  const WithoutGil released;
+  const Deadline deadline = Deadline::after(most);
+  guarded(note_, [&] { (void)communicator_->shutdown(most).ok(); });
+  callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
+}
+
+TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
+  Tensors call("broadcast");
+  call.root(opts.rootRank, size_);
+  const at::Tensor& tensor = call.single(tensors);
+  call.dense(tensor);
+  const DataType type = call.moved(tensor);
+  const Block data = call.update(tensor);
+  const CallOptions how = call_options(opts);
+  return run({OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
+             [&]() -> Operations {
+               return {communicator_->broadcast(data.data, data.count, type,
+                                                static_cast<int>(opts.rootRank), how)};
+             });
+}
+
+TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
+  Tensors call("allreduce");
+  const at::Tensor& tensor = call.single(tensors);
+  if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
+  call.dense(tensor);
+  const Reduction by = call.reduced(tensor, opts.reduceOp);
+  const Block data = call.update(tensor);
+  const CallOptions how = call_options(opts, by.factor);
+  return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(call),
+             [&]() -> Operations {
+               return {communicator_->all_reduce(data.data, data.count, by.type, by.op, how)};
+             });
+}
+
+TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
+                                                     const c10d::AllreduceCoalescedOptions& opts) {
+  Tensors call("allreduce_coalesced");
+  call.require(!tensors.empty(), "requires non-empty tensor list");
+  std::vector<std::pair<Block, Reduction>> parts;
+  for (const at::Tensor& tensor : tensors) {
+    call.dense(tensor);
+    const Reduction by = call.reduced(tensor, opts.reduceOp);
+    parts.emplace_back(call.update(tensor), by);
+  }
+  const CallOptions how = call_options(opts, parts[0].second.factor);
+  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call), [&] {
+    Operations all;
+    for (const auto& [data, by] : parts) {
+      all.push_back(communicator_->all_reduce(data.data, data.count, by.type, by.op, how));
+    }
+    return all;
+  });
+}
+
+TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
+                                                  const c10d::AllreduceOptions& opts) {
+  Tensors call("allreduce_sparse");
+  const at::Tensor& tensor = call.single(tensors);
+  call.require(tensor.is_sparse(), "requires a sparse COO tensor");
+  call.require(tensor.device().type() == at::kCPU, "unsupported device type");
+  call.require(tensor.dim() <= SparseSum::kMostDimensions, "too many dimensions");
+  call.require(opts.reduceOp.op_ == c10d::ReduceOp::SUM,
+               "unsupported reduction operation: sparse tensors can only be summed");
+  const DataType type = call.reduced(tensor, opts.reduceOp).type;
+  usable();
+  auto sum = std::make_shared<SparseSum>(tensor, size_);
+  CallOptions how = call_options(opts);
+  how.synchronous = true;
+  const ConstBlock shape = sum->shape();
+  const Status met = guarded(note_, [&] {
+    return communicator_->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
+        ->wait();
+  });
+  if (!met) raise(met.error(), note_);
+  sum->allocate(call);
+
+  Tensors parts("allreduce_sparse");
+  const ConstBlock indices = parts.read(sum->indices()), values = parts.read(sum->values());
+  const auto all_indices = parts.write(sum->all_indices()),
+             all_values = parts.write(sum->all_values());
+  parts.set_outputs({tensor});
+  how.synchronous = !opts.asyncOp;
+  Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
+  return run(std::move(kind), tensors, std::move(parts), [&]() -> Operations {
+    return {communicator_->all_gather(indices, all_indices, DataType::int64, how),
+            communicator_->all_gather(values, all_values, type, how)};
+  });
+}
+
+TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
+  Tensors call("reduce");
+  call.root(opts.rootRank, size_);
+  const at::Tensor& tensor = call.single(tensors);
+  call.dense(tensor);
+  const Reduction by = call.reduced(tensor, opts.reduceOp);
+  const Block data = call.update(tensor);
+  const CallOptions how = call_options(opts, by.factor);
+  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call), [&]() -> Operations {
+    return {communicator_->reduce(data.data, data.count, by.type, by.op,
+                                  static_cast<int>(opts.rootRank), how)};
+  });
+}
+
+TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
+  Tensors call("send");
+  const at::Tensor& tensor = call.single(tensors);
+  call.dense(tensor);
+  call.peer(peer, size_);
+  call.require(tag >= 0, "Tag must be nonnegative");
+  const DataType type = call.moved(tensor);
+  const ConstBlock data = call.read(tensor);
+  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call), [&]() -> Operations {
+    return {communicator_->send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+  });
+}
+
+TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
+                                         int tag) {
+  Tensors call(method);
+  const at::Tensor& tensor = call.single(tensors);
+  call.dense(tensor);
+  call.require(tag >= 0, "Tag must be nonnegative");
+  const DataType type = call.moved(tensor);
+  const Block data = call.write(tensor);
+  return run(std::move(kind), tensors, std::move(call), [&]() -> Operations {
+    return {communicator_->recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+  });
+}
+
+TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
+  Tensors("recv").peer(peer, size_);
+  return receive({OpType::RECV, "ringwood:recv"}, "recv", tensors, peer, tag);
+}
+
+TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
+  return receive({OpType::RECVANYSOURCE, "ringwood:recvAnySource"}, "recvAnysource", tensors,
+                 kAnySource, tag);
+}
+
+TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
+  const CallOptions how = call_options(opts);
+  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier"),
+             [&]() -> Operations { return {communicator_->barrier(how)}; });
+}
+
+void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
+  usable();
+  CallOptions how = call_options(opts);
+  if (opts.timeout != c10d::kUnsetTimeout)
+    how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
+  ++begun_;
+  const Status status = guarded(note_, [&] { return communicator_->barrier(how)->wait(); });
+  if (status) return;
+  TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
+              " timed out in monitoredBarrier after ", how.timeout.count(),
+              " ms: ", status.error().message(), note_);
+  raise(status.error(), note_);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,122 @@
+// The c10d::Backend that init_process_group("ringwood") makes: torch's calls, options and errors on
+// one side, a Communicator on the other.
+//
+// Overrides the names of torch 2.11 (_allgather_base, ...), which newer versions forward to. Calls
+// return at once with a Work, except those with asyncOp == false, which are carried out in the
+// calling thread. Any thread may call; order between threads is the caller's business. Destruction
+// and shutdown work with and without the GIL, and in a forked child, where every other call throws.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace ringwood {
+
+class CallbackThreads;
+class Tensors;
+struct Reduction;
+class Work;
+
+class TorchBackend final : public c10d::Backend {
+ public:
+  using Made = c10::intrusive_ptr<c10d::Work>;
+  using List = std::vector<at::Tensor>;
+
+  // `note` is appended to the errors of calls: which global ranks the group's ranks are.
+  TorchBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options,
+               std::string note);
+  ~TorchBackend() override;
+
+  const std::string getBackendName() const override { return "ringwood"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  // Counts the calls that were begun; equal on all ranks that call the same.
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return begun_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+  // shutdown(), and the callbacks that are under way may end.
+  void leave_at_exit(std::chrono::milliseconds most);
+
+  Made broadcast(List& tensors, const c10d::BroadcastOptions& opts) override;
+  Made allreduce(List& tensors, const c10d::AllreduceOptions& opts) override;
+  // Sums. Blocks until all ranks have come: the sizes must be known before memory can be had.
+  Made allreduce_sparse(List& tensors, const c10d::AllreduceOptions& opts) override;
+  Made allreduce_coalesced(List& tensors, const c10d::AllreduceCoalescedOptions& opts) override;
+  Made reduce(List& tensors, const c10d::ReduceOptions& opts) override;
+  Made allgather(std::vector<List>& outputs, List& inputs,
+                 const c10d::AllgatherOptions& opts) override;
+  Made _allgather_base(at::Tensor& output, at::Tensor& input,
+                       const c10d::AllgatherOptions& opts) override;
+  Made allgather_coalesced(std::vector<List>& outputs, List& inputs,
+                           const c10d::AllgatherOptions& opts) override;
+  Made allgather_into_tensor_coalesced(List& outputs, List& inputs,
+                                       const c10d::AllgatherOptions& opts) override;
+  Made gather(std::vector<List>& outputs, List& inputs, const c10d::GatherOptions& opts) override;
+  Made scatter(List& outputs, std::vector<List>& inputs, const c10d::ScatterOptions& opts) override;
+  Made reduce_scatter(List& outputs, std::vector<List>& inputs,
+                      const c10d::ReduceScatterOptions& opts) override;
+  Made _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                            const c10d::ReduceScatterOptions& opts) override;
+  Made reduce_scatter_tensor_coalesced(List& outputs, List& inputs,
+                                       const c10d::ReduceScatterOptions& opts) override;
+  Made alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                     std::vector<int64_t>& input_splits,
+                     const c10d::AllToAllOptions& opts) override;
+  Made alltoall(List& outputs, List& inputs, const c10d::AllToAllOptions& opts) override;
+  Made send(List& tensors, int peer, int tag) override;
+  Made recv(List& tensors, int peer, int tag) override;
+  Made recvAnysource(List& tensors, int tag) override;
+  Made barrier(const c10d::BarrierOptions& opts) override;
+  // A barrier whose error names the ranks that did not come; `wait_all_ranks` has no meaning, all
+  // are named always.
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+
+ private:
+  using Operations = std::vector<OperationPtr>;
+  struct Kind {
+    c10d::OpType type;
+    const char* title;                      // for the profiler
+    std::function<void()> afterwards = {};  // makes the outputs from what has arrived
+  };
+  // A Work for the operations that `start` begins; `tensors` are all that they touch.
+  Made run(Kind kind, const List& inputs, Tensors tensors, c10::function_ref<Operations()> start);
+  void usable() const;
+
+  template <class Opts>
+  static CallOptions call_options(const Opts& opts, double factor = 1.0) {
+    CallOptions how;
+    if (opts.timeout.count() > 0) how.timeout = opts.timeout;
+    how.synchronous = !opts.asyncOp;
+    how.factor = factor;
+    return how;
+  }
+  // The collectives that have several names in torch.
+  Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
+                    const List& inputs, const CallOptions& how);
+  Made gather_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
+                     const CallOptions& how);
+  Made reduce_each(Kind kind, Tensors call, const at::Tensor& output, const List& list,
+                   const Reduction& by, const CallOptions& how);
+  Made scatter_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
+                      const c10d::ReduceScatterOptions& opts);
+  Made receive(Kind kind, const char* method, List& tensors, int peer, int tag);
+
+  const int made_by_;  // process id
+  const std::string note_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<CallbackThreads> callbacks_;
+  std::atomic<uint64_t> begun_{0};
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,380 @@
+// The calls on lists of tensors and on blocks of a tensor: gathers, scatters, exchanges. Lists go
+// to the communicator as they lie in memory, without flattening.
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "torch-bridge/backend.h"
+#include "torch-bridge/tensors.h"
+
+namespace ringwood {
+
+namespace {
+
+using c10d::OpType;
+
+// Elements for each rank: rows of the first dimension, or equal parts if no splits are given.
+std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
+                                 const std::vector<int64_t>& splits, int size) {
+  call.require(tensor.dim() > 0, "requires tensors of at least one dimension");
+  const int64_t rows = tensor.size(0);
+  const int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
+  if (splits.empty()) {
+    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size");
+    return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size * row));
+  }
+  TORCH_CHECK(splits.size() == static_cast<size_t>(size),
+              "Number of tensor splits not equal to group size");
+  std::vector<size_t> counts;
+  int64_t sum = 0;
+  for (const int64_t split : splits) {
+    call.require(split >= 0, "negative split size");
+    sum += split;
+    counts.push_back(static_cast<size_t>(split * row));
+  }
+  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size");
+  return counts;
+}
+
+// Consecutive pieces of a block; Byte is char or const char.
+template <class Byte, class B>
+std::vector<B> pieces(B whole, const std::vector<size_t>& counts, size_t element_bytes) {
+  std::vector<B> blocks;
+  auto* at = static_cast<Byte*>(whole.data);
+  for (const size_t count : counts) {
+    blocks.push_back({at, count});
+    at += count * element_bytes;
+  }
+  return blocks;
+}
+
+// The root's list for a group of `size`, of tensors like `like`.
+const std::vector<at::Tensor>& root_list(const Tensors& call,
+                                         const std::vector<std::vector<at::Tensor>>& lists,
+                                         const at::Tensor& like, int size, const char* side) {
+  if (lists.size() != 1) {
+    call.refuse(c10::str("requires a single-element ", side, " list containing a list with ", size,
+                         " tensors."));
+  }
+  const std::vector<at::Tensor>& list = lists[0];
+  if (list.size() != static_cast<size_t>(size)) {
+    call.refuse(c10::str("Incorrect ", side, " list size ", list.size(), ". ",
+                         side == std::string("input") ? "In" : "Out", "put list size should be ",
+                         size, ", same as size of the process group."));
+  }
+  for (const auto i : c10::irange(list.size())) {
+    call.placed(list[i]);
+    call.same_type(like, list[i], i);
+    call.same_size(like, list[i], i);
+  }
+  return list;
+}
+
+// An empty list of lists, or one that holds an empty list, is how ranks other than the root say
+// "nothing".
+bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
+  return lists.empty() || (lists.size() == 1 && lists[0].empty());
+}
+
+}  // namespace
+
+TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
+                                              const std::vector<List>& outputs, const List& inputs,
+                                              const CallOptions& how) {
+  Tensors call(method);
+  std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const at::Tensor& input = inputs[i];
+    const List& list = outputs[i];
+    call.dense(input);
+    for (const auto rank : c10::irange(list.size())) {
+      call.placed(list[rank]);
+      call.same_type(input, list[rank], rank);
+    }
+    if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
+    const bool in_place = Tensors::is_block(input, list[rank_], 0);
+    const ConstBlock in = call.read(input, !in_place && Ranges(list).written_over(input));
+    parts.emplace_back(in, call.write(list), call.moved(input));
+  }
+  return run(std::move(kind), inputs, std::move(call), [&] {
+    Operations all;
+    for (const auto& [in, out, type] : parts)
+      all.push_back(communicator_->all_gather(in, out, type, how));
+    return all;
+  });
+}
+
+TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inputs,
+                                           const c10d::AllgatherOptions& opts) {
+  const Tensors call("allgather");
+  call.single(inputs);
+  call.require(outputs.size() == 1, "requires input/output tensor lists to have the same length");
+  if (outputs[0].size() != static_cast<size_t>(size_)) {
+    call.refuse(c10::str("invalid output tensor list at index 0 (expected length ", size_, ", got ",
+                         outputs[0].size(), ")"));
+  }
+  return gather_lists({OpType::ALLGATHER, "ringwood:all_gather"}, "allgather", outputs, inputs,
+                      call_options(opts));
+}
+
+TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs, List& inputs,
+                                                     const c10d::AllgatherOptions& opts) {
+  const Tensors call("allgather_coalesced");
+  call.require(!inputs.empty(), "requires non-empty input tensor list");
+  call.require(outputs.size() == static_cast<size_t>(size_),
+               "output lists should be equal to world size");
+  std::vector<List> by_input(inputs.size());
+  for (const List& theirs : outputs) {
+    if (theirs.size() != inputs.size()) {
+      call.refuse(c10::str("invalid output size: (expected length ", inputs.size(), ", got ",
+                           theirs.size(), ")"));
+    }
+    for (const auto i : c10::irange(inputs.size())) {
+      call.same_size(inputs[i], theirs[i], i);
+      by_input[i].push_back(theirs[i]);
+    }
+  }
+  return gather_lists({OpType::ALLGATHER_COALESCED, "ringwood:all_gather"}, "allgather_coalesced",
+                      by_input, inputs, call_options(opts));
+}
+
+TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
+                                               const List& inputs, const CallOptions& how) {
+  Tensors call(method);
+  call.require(!inputs.empty(), "requires non-empty input tensor list");
+  call.require(inputs.size() == outputs.size(),
+               "requires input/output tensor lists to have the same length");
+  std::vector<std::tuple<ConstBlock, Block, DataType>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const at::Tensor &input = inputs[i], &output = outputs[i];
+    call.dense(input);
+    call.dense(output);
+    TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
+                     "output tensor must have the same type as input tensor");
+    TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
+                      "output tensor size must be equal to world_size times input tensor size");
+    const bool in_place = Tensors::is_block(input, output, rank_);
+    const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
+    parts.emplace_back(in, call.write(output), call.moved(input));
+  }
+  return run(std::move(kind), inputs, std::move(call), [&] {
+    Operations all;
+    for (const auto& [in, out, type] : parts) {
+      all.push_back(communicator_->all_gather(in.data, out.data, in.count, type, how));
+    }
+    return all;
+  });
+}
+
+TorchBackend::Made TorchBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& opts) {
+  return gather_blocks({OpType::_ALLGATHER_BASE, "ringwood:all_gather"}, "_allgather_base",
+                       {output}, {input}, call_options(opts));
+}
+
+TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
+    List& outputs, List& inputs, const c10d::AllgatherOptions& opts) {
+  return gather_blocks({OpType::COALESCED, "ringwood:all_gather"},
+                       "allgather_into_tensor_coalesced", outputs, inputs, call_options(opts));
+}
+
+TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
+                                        const c10d::GatherOptions& opts) {
+  Tensors call("gather");
+  call.root(opts.rootRank, size_);
+  const at::Tensor& input = call.single(inputs);
+  call.dense(input);
+  const DataType type = call.moved(input);
+  std::vector<Block> out;
+  bool apart = false;
+  if (rank_ == opts.rootRank) {
+    const List& list = root_list(call, outputs, input, size_, "output");
+    apart = Ranges(list).written_over(input);
+    out = call.write(list);
+  } else {
+    call.require(nothing(outputs), "requires empty output on non-root");
+  }
+  const ConstBlock in = call.read(input, apart);
+  const CallOptions how = call_options(opts);
+  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call), [&]() -> Operations {
+    return {communicator_->gather(in, out, type, static_cast<int>(opts.rootRank), how)};
+  });
+}
+
+TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
+                                         const c10d::ScatterOptions& opts) {
+  Tensors call("scatter");
+  call.root(opts.rootRank, size_);
+  const at::Tensor& output = call.single(outputs);
+  call.dense(output);
+  const DataType type = call.moved(output);
+  std::vector<ConstBlock> in;
+  if (rank_ == opts.rootRank) {
+    for (const at::Tensor& input : root_list(call, inputs, output, size_, "input")) {
+      in.push_back(call.read(input, Tensors::overlap(input, output)));
+    }
+  } else {
+    call.require(nothing(inputs), "requires empty input on non-root");
+  }
+  const Block out = call.write(output);
+  const CallOptions how = call_options(opts);
+  return run({OpType::SCATTER, "ringwood:scatter"}, nothing(inputs) ? List() : inputs[0],
+             std::move(call), [&]() -> Operations {
+               return {communicator_->scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
+             });
+}
+
+TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
+                                                const c10d::ReduceScatterOptions& opts) {
+  Tensors call("reduce_scatter");
+  const at::Tensor& output = call.single(outputs);
+  call.require(inputs.size() == 1, "requires input/output tensor lists to have the same length");
+  const List& list = inputs[0];
+  if (list.size() != static_cast<size_t>(size_)) {
+    call.refuse(c10::str("invalid input tensor list at index 0 (expected length ", size_, ", got ",
+                         list.size(), ")"));
+  }
+  call.dense(output);
+  const Reduction by = call.reduced(output, opts.reduceOp);
+  bool even = true;
+  for (const auto i : c10::irange(list.size())) {
+    call.dense(list[i]);
+    call.same_type(output, list[i], i);
+    even = even && list[i].numel() == output.numel();
+  }
+  if (list[rank_].sizes() != output.sizes()) call.wrong_size(output, list[rank_], rank_);
+  const CallOptions how = call_options(opts, by.factor);
+  const Kind kind{OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"};
+  if (!even) return reduce_each(kind, std::move(call), output, list, by, how);
+
+  std::vector<ConstBlock> in;
+  for (const auto i : c10::irange(list.size())) {
+    const bool in_place = static_cast<int>(i) == rank_ && Tensors::is_block(output, list[i], 0);
+    in.push_back(call.read(list[i], !in_place && Tensors::overlap(list[i], output)));
+  }
+  const Block out = call.write(output);
+  return run(kind, list, std::move(call), [&]() -> Operations {
+    return {communicator_->reduce_scatter(in, out, by.type, by.op, how)};
+  });
+}
+
+// Blocks of different sizes: every rank is the root of a reduction of its own block, made in its
+// output. The others' blocks are only read.
+TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::Tensor& output,
+                                             const List& list, const Reduction& by,
+                                             const CallOptions& how) {
+  std::vector<ConstBlock> in;
+  for (const at::Tensor& input : list)
+    in.push_back(call.read(input, Tensors::overlap(input, output)));
+  const Block out = call.write(output);
+  std::memcpy(out.data, in[rank_].data, out.count * size_of(by.type));
+  return run(std::move(kind), list, std::move(call), [&] {
+    Operations all;
+    for (const auto root : c10::irange(size_)) {
+      void* data = root == rank_ ? out.data : const_cast<void*>(in[root].data);
+      all.push_back(communicator_->reduce(data, in[root].count, by.type, by.op, root, how));
+    }
+    return all;
+  });
+}
+
+TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
+                                                const List& inputs,
+                                                const c10d::ReduceScatterOptions& opts) {
+  Tensors call(method);
+  call.require(!inputs.empty(), "requires non-empty input tensor list");
+  call.require(inputs.size() == outputs.size(),
+               "requires input/output tensor lists to have the same length");
+  std::vector<std::tuple<ConstBlock, Block, Reduction>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const at::Tensor &input = inputs[i], &output = outputs[i];
+    call.dense(input);
+    call.dense(output);
+    TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
+                     "input tensor must be the same type as the output tensor.");
+    TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
+                      "input tensor must be the same size as output size times world size");
+    const Reduction by = call.reduced(input, opts.reduceOp);
+    const bool in_place = Tensors::is_block(output, input, rank_);
+    const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
+    parts.emplace_back(in, call.write(output), by);
+  }
+  const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
+  return run(std::move(kind), inputs, std::move(call), [&] {
+    Operations all;
+    for (const auto& [in, out, by] : parts) {
+      all.push_back(
+          communicator_->reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
+    }
+    return all;
+  });
+}
+
+TorchBackend::Made TorchBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& opts) {
+  return scatter_blocks({OpType::_REDUCE_SCATTER_BASE, "ringwood:reduce_scatter"},
+                        "_reduce_scatter_base", {output}, {input}, opts);
+}
+
+TorchBackend::Made TorchBackend::reduce_scatter_tensor_coalesced(
+    List& outputs, List& inputs, const c10d::ReduceScatterOptions& opts) {
+  return scatter_blocks({OpType::COALESCED, "ringwood:reduce_scatter"},
+                        "reduce_scatter_tensor_coalesced", outputs, inputs, opts);
+}
+
+TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<int64_t>& output_splits,
+                                               std::vector<int64_t>& input_splits,
+                                               const c10d::AllToAllOptions& opts) {
+  Tensors call("alltoall_base");
+  call.dense(input);
+  call.dense(output);
+  call.same_type(input, output, 0);
+  const auto in_counts = split_counts(call, input, input_splits, size_);
+  const auto out_counts = split_counts(call, output, output_splits, size_);
+  if (in_counts[rank_] != out_counts[rank_]) {
+    call.refuse(c10::str("sends ", in_counts[rank_], " elements to itself, and expects ",
+                         out_counts[rank_]));
+  }
+  const DataType type = call.moved(input);
+  const size_t bytes = input.element_size();
+  const auto in =
+      pieces<const char>(call.read(input, Tensors::overlap(input, output)), in_counts, bytes);
+  const auto out = pieces<char>(call.write(output), out_counts, bytes);
+  const CallOptions how = call_options(opts);
+  return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
+             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+}
+
+TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
+                                          const c10d::AllToAllOptions& opts) {
+  Tensors call("alltoall");
+  const auto size = static_cast<size_t>(size_);
+  if (inputs.size() != size) {
+    call.refuse(
+        c10::str("input tensor list size ", inputs.size(), " does not match world size ", size_));
+  }
+  if (outputs.size() != size) {
+    call.refuse(
+        c10::str("output tensor list size ", outputs.size(), " does not match world size ", size_));
+  }
+  std::vector<ConstBlock> in;
+  for (const auto i : c10::irange(size)) {
+    call.dense(inputs[i]);
+    call.placed(outputs[i]);
+    call.same_type(inputs[0], inputs[i], i);
+    call.same_type(inputs[0], outputs[i], i);
+  }
+  if (inputs[rank_].numel() != outputs[rank_].numel())
+    call.wrong_size(inputs[rank_], outputs[rank_], rank_);
+  const DataType type = call.moved(inputs[0]);
+  const Ranges written(outputs);
+  for (const at::Tensor& input : inputs)
+    in.push_back(call.read(input, written.written_over(input)));
+  const std::vector<Block> out = call.write(outputs);
+  const CallOptions how = call_options(opts);
+  return run({OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
+             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+}
+
+}  // namespace ringwood

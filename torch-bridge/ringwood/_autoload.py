@@ -1,0 +1,60 @@
+"""Makes the name "ringwood" known to torch.distributed, without being imported by the user.
+
+register() is what the entry points call: it runs inside every `import torch` of the environment, so
+it only notes down a function, never opens the extension module and never raises.
+"""
+
+import logging
+
+NAME = "ringwood"
+
+
+def register() -> None:
+    """Registers the backend. Can be called any number of times."""
+    try:
+        import torch.distributed as dist
+
+        if not dist.is_available() or hasattr(dist.Backend, NAME.upper()):
+            return
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+    except Exception as error:
+        logging.getLogger(NAME).warning("the backend could not be registered: %s", error)
+
+
+def _create(options, _backend_options):
+    """Called by init_process_group and new_group on every rank of the group."""
+    return _module().create(
+        store=options.store,
+        rank=options.group_rank,
+        size=options.group_size,
+        timeout=options.timeout,
+        name=options.group_id or "world",
+        global_ranks=list(options.global_ranks_in_group),
+    )
+
+
+def _module():
+    """The extension module, once it is certain that it fits this torch."""
+    import sys
+
+    if "ringwood._C" in sys.modules:
+        return sys.modules["ringwood._C"]
+
+    import torch
+
+    from . import _built_for
+
+    built, found = (".".join(v.split(".")[:2]) for v in (_built_for.TORCH, torch.__version__))
+    if built != found:
+        raise RuntimeError(
+            f"ringwood was built for torch {built}, found {found}: "
+            "reinstall with pip install --no-build-isolation --force-reinstall ringwood"
+        )
+
+    import atexit
+
+    from . import _C
+
+    # While Python can still run callbacks; afterwards a thread that asks for the GIL never returns.
+    atexit.register(_C.leave_all)
+    return _C

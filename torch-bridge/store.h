@@ -1,0 +1,96 @@
+// torch's rendezvous store as ours.
+//
+// Used as it is, not as a clone(): a communicator needs its store only while it is made, by the one
+// thread that makes it, and for every new connection torch's server looks up a host name, which
+// takes seconds where that service is slow. Any thread may call; the GIL must not be held (a store
+// written in Python takes it for itself).
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+#include <vector>
+
+#include "transports/options.h"
+#include "transports/store.h"
+
+namespace ringwood {
+
+class TorchStore final : public Store {
+ public:
+  explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
+  void set(const std::string& key, const std::string& value) override {
+    guarded("set", key, [&] { store_->set(key, value); });
+  }
+
+  std::string get(const std::string& key, Deadline deadline) override {
+    // Zero would mean for ever; a day is longer than any caller waits and fits every store's
+    // arithmetic.
+    const auto left = std::clamp<std::chrono::milliseconds>(
+        std::chrono::ceil<std::chrono::milliseconds>(
+            std::min<Duration>(deadline.left(), std::chrono::hours(24))),
+        std::chrono::milliseconds(1), std::chrono::hours(24));
+    try {
+      store_->wait({key}, left);
+      const std::vector<uint8_t> value = store_->get(key);
+      return {value.begin(), value.end()};
+    } catch (const std::exception& e) {
+      if (deadline.passed()) {
+        throw Error(ErrorCode::timeout,
+                    "no rank has set '" + key + "' in torch's store within the time allowed");
+      }
+      throw failure("get", key, e);
+    }
+  }
+
+  bool has(const std::string& key) override {
+    return guarded("check", key, [&] { return store_->check({key}); });
+  }
+
+  int64_t add(const std::string& key, int64_t delta) override {
+    return guarded("add", key, [&] { return store_->add(key, delta); });
+  }
+
+  // A store that cannot delete keeps a few small keys more; no reason to fail.
+  void remove(const std::string& key) override {
+    try {
+      store_->deleteKey(key);
+    } catch (const std::exception&) {
+    }
+  }
+
+  std::string master_address() const override {
+    c10::intrusive_ptr<c10d::Store> store = store_;
+    while (auto* prefixed = dynamic_cast<c10d::PrefixStore*>(store.get()))
+      store = prefixed->getUnderlyingStore();
+    if (auto* tcp = dynamic_cast<c10d::TCPStore*>(store.get())) return tcp->getHost();
+    return read_launch_environment().master_addr;
+  }
+
+ private:
+  static Error failure(const char* what, const std::string& key, const std::exception& e) {
+    auto* ours = dynamic_cast<const c10::Error*>(&e);
+    const std::string why = ours ? ours->what_without_backtrace() : e.what();
+    return Error(ErrorCode::network,
+                 std::string("torch's store failed to ") + what + " '" + key + "': " + why);
+  }
+
+  template <class F>
+  static auto guarded(const char* what, const std::string& key, F&& f) -> decltype(f()) {
+    try {
+      return f();
+    } catch (const std::exception& e) {
+      throw failure(what, key, e);
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace ringwood

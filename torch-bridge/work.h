@@ -1,0 +1,238 @@
+// The handle torch gets for a call: a c10d::Work around the communicator's operations.
+//
+// Order at the end of a call: data (outputs are filled, the profiler's range ends), then the
+// Future, whose callbacks are other people's code, and the inputs are let go. Data is the business
+// of whoever sees the end first, the thread in wait() or the communicator's internal one. Callbacks
+// may be Python, need the GIL and wait for other calls, and a tensor may need the GIL to die:
+// neither happens in the internal thread, which moves the data of everybody.
+//
+// Thread safe. Holds no lock while callbacks run. Does not use the base's wait().
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "torch-bridge/errors.h"
+#include "torch-bridge/tensors.h"
+
+namespace ringwood {
+
+// Threads for callbacks: one is started whenever all others are busy, since a callback may wait for
+// a Future that only another of these threads can complete; each ends after a second without work.
+// They are never joined (a callback may hold the last reference to the group), and own what they
+// use.
+class CallbackThreads final : public std::enable_shared_from_this<CallbackThreads> {
+ public:
+  void post(std::function<void()> job) {
+    std::unique_lock lock(mutex_);
+    jobs_.push_back(std::move(job));
+    if (idle_ >= jobs_.size()) {
+      wake_.notify_one();
+      return;
+    }
+    lock.unlock();
+    std::thread([self = shared_from_this()] { self->run(); }).detach();
+  }
+  // Waits until nothing is left to do, but not longer than `most`.
+  void drain(std::chrono::milliseconds most) {
+    std::unique_lock lock(mutex_);
+    quiet_.wait_for(lock, most, [&] { return jobs_.empty() && busy_ == 0; });
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      ++idle_;
+      const bool some =
+          wake_.wait_for(lock, std::chrono::seconds(1), [&] { return !jobs_.empty(); });
+      --idle_;
+      if (!some) return;
+      std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      ++busy_;
+      lock.unlock();
+      job();
+      job = nullptr;
+      lock.lock();
+      if (--busy_ == 0 && jobs_.empty()) quiet_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, quiet_;
+  std::deque<std::function<void()>> jobs_;
+  size_t idle_ = 0, busy_ = 0;
+};
+
+class Work final : public c10d::Work {
+ public:
+  using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+
+  // `title` and `inputs` are for the profiler. `note` is appended to errors.
+  Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
+       Tensors tensors, std::shared_ptr<CallbackThreads> threads, std::string note)
+      : c10d::Work(rank, type, at::hasCallbacks() ? title : nullptr,
+                   at::hasCallbacks() ? std::make_optional(inputs) : std::nullopt),
+        tensors_(std::move(tensors)),
+        threads_(std::move(threads)),
+        note_(std::move(note)) {}
+
+  // Makes the outputs from what has arrived; without the GIL, before wait() returns.
+  void afterwards(std::function<void()> function) { afterwards_ = std::move(function); }
+
+  // Once, with the operations that this call consists of.
+  void start(std::vector<OperationPtr> operations) {
+    operations_ = std::move(operations);
+    pending_ = operations_.size();
+    for (const OperationPtr& operation : operations_) {
+      auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+      operation->on_done(
+          [self = std::move(self)](const Error* error) mutable { self->ended(error, self); });
+    }
+  }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
+    for (const OperationPtr& operation : operations_) {
+      const auto left = timeout.count() > 0
+                            ? std::chrono::milliseconds(std::max(1, deadline.left_ms()))
+                            : timeout;
+      if (Status status = operation->wait(std::max(left, kNoTimeout)); !status)
+        fail(status.error());
+    }
+    settle();
+    complete_future();
+    release();
+    if (auto error = exception()) std::rethrow_exception(error);
+    return true;
+  }
+
+  // A Future that was asked for is complete when this is true.
+  bool isCompleted() override {
+    const FuturePtr future = this->future();
+    return c10d::Work::isCompleted() && (!future || future->completed());
+  }
+
+  std::vector<at::Tensor> result() override {
+    TORCH_CHECK(
+        isCompleted(),
+        "Work needs to be completed before calling result(). Should call wait() before result().");
+    return tensors_.outputs();
+  }
+
+  FuturePtr getFuture() override {
+    {
+      std::lock_guard lock(state_mutex_);
+      if (!future_)
+        future_ =
+            c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    }
+    if (c10d::Work::isCompleted()) complete_future();
+    return future();
+  }
+
+  int sourceRank() const override {
+    TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,
+                "sourceRank() may only be called on work objects that correspond to a recv or "
+                "recv-from-any call.");
+    return operations_.at(0)->source();
+  }
+
+  uint64_t getSequencenumber() const override {
+    return operations_.empty() ? 0 : static_cast<uint64_t>(operations_[0]->sequence());
+  }
+
+ private:
+  FuturePtr future() {
+    std::lock_guard lock(state_mutex_);
+    return future_;
+  }
+
+  void fail(const Error& error) {
+    std::lock_guard lock(state_mutex_);
+    if (!error_) error_ = as_exception(error, note_);
+  }
+
+  // One operation has ended; in an internal thread of the communicator. `self` is that operation's
+  // reference to us.
+  void ended(const Error* error, c10::intrusive_ptr<Work>& self) {
+    if (error) fail(*error);
+    if (--pending_ > 0) return;
+    settle();
+    if (!future() && self.use_count() > 1)
+      return;  // the caller's wait() or its last reference does the rest
+    threads_->post([work = std::move(self)] {
+      work->complete_future();
+      work->release();
+    });
+  }
+
+  // Data. The second to come waits for the first.
+  void settle() {
+    std::call_once(settled_, [this] {
+      try {
+        if (afterwards_ && !error_) afterwards_();
+        if (!error_) tensors_.finish();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      afterwards_ = nullptr;
+      finish(error_);
+    });
+  }
+
+  // Precondition: settled. On return the Future, if there is one, is complete; its callbacks may
+  // still be running.
+  void complete_future() {
+    FuturePtr future;
+    bool mine = false;
+    {
+      std::lock_guard lock(state_mutex_);
+      future = future_;
+      mine = future && !std::exchange(future_claimed_, true);
+    }
+    if (!future) return;
+    if (!mine) {
+      future->wait();
+    } else if (auto error = exception()) {
+      future->setError(error);
+    } else {
+      future->markCompleted(c10::IValue(tensors_.outputs()));
+    }
+  }
+
+  void release() {
+    std::vector<at::Tensor> inputs;
+    std::lock_guard lock(state_mutex_);
+    inputs = tensors_.take_inputs();
+  }
+
+  Tensors tensors_;
+  const std::shared_ptr<CallbackThreads> threads_;
+  const std::string note_;
+  std::function<void()> afterwards_;
+  std::vector<OperationPtr> operations_;
+  std::atomic<size_t> pending_{0};
+  std::once_flag settled_;
+
+  mutable std::mutex state_mutex_;  // the three below
+  std::exception_ptr error_;        // not changed once settled
+  FuturePtr future_;
+  bool future_claimed_ = false;
+};
+
+}  // namespace ringwood

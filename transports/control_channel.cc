@@ -1,0 +1,113 @@
+#include "transports/control_channel.h"
+
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <chrono>
+
+#include "transports/sockets.h"
+
+namespace ringwood {
+namespace {
+
+int family_of(int fd) {
+  SocketAddress here;
+  here.bytes = sizeof(here.storage);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes);
+  return here.family();
+}
+
+}  // namespace
+
+ControlChannel::ControlChannel(asio::io_context& io, int fd, Duration patience, Events events)
+    : socket_(io), patience_(patience), events_(std::move(events)) {
+  int family = family_of(fd);
+  socket_.assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), fd);
+  unsigned ms =
+      static_cast<unsigned>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+ControlChannel::~ControlChannel() { close(); }
+
+void ControlChannel::start() { read_next(); }
+
+void ControlChannel::close() {
+  if (!open_) return;
+  open_ = false;
+  asio::error_code error;
+  int fd = socket_.release(error);
+  if (!error) close_connection(fd);
+}
+
+void ControlChannel::end(const std::string& why) {
+  if (!open_) return;
+  close();
+  events_.ended(why);
+}
+
+std::string ControlChannel::explain(asio::error_code error) const {
+  auto is_unreachable = [](const asio::error_code& e) {
+    return e == asio::error::timed_out || e == asio::error::host_unreachable ||
+           e == asio::error::network_unreachable;
+  };
+  // The kernel tells the cause to one call only, the next reads a plain end.
+  if (error == asio::error::eof && is_unreachable(write_error_)) error = write_error_;
+  if (error == asio::error::eof) return "died: its connection closed without a goodbye";
+  if (is_unreachable(error)) {
+    return fmt::format(
+        "is lost: its host has acknowledged nothing for {:.1f} s ({}); is it up, and the network "
+        "whole?",
+        std::chrono::duration<double>(patience_).count(), error.message());
+  }
+  return fmt::format("died: its connection ended without a goodbye ({})", error.message());
+}
+
+void ControlChannel::read_next() {
+  socket_.async_read_some(asio::buffer(in_), [this](asio::error_code error, size_t bytes) {
+    if (!open_) return;
+    if (error) return end(explain(error));
+    reader_.append({in_.data(), bytes});
+    parse();
+    if (open_) read_next();
+  });
+}
+
+// All that has come, before any timer is looked at: what is here already must not count as late.
+void ControlChannel::parse() {
+  Message message;
+  std::string why;
+  while (open_) {
+    switch (reader_.next(message, why)) {
+      case MessageReader::Found::nothing: return;
+      case MessageReader::Found::malformed:
+        return end("was cut off: it sent " + why + ", which is no message of ours");
+      case MessageReader::Found::message: break;
+    }
+    if (events_.message(message)) continue;
+    return end(fmt::format(
+        "was cut off: it sent a message of type {} and {} bytes, which makes no sense here",
+        static_cast<int>(message.type), message.body.size()));
+  }
+}
+
+void ControlChannel::send(MessageType type, std::string_view body) {
+  if (!open_) return;
+  out_.push_back(frame(type, body));
+  if (out_.size() == 1) write_next();
+}
+
+void ControlChannel::write_next() {
+  asio::async_write(socket_, asio::buffer(out_.front()), [this](asio::error_code error, size_t) {
+    if (!open_) return;
+    if (error) {
+      write_error_ = error;  // the reader meets the end too, after what the peer had still said
+      return;
+    }
+    out_.pop_front();
+    if (!out_.empty()) write_next();
+  });
+}
+
+}  // namespace ringwood

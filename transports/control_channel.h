@@ -1,0 +1,52 @@
+// One control connection: whole messages in, whole messages out. Used in one thread, that of its
+// io_context, and lives as long as that runs.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "transports/asio.h"
+#include "transports/clock.h"
+#include "transports/control_messages.h"
+
+namespace ringwood {
+
+class ControlChannel final {
+ public:
+  struct Events {
+    // False: the message makes no sense here; the channel ends as malformed.
+    std::function<bool(const Message&)> message;
+    // Once, unless close() comes first: what happened to the peer ("died: ...").
+    std::function<void(const std::string& why)> ended;
+  };
+  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up.
+  ControlChannel(asio::io_context& io, int fd, Duration patience, Events events);
+  ~ControlChannel();
+
+  void start();
+  void send(MessageType type, std::string_view body = {});
+  size_t backlog() const { return out_.size(); }
+  bool open() const { return open_; }
+  // No event follows.
+  void close();
+
+ private:
+  void read_next();
+  void parse();
+  void write_next();
+  void end(const std::string& why);
+  std::string explain(asio::error_code error) const;
+
+  asio::generic::stream_protocol::socket socket_;
+  const Duration patience_;
+  Events events_;
+  MessageReader reader_;
+  std::array<char, 4096> in_;
+  std::deque<std::string> out_;  // the first is being written
+  asio::error_code write_error_;
+  bool open_ = true;
+};
+
+}  // namespace ringwood

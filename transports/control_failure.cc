@@ -1,0 +1,135 @@
+// The half of the star that turns the first error into the verdict of the group.
+
+#include "transports/control_star.h"
+
+namespace ringwood {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kCensusTime{60};
+// A link often sees the end of its peer before the control connection does, which knows more.
+constexpr milliseconds kDeathGrace{50};
+constexpr milliseconds kRootPatience{300};
+// A timer that rings this late rang in a process that was itself kept from running.
+constexpr milliseconds kStarved{100};
+
+bool is_loss(const Error& error) {
+  return error.code == ErrorCode::network || error.code == ErrorCode::peer_lost;
+}
+
+}  // namespace
+
+void ControlStar::fail(Error error) {
+  asio::post(io_, [this, error = std::move(error)] { report(error); });
+}
+
+void ControlStar::report(Error error) {
+  if (delivered_ || first_) return;
+  if (is_root() && !leaving_) return freeze(std::move(error));
+  if (leaving_ || !members_[0].present()) return deliver(error);
+  members_[0].channel->send(MessageType::failure, encode(error));
+  first_ = std::move(error);
+  await_verdict();
+}
+
+// Point: the root has its time; whatever kept this process from running is not held against it.
+void ControlStar::await_verdict() {
+  auto until = Clock::now() + kRootPatience;
+  verdict_timer_.expires_at(until);
+  verdict_timer_.async_wait([this, until](asio::error_code error) {
+    if (error || delivered_) return;
+    if (Clock::now() - until > kStarved) return await_verdict();
+    deliver(Error(*first_));
+  });
+}
+
+// Root: this error it is; what remains is what everybody was doing, or how a peer ended.
+void ControlStar::freeze(Error error) {
+  if (delivered_ || first_) return;
+  first_ = std::move(error);
+  int peer = first_->peer;
+  bool census = needs_census(first_->code);
+  bool grace = is_loss(*first_) && peer > 0 && peer < size_ && members_[peer].present();
+  if (!census && !grace) return conclude();
+  verdict_timer_.expires_after(census ? kCensusTime : kDeathGrace);
+  verdict_timer_.async_wait([this](asio::error_code failed) {
+    if (!failed && !delivered_) conclude();
+  });
+  if (!census) return;
+  send_to_present(MessageType::query);
+  count(0, own_standing());
+}
+
+void ControlStar::on_death(int rank, Error error) {
+  bool caused = first_ && is_loss(*first_) && first_->peer == rank;
+  if (caused) {
+    first_->code = error.code;
+    first_->cause = error.cause;
+  }
+  if (!is_root()) return deliver(first_ ? Error(*first_) : error);
+  if (caused) return conclude();
+  if (first_) return conclude_when_complete();
+  freeze(std::move(error));
+}
+
+void ControlStar::count(int rank, const Standing& standing) {
+  members_[rank].standing = standing;
+  members_[rank].counted = true;
+  conclude_when_complete();
+}
+
+void ControlStar::conclude_when_complete() {
+  if (!first_ || delivered_) return;
+  if (!is_root()) {
+    if (!members_[0].present()) deliver(Error(*first_));
+    return;
+  }
+  if (!needs_census(first_->code)) return;
+  for (const Member& member : members_) {
+    if (member.present() && !member.counted) return;
+  }
+  conclude();
+}
+
+std::vector<CensusRow> ControlStar::rows() const {
+  std::vector<CensusRow> rows(size_);
+  for (int rank = 0; rank < size_; ++rank) {
+    const Member& member = members_[rank];
+    CensusRow& row = rows[rank];
+    row.standing = member.standing;
+    row.heard_ago_s = std::chrono::duration<double>(Clock::now() - member.heard).count();
+    if (member.counted) {
+      row.state = CensusRow::State::answered;
+    } else if (member.died) {
+      row.state = CensusRow::State::died;
+    } else if (member.left) {
+      row.state = CensusRow::State::departed;
+    }
+  }
+  return rows;
+}
+
+// The root tells and believes the same bytes.
+void ControlStar::conclude() {
+  std::string body = encode(compose_verdict(*first_, rows()));
+  send_to_present(MessageType::verdict, body);
+  Error verdict;
+  decode(body, verdict);
+  deliver(verdict);
+}
+
+void ControlStar::settle_before_leaving() {
+  if (!first_ || delivered_) return;
+  if (is_root()) return conclude();
+  deliver(Error(*first_));
+}
+
+void ControlStar::deliver(const Error& error) {
+  if (delivered_) return;
+  delivered_ = true;
+  verdict_timer_.cancel();
+  if (handlers_.failed) handlers_.failed(error);
+}
+
+}  // namespace ringwood

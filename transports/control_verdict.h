@@ -1,0 +1,32 @@
+// From the first error and what every rank is doing to the one error that all ranks report.
+// Pure functions of values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transports/control.h"
+
+namespace ringwood {
+
+// What rank 0 knows of one rank when the census closes.
+struct CensusRow {
+  enum class State { answered, silent, died, departed };
+  State state = State::silent;
+  Standing standing;       // answered: now; silent: sequence of the last heartbeat
+  double heard_ago_s = 0;  // silent: since then
+};
+
+// Precondition: `rows` is by rank and not empty.
+//   timeout   adds who is missing (behind, silent, dead, gone) and makes the first of them the
+//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; others
+//   are returned as they are.
+Error compose_verdict(Error first, const std::vector<CensusRow>& rows);
+
+// True for the codes that compose_verdict() adds something to.
+bool needs_census(ErrorCode code);
+
+// "rank 3", "ranks 0-2 and 5"; long lists are cut ("and 17 more").
+std::string list_ranks(const std::vector<int>& ranks);
+
+}  // namespace ringwood

@@ -1,0 +1,80 @@
+#include "transports/error.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <mutex>
+#include <system_error>
+
+namespace ringwood {
+
+const char* to_string(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument: return "invalid_argument";
+    case ErrorCode::mismatch: return "mismatch";
+    case ErrorCode::timeout: return "timeout";
+    case ErrorCode::peer_lost: return "peer_lost";
+    case ErrorCode::aborted: return "aborted";
+    case ErrorCode::network: return "network";
+    case ErrorCode::system: return "system";
+    case ErrorCode::unsupported: return "unsupported";
+    case ErrorCode::internal: return "internal";
+  }
+  return "unknown";
+}
+
+namespace {
+
+// "all_reduce #17 step 7", or what of it is known.
+std::string describe_place(const Error& error) {
+  std::string text = error.collective;
+  if (error.sequence >= 0)
+    text += fmt::format("{}#{}", text.empty() ? "operation " : " ", error.sequence);
+  if (error.step >= 0) text += fmt::format("{}step {}", text.empty() ? "" : " ", error.step);
+  return text;
+}
+
+// "peer 5 over tcp", or what of it is known.
+std::string describe_other_side(const Error& error) {
+  std::string text;
+  if (error.peer >= 0) text = fmt::format("peer {}", error.peer);
+  if (!error.transport.empty())
+    text += fmt::format("{}over {}", text.empty() ? "" : " ", error.transport);
+  return text;
+}
+
+}  // namespace
+
+std::string Error::message() const {
+  std::string text;
+  if (rank >= 0) text = fmt::format("rank {}", rank);
+  if (!host.empty()) text += text.empty() ? host : fmt::format(" ({})", host);
+  if (!text.empty()) text += ": ";
+  std::string place = describe_place(*this), other_side = describe_other_side(*this);
+  text += place;
+  if (!place.empty() && !other_side.empty()) text += ", ";
+  text += other_side;
+  if (!place.empty() || !other_side.empty()) text += ": ";
+  return fmt::format("{}{} ({})", text, cause, to_string(code));
+}
+
+const char* Error::what() const noexcept {
+  // One exception object may be looked at by several threads (std::exception_ptr); the text is made
+  // late, because layers add their coordinates while the error passes.
+  static std::mutex mutex;
+  try {
+    std::lock_guard lock(mutex);
+    std::string now = message();
+    if (now != what_.text) what_.text = std::move(now);
+    return what_.text.c_str();
+  } catch (...) {
+    return cause.c_str();
+  }
+}
+
+std::string system_message(const char* call, int error_number) {
+  int number = error_number != 0 ? error_number : errno;
+  return fmt::format("{}: {}", call, std::generic_category().message(number));
+}
+
+}  // namespace ringwood

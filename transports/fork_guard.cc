@@ -1,0 +1,87 @@
+#include "transports/fork_guard.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace ringwood {
+namespace {
+
+struct ForkTable {
+  std::mutex mutex;
+  std::vector<int> fds;
+  std::atomic<int> pid{0};  // of this process; renewed in every child
+
+  void forget(int fd) noexcept {
+    auto found = std::find(fds.begin(), fds.end(), fd);
+    if (found == fds.end()) return;
+    *found = fds.back();
+    fds.pop_back();
+  }
+};
+
+// Never destroyed: a fork may happen while the process is ending.
+ForkTable& fork_table() {
+  static auto* table = new ForkTable;
+  return *table;
+}
+
+void before_fork() { fork_table().mutex.lock(); }
+
+void after_fork_in_parent() { fork_table().mutex.unlock(); }
+
+// Only async-signal-safe calls. The number stays taken (by /dev/null), because the objects that the
+// child has inherited will close it once more, and must not hit a file that the child opened in the
+// meantime.
+void after_fork_in_child() {
+  ForkTable& table = fork_table();
+  int null = table.fds.empty() ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : table.fds) {
+    if (null < 0 || dup3(null, fd, O_CLOEXEC) < 0) close(fd);
+  }
+  if (null >= 0) close(null);
+  table.fds.clear();
+  table.pid.store(getpid(), std::memory_order_relaxed);
+  table.mutex.unlock();
+}
+
+}  // namespace
+
+void close_on_fork(int fd) {
+  static const int installed = [] {
+    fork_table().pid.store(getpid(), std::memory_order_relaxed);
+    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  }();
+  (void)installed;  // it fails only without memory, and then the guard is merely absent
+  fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
+  ForkTable& table = fork_table();
+  std::lock_guard lock(table.mutex);
+  table.fds.push_back(fd);
+}
+
+void forget_on_fork(int fd) noexcept {
+  ForkTable& table = fork_table();
+  std::lock_guard lock(table.mutex);
+  table.forget(fd);
+}
+
+void close_and_forget(int fd) noexcept {
+  ForkTable& table = fork_table();
+  std::lock_guard lock(table.mutex);
+  table.forget(fd);
+  close(fd);
+}
+
+int current_pid() noexcept {
+  int pid = fork_table().pid.load(std::memory_order_relaxed);
+  return pid != 0 ? pid : getpid();
+}
+
+bool forked_since(int pid_at_creation) noexcept { return current_pid() != pid_at_creation; }
+
+}  // namespace ringwood

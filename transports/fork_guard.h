@@ -1,0 +1,40 @@
+// Descriptors that must not survive a fork.
+//
+// A DataLoader worker inherits every socket of its parent. If the parent is then killed, the peer
+// would see no end of connection until the worker has gone as well, and a death would go unnoticed
+// for seconds. So the child closes ours at once (pthread_atfork). Process-wide by nature: it is the
+// process that forks. In the child the number stays taken by /dev/null, so objects that the child
+// inherited may close it once more without hitting a file that the child opened in the meantime.
+#pragma once
+
+#include <memory>
+
+namespace ringwood {
+
+// Registers / forgets. Thread safe. close_on_fork also sets FD_CLOEXEC.
+void close_on_fork(int fd);
+void forget_on_fork(int fd) noexcept;
+// Forgets and closes in one step: between two steps a fork could take a copy along.
+void close_and_forget(int fd) noexcept;
+
+// getpid() without a system call, once close_on_fork() was called.
+int current_pid() noexcept;
+// True in a process that was forked since: communicators of the parent are dead here.
+bool forked_since(int pid_at_creation) noexcept;
+
+// Deleter for objects that own a thread. The child has no such thread and finds its locks as the
+// fork froze them, so there the object is abandoned.
+template <class T>
+class AbandonAfterFork {
+ public:
+  void operator()(T* object) const {
+    if (!forked_since(pid_)) delete object;
+  }
+
+ private:
+  int pid_ = current_pid();
+};
+template <class T>
+using OwnedHere = std::unique_ptr<T, AbandonAfterFork<T>>;
+
+}  // namespace ringwood

@@ -1,0 +1,147 @@
+#include "transports/handshake.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "transports/handshake_steps.h"
+
+namespace ringwood {
+namespace {
+
+Status wait_for(int fd, short events, Deadline deadline) {
+  for (;;) {
+    pollfd one{fd, events, 0};
+    int ready = poll(&one, 1, deadline.left_ms());
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return Error(ErrorCode::system, system_message("poll"));
+    if (deadline.passed())
+      return Error(ErrorCode::timeout, "the other side did not finish the handshake in time");
+  }
+}
+
+Status failed_call(const char* call) {
+  return Error(ErrorCode::network, "the handshake was cut short: " + system_message(call));
+}
+
+Status send_all(int fd, std::span<const uint8_t> data, Deadline deadline) {
+  while (!data.empty()) {
+    ssize_t sent = send(fd, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      data = data.subspan(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (Status s = wait_for(fd, POLLOUT, deadline); !s) return s;
+    } else if (errno != EINTR) {
+      return failed_call("send");
+    }
+  }
+  return {};
+}
+
+Status recv_all(int fd, std::span<uint8_t> data, Deadline deadline) {
+  while (!data.empty()) {
+    ssize_t got = recv(fd, data.data(), data.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      data = data.subspan(static_cast<size_t>(got));
+    } else if (got == 0) {
+      return Error(ErrorCode::network, "the other side closed the connection during the handshake");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (Status s = wait_for(fd, POLLIN, deadline); !s) return s;
+    } else if (errno != EINTR) {
+      return failed_call("recv");
+    }
+    // A peer that sends one byte at a time never makes poll() wait.
+    if (!data.empty() && deadline.passed()) {
+      return Error(ErrorCode::timeout, "the other side did not finish the handshake in time");
+    }
+  }
+  return {};
+}
+
+// Runs either side to its end.
+template <class Steps>
+Status converse(int fd, Steps& steps, Deadline deadline) {
+  while (steps.wanted() > 0) {
+    Bytes message(steps.wanted());
+    if (Status s = recv_all(fd, message, deadline); !s) return s;
+    Bytes answer = steps.take(message);
+    if (Status s = send_all(fd, answer, deadline); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline) {
+  DialSteps steps(me, greeting);
+  if (Status s = send_all(fd, steps.hello(), deadline); !s) return s;
+  if (Status s = converse(fd, steps, deadline); !s) return s;
+  return steps.result();
+}
+
+Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline) {
+  AcceptSteps steps(me);
+  if (Status s = converse(fd, steps, deadline); !s) return std::move(s.error());
+  return steps.result();
+}
+
+namespace {
+
+template <size_t n>
+std::array<uint8_t, n> random_bytes() {
+  std::array<uint8_t, n> bytes;
+  if (RAND_bytes(bytes.data(), static_cast<int>(n)) != 1) {
+    throw Error(ErrorCode::system, "OpenSSL has no random numbers; is /dev/urandom readable?");
+  }
+  return bytes;
+}
+
+[[noreturn]] void bad_key_file(const std::string& path, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("key file {}: {}", path, why));
+}
+
+// One secret, never larger than its limit; the file is checked after it was opened, so it cannot be
+// exchanged.
+std::string read_secret(const std::string& path) {
+  constexpr size_t kLeast = 16, kMost = 4096;
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) bad_key_file(path, system_message("open"));
+  std::string secret(kMost + 1, '\0');
+  struct stat status {};
+  bool known = fstat(fd, &status) == 0;
+  ssize_t bytes = known ? read(fd, secret.data(), secret.size()) : -1;
+  std::string why = bytes < 0 ? system_message("read") : "";
+  close(fd);
+  if (known && (status.st_mode & 077) != 0)
+    bad_key_file(path, "other users may read it; chmod 600 it");
+  if (bytes < 0) bad_key_file(path, why);
+  secret.resize(static_cast<size_t>(bytes));
+  if (secret.size() < kLeast || secret.size() > kMost) {
+    bad_key_file(path, fmt::format("a secret has {} to {} bytes", kLeast, kMost));
+  }
+  return secret;
+}
+
+}  // namespace
+
+std::array<uint8_t, 32> random_key() { return random_bytes<32>(); }
+std::array<uint8_t, 16> random_session() { return random_bytes<16>(); }
+
+std::array<uint8_t, 32> key_from_file(const std::string& path) {
+  std::string secret = read_secret(path);
+  std::array<uint8_t, 32> key;
+  unsigned bytes = key.size();
+  if (EVP_Digest(secret.data(), secret.size(), key.data(), &bytes, EVP_sha256(), nullptr) != 1) {
+    throw Error(ErrorCode::internal, "OpenSSL cannot compute a SHA-256");
+  }
+  return key;
+}
+
+}  // namespace ringwood

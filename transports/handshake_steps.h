@@ -1,0 +1,63 @@
+// The handshake without its input and output, so that one implementation serves blocking and Asio
+// callers.
+//
+// Each side is asked how many bytes it wants next, is given exactly so many, and says what to send
+// in return. When it wants nothing more, what it returned last is still to be sent, and result() is
+// final. Not thread safe; nothing blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transports/handshake.h"
+
+namespace ringwood {
+
+using Bytes = std::vector<uint8_t>;
+
+class DialSteps {
+ public:
+  DialSteps(const Identity& me, const Greeting& greeting);
+  const Bytes& hello() const { return hello_; }
+  size_t wanted() const { return wanted_; }
+  // Precondition: message.size() == wanted() > 0.
+  Bytes take(std::span<const uint8_t> message);
+  // Success only after a Verdict that welcomes.
+  Status result() const;
+
+ private:
+  Bytes take_reply(std::span<const uint8_t> message);
+  Bytes refuse(ErrorCode code, std::string why);
+
+  const Identity& me_;
+  Bytes hello_;
+  size_t wanted_;
+  Error error_;
+  bool welcome_ = false;
+};
+
+class AcceptSteps {
+ public:
+  explicit AcceptSteps(const Identity& me);
+  size_t wanted() const { return wanted_; }
+  // Precondition: message.size() == wanted() > 0.
+  Bytes take(std::span<const uint8_t> message);
+  Result<Greeting> result() const;
+
+ private:
+  Bytes take_hello(std::span<const uint8_t> message);
+  Bytes take_proof(std::span<const uint8_t> message);
+
+  const Identity& me_;
+  Bytes hello_;
+  std::array<uint8_t, 32> nonce_{};
+  Greeting greeting_;
+  size_t wanted_;
+  uint8_t objection_ = 0;  // why a peer who knows the key is refused
+  Error error_;
+  bool welcome_ = false;
+};
+
+}  // namespace ringwood

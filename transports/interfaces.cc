@@ -1,0 +1,249 @@
+// Which address a rank offers to its peers.
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "transports/log.h"
+#include "transports/sockets.h"
+
+namespace ringwood {
+namespace {
+
+struct Interface {
+  std::string name;
+  SocketAddress address;
+  std::string host;  // numeric
+  bool up = false;
+};
+
+std::vector<Interface> list_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) throw Error(ErrorCode::system, system_message("getifaddrs"));
+  std::vector<Interface> all;
+  for (ifaddrs* one = list; one; one = one->ifa_next) {
+    int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+    if (family != AF_INET && family != AF_INET6) continue;
+    Interface found;
+    found.name = one->ifa_name;
+    found.address.bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&found.address.storage, one->ifa_addr, found.address.bytes);
+    found.host = found.address.numeric().host;
+    found.up = (one->ifa_flags & IFF_UP) && (one->ifa_flags & IFF_RUNNING);
+    all.push_back(std::move(found));
+  }
+  freeifaddrs(list);
+  return all;
+}
+
+std::string describe(const std::vector<Interface>& all) {
+  std::vector<std::string> names;
+  for (const Interface& one : all) names.push_back(fmt::format("{} {}", one.name, one.host));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool begins_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+bool is_container_bridge(const std::string& name) {
+  constexpr std::string_view kPrefixes[] = {"docker", "br-",     "virbr", "veth",
+                                            "cni",    "flannel", "cali",  "podman"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return begins_with(name, prefix); });
+}
+
+// One item of the filter: a name, a prefix of names, or a network.
+class Pattern {
+ public:
+  Pattern(std::string text, bool exact) : text_(std::move(text)), exact_(exact) {
+    size_t slash = text_.find('/');
+    std::string number = text_.substr(0, slash);
+    if (inet_pton(AF_INET, number.c_str(), network_) == 1) family_ = AF_INET;
+    if (inet_pton(AF_INET6, number.c_str(), network_) == 1) family_ = AF_INET6;
+    int most = family_ == AF_INET ? 32 : 128;
+    bits_ = most;
+    if (slash == text_.npos) return;
+    auto [end, error] =
+        std::from_chars(text_.data() + slash + 1, text_.data() + text_.size(), bits_);
+    bool number_ok = error == std::errc() && end == text_.data() + text_.size();
+    if (family_ == AF_UNSPEC || !number_ok || bits_ < 0 || bits_ > most) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("RINGWOOD_SOCKET_IFNAME: \"{}\" is no network; expected such as 10.0.0.0/8",
+                      text_));
+    }
+  }
+
+  bool matches(const Interface& one) const {
+    if (family_ == AF_UNSPEC) return exact_ ? one.name == text_ : begins_with(one.name, text_);
+    if (one.address.family() != family_) return false;
+    uint8_t bytes[16] = {};
+    size_t offset =
+        family_ == AF_INET ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
+    std::memcpy(bytes, reinterpret_cast<const uint8_t*>(&one.address.storage) + offset,
+                family_ == AF_INET ? 4 : 16);
+    for (int bit = 0; bit < bits_; ++bit) {
+      if (((bytes[bit / 8] ^ network_[bit / 8]) >> (7 - bit % 8)) & 1) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::string text_;
+  bool exact_;
+  int family_ = AF_UNSPEC;
+  int bits_ = 0;
+  uint8_t network_[16] = {};
+};
+
+// "^" and "=" at the beginning are for the whole list, as NCCL reads them; "=" may also stand at
+// each name.
+class Filter {
+ public:
+  explicit Filter(std::string text) {
+    exclude_ = begins_with(text, "^");
+    if (exclude_) text.erase(0, 1);
+    bool exact = begins_with(text, "=");
+    for (size_t at = 0; at < text.size();) {
+      size_t comma = std::min(text.find(',', at), text.size());
+      std::string item = text.substr(at, comma - at);
+      bool own = begins_with(item, "=");
+      if (item.size() > own) patterns_.emplace_back(item.substr(own), exact || own);
+      at = comma + 1;
+    }
+  }
+  bool empty() const { return patterns_.empty(); }
+  bool passes(const Interface& one) const {
+    bool any = std::any_of(patterns_.begin(), patterns_.end(),
+                           [&](const Pattern& p) { return p.matches(one); });
+    return any != exclude_;
+  }
+  // Names a thing rather than leaving some out.
+  bool selects() const { return !empty() && !exclude_; }
+
+ private:
+  bool exclude_ = false;
+  std::vector<Pattern> patterns_;
+};
+
+// The source address that the kernel would take towards `to`; nothing is sent.
+std::optional<std::string> route_source(const SocketAddress& to) {
+  int fd = socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return std::nullopt;
+  SocketAddress here;
+  here.bytes = sizeof(here.storage);
+  bool known = connect(fd, to.get(), to.bytes) == 0 &&
+               getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes) == 0;
+  close(fd);
+  if (!known) return std::nullopt;
+  return here.numeric().host;
+}
+
+struct Route {
+  std::string host;    // "" when there is none
+  std::string remark;  // what was passed over, or why there is none
+};
+
+Route route_to(const std::string& master, bool several_hosts) {
+  constexpr int kAnyPort = 9;  // UDP connect needs one; nobody hears of it
+  if (master.empty()) return {"", "the master's address is not known"};
+  Route route;
+  try {
+    for (const SocketAddress& to : resolve(master, kAnyPort)) {
+      auto source = route_source(to);
+      std::string there = to.numeric().host;
+      if (!source) {
+        route.remark = fmt::format("there is no route to {}", there);
+      } else if (several_hosts && to.is_loopback()) {
+        route.remark =
+            fmt::format("{} means {} here, which other hosts cannot reach", master, there);
+      } else {
+        return {*source, ""};
+      }
+    }
+  } catch (const Error& error) {
+    route.remark = error.cause;
+  }
+  return route;
+}
+
+// Lower is better; nullopt: never.
+std::optional<int> rank_of(const Interface& one, const Filter& filter, bool several_hosts) {
+  bool loopback = one.address.is_loopback();
+  if (!one.up || (loopback && several_hosts)) return std::nullopt;
+  if (!filter.empty() && !filter.passes(one)) return std::nullopt;
+  if (!filter.selects() && is_container_bridge(one.name)) return std::nullopt;
+  int rank = one.address.family() == AF_INET ? 0 : 1;
+  if (one.address.is_link_local()) rank += 2;
+  // Alone on a host, loopback needs no interface to stay up; a filter that leaves others out means
+  // them.
+  if (loopback) rank = filter.empty() ? -1 : 4;
+  return rank;
+}
+
+struct Candidate {
+  const Interface* interface = nullptr;
+  std::string reason;
+};
+
+Candidate choose(const std::vector<Interface>& all, const Filter& filter, const Route& route,
+                 bool several_hosts) {
+  const Interface* best = nullptr;
+  int best_rank = 0;
+  for (const Interface& one : all) {
+    bool on_route = !route.host.empty() && one.host == route.host;
+    if (on_route && (filter.empty() || filter.passes(one)) &&
+        !(several_hosts && one.address.is_loopback())) {
+      return {&one, "the route to the master leaves here"};
+    }
+    auto rank = rank_of(one, filter, several_hosts);
+    if (rank && (!best || *rank < best_rank)) best = &one, best_rank = *rank;
+  }
+  if (!best) return {};
+  if (!filter.empty()) return {best, "the interface filter allows it"};
+  if (route.remark.empty()) {
+    return {best, fmt::format("the route's own address {} is on no interface", route.host)};
+  }
+  return {best, fmt::format("{}, so the first usable interface is taken", route.remark)};
+}
+
+[[noreturn]] void nothing_found(const Options& options, const Route& route,
+                                const std::vector<Interface>& all) {
+  std::string why = route.remark;
+  if (!options.socket_interface.empty()) {
+    why = fmt::format("RINGWOOD_SOCKET_IFNAME={} leaves nothing that other hosts could reach",
+                      options.socket_interface);
+  }
+  throw Error(
+      ErrorCode::network,
+      fmt::format("no interface to offer: {}; there are {}; name one with RINGWOOD_SOCKET_IFNAME",
+                  why, all.empty() ? "none" : describe(all)));
+}
+
+}  // namespace
+
+AddressChoice choose_local_address(const Options& options, const std::string& master,
+                                   bool several_hosts) {
+  std::vector<Interface> all = list_interfaces();
+  Filter filter(options.socket_interface);
+  Route route = route_to(master, several_hosts);
+  Candidate chosen = choose(all, filter, route, several_hosts);
+  if (!chosen.interface) nothing_found(options, route, all);
+  AddressChoice choice{chosen.interface->host, chosen.interface->name, chosen.reason};
+  all.erase(all.begin() + (chosen.interface - all.data()));
+  log(LogLevel::info, "net",
+      fmt::format("offering {} ({}): {}; passed over: {}", choice.host, choice.interface,
+                  choice.reason, all.empty() ? "nothing" : describe(all)));
+  return choice;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,113 @@
+// A Link moves bytes between two ranks, in order, reliably, without ever blocking. A Transport
+// makes Links.
+//
+// Contract of a Link
+//   1. Messages have no headers: the k-th post_send of one side meets the k-th receive (post_recv
+//   or
+//      post_incoming) of the other, and both have the same number of bytes, at least 1.
+//   2. Nothing blocks and nothing is allocated per message once warm. Any number may be posted.
+//   3. A buffer belongs to the link from its post until its completion. Completions are counts,
+//   because a
+//      direction is ordered: `sent` of the posted sends and `received` of the posted receives are
+//      finished.
+//   4. A receive posted with post_incoming is not stored but shown: incoming() is what has arrived
+//   of the
+//      first unfinished receive and can be read in place, consume(n) hands n bytes of it back.
+//      Pieces are multiples of 16 bytes except the last of a message, so an element is never cut.
+//      This lets a reduction read the wire's or the peer's memory directly. incoming() is empty
+//      unless the first unfinished receive was posted so, and is valid until the next consume() or
+//      poll(). The last consume() of a message completes it.
+//   5. Progress happens only inside the calls of this link's user: posts may, poll() must.
+//   6. One thread at a time uses a link; only abort() may be called from any other, at any moment.
+//   After it,
+//      every call returns the error or does nothing, and no memory of the user is touched any more.
+//   7. An error is final, is returned from every later call, and names the peer and the exact
+//   cause. A peer that
+//      closes its end is an error only for one who still waits for something from it.
+//   8. The peer's writes are never trusted as a length or an index.
+// The idea of reading in place is UCX's and TensorPipe's; the counts are ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transports/clock.h"
+#include "transports/error.h"
+#include "transports/handshake.h"
+#include "transports/memory.h"
+#include "transports/options.h"
+
+namespace ringwood {
+
+class Listener;
+class Store;
+class WaitSet;
+
+struct Completions {
+  uint64_t sent = 0;
+  uint64_t received = 0;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  virtual Status post_send(const void* data, size_t bytes) = 0;
+  virtual Status post_recv(void* data, size_t bytes) = 0;
+  virtual Status post_incoming(size_t bytes) = 0;
+  virtual std::span<const std::byte> incoming() = 0;
+  virtual void consume(size_t bytes) = 0;
+  // Moves what can be moved; `completions` is set to the totals since the link was made, also when
+  // an error is returned: what arrived before the end counts.
+  virtual Status poll(Completions& completions) = 0;
+  virtual void abort() noexcept = 0;
+};
+
+// What every transport is told about the group that it serves.
+struct Group {
+  Identity identity;               // rank, size, key, session
+  std::vector<std::string> hosts;  // host_token() of every rank
+  const Options* options = nullptr;
+  Store* store = nullptr;  // private to this group and versioned; keys that are set must be removed
+  WaitSet* wait_set = nullptr;            // where this rank sleeps
+  Listener* listener = nullptr;           // this rank's one port
+  std::vector<std::string> addresses;     // every rank's Listener address ("10.0.0.1:4000")
+  Deadline deadline = Deadline::never();  // for set-up
+  int rank() const { return identity.rank; }
+  int size() const { return identity.size; }
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Collective over the group, called once, by all ranks at the same place. `wanted[p]`: this rank
+  // has no link to p yet (symmetric). Returns channels x size links, [channel][peer]; null where p
+  // is not reached (symmetric too: both ends agree) or not wanted. Throws Error only when the group
+  // cannot go on at all; a transport that is unusable here logs why in one line and reaches nobody.
+  virtual std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
+                                                                  const std::vector<bool>& wanted,
+                                                                  int channels) = 0;
+  // Around a sleep in the wait set: after arm(), the next arrival rings it, once. A sleeper
+  // therefore arms before every sleep, and polls its links between arm() and wait().
+  virtual void arm() noexcept {}
+  virtual void disarm() noexcept {}
+  // Makes memory fast to send from and receive into; the default needs nothing.
+  virtual Region register_memory(void* data, size_t bytes) { return Region(data, bytes); }
+};
+
+// One row per transport, in order of preference; transports.cc is the only registry.
+struct TransportRow {
+  const char* name;
+  const char* description;
+  std::unique_ptr<Transport> (*make)();
+};
+std::span<const TransportRow> transport_table();
+
+}  // namespace ringwood

@@ -1,0 +1,143 @@
+// What links are made of: for the authors of transports only.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "transports/error.h"
+#include "transports/fork_guard.h"
+
+namespace ringwood {
+
+// A queue that allocates only while it grows. One thread.
+template <class T>
+class Fifo {
+ public:
+  bool empty() const { return first_ == last_; }
+  size_t size() const { return last_ - first_; }
+  T& front() { return items_[first_ & mask_]; }
+  T& operator[](size_t i) { return items_[(first_ + i) & mask_]; }
+  void pop() { ++first_; }
+  void push(const T& item) {
+    if (size() == items_.size()) grow();
+    items_[last_++ & mask_] = item;
+  }
+
+ private:
+  void grow() {
+    std::vector<T> larger(std::max<size_t>(16, items_.size() * 2));
+    size_t n = size();
+    for (size_t i = 0; i < n; ++i) larger[i] = (*this)[i];
+    items_.swap(larger);
+    mask_ = items_.size() - 1;
+    first_ = 0;
+    last_ = n;
+  }
+  std::vector<T> items_;
+  size_t mask_ = 0, first_ = 0, last_ = 0;
+};
+
+// What was written before is visible to others before anything is read after.
+// (std::atomic_thread_fence is the same instruction, but the thread sanitizer's compiler warns of
+// it.)
+inline void full_fence() { __sync_synchronize(); }
+
+// Keeps abort()'s promise. The link's user holds a Pass while it touches the memory of a message;
+// abort() returns when nobody does and nobody will. Costs one locked instruction per Pass.
+class AbortGate {
+ public:
+  class Pass {
+   public:
+    explicit Pass(AbortGate& gate) : gate_(gate) {
+      gate_.inside_.store(true, std::memory_order_seq_cst);
+      open_ = !gate_.aborted_.load(std::memory_order_seq_cst);
+    }
+    ~Pass() { gate_.inside_.store(false, std::memory_order_release); }
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+    explicit operator bool() const { return open_; }
+
+   private:
+    AbortGate& gate_;
+    bool open_;
+  };
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  void abort() noexcept {
+    aborted_.store(true, std::memory_order_seq_cst);
+    while (inside_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> inside_{false};
+};
+
+// The first error of a link, which is final.
+class LinkFault {
+ public:
+  LinkFault(int peer, const char* transport) : peer_(peer), transport_(transport) {}
+  explicit operator bool() const { return error_ != nullptr; }
+  Status status() const { return error_ ? Status(Error(*error_)) : Status(); }
+  void set(ErrorCode code, std::string cause) {
+    if (!error_) error_ = std::make_unique<Error>(make(code, std::move(cause)));
+  }
+  Status fail(ErrorCode code, std::string cause) {
+    set(code, std::move(cause));
+    return status();
+  }
+  Status aborted() const { return make(ErrorCode::aborted, "the link was aborted by this rank"); }
+  Status empty_message() const {
+    return make(ErrorCode::internal, "a message must have at least one byte");
+  }
+
+ private:
+  Error make(ErrorCode code, std::string cause) const {
+    Error error(code, std::move(cause));
+    error.peer = peer_;
+    error.transport = transport_;
+    return error;
+  }
+  int peer_;
+  const char* transport_;
+  std::unique_ptr<Error> error_;
+};
+
+// Owns a descriptor that close_on_fork() may know.
+class OwnedFd {
+ public:
+  OwnedFd() = default;
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedFd& operator=(OwnedFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OwnedFd() {
+    if (fd_ >= 0) close_and_forget(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Rings a wait set of this or another process through a copy of its eventfd.
+class Doorbell {
+ public:
+  explicit Doorbell(OwnedFd fd) : fd_(std::move(fd)) {}
+  void ring() const noexcept { (void)!::eventfd_write(fd_.get(), 1); }
+
+ private:
+  OwnedFd fd_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,61 @@
+#include "transports/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <memory>
+
+#include "transports/net.h"
+
+namespace ringwood {
+namespace {
+
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::error: return spdlog::level::err;
+    case LogLevel::warn: return spdlog::level::warn;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::debug: return spdlog::level::debug;
+  }
+  return spdlog::level::warn;
+}
+
+const char* name_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::error: return "ERROR";
+    case LogLevel::warn: return "WARN";
+    case LogLevel::info: return "INFO";
+    case LogLevel::debug: return "DEBUG";
+  }
+  return "WARN";
+}
+
+// %P is the process id of the moment, so lines of a forked child tell the truth.
+std::string pattern(int rank) {
+  return fmt::format("{}:%P [{}] RINGWOOD %v", host_name(), rank >= 0 ? std::to_string(rank) : "-");
+}
+
+// Not in spdlog's registry: the host program may use spdlog for itself. Never destroyed: lines may
+// still be written while the process is ending.
+spdlog::logger& logger() {
+  static auto* logger = [] {
+    auto* made = new spdlog::logger("ringwood", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_level(spdlog::level::warn);
+    made->set_pattern(pattern(-1));
+    return made;
+  }();
+  return *logger;
+}
+
+}  // namespace
+
+void log_configure(LogLevel level, int rank) {
+  logger().set_level(level_of(level));
+  logger().set_pattern(pattern(rank));
+}
+
+void log(LogLevel level, std::string_view subsystem, const std::string& text) {
+  logger().log(level_of(level), "{} {}: {}", name_of(level), subsystem, text);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,400 @@
+#include "transports/loopback/loopback.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "transports/link_parts.h"
+#include "transports/store.h"
+#include "transports/wait_set.h"
+
+namespace ringwood {
+namespace {
+
+// How much is copied under a lock; the other side's post may wait that long.
+constexpr size_t kCopyBytes = size_t{64} << 10;
+
+struct Posted {
+  std::byte* data;  // null: to be shown by incoming()
+  size_t bytes;
+};
+
+// Messages on their way to one side. The sender posts, the receiver copies, both under the lock.
+struct Direction {
+  std::mutex mutex;
+  Fifo<Posted> sends;
+  size_t taken = 0;  // bytes of the first send that are copied
+  // Sends; written under the lock, and looked at without it to see that nothing has changed.
+  std::atomic<uint64_t> posted{0}, finished{0};
+};
+
+enum class End { open, closed, aborted, cut };
+
+struct Wire {
+  Direction to[2];
+  std::atomic<End> end[2] = {End::open, End::open};
+  std::atomic<uint64_t> messages{0};
+};
+
+// One rank's presence in this process.
+struct Member {
+  explicit Member(OwnedFd fd) : bell(std::move(fd)) {}
+  std::atomic<bool> armed{false};
+  Doorbell bell;
+  // Under the directory's lock: wires to higher ranks by (rank, channel), and who has found this
+  // member.
+  std::map<std::pair<int, int>, std::shared_ptr<Wire>> wires;
+  int found_by = 0;
+
+  void wake() {
+    full_fence();  // pairs with arm()
+    if (armed.load(std::memory_order_relaxed) && armed.exchange(false)) bell.ring();
+  }
+};
+
+// Who is in this process, by random names. Process-wide, because the process is what loopback
+// reaches.
+struct Directory {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::shared_ptr<Member>> members;
+};
+Directory& directory() {
+  static Directory* const process_wide =
+      new Directory;  // outlives links that are destroyed at exit
+  return *process_wide;
+}
+
+class Chaos {
+ public:
+  Chaos(const LoopbackFaults& faults, uint64_t salt)
+      : faults_(faults), state_(faults.seed * 0x9e37 + salt) {}
+  bool active() const { return faults_.delay > 0; }
+  uint64_t cut_after() const { return faults_.cut_after; }
+  // True while the next message is held back.
+  bool holds() {
+    if (!active() || hold_ == 0) return false;
+    --hold_;
+    return true;
+  }
+  void next_message() { hold_ = active() ? draw() % (faults_.delay + 1) : 0; }
+  // Lets `shown` follow `real`, late and by leaps. One `wait` per direction.
+  void follow(uint64_t& shown, uint64_t real, uint32_t& wait) {
+    if (!active()) {
+      shown = real;
+    } else if (shown != real && wait-- == 0) {
+      shown += 1 + draw() % (real - shown);
+      wait = draw() % (faults_.delay + 1);
+    } else if (shown == real) {
+      wait = draw() % (faults_.delay + 1);
+    }
+  }
+
+ private:
+  uint64_t draw() {  // splitmix64
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  LoopbackFaults faults_;
+  uint64_t state_;
+  uint64_t hold_ = 0;
+};
+
+class LoopbackLink final : public Link {
+ public:
+  LoopbackLink(std::shared_ptr<Wire> wire, int side, std::shared_ptr<Member> self,
+               std::shared_ptr<Member> other, int peer, const Chaos& chaos)
+      : wire_(std::move(wire)),
+        side_(side),
+        self_(std::move(self)),
+        other_(std::move(other)),
+        fault_(peer, "loopback"),
+        chaos_(chaos) {
+    chaos_.next_message();
+  }
+  ~LoopbackLink() override { end(End::closed); }
+
+  Status post_send(const void* data, size_t bytes) override {
+    if (Status bad = check(bytes); !bad) return bad;
+    Direction& out = outgoing();
+    {
+      std::lock_guard lock(out.mutex);
+      if (ended()) return check(bytes);
+      out.sends.push({static_cast<std::byte*>(const_cast<void*>(data)), bytes});
+      ++out.posted;
+    }
+    other_->wake();
+    return {};
+  }
+
+  Status post_recv(void* data, size_t bytes) override {
+    return post({static_cast<std::byte*>(data), bytes});
+  }
+  Status post_incoming(size_t bytes) override { return post({nullptr, bytes}); }
+
+  std::span<const std::byte> incoming() override {
+    if (ended() || fault_) return {};
+    return {piece_.data() + piece_used_, piece_bytes_ - piece_used_};
+  }
+
+  void consume(size_t bytes) override {
+    if (ended() || fault_) return;
+    piece_used_ += std::min(bytes, piece_bytes_ - piece_used_);
+    if (piece_used_ < piece_bytes_) return;
+    piece_used_ = piece_bytes_ = 0;
+    Direction& in = arriving();
+    std::lock_guard lock(in.mutex);
+    if (!in.sends.empty() && in.taken == in.sends.front().bytes) finish_first(in);
+  }
+
+  Status poll(Completions& completions) override {
+    Status status = check(1);
+    const bool more = status && receive();
+    const uint64_t sent = outgoing().finished.load(std::memory_order_acquire);
+    chaos_.follow(shown_.sent, sent, wait_sent_);
+    chaos_.follow(shown_.received, received_, wait_received_);
+    // What is held back must not be slept upon.
+    if (more || shown_.sent != sent || shown_.received != received_) self_->bell.ring();
+    if (status && fault_) status = fault_.status();
+    if (status) status = peer_end(sent != outgoing().posted || !receives_.empty());
+    completions = status ? shown_ : Completions{sent, received_};
+    return status;
+  }
+
+  void abort() noexcept override { end(End::aborted); }
+
+ private:
+  Direction& outgoing() { return wire_->to[1 - side_]; }
+  Direction& arriving() { return wire_->to[side_]; }
+  bool ended() const { return wire_->end[side_].load(std::memory_order_acquire) != End::open; }
+
+  // Both locks are taken in turn: whoever copies from or to our memory has finished, and nobody
+  // begins.
+  void end(End how) noexcept {
+    End open = End::open;
+    wire_->end[side_].compare_exchange_strong(open, how);
+    for (Direction& direction : wire_->to) std::lock_guard wait_for_copies(direction.mutex);
+    other_->wake();
+  }
+
+  Status check(size_t bytes) {
+    if (fault_) return fault_.status();
+    const End mine = wire_->end[side_].load(std::memory_order_acquire);
+    if (mine == End::cut) return fault_.fail(ErrorCode::network, "connection cut");
+    if (mine != End::open) return fault_.aborted();
+    return bytes == 0 ? fault_.empty_message() : Status();
+  }
+
+  // An end of the peer is an error only for one who still wants something from it.
+  Status peer_end(bool outstanding) {
+    const End end = wire_->end[1 - side_].load(std::memory_order_acquire);
+    if (end == End::open || end == End::cut || !outstanding) return {};
+    return fault_.fail(ErrorCode::peer_lost, end == End::aborted
+                                                 ? "the peer aborted its end of the link"
+                                                 : "the peer closed its end of the link");
+  }
+
+  Status post(const Posted& receive) {
+    if (Status bad = check(receive.bytes); !bad) return bad;
+    receives_.push(receive);
+    return {};
+  }
+
+  // True if something that has arrived was held back.
+  bool receive() {
+    Direction& in = arriving();
+    bool held = false;
+    while (!receives_.empty() && piece_bytes_ == 0 && in.posted != received_) {
+      std::lock_guard lock(in.mutex);
+      if (ended() || peer_left()) break;
+      if (in.taken == 0 && (held = chaos_.holds())) break;
+      const Posted& from = in.sends.front();
+      Posted& to = receives_.front();
+      if (from.bytes != to.bytes) {
+        fault_.set(ErrorCode::mismatch,
+                   fmt::format("the peer sent a message of {} bytes where {} were expected",
+                               from.bytes, to.bytes));
+        break;
+      }
+      const size_t bytes = std::min(from.bytes - in.taken, kCopyBytes);
+      if (!to.data && piece_.size() < bytes) piece_.resize(kCopyBytes);
+      std::memcpy(to.data ? to.data + in.taken : piece_.data(), from.data + in.taken, bytes);
+      in.taken += bytes;
+      if (!to.data) {
+        piece_bytes_ = bytes;
+      } else if (in.taken == from.bytes) {
+        finish_first(in);
+      }
+    }
+    return held;
+  }
+
+  bool peer_left() const {
+    return wire_->end[1 - side_].load(std::memory_order_acquire) != End::open;
+  }
+
+  // Under the lock of `in`.
+  void finish_first(Direction& in) {
+    in.sends.pop();
+    in.taken = 0;
+    ++in.finished;
+    receives_.pop();
+    ++received_;
+    chaos_.next_message();
+    if (wire_->messages.fetch_add(1) + 1 >= chaos_.cut_after()) {
+      wire_->end[0] = wire_->end[1] = End::cut;
+      self_->bell.ring();
+    }
+    other_->wake();
+  }
+
+  const std::shared_ptr<Wire> wire_;
+  const int side_;
+  const std::shared_ptr<Member> self_, other_;
+  LinkFault fault_;
+  Chaos chaos_;
+  Fifo<Posted> receives_;
+  uint64_t received_ = 0;
+  Completions shown_;
+  uint32_t wait_sent_ = 0, wait_received_ = 0;
+  // incoming() shows a copy, made under the lock, so that the sender may abort while it is being
+  // read.
+  std::vector<std::byte> piece_;
+  size_t piece_bytes_ = 0, piece_used_ = 0;
+};
+
+class Loopback final : public Transport {
+ public:
+  explicit Loopback(const LoopbackFaults& faults) : faults_(faults) {}
+  ~Loopback() override {
+    Directory& all = directory();
+    std::lock_guard lock(all.mutex);
+    all.members.erase(name_);
+  }
+
+  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
+                                                          const std::vector<bool>& wanted,
+                                                          int channels) override {
+    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
+    for (auto& channel : links) channel.resize(group.size());
+    std::vector<int> neighbours;  // in one process implies on one host
+    for (int r = 0; r < group.size(); ++r) {
+      if (group.hosts[r] == group.hosts[group.rank()]) neighbours.push_back(r);
+    }
+    if (neighbours.size() < 2) return links;
+    enter(group);
+    const std::vector<std::string> names = exchange(group, neighbours);
+    int found = 0;
+    for (size_t i = 0; i < neighbours.size(); ++i) {
+      const int peer = neighbours[i];
+      if (peer == group.rank() || !wanted[peer]) continue;
+      if (connect_peer(group, peer, names[i], links)) ++found;
+    }
+    Directory& all = directory();
+    std::unique_lock lock(all.mutex);
+    // Nobody goes on, and perhaps away, before everybody who can find it has.
+    if (!all.changed.wait_until(lock, limit(group.deadline),
+                                [&] { return me_->found_by == found; })) {
+      throw Error(ErrorCode::timeout, "loopback: a rank of this process did not connect in time");
+    }
+    return links;
+  }
+
+  void arm() noexcept override {
+    if (!me_) return;
+    me_->armed.store(true, std::memory_order_relaxed);
+    full_fence();  // pairs with wake()
+  }
+  void disarm() noexcept override {
+    if (me_) me_->armed.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  // Clocks do not overflow while waiting.
+  static Clock::time_point limit(Deadline deadline) {
+    return std::min(deadline.at(), Clock::now() + std::chrono::hours(24));
+  }
+
+  void enter(const Group& group) {
+    const int fd = ::fcntl(group.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) throw Error(ErrorCode::system, system_message("fcntl(F_DUPFD_CLOEXEC)"));
+    close_on_fork(fd);
+    me_ = std::make_shared<Member>(OwnedFd(fd));
+    for (uint8_t byte : random_session()) name_ += fmt::format("{:02x}", byte);
+    Directory& all = directory();
+    std::lock_guard lock(all.mutex);
+    all.members[name_] = me_;
+  }
+
+  // The names of the neighbours: the first gathers and publishes them, the last to read removes the
+  // list.
+  std::vector<std::string> exchange(const Group& group, const std::vector<int>& neighbours) {
+    Store& store = *group.store;
+    const auto key = [](const char* what, int rank) {
+      return fmt::format("loopback/{}/{}", what, rank);
+    };
+    const int first = neighbours.front();
+    if (group.rank() != first) {
+      store.set(key("name", group.rank()), name_);
+    } else {
+      std::string list = name_;
+      for (size_t i = 1; i < neighbours.size(); ++i) {
+        list += store.get(key("name", neighbours[i]), group.deadline);
+        store.remove(key("name", neighbours[i]));
+      }
+      store.set(key("names", first), list);
+    }
+    const std::string list = store.get(key("names", first), group.deadline);
+    if (store.add(key("readers", first), 1) == static_cast<int64_t>(neighbours.size())) {
+      store.remove(key("names", first));
+      store.remove(key("readers", first));
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < neighbours.size(); ++i) {
+      names.push_back(
+          list.size() >= (i + 1) * name_.size() ? list.substr(i * name_.size(), name_.size()) : "");
+    }
+    return names;
+  }
+
+  bool connect_peer(const Group& group, int peer, const std::string& name,
+                    std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+    Directory& all = directory();
+    std::lock_guard lock(all.mutex);
+    auto it = all.members.find(name);
+    if (it == all.members.end()) return false;
+    const std::shared_ptr<Member> other = it->second;
+    const int me = group.rank();
+    Member& lower = me < peer ? *me_ : *other;
+    const int side = me < peer ? 0 : 1;
+    for (int channel = 0; channel < static_cast<int>(links.size()); ++channel) {
+      std::shared_ptr<Wire>& wire = lower.wires[{std::max(me, peer), channel}];
+      if (!wire) wire = std::make_shared<Wire>();
+      const uint64_t salt = (uint64_t(me) << 40) + (uint64_t(peer) << 16) + uint64_t(channel);
+      links[channel][peer] =
+          std::make_unique<LoopbackLink>(wire, side, me_, other, peer, Chaos(faults_, salt));
+    }
+    ++other->found_by;
+    all.changed.notify_all();
+    return true;
+  }
+
+  const LoopbackFaults faults_;
+  std::shared_ptr<Member> me_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_loopback(const LoopbackFaults& faults) {
+  return std::make_unique<Loopback>(faults);
+}
+
+}  // namespace ringwood

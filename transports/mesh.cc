@@ -1,0 +1,298 @@
+#include "transports/mesh.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "transports/net.h"
+#include "transports/store.h"
+#include "transports/wait_set.h"
+
+namespace ringwood {
+namespace {
+
+std::string to_hex(const uint8_t* bytes, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+void from_hex(const std::string& text, size_t offset, uint8_t* bytes, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const char* begin = text.data() + offset + 2 * i;
+    if (offset + 2 * i + 2 > text.size() ||
+        std::from_chars(begin, begin + 2, bytes[i], 16).ptr != begin + 2)
+      throw Error(ErrorCode::internal, "the session in the store is damaged");
+  }
+}
+
+// The cores that this process may use, as "0,1".
+std::string own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  std::string text;
+  for (int c = 0; c < CPU_SETSIZE; ++c)
+    if (CPU_ISSET(c, &set)) text += (text.empty() ? "" : ",") + std::to_string(c);
+  return text;
+}
+
+std::string token_of(const Options& options) {
+  std::string id = options.host_id;
+  std::replace(id.begin(), id.end(), '\n', ' ');
+  return host_token() + (id.empty() ? "" : " " + id);
+}
+
+// What a rank says of itself: token, host name, cores, one a line.
+struct Introduction {
+  std::string token, host, cores;
+};
+
+Introduction parse_introduction(const std::string& text) {
+  const size_t a = text.find('\n'), b = text.find('\n', a + 1);
+  if (a == std::string::npos || b == std::string::npos)
+    throw Error(ErrorCode::internal, "a rank's introduction in the store is damaged");
+  return {text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
+}
+
+int count_cores(const std::vector<Introduction>& all, const std::string& token) {
+  std::vector<std::string> cores;
+  for (const Introduction& one : all) {
+    if (one.token != token) continue;
+    for (size_t begin = 0; begin < one.cores.size();) {
+      const size_t end = std::min(one.cores.find(',', begin), one.cores.size());
+      cores.push_back(one.cores.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  std::sort(cores.begin(), cores.end());
+  return std::max<int>(1, std::unique(cores.begin(), cores.end()) - cores.begin());
+}
+
+// Setting up a group: the store's keys, and what is known so far.
+class Meeting {
+ public:
+  Meeting(std::shared_ptr<Store> store, int rank, int size, const Options& options)
+      : root_(std::move(store)),
+        rank_(rank),
+        size_(size),
+        options_(options),
+        deadline_(Deadline::after(options.init_timeout)) {
+    // Every rank joins once per generation, so equal quotients are one generation.
+    generation_ = (root_->add("generation", 1) - 1) / size;
+    store_ = prefix_store(root_, fmt::format("g{}/", generation_));
+  }
+
+  // A rank that gives up takes its ticket back, so that a second try meets the others again.
+  void give_up() noexcept {
+    try {
+      root_->add("generation", -1);
+    } catch (const std::exception&) {
+    }
+  }
+
+  std::vector<std::string> exchange(const char* what, const std::string& mine) {
+    store_->set(key(what, rank_), mine);
+    std::vector<std::string> all(size_);
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) {
+        all[r] = mine;
+        continue;
+      }
+      try {
+        all[r] = store_->get(key(what, r), deadline_);
+      } catch (const Error& e) {
+        if (e.code == ErrorCode::timeout) throw missing(what);
+        throw;
+      }
+    }
+    return all;
+  }
+
+  Identity session() {
+    Identity me;
+    me.rank = rank_;
+    me.size = size_;
+    const bool secret = !options_.key_file.empty();
+    if (secret) me.key = key_from_file(options_.key_file);
+    if (rank_ == 0) {
+      me.session = random_session();
+      if (!secret) me.key = random_key();
+      store_->set("session", to_hex(me.session.data(), me.session.size()) +
+                                 (secret ? "" : to_hex(me.key.data(), me.key.size())));
+      return me;
+    }
+    std::string text;
+    try {
+      text = store_->get("session", deadline_);
+    } catch (const Error& e) {
+      if (e.code != ErrorCode::timeout) throw;
+      throw missing("host");
+    }
+    from_hex(text, 0, me.session.data(), me.session.size());
+    if (!secret) from_hex(text, 2 * me.session.size(), me.key.data(), me.key.size());
+    return me;
+  }
+
+  void remove_keys() {
+    if (rank_ != 0) return;
+    store_->remove("session");
+    for (int r = 0; r < size_; ++r)
+      for (const char* what : {"host", "addr"}) store_->remove(key(what, r));
+  }
+
+  Store& store() { return *store_; }
+  Deadline deadline() const { return deadline_; }
+  std::string master() const { return root_->master_address(); }
+
+ private:
+  static std::string key(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
+
+  Error missing(const char* what) {
+    std::vector<int> absent;
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_ && !store_->has(key(what, r))) absent.push_back(r);
+    Error e(ErrorCode::timeout,
+            fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
+                        "world size right, and do "
+                        "they run and reach the same store?",
+                        absent.size(), size_,
+                        std::chrono::duration<double>(options_.init_timeout).count(),
+                        absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
+    e.rank = rank_;
+    e.host = host_name();
+    if (!absent.empty()) e.peer = absent.front();
+    return e;
+  }
+
+  std::shared_ptr<Store> root_, store_;
+  const int rank_, size_;
+  const Options& options_;
+  const Deadline deadline_;
+  int64_t generation_ = 0;
+};
+
+void open_links(Mesh& mesh, Group& group) {
+  for (const TransportRow& row : transport_table()) {
+    const auto& names = group.options->transports;
+    if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
+    std::vector<bool> wanted(mesh.size);
+    for (int r = 0; r < mesh.size; ++r) wanted[r] = r != mesh.rank && !mesh.peers[r].link[0];
+    auto transport = row.make();
+    auto links = transport->connect(group, wanted, kChannels);
+    bool used = false;
+    for (int r = 0; r < mesh.size; ++r) {
+      if (!links[0][r]) continue;
+      for (int c = 0; c < kChannels; ++c) mesh.peers[r].link[c] = std::move(links[c][r]);
+      mesh.peers[r].transport = row.name;
+      used = true;
+    }
+    if (used) mesh.transports.push_back(std::move(transport));
+  }
+  for (int r = 0; r < mesh.size; ++r) {
+    if (r == mesh.rank || mesh.peers[r].link[0]) continue;
+    Error e(ErrorCode::unsupported,
+            fmt::format("no transport reaches rank {}; allowed: {}", r,
+                        group.options->transports.empty()
+                            ? "all"
+                            : fmt::format("{}", fmt::join(group.options->transports, ", "))));
+    e.rank = mesh.rank;
+    e.peer = r;
+    throw e;
+  }
+}
+
+void check_names(const Options& options) {
+  for (const std::string& name : options.transports) {
+    std::string known;
+    bool found = false;
+    for (const TransportRow& row : transport_table()) {
+      found |= name == row.name;
+      known += (known.empty() ? "" : ", ") + std::string(row.name);
+    }
+    if (!found)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("no transport '{}'; there are: {}", name, known));
+  }
+}
+
+void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
+  Group group;
+  group.options = &options;
+  group.deadline = meeting.deadline();
+  group.identity = meeting.session();
+  std::vector<Introduction> all;
+  for (const std::string& text :
+       meeting.exchange("host", token_of(options) + "\n" + host_name() + "\n" + own_cores()))
+    all.push_back(parse_introduction(text));
+  const std::string token = all[mesh.rank].token;
+  for (const Introduction& one : all) mesh.hosts.push_back(one.token);
+  mesh.ranks_on_this_host =
+      static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
+  mesh.several_hosts = mesh.hosts != std::vector<std::string>(mesh.size, mesh.hosts[0]);
+  mesh.cores_on_this_host = count_cores(all, token);
+  group.hosts = mesh.hosts;
+  group.store = &meeting.store();
+  group.wait_set = mesh.wait_set.get();
+  const AddressChoice choice = choose_local_address(options, meeting.master(), mesh.several_hosts);
+  auto listener = listen(group.identity, choice.host, options);
+  group.listener = listener.get();
+  group.addresses = meeting.exchange("addr", to_string(listener->address()));
+  mesh.control = make_control(group, std::move(handlers));
+  // Everyone has dialled rank 0, so everyone has read all keys.
+  meeting.remove_keys();
+  open_links(mesh, group);
+}
+
+}  // namespace
+
+Mesh::~Mesh() = default;
+
+void Mesh::arm() noexcept {
+  for (auto& transport : transports) transport->arm();
+}
+
+void Mesh::disarm() noexcept {
+  for (auto& transport : transports) transport->disarm();
+}
+
+std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,
+                                const Options& options, Control::Handlers handlers) {
+  check_names(options);
+  auto mesh = std::make_unique<Mesh>();
+  mesh->rank = rank;
+  mesh->size = size;
+  mesh->process = getpid();
+  mesh->peers.resize(size);
+  mesh->totals.resize(size);
+  mesh->wait_set = std::make_unique<WaitSet>();
+  if (size == 1) {
+    mesh->hosts = {token_of(options)};
+    Group group;
+    group.options = &options;
+    group.identity.rank = 0;
+    group.identity.size = 1;
+    mesh->control = make_control(group, std::move(handlers));
+    return mesh;
+  }
+  Meeting meeting(std::move(store), rank, size, options);
+  try {
+    fill(*mesh, meeting, options, std::move(handlers));
+  } catch (...) {
+    meeting.give_up();
+    throw;
+  }
+  std::string peers;
+  for (int r = 0; r < size; ++r)
+    if (r != rank)
+      peers += fmt::format("{}{} to {}", peers.empty() ? "" : ", ", mesh->peers[r].transport, r);
+  log(LogLevel::info, "mesh", fmt::format("rank {} of {}: {}", rank, size, peers));
+  return mesh;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,52 @@
+// A link to every peer over the best transport that reaches it, and the list of who shares this
+// host.
+//
+// make_mesh() is collective over the store's ranks: it draws the session (rank 0), exchanges host
+// tokens and addresses, opens the control connection's listener, asks the transports in the order
+// of their table, and removes every key that it set. Throws Error naming the ranks that did not
+// come. Thread safety: as Link; arm/disarm by the one sleeper.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/control.h"
+#include "transports/link.h"
+
+namespace ringwood {
+
+inline constexpr int kCollectiveChannel = 0, kPointToPointChannel = 1, kChannels = 2;
+
+struct Peer {
+  std::string transport;  // "shm"; "" for the rank itself
+  std::unique_ptr<Link> link[kChannels];
+};
+
+class Mesh final {
+ public:
+  ~Mesh();
+  int rank = 0, size = 1;
+  // In this order: links need their transports, transports the wait set; the control thread ends
+  // before all of them.
+  std::unique_ptr<WaitSet> wait_set;
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<Peer> peers;  // by rank
+  std::vector<Completions>
+      totals;  // by rank: what the collective link reported last; the executor's
+  std::vector<std::string> hosts;  // host token by rank
+  int ranks_on_this_host = 1;
+  int cores_on_this_host = 1;  // that the ranks of this host may run on together
+  bool several_hosts = false;
+  int process = 0;  // pid at creation
+  std::unique_ptr<Control> control;
+
+  void arm() noexcept;
+  void disarm() noexcept;
+};
+
+std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,
+                                const Options& options, Control::Handlers handlers);
+
+}  // namespace ringwood

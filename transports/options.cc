@@ -1,0 +1,285 @@
+#include "transports/options.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "transports/error.h"
+
+namespace ringwood {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A parser throws std::string: what it expected. The caller knows variable and value.
+using Expected = std::string;
+
+template <class T>
+T parse_number(const std::string& text, T lowest, T highest) {
+  T value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    throw Expected(fmt::format("a number from {} to {}", lowest, highest));
+  }
+  return value;
+}
+
+milliseconds parse_seconds(const std::string& text) {
+  constexpr double kMostSeconds = 30.0 * 24 * 3600;
+  double seconds = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(seconds);
+  if (!number || seconds < 0.001 || seconds > kMostSeconds) {
+    throw Expected("seconds, from 0.001 to 2592000 (30 days)");
+  }
+  return milliseconds(std::llround(seconds * 1000));
+}
+
+std::string show_seconds(milliseconds time) { return fmt::format("{}", time.count() / 1000.0); }
+
+size_t parse_bytes(const std::string& text, size_t lowest, size_t highest, bool power_of_two) {
+  constexpr std::string_view kUnits = "KMG";
+  std::string digits = text;
+  size_t unit = 1;
+  if (size_t at = text.empty() ? kUnits.npos : kUnits.find(text.back()); at != kUnits.npos) {
+    unit = size_t{1} << (10 * (at + 1));
+    digits.pop_back();
+  }
+  size_t value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  bool number =
+      error == std::errc() && end == digits.data() + digits.size() && value <= highest / unit;
+  value *= number ? unit : 0;
+  if (!number || value < lowest || (power_of_two && (value & (value - 1)) != 0)) {
+    throw Expected(fmt::format("{} from {} to {} (K, M and G are understood)",
+                               power_of_two ? "a power of two" : "bytes", lowest, highest));
+  }
+  return value;
+}
+
+std::vector<std::string> parse_list(const std::string& text) {
+  std::vector<std::string> items;
+  for (size_t at = 0; at <= text.size();) {
+    size_t comma = std::min(text.find(',', at), text.size());
+    std::string item = text.substr(at, comma - at);
+    if (item.empty() && !text.empty()) throw Expected("names separated by single commas");
+    if (!item.empty()) items.push_back(std::move(item));
+    at = comma + 1;
+  }
+  return items;
+}
+
+void parse_port_range(const std::string& text, Options& options) {
+  size_t dash = text.find('-');
+  try {
+    int first = parse_number<int>(text.substr(0, dash), 0, 65535);
+    int last = dash == text.npos ? first : parse_number<int>(text.substr(dash + 1), 0, 65535);
+    if (first > last || (first == 0) != (last == 0)) throw Expected();
+    options.port_first = first;
+    options.port_last = last;
+  } catch (const Expected&) {
+    throw Expected("ports as first-last, such as 50000-50010, or 0-0 for any");
+  }
+}
+
+constexpr std::string_view kLevels[] = {"error", "warn", "info", "debug"};
+
+LogLevel parse_level(const std::string& text) {
+  auto found = std::find(std::begin(kLevels), std::end(kLevels), text);
+  if (found == std::end(kLevels)) throw Expected("error, warn, info or debug");
+  return static_cast<LogLevel>(found - std::begin(kLevels));
+}
+
+struct Row {
+  const char* name;
+  std::vector<const char*> aliases;
+  const char* description;
+  void (*parse)(const std::string& text, Options& options);
+  std::string (*show)(const Options& options);
+};
+
+// Every knob: parsing, describe() and the search for unknown names all read this table.
+const std::vector<Row>& table() {
+  using Text = const std::string&;
+  static const auto* rows = new std::vector<Row>{
+      {"RINGWOOD_TRANSPORTS",
+       {},
+       "transports that may be used, in order of preference (empty: all)",
+       [](Text text, Options& o) { o.transports = parse_list(text); },
+       [](const Options& o) { return fmt::format("{}", fmt::join(o.transports, ",")); }},
+      {"RINGWOOD_SOCKET_IFNAME",
+       {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"},
+       "interfaces: prefix, =exact, ^exclude, or CIDR, comma separated (empty: the route to the "
+       "master)",
+       [](Text text, Options& o) { o.socket_interface = text; },
+       [](const Options& o) { return o.socket_interface; }},
+      {"RINGWOOD_TCP_SOCKETS",
+       {},
+       "TCP connections per pair of ranks",
+       [](Text text, Options& o) { o.tcp_sockets = parse_number(text, 1, 16); },
+       [](const Options& o) { return std::to_string(o.tcp_sockets); }},
+      {"RINGWOOD_PORT_RANGE",
+       {},
+       "ports to listen on, first-last (0-0: the kernel's choice)",
+       parse_port_range,
+       [](const Options& o) { return fmt::format("{}-{}", o.port_first, o.port_last); }},
+      {"RINGWOOD_TIMEOUT",
+       {},
+       "seconds an operation may take when the caller gave no timeout",
+       [](Text text, Options& o) { o.timeout = parse_seconds(text); },
+       [](const Options& o) { return show_seconds(o.timeout); }},
+      {"RINGWOOD_INIT_TIMEOUT",
+       {},
+       "seconds for all ranks to meet",
+       [](Text text, Options& o) { o.init_timeout = parse_seconds(text); },
+       [](const Options& o) { return show_seconds(o.init_timeout); }},
+      {"RINGWOOD_HEARTBEAT_MS",
+       {},
+       "milliseconds between heartbeats; silence of 6 is warned about, 12 are a loss",
+       [](Text text, Options& o) { o.heartbeat = milliseconds(parse_number(text, 10, 60000)); },
+       [](const Options& o) { return std::to_string(o.heartbeat.count()); }},
+      {"RINGWOOD_KEY_FILE",
+       {},
+       "file (mode 0600) with a job secret for the handshake (empty: a session key)",
+       [](Text text, Options& o) { o.key_file = text; },
+       [](const Options& o) { return o.key_file; }},
+      {"RINGWOOD_HOST_ID",
+       {"NCCL_HOSTID"},
+       "ranks with different values are treated as on different hosts (empty: detected)",
+       [](Text text, Options& o) { o.host_id = text; },
+       [](const Options& o) { return o.host_id; }},
+      {"RINGWOOD_SHM_RING_BYTES",
+       {},
+       "shared memory per direction and pair of ranks, a power of two",
+       [](Text text, Options& o) {
+         o.shm_ring_bytes = parse_bytes(text, 4096, size_t{1} << 30, true);
+       },
+       [](const Options& o) { return std::to_string(o.shm_ring_bytes); }},
+      {"RINGWOOD_ALGORITHM",
+       {},
+       "overrides the choice, such as all_reduce:ring,broadcast:binomial",
+       [](Text text, Options& o) { o.algorithm = text; },
+       [](const Options& o) { return o.algorithm; }},
+      {"RINGWOOD_LANE_BYTES",
+       {},
+       "pipeline grain: about the size of one lane's message",
+       [](Text text, Options& o) { o.lane_bytes = parse_bytes(text, 1, size_t{1} << 30, false); },
+       [](const Options& o) { return std::to_string(o.lane_bytes); }},
+      {"RINGWOOD_SPIN_US",
+       {},
+       "microseconds to spin before yielding (-1: the measured default)",
+       [](Text text, Options& o) { o.spin_us = parse_number(text, -1, 1000000); },
+       [](const Options& o) { return std::to_string(o.spin_us); }},
+      {"RINGWOOD_SIMD",
+       {},
+       "highest instruction set of the kernels (empty: the machine's best)",
+       [](Text text, Options& o) { o.simd = text; },
+       [](const Options& o) { return o.simd; }},
+      {"RINGWOOD_LOG",
+       {},
+       "error, warn, info or debug",
+       [](Text text, Options& o) { o.log_level = parse_level(text); },
+       [](const Options& o) { return std::string(kLevels[static_cast<int>(o.log_level)]); }},
+  };
+  return *rows;
+}
+
+// The variable that sets `row`: its own name before the aliases; null if none is set to anything.
+const char* set_by(const Row& row, const char*& value) {
+  std::vector<const char*> names = {row.name};
+  names.insert(names.end(), row.aliases.begin(), row.aliases.end());
+  for (const char* name : names) {
+    value = std::getenv(name);
+    if (value && *value) return name;
+  }
+  return nullptr;
+}
+
+// A communicator is made many times in one process; the same hint is given once.
+void warn_once(LogLevel level, const std::string& text) {
+  static std::mutex mutex;
+  static auto* seen = new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (seen->insert(text).second) log(level, "options", text);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+void warn_about_unknown() {
+  constexpr std::string_view kPrefix = "RINGWOOD_";
+  for (char** entry = environ; entry && *entry; ++entry) {
+    std::string_view name(*entry);
+    name = name.substr(0, name.find('='));
+    if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    const Row* nearest = nullptr;
+    size_t distance = SIZE_MAX;
+    for (const Row& row : table()) {
+      size_t d = edit_distance(name, row.name);
+      if (d < distance) distance = d, nearest = &row;
+    }
+    if (distance == 0) continue;
+    warn_once(LogLevel::warn,
+              fmt::format("{} is not a known variable and has no effect; the nearest is {}", name,
+                          nearest->name));
+  }
+}
+
+}  // namespace
+
+Options Options::from_environment() {
+  Options options;
+  for (const Row& row : table()) {
+    const char* value = nullptr;
+    const char* name = set_by(row, value);
+    if (!name) continue;
+    try {
+      row.parse(value, options);
+    } catch (const Expected& expected) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}=\"{}\": expected {}", name, value, expected));
+    }
+    if (name != row.name) {
+      warn_once(LogLevel::info, fmt::format("{}={} is taken as {}", name, value, row.name));
+    }
+  }
+  warn_about_unknown();
+  return options;
+}
+
+std::vector<Knob> describe(const Options& options) {
+  std::vector<Knob> knobs;
+  for (const Row& row : table()) {
+    const char* value = nullptr;
+    bool from_environment = set_by(row, value) != nullptr;
+    knobs.push_back(
+        {row.name, row.show(options), row.show(Options{}), row.description, from_environment});
+  }
+  return knobs;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,85 @@
+// Every knob, with its default, its environment name and why it exists. options.cc holds the only
+// getenv.
+//
+// An Options is a plain value, passed explicitly; the environment is read once, by
+// from_environment(), when a communicator is made. A variable that starts with RINGWOOD_ but is not
+// in the table is warned about with the nearest name; a value that cannot be parsed throws
+// Error(invalid_argument) naming variable and value.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "transports/log.h"
+
+namespace ringwood {
+
+struct Options {
+  // RINGWOOD_TRANSPORTS=shm,tcp: which transports may be used, in order of preference. Empty: all
+  // rows of transports.cc. For tests, measurements, and to work around a broken fabric.
+  std::vector<std::string> transports;
+  // RINGWOOD_SOCKET_IFNAME (alias NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME): "eth" prefix, "=eth0"
+  // exact,
+  // "^docker,lo" exclude, comma separated; also CIDR ("10.0.0.0/8"). Empty: the interface whose
+  // route leads to the master address.
+  std::string socket_interface;
+  // RINGWOOD_TCP_SOCKETS: connections per pair of ranks. One stream saturates a core; more pay only
+  // where cores are free (measured: no gain on two cores).
+  int tcp_sockets = 1;
+  // RINGWOOD_PORT_RANGE=50000-50010: ports to listen on. 0-0: the kernel's choice.
+  int port_first = 0, port_last = 0;
+  // RINGWOOD_TIMEOUT: seconds an operation may take when the caller gave no timeout (torch gives
+  // one).
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};
+  // RINGWOOD_INIT_TIMEOUT: seconds for all ranks to meet.
+  std::chrono::milliseconds init_timeout{std::chrono::minutes(5)};
+  // RINGWOOD_HEARTBEAT_MS: period of the control connection's heartbeat; silence of 6 periods is
+  // warned about, a host that no longer acknowledges for 12 is lost.
+  std::chrono::milliseconds heartbeat{250};
+  // RINGWOOD_KEY_FILE: file (mode 0600) with a job secret for the handshake. Empty: a random
+  // session key through the store, which keeps strangers out but not those who can read the store.
+  std::string key_file;
+  // RINGWOOD_HOST_ID (alias NCCL_HOSTID): ranks with different values are treated as on different
+  // hosts. To measure the network path, and to keep jobs that share a machine by accident apart.
+  std::string host_id;
+  // RINGWOOD_SHM_RING_BYTES: bytes in flight per direction and pair in shared memory; a power of
+  // two.
+  size_t shm_ring_bytes = size_t{1} << 20;
+  // RINGWOOD_ALGORITHM=all_reduce:ring,broadcast:binomial: overrides the choice.
+  std::string algorithm;
+  // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about
+  // this size.
+  size_t lane_bytes = size_t{512} << 10;
+  // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
+  // measured default.
+  int spin_us = -1;
+  // RINGWOOD_SIMD=scalar|avx2|avx512...: highest instruction set the kernels may use. For tests.
+  // Empty: the machine's best.
+  std::string simd;
+  // RINGWOOD_LOG=error|warn|info|debug
+  LogLevel log_level = LogLevel::warn;
+
+  static Options from_environment();
+};
+
+// For `ringwood env` and the README: one row per knob.
+struct Knob {
+  std::string name, value, default_value, description;
+  bool from_environment;
+};
+std::vector<Knob> describe(const Options& options);
+
+// The few variables of other launchers that say who we are; the only other use of getenv.
+// Looks at RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT, then OMPI_COMM_WORLD_*,
+// PMI_*/PMIX_RANK, SLURM_*.
+struct LaunchEnvironment {
+  int rank = -1, world_size = -1, local_rank = -1, local_size = -1;
+  std::string master_addr;  // empty: not given
+  int master_port = 0;
+  std::string launcher;  // "torchrun", "mpirun", "srun", "env", "" (none found)
+};
+LaunchEnvironment read_launch_environment();
+
+}  // namespace ringwood

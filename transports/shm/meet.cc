@@ -1,0 +1,295 @@
+// How the ranks of a host meet: one Unix socket, at the lowest of them.
+//
+//   member                                      leader (lowest rank with this host token)
+//     store: "I want shared memory"         ->
+//                                           <-  store: the random name of an abstract socket
+//     connects; handshake; its doorbell     ->
+//                                           <-  layout and segment, all doorbells
+//     "I have mapped it"                    ->
+//                                           <-  who has
+//
+// The same host token is only a reason to try. Whoever cannot connect, or map, says so (in the
+// store, or by closing) and is left out for everybody: the last message is the same for all.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "transports/log.h"
+#include "transports/shm/segment.h"
+#include "transports/shm/unix_socket.h"
+#include "transports/store.h"
+#include "transports/wait_set.h"
+
+namespace ringwood::shm {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);  // with one member
+
+[[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
+
+std::string key(const char* what, int rank) { return fmt::format("shm/{}/{}", what, rank); }
+
+class Meet {
+ public:
+  Meet(const Group& group, const std::vector<bool>& wanted, int channels)
+      : group_(group), wanted_(wanted), channels_(channels) {
+    for (int r = 0; r < group.size(); ++r) {
+      if (group.hosts[r] == group.hosts[group.rank()]) locals_.push_back(r);
+    }
+  }
+
+  Meeting run() {
+    if (locals_.size() < 2) return {};
+    const bool wants =
+        std::any_of(locals_.begin(), locals_.end(), [&](int r) { return wanted(r); });
+    if (group_.rank() == locals_.front()) return lead(wants);
+    group_.store->set(key("wants", group_.rank()), wants ? "1" : "0");
+    return wants ? follow() : Meeting{};
+  }
+
+ private:
+  struct Guest {
+    OwnedFd socket, bell;
+    bool missing = false, here = false;  // expected and not heard of; or in the segment
+  };
+
+  bool wanted(int rank) const { return rank != group_.rank() && wanted_[rank]; }
+
+  // ---- the leader ----
+  Meeting lead(bool wants) {
+    Store& store = *group_.store;
+    guests_.resize(locals_.size());
+    bool anybody = false;
+    for (size_t i = 1; i < locals_.size(); ++i) {
+      guests_[i].missing = store.get(key("wants", locals_[i]), group_.deadline) == "1";
+      anybody |= guests_[i].missing;
+    }
+    Meeting meeting;
+    if (anybody) meeting = host(wants);
+    for (int r : locals_) {
+      store.remove(key("wants", r));
+      store.remove(key("failed", r));
+    }
+    store.remove(key("door", group_.rank()));
+    return meeting;
+  }
+
+  Meeting host(bool wants) {
+    std::shared_ptr<Segment> segment;
+    OwnedFd door;
+    std::string name = "ringwood-";
+    for (uint8_t byte : random_session()) name += fmt::format("{:02x}", byte);
+    try {
+      segment =
+          Segment::create(make_geometry(locals_.size(), channels_, group_.options->shm_ring_bytes));
+      door = listen_at(name);
+    } catch (const Error& error) {
+      log(LogLevel::warn, "shm", fmt::format("no shared memory on this host: {}", error.cause));
+      name = "!" + error.cause;
+    }
+    group_.store->set(key("door", group_.rank()), name);
+    admit(door.get());
+    if (!segment || !door) return {};
+    offer(*segment);
+    guests_[0].here = wants;
+    return finish(std::move(segment));
+  }
+
+  // Takes connections until every expected member has come or has reported that it cannot.
+  void admit(int door) {
+    for (;;) {
+      auto missing =
+          std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.missing; });
+      if (missing == guests_.end()) return;
+      if (group_.deadline.passed()) {
+        Error late(ErrorCode::timeout,
+                   "the rank did not come to the shared memory of its host in time");
+        late.peer = locals_[static_cast<size_t>(missing - guests_.begin())];
+        late.transport = "shm";
+        throw late;
+      }
+      pollfd wanted{door, POLLIN, 0};
+      if (::poll(&wanted, 1, 20) > 0) {
+        OwnedFd socket(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (socket) greet(std::move(socket));
+        continue;
+      }
+      for (size_t i = 1; i < guests_.size(); ++i) {
+        Guest& guest = guests_[i];
+        if (guest.missing && group_.store->has(key("failed", locals_[i]))) guest.missing = false;
+      }
+    }
+  }
+
+  void greet(OwnedFd socket) {
+    close_on_fork(socket.get());
+    const Deadline deadline = patience();
+    Result<Greeting> greeting = accept_handshake(socket.get(), group_.identity, deadline);
+    if (!greeting || greeting->purpose != Purpose::shm) return;
+    auto at = std::find(locals_.begin(), locals_.end(), greeting->from);
+    if (at == locals_.end()) return;
+    Guest& guest = guests_[static_cast<size_t>(at - locals_.begin())];
+    if (!guest.missing) return;
+    guest.missing = false;
+    try {
+      char hello;
+      std::vector<OwnedFd> fds = receive_message(socket.get(), &hello, 1, deadline);
+      if (fds.size() != 1) return;
+      guest.bell = std::move(fds[0]);
+      guest.socket = std::move(socket);
+    } catch (const Error&) {  // it says itself what went wrong
+    }
+  }
+
+  // Everything that can fail happens before the last message.
+  void offer(const Segment& segment) {
+    guests_[0].bell = OwnedFd(::fcntl(group_.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0));
+    std::vector<char> invited(guests_.size());
+    std::vector<int> bells;
+    for (size_t i = 0; i < guests_.size(); ++i) {
+      invited[i] = guests_[i].bell ? 1 : 0;
+      if (invited[i]) bells.push_back(guests_[i].bell.get());
+    }
+    const int fd = segment.fd();
+    for_guests([&](size_t, Guest& guest) {
+      const int socket = guest.socket.get();
+      send_message(socket, &segment.geometry(), sizeof(Geometry), {&fd, 1}, patience());
+      send_message(socket, invited.data(), invited.size(), {}, patience());
+      for (size_t i = 0; i < bells.size(); i += kFdsPerMessage) {
+        const size_t count = std::min(kFdsPerMessage, bells.size() - i);
+        send_message(socket, "", 1, {bells.data() + i, count}, patience());
+      }
+    });
+    for_guests([&](size_t, Guest& guest) {
+      char mapped;
+      receive_message(guest.socket.get(), &mapped, 1, patience());
+      guest.here = true;
+    });
+  }
+
+  Meeting finish(std::shared_ptr<Segment> segment) {
+    std::vector<char> here;
+    std::vector<OwnedFd> bells;
+    for (Guest& guest : guests_) {
+      here.push_back(guest.here);
+      bells.push_back(std::move(guest.bell));
+    }
+    for_guests([&](size_t, Guest& guest) {
+      send_message(guest.socket.get(), here.data(), here.size(), {}, patience());
+    });
+    if (!here[0]) return {};
+    return seated(std::move(segment), here, std::move(bells));
+  }
+
+  // A guest that fails is left out; after its first message it must not fail silently any more.
+  template <class Do>
+  void for_guests(Do&& work) {
+    for (size_t i = 1; i < guests_.size(); ++i) {
+      if (!guests_[i].socket) continue;
+      try {
+        work(i, guests_[i]);
+      } catch (const Error& error) {
+        log(LogLevel::warn, "shm",
+            fmt::format("rank {} does not share memory: {}", locals_[i], error.cause));
+        guests_[i].socket = OwnedFd();
+      }
+    }
+  }
+
+  // ---- a member ----
+  Meeting follow() {
+    const std::string name = group_.store->get(key("door", locals_.front()), group_.deadline);
+    OwnedFd socket;
+    try {
+      if (name.empty() || name[0] == '!')
+        refuse("the lowest rank of this host has none: " + name.substr(!name.empty()));
+      socket = connect_to(name, group_.deadline);
+      const Greeting greeting{Purpose::shm, 0, group_.rank(), locals_.front()};
+      if (Status s = dial_handshake(socket.get(), group_.identity, greeting, group_.deadline); !s)
+        throw s.error();
+      const int bell = group_.wait_set->doorbell_fd();
+      send_message(socket.get(), "", 1, {&bell, 1}, group_.deadline);
+      return join(socket.get());
+    } catch (const Error& error) {
+      // Before the socket closes, and so before the leader tidies up.
+      group_.store->set(key("failed", group_.rank()), "1");
+      log(LogLevel::warn, "shm",
+          fmt::format("this rank shares no memory with its host's: {}", error.cause));
+      return {};
+    }
+  }
+
+  Meeting join(int socket) {
+    Geometry g;
+    std::vector<OwnedFd> fds = receive_message(socket, &g, sizeof g, group_.deadline);
+    if (fds.size() != 1) refuse("the offer of shared memory came without it");
+    if (g.seats != locals_.size() || g.channels != static_cast<uint32_t>(channels_) ||
+        make_geometry(g.seats, channels_, g.ring_bytes).ring_bytes != g.ring_bytes) {
+      refuse("the offered shared memory is laid out for another group");
+    }
+    std::shared_ptr<Segment> segment = Segment::attach(std::move(fds[0]), g);
+    std::vector<OwnedFd> bells = receive_bells(socket);
+    send_message(socket, "", 1, {}, group_.deadline);
+    std::vector<char> here(locals_.size());
+    receive_message(socket, here.data(), here.size(), group_.deadline);
+    return seated(std::move(segment), here, std::move(bells));
+  }
+
+  // By seat; empty where nobody was invited.
+  std::vector<OwnedFd> receive_bells(int socket) {
+    std::vector<char> invited(locals_.size());
+    receive_message(socket, invited.data(), invited.size(), group_.deadline);
+    std::vector<OwnedFd> bells(locals_.size()), batch;
+    size_t next = 0;
+    for (size_t i = 0; i < bells.size(); ++i) {
+      if (!invited[i]) continue;
+      if (next == batch.size()) {
+        char byte;
+        batch = receive_message(socket, &byte, 1, group_.deadline);
+        next = 0;
+        if (batch.empty()) refuse("a doorbell is missing");
+      }
+      bells[i] = std::move(batch[next++]);
+    }
+    return bells;
+  }
+
+  // ---- both ----
+  Meeting seated(std::shared_ptr<Segment> segment, const std::vector<char>& here,
+                 std::vector<OwnedFd> bells) {
+    segment->close_fd();
+    Meeting meeting;
+    meeting.segment = std::move(segment);
+    meeting.seats.assign(static_cast<size_t>(group_.size()), -1);
+    meeting.bells.resize(static_cast<size_t>(group_.size()));
+    for (size_t i = 0; i < locals_.size(); ++i) {
+      const int rank = locals_[i];
+      if (!here[i]) continue;
+      meeting.seats[rank] = static_cast<int>(i);
+      if (wanted(rank)) meeting.bells[rank] = std::make_shared<Doorbell>(std::move(bells[i]));
+    }
+    return meeting;
+  }
+
+  Deadline patience() const {
+    return Deadline::after(std::min<Duration>(kPatience, group_.deadline.left()));
+  }
+
+  const Group& group_;
+  const std::vector<bool>& wanted_;
+  const int channels_;
+  std::vector<int> locals_;    // ranks with this host token, ascending: the place is the seat
+  std::vector<Guest> guests_;  // the leader's; [0] is itself
+};
+
+}  // namespace
+
+Meeting meet(const Group& group, const std::vector<bool>& wanted, int channels) {
+  return Meet(group, wanted, channels).run();
+}
+
+}  // namespace ringwood::shm

@@ -1,0 +1,128 @@
+#include "transports/shm/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+
+namespace ringwood::shm {
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr uint64_t kLargest = uint64_t{1} << 30;
+constexpr uint64_t kSmallestRing = uint64_t{64} << 10;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+[[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
+
+// Where every page must be paid for in advance, a page that cannot be had later is a SIGBUS.
+bool strict_accounting() {
+  int mode = 0;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  return mode == 2;
+}
+
+void size(int fd, uint64_t bytes) {
+  rlimit limit{};
+  // Beyond the limit the kernel would end the process (SIGXFSZ).
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    refuse(fmt::format("{} bytes of shared memory exceed the file size limit (ulimit -f) of {}",
+                       bytes, limit.rlim_cur));
+  }
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    refuse(system_message("ftruncate of shared memory"));
+  if (strict_accounting() && ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    refuse(system_message("fallocate of shared memory") + "; lower RINGWOOD_SHM_RING_BYTES");
+  }
+  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) refuse(system_message("sealing shared memory"));
+}
+
+}  // namespace
+
+uint64_t Geometry::lanes_at() const { return round_up(seats * sizeof(Seat), 4096); }
+uint64_t Geometry::rings_at() const {
+  return round_up(lanes_at() + uint64_t{seats} * seats * channels * sizeof(Lane), kHugePage);
+}
+uint64_t Geometry::total() const {
+  const uint64_t pair = ring_bytes + (channels - 1) * ring_bytes_of(1);
+  return round_up(rings_at() + uint64_t{seats} * seats * pair, kHugePage);
+}
+
+Geometry make_geometry(size_t seats, int channels, size_t ring_bytes) {
+  Geometry geometry;
+  geometry.seats = static_cast<uint32_t>(seats);
+  geometry.channels = static_cast<uint32_t>(channels);
+  geometry.ring_bytes = std::max<uint64_t>(std::bit_floor(ring_bytes), kSmallestRing);
+  while (geometry.total() > kLargest && geometry.ring_bytes > kSmallestRing)
+    geometry.ring_bytes /= 2;
+  return geometry;
+}
+
+Segment::Segment(OwnedFd fd, const Geometry& geometry)
+    : fd_(std::move(fd)), geometry_(geometry), pid_(getpid()) {
+  void* base = ::mmap(nullptr, geometry.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                      fd_.get(), 0);
+  if (base == MAP_FAILED) {
+    refuse(fmt::format("{} ({} bytes)", system_message("mmap of shared memory"), geometry.total()));
+  }
+  base_ = static_cast<std::byte*>(base);
+  // A child that writes here would speak in its parent's name.
+  if (::madvise(base, geometry.total(), MADV_DONTFORK) != 0) {
+    const std::string why = system_message("madvise(MADV_DONTFORK)");
+    ::munmap(base, geometry.total());
+    refuse(why);
+  }
+  // First touch costs a seventh with huge pages; without them nothing else changes.
+  if (geometry.ring_bytes >= kHugePage / 2) {
+    ::madvise(base_ + geometry.rings_at(), geometry.total() - geometry.rings_at(), MADV_HUGEPAGE);
+  }
+}
+
+std::shared_ptr<Segment> Segment::create(const Geometry& geometry) {
+  OwnedFd fd(::memfd_create("ringwood", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) refuse(system_message("memfd_create"));
+  close_on_fork(fd.get());
+  size(fd.get(), geometry.total());
+  return std::shared_ptr<Segment>(new Segment(std::move(fd), geometry));
+}
+
+std::shared_ptr<Segment> Segment::attach(OwnedFd fd, const Geometry& geometry) {
+  struct stat file {};
+  if (::fstat(fd.get(), &file) != 0) refuse(system_message("fstat of shared memory"));
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    refuse("the offered shared memory is not sealed against shrinking");
+  if (static_cast<uint64_t>(file.st_size) < geometry.total()) {
+    refuse(fmt::format("the offered shared memory has {} bytes instead of {}", file.st_size,
+                       geometry.total()));
+  }
+  return std::shared_ptr<Segment>(new Segment(std::move(fd), geometry));
+}
+
+Segment::~Segment() {
+  if (mapped_here()) ::munmap(base_, geometry_.total());
+}
+
+Seat& Segment::seat(int index) const { return reinterpret_cast<Seat*>(base_)[index]; }
+
+Lane& Segment::lane(int from, int to, int channel) const {
+  auto* lanes = reinterpret_cast<Lane*>(base_ + geometry_.lanes_at());
+  return lanes[(from * geometry_.seats + to) * geometry_.channels + channel];
+}
+
+std::byte* Segment::ring(int from, int to, int channel) const {
+  const uint64_t small = geometry_.ring_bytes_of(1);
+  const uint64_t pair = geometry_.ring_bytes + (geometry_.channels - 1) * small;
+  const uint64_t within = channel == 0 ? 0 : geometry_.ring_bytes + (channel - 1) * small;
+  return base_ + geometry_.rings_at() + (uint64_t(from) * geometry_.seats + to) * pair + within;
+}
+
+}  // namespace ringwood::shm

@@ -1,0 +1,114 @@
+// One piece of memory that all ranks of a host (and group) share, and how they meet over it.
+//
+// The segment is an anonymous memfd: nothing in /dev/shm, whatever its size; nothing left behind
+// after kill -9. It is sealed against shrinking, so no rank can make another one fault, and not
+// inherited by forks. Pages are taken when they are first used: a pair of ranks that never talks
+// costs nothing.
+//
+//   seats, one per rank: its `armed` word
+//   lanes, one per (from, to, channel): counters, and slots for small messages
+//   rings, one per (from, to, channel): bytes of larger messages
+//
+// A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
+// counters.
+//   Small messages (up to 56 bytes) travel in the cache line of their flag: message k is in slot k
+//   mod kSlots once its `stamp` is k + 1. Larger ones go through the ring, each beginning at a
+//   multiple of 64; `head` counts the bytes that were ever written, `tail` those that were read.
+//   Both ends know every message's size, hence its way.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/link.h"
+#include "transports/link_parts.h"
+
+namespace ringwood::shm {
+
+inline constexpr size_t kLine = 64;
+inline constexpr size_t kSmallBytes = 56;
+inline constexpr uint64_t kSlots = 64;
+// A reader reports what it has read after so many slots: far from all, so that the sender need not
+// stop.
+inline constexpr uint64_t kSlotReport = kSlots / 4;
+
+struct alignas(kLine) Slot {
+  std::byte payload[kSmallBytes];
+  std::atomic<uint64_t> stamp;
+};
+// 128: neighbouring lines are fetched in pairs.
+struct alignas(128) Writer {
+  std::atomic<uint64_t> head;
+  std::atomic<uint32_t> closed;  // this rank's end of the link, both directions
+};
+struct alignas(128) Reader {
+  std::atomic<uint64_t> tail;
+  std::atomic<uint64_t> slots_read;
+};
+struct Lane {
+  Writer writer;
+  Reader reader;
+  Slot slots[kSlots];
+};
+struct alignas(128) Seat {
+  std::atomic<uint32_t> armed;
+};
+static_assert(sizeof(Slot) == kLine && std::atomic<uint64_t>::is_always_lock_free);
+
+// What is where. Both sides compute it from the same three numbers; nothing of it is read from
+// shared memory.
+struct Geometry {
+  uint32_t seats = 0, channels = 0;
+  uint64_t ring_bytes = 0;  // channel 0; the others have a quarter
+
+  uint64_t ring_bytes_of(int channel) const { return channel == 0 ? ring_bytes : ring_bytes / 4; }
+  uint64_t lanes_at() const;
+  uint64_t rings_at() const;
+  uint64_t total() const;
+};
+// As the option says, but at most 1 GiB in all.
+Geometry make_geometry(size_t seats, int channels, size_t ring_bytes);
+
+// The mapping. Ends when the last link and the transport have gone; usable by any thread.
+class Segment final {
+ public:
+  // Both throw Error(system).
+  static std::shared_ptr<Segment> create(const Geometry& geometry);
+  static std::shared_ptr<Segment> attach(OwnedFd fd, const Geometry& geometry);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  const Geometry& geometry() const { return geometry_; }
+  int fd() const { return fd_.get(); }
+  void close_fd() { fd_ = OwnedFd(); }  // the mapping stays
+  // False in a forked child, where the memory is not mapped.
+  bool mapped_here() const { return !forked_since(pid_); }
+  Seat& seat(int index) const;
+  Lane& lane(int from, int to, int channel) const;
+  std::byte* ring(int from, int to, int channel) const;
+
+ private:
+  Segment(OwnedFd fd, const Geometry& geometry);
+  OwnedFd fd_;
+  Geometry geometry_;
+  std::byte* base_ = nullptr;
+  int pid_;
+};
+
+// What a rank holds after the meeting. A rank that could not join reaches nobody, and all others
+// know it.
+struct Meeting {
+  std::shared_ptr<Segment> segment;              // null: nobody is reached
+  std::vector<int> seats;                        // by rank of the group; -1: not reached
+  std::vector<std::shared_ptr<Doorbell>> bells;  // by rank, of those that are wanted and reached
+};
+// Collective over the ranks with this rank's host token (meet.cc). Throws Error only at the group's
+// deadline.
+Meeting meet(const Group& group, const std::vector<bool>& wanted, int channels);
+
+}  // namespace ringwood::shm

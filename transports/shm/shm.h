@@ -1,0 +1,16 @@
+// Shared memory between the processes of one host; see segment.h for what is where.
+//
+// A send is finished when its bytes are in the ring, so up to RINGWOOD_SHM_RING_BYTES are buffered
+// per direction. A process that dies without a word is not noticed here but by the control
+// connection.
+#pragma once
+
+#include <memory>
+
+#include "transports/link.h"
+
+namespace ringwood {
+
+std::unique_ptr<Transport> make_shm();
+
+}  // namespace ringwood

@@ -1,0 +1,65 @@
+// Internal to net, listener, store and control: socket addresses, and one connect with a deadline.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "transports/clock.h"
+#include "transports/error.h"
+#include "transports/net.h"
+
+namespace ringwood {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+  int family() const { return storage.ss_family; }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  bool is_loopback() const;
+  bool is_any() const;
+  bool is_link_local() const;  // fe80::/10 or 169.254/16
+  NetAddress numeric() const;  // with "%interface" where it has a scope
+  void set_port(int port);
+  // "::" (with IPv4 in it) or "0.0.0.0".
+  static SocketAddress any(int family, int port);
+  // "::1" or "127.0.0.1" with the same port.
+  SocketAddress loopback() const;
+};
+
+// Every address of a name or number, in the order of the system's preference; a link-local address
+// whose scope is unknown on this host appears once per interface that could lead to it. Throws
+// Error(network).
+std::vector<SocketAddress> resolve(const std::string& host, int port);
+
+// A connected descriptor: non-blocking, TCP_NODELAY, CLOEXEC and registered with close_on_fork.
+// Tries the addresses in turn, once. `may_retry` tells whether the failure may go away with time.
+struct Connected {
+  int fd = -1;
+  std::string failure;
+  bool may_retry = true;
+};
+Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline deadline);
+
+// A listening descriptor (non-blocking, closed in forked children), or -1 with errno.
+int listen_on(const SocketAddress& at);
+
+// False for names.
+bool is_numeric(const std::string& host);
+
+// What every connection of ours has: non-blocking, TCP_NODELAY, CLOEXEC, closed in forked children.
+void adopt_connection(int fd);
+// Closes what was adopted; -1 is allowed.
+void close_connection(int fd) noexcept;
+
+// Retries are spaced so: 2 ms, doubling up to 200 ms, never beyond the deadline.
+class Backoff {
+ public:
+  void sleep(Deadline deadline);
+
+ private:
+  Duration next_ = std::chrono::milliseconds(2);
+};
+
+}  // namespace ringwood

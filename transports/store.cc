@@ -1,0 +1,93 @@
+#include "transports/store.h"
+
+#include <fmt/core.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "transports/error.h"
+#include "transports/store_value.h"
+
+namespace ringwood {
+namespace {
+
+class MemoryStore final : public Store {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    std::lock_guard lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+  }
+
+  std::string get(const std::string& key, Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    auto began = Clock::now();
+    for (;;) {
+      if (auto found = values_.find(key); found != values_.end()) return found->second;
+      if (deadline.passed()) throw key_timeout(key, began, "");
+      if (deadline.left() == Duration::max()) {
+        changed_.wait(lock);
+      } else {
+        changed_.wait_until(lock, deadline.at());
+      }
+    }
+  }
+
+  bool has(const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    return values_.count(key) > 0;
+  }
+
+  int64_t add(const std::string& key, int64_t delta) override {
+    std::lock_guard lock(mutex_);
+    std::string& value = values_[key];
+    int64_t sum = add_to_value(key, value, delta);
+    value = std::to_string(sum);
+    changed_.notify_all();
+    return sum;
+  }
+
+  void remove(const std::string& key) override {
+    std::lock_guard lock(mutex_);
+    values_.erase(key);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+class PrefixStore final : public Store {
+ public:
+  PrefixStore(std::shared_ptr<Store> store, std::string prefix)
+      : store_(std::move(store)), prefix_(std::move(prefix)) {}
+  void set(const std::string& key, const std::string& value) override {
+    store_->set(prefix_ + key, value);
+  }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return store_->get(prefix_ + key, deadline);
+  }
+  bool has(const std::string& key) override { return store_->has(prefix_ + key); }
+  int64_t add(const std::string& key, int64_t delta) override {
+    return store_->add(prefix_ + key, delta);
+  }
+  void remove(const std::string& key) override { store_->remove(prefix_ + key); }
+  std::string master_address() const override { return store_->master_address(); }
+
+ private:
+  std::shared_ptr<Store> store_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> memory_store() { return std::make_shared<MemoryStore>(); }
+
+std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix) {
+  return std::make_shared<PrefixStore>(std::move(store), prefix);
+}
+
+}  // namespace ringwood

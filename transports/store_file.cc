@@ -1,0 +1,284 @@
+// A store in one file: a log of records behind a header.
+//
+//   header  magic 8 | epoch 8           the epoch changes whenever the log is emptied
+//   record  checksum 4 | key bytes 4 | value bytes 4 (all ones: removed) | key | value
+//
+// Every change is one append under flock. A process that is killed in the middle leaves a tail that
+// is not a whole record: the next writer cuts it off, so a value is there entirely or not at all.
+// The file is opened anew for every call, so that a lock is never shared with a forked child.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "transports/fork_guard.h"
+#include "transports/sockets.h"
+#include "transports/store.h"
+#include "transports/store_value.h"
+#include "transports/store_wire.h"
+
+namespace ringwood {
+namespace {
+
+using store_wire::get;
+using store_wire::kMostKey;
+using store_wire::kMostValue;
+using store_wire::put;
+
+constexpr uint64_t kMagic = 0x31305f676f4c5752;  // "RWLog_01"
+constexpr size_t kHeader = 16, kRecordHeader = 12;
+constexpr uint32_t kRemoved = 0xffffffff;
+// Holders of the lock do a few system calls; one that was stopped in between must not hold all for
+// ever.
+constexpr Duration kLockTime = std::chrono::seconds(30);
+
+uint32_t checksum(std::string_view data) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (unsigned char c : data) hash = (hash ^ c) * 16777619u;
+  return hash;
+}
+
+std::string encode_record(std::string_view key, const std::optional<std::string>& value) {
+  std::string body;
+  put(body, static_cast<uint32_t>(key.size()));
+  put(body, value ? static_cast<uint32_t>(value->size()) : kRemoved);
+  body.append(key);
+  if (value) body.append(*value);
+  std::string record;
+  put(record, checksum(body));
+  return record.append(body);
+}
+
+class FileStore final : public Store {
+ public:
+  explicit FileStore(std::string path) : path_(std::move(path)) { Locked(*this).refresh(); }
+
+  ~FileStore() override {
+    try {
+      Locked locked(*this);
+      locked.refresh();
+      if (values_.empty()) unlink(path_.c_str());
+    } catch (const Error&) {
+      // The file stays; whoever removed the folder or its permissions has taken care of it.
+    }
+  }
+
+  void set(const std::string& key, const std::string& value) override {
+    if (key.size() > kMostKey || value.size() > kMostValue) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
+                      kMostKey, kMostValue, key.size(), value.size()));
+    }
+    Locked locked(*this);
+    locked.refresh();
+    locked.append(key, value);
+  }
+
+  std::string get(const std::string& key, Deadline deadline) override {
+    auto began = Clock::now();
+    Backoff backoff;
+    for (;;) {
+      {
+        Locked locked(*this);
+        locked.refresh();
+        if (auto found = values_.find(key); found != values_.end()) return found->second;
+      }
+      if (deadline.passed()) throw key_timeout(key, began, path_);
+      backoff.sleep(deadline);
+    }
+  }
+
+  bool has(const std::string& key) override {
+    Locked locked(*this);
+    locked.refresh();
+    return values_.count(key) > 0;
+  }
+
+  int64_t add(const std::string& key, int64_t delta) override {
+    Locked locked(*this);
+    locked.refresh();
+    auto found = values_.find(key);
+    int64_t sum = add_to_value(key, found == values_.end() ? "" : found->second, delta);
+    locked.append(key, std::to_string(sum));
+    return sum;
+  }
+
+  void remove(const std::string& key) override {
+    Locked locked(*this);
+    locked.refresh();
+    if (values_.count(key) > 0) locked.append(key, std::nullopt);
+  }
+
+ private:
+  // The file, open and locked against all threads and processes.
+  class Locked {
+   public:
+    explicit Locked(FileStore& store) : store_(store), lock_(store.mutex_) {
+      Deadline deadline = Deadline::after(kLockTime);
+      // Whoever removed the file while we waited for its lock left us with one that nobody else
+      // sees.
+      do {
+        close_connection(fd_);
+        fd_ = open(store.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd_ < 0) fail("open");
+        close_on_fork(fd_);
+        wait_for_lock(deadline);
+      } while (removed());
+    }
+    ~Locked() { close_connection(fd_); }
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+
+    // Brings the values up to date; cuts off what is no whole record.
+    void refresh() {
+      uint64_t bytes = size();
+      if (bytes < kHeader) {
+        write_header(Clock::now().time_since_epoch().count());
+        bytes = kHeader;
+      }
+      std::string header = read_at(0, kHeader);
+      if (store_wire::get<uint64_t>(header, 0) != kMagic) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{} is no store of ours; name a file that does not exist", store_.path_));
+      }
+      auto epoch = store_wire::get<uint64_t>(header, 8);
+      if (epoch != store_.epoch_ || inode_ != store_.inode_ || bytes < store_.end_) {
+        store_.values_.clear();
+        store_.end_ = kHeader;
+        store_.epoch_ = epoch;
+        store_.inode_ = inode_;
+      }
+      parse(read_at(store_.end_, bytes - store_.end_));
+      if (store_.end_ < bytes && ftruncate(fd_, static_cast<off_t>(store_.end_)) != 0)
+        fail("ftruncate");
+    }
+
+    // Precondition: refreshed.
+    void append(const std::string& key, const std::optional<std::string>& value) {
+      std::string record = encode_record(key, value);
+      write_at(store_.end_, record);
+      parse(record);
+      if (!store_.values_.empty()) return;
+      // Nothing is left: start over, so that a job that cleans up never grows the file.
+      write_header(store_.epoch_ + 1);
+      if (ftruncate(fd_, kHeader) != 0) fail("ftruncate");
+      store_.epoch_ += 1;
+      store_.end_ = kHeader;
+    }
+
+   private:
+    [[noreturn]] void fail(const char* call) {
+      int error = errno;
+      close_connection(fd_);
+      fd_ = -1;
+      throw Error(ErrorCode::system,
+                  fmt::format("store {}: {}", store_.path_, system_message(call, error)));
+    }
+
+    void wait_for_lock(Deadline deadline) {
+      Backoff backoff;
+      while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR) fail("flock");
+        if (deadline.passed()) {
+          errno = ETIMEDOUT;
+          fail("flock (another process has held the lock for 30 s)");
+        }
+        backoff.sleep(deadline);
+      }
+    }
+
+    bool removed() {
+      struct stat open_file {};
+      struct stat named {};
+      if (fstat(fd_, &open_file) != 0) fail("fstat");
+      inode_ = open_file.st_ino;
+      return stat(store_.path_.c_str(), &named) != 0 || named.st_ino != open_file.st_ino ||
+             named.st_dev != open_file.st_dev;
+    }
+
+    uint64_t size() {
+      struct stat status {};
+      if (fstat(fd_, &status) != 0) fail("fstat");
+      return static_cast<uint64_t>(status.st_size);
+    }
+
+    void write_header(uint64_t epoch) {
+      std::string header;
+      put(header, kMagic);
+      put(header, epoch);
+      write_at(0, header);
+    }
+
+    std::string read_at(uint64_t at, uint64_t bytes) {
+      std::string data(bytes, '\0');
+      for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(fd_, data.data() + done, bytes - done, static_cast<off_t>(at + done));
+        if (got < 0 && errno != EINTR) fail("read");
+        if (got == 0) {
+          data.resize(done);
+          break;
+        }
+        if (got > 0) done += static_cast<size_t>(got);
+      }
+      return data;
+    }
+
+    void write_at(uint64_t at, std::string_view data) {
+      while (!data.empty()) {
+        ssize_t done = pwrite(fd_, data.data(), data.size(), static_cast<off_t>(at));
+        if (done < 0 && errno != EINTR) fail("write");
+        if (done <= 0) continue;
+        data.remove_prefix(static_cast<size_t>(done));
+        at += static_cast<uint64_t>(done);
+      }
+    }
+
+    // Takes the whole records at the beginning of `log`.
+    void parse(std::string_view log) {
+      while (log.size() >= kRecordHeader) {
+        size_t key_bytes = store_wire::get<uint32_t>(log, 4);
+        auto value_bytes = store_wire::get<uint32_t>(log, 8);
+        bool removal = value_bytes == kRemoved;
+        size_t bytes = kRecordHeader + key_bytes + (removal ? 0 : value_bytes);
+        if (bytes > log.size()) return;
+        if (store_wire::get<uint32_t>(log, 0) != checksum(log.substr(4, bytes - 4))) return;
+        std::string key(log.substr(kRecordHeader, key_bytes));
+        if (removal) {
+          store_.values_.erase(key);
+        } else {
+          store_.values_[key] = std::string(log.substr(kRecordHeader + key_bytes, value_bytes));
+        }
+        log.remove_prefix(bytes);
+        store_.end_ += bytes;
+      }
+    }
+
+    FileStore& store_;
+    std::lock_guard<std::mutex> lock_;
+    int fd_ = -1;
+    ino_t inode_ = 0;
+  };
+
+  const std::string path_;
+  std::mutex mutex_;
+  // What was read so far: the values after the first `end_` bytes of this inode and epoch.
+  std::map<std::string, std::string> values_;
+  uint64_t end_ = 0, epoch_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> file_store(const std::string& path) {
+  return std::make_shared<FileStore>(path);
+}
+
+}  // namespace ringwood

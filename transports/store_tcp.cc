@@ -1,0 +1,244 @@
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <mutex>
+#include <vector>
+
+#include "transports/fork_guard.h"
+#include "transports/net.h"
+#include "transports/sockets.h"
+#include "transports/store.h"
+#include "transports/store_server.h"
+#include "transports/store_value.h"
+#include "transports/store_wire.h"
+
+namespace ringwood {
+namespace {
+
+using namespace store_wire;
+
+// A server that lives answers at once; one that is stopped must not hold a rank for ever.
+constexpr Duration kAnswerTime = std::chrono::seconds(60);
+// Beyond the deadline of a get, for the server's own "not there" to arrive.
+constexpr Duration kSlack = std::chrono::seconds(1);
+
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+// A get may wait for hours without a byte; a server whose host has vanished is noticed in about 10
+// s.
+void keep_alive(int fd) {
+  int on = 1, idle_s = 5, interval_s = 2, count = 3;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
+struct Response {
+  Answer answer = Answer::ok;
+  std::string payload;
+};
+
+// One connection, used by one call at a time.
+class Connection {
+ public:
+  Connection(int fd, std::string server) : fd_(fd), server_(std::move(server)) { keep_alive(fd); }
+  ~Connection() { close_connection(fd_); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  Response ask(const std::string& request, Deadline deadline) {
+    send_all(request, deadline);
+    std::string header = recv_all(kResponseHeader, deadline);
+    auto answer = store_wire::get<uint32_t>(header, 0);
+    size_t bytes = store_wire::get<uint32_t>(header, 4);
+    if (answer > uint32_t(Answer::refused) || bytes > kMostValue) {
+      throw Error(ErrorCode::network,
+                  fmt::format("what answers at {} is no store of ours", server_));
+    }
+    return {static_cast<Answer>(answer), recv_all(bytes, deadline)};
+  }
+
+ private:
+  void send_all(std::string_view data, Deadline deadline) {
+    while (!data.empty()) {
+      ssize_t sent = send(fd_, data.data(), data.size(), MSG_NOSIGNAL);
+      if (sent >= 0) {
+        data.remove_prefix(static_cast<size_t>(sent));
+      } else {
+        handle_failure("send", POLLOUT, deadline);
+      }
+    }
+  }
+
+  std::string recv_all(size_t bytes, Deadline deadline) {
+    std::string data(bytes, '\0');
+    for (size_t at = 0; at < bytes;) {
+      ssize_t got = recv(fd_, data.data() + at, bytes - at, 0);
+      if (got == 0) {
+        throw Error(ErrorCode::network,
+                    fmt::format("the store at {} closed the connection; did rank 0 end?", server_));
+      }
+      if (got > 0) {
+        at += static_cast<size_t>(got);
+      } else {
+        handle_failure("recv", POLLIN, deadline);
+      }
+    }
+    return data;
+  }
+
+  // Waits when there is nothing to do yet; throws for anything else.
+  void handle_failure(const char* call, short events, Deadline deadline) {
+    if (errno == EINTR) return;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      throw Error(ErrorCode::network, fmt::format("the store at {} is lost: {}; did rank 0 end?",
+                                                  server_, system_message(call)));
+    }
+    pollfd one{fd_, events, 0};
+    if (poll(&one, 1, deadline.left_ms()) == 0 && deadline.passed()) {
+      throw Error(ErrorCode::timeout, fmt::format("the store at {} does not answer", server_));
+    }
+  }
+
+  const int fd_;
+  const std::string server_;
+};
+
+// A call takes a free connection or opens one, so that a get that waits does not hold up a set of
+// another thread.
+class TcpStore final : public Store {
+ public:
+  TcpStore(const std::string& host, int port, bool serve, Deadline deadline)
+      : host_(host), server_at_{host, port} {
+    if (serve) {
+      server_ = serve_store(host, port);
+      server_at_ = server_->address();
+    }
+    give_back(open(deadline));
+  }
+
+  void set(const std::string& key, const std::string& value) override {
+    ask(Operation::set, key, value);
+  }
+
+  std::string get(const std::string& key, Deadline deadline) override {
+    auto began = Clock::now();
+    int64_t wait_ms = deadline.left() == Duration::max()
+                          ? -1
+                          : std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
+    std::string value;
+    store_wire::put(value, wait_ms);
+    Deadline answer_by =
+        wait_ms < 0 ? Deadline::never() : Deadline::after(deadline.left() + kSlack);
+    try {
+      Response response = ask(Operation::get, key, value, answer_by);
+      if (response.answer == Answer::ok) return response.payload;
+    } catch (const Error& error) {
+      if (error.code != ErrorCode::timeout) throw;
+      throw key_timeout(key, began, fmt::format("at {}, which does not answer,", name()));
+    }
+    throw key_timeout(key, began, "at " + name());
+  }
+
+  bool has(const std::string& key) override {
+    return ask(Operation::has, key, "").answer == Answer::ok;
+  }
+
+  int64_t add(const std::string& key, int64_t delta) override {
+    std::string value;
+    store_wire::put(value, delta);
+    return add_to_value(key, ask(Operation::add, key, value).payload, 0);
+  }
+
+  void remove(const std::string& key) override { ask(Operation::remove, key, ""); }
+  std::string master_address() const override { return host_; }
+  int served_port() const { return server_ ? server_at_.port : 0; }
+
+ private:
+  std::string name() const { return to_string({host_, server_at_.port}); }
+
+  std::unique_ptr<Connection> open(Deadline deadline) {
+    auto began = Clock::now();
+    Backoff backoff;
+    for (;;) {
+      Connected connected;
+      try {
+        connected = connect_once(resolve(server_at_.host, server_at_.port), deadline);
+      } catch (const Error& error) {
+        connected.failure = error.cause;
+      }
+      if (connected.fd >= 0) return std::make_unique<Connection>(connected.fd, name());
+      if (!connected.may_retry || deadline.passed()) {
+        throw Error(
+            ErrorCode::network,
+            fmt::format("cannot reach the store at {} within {:.1f} s: {}; is rank 0 running "
+                        "there and the port open?",
+                        name(), seconds_since(began), connected.failure));
+      }
+      backoff.sleep(deadline);
+    }
+  }
+
+  Response ask(Operation operation, const std::string& key, const std::string& value,
+               Deadline deadline = Deadline::after(kAnswerTime)) {
+    if (key.size() > kMostKey || value.size() > kMostValue) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
+                      kMostKey, kMostValue, key.size(), value.size()));
+    }
+    auto connection = borrow(deadline);
+    Response response = connection->ask(encode_request(operation, key, value), deadline);
+    give_back(std::move(connection));
+    if (response.answer == Answer::refused)
+      throw Error(ErrorCode::invalid_argument, response.payload);
+    return response;
+  }
+
+  std::unique_ptr<Connection> borrow(Deadline deadline) {
+    {
+      std::lock_guard lock(mutex_);
+      // The parent's connections were cut off in a forked child.
+      if (forked_since(pid_)) free_.clear();
+      pid_ = current_pid();
+      if (!free_.empty()) {
+        auto connection = std::move(free_.back());
+        free_.pop_back();
+        return connection;
+      }
+    }
+    return open(deadline);
+  }
+
+  void give_back(std::unique_ptr<Connection> connection) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(connection));
+  }
+
+  const std::string host_;
+  std::unique_ptr<StoreServer> server_;
+  NetAddress server_at_;
+  std::mutex mutex_;
+  int pid_ = current_pid();
+  std::vector<std::unique_ptr<Connection>> free_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline) {
+  return std::make_shared<TcpStore>(host, port, serve, deadline);
+}
+
+int tcp_store_port(const Store& store) {
+  auto* tcp = dynamic_cast<const TcpStore*>(&store);
+  return tcp ? tcp->served_port() : 0;
+}
+
+}  // namespace ringwood

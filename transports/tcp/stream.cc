@@ -1,0 +1,158 @@
+#include "transports/tcp/stream.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ringwood::tcp {
+namespace {
+
+// To reduce from: large enough to be worth a system call, small enough to stay in L2.
+constexpr size_t kBufferBytes = size_t{256} << 10;
+// Beyond what is posted: a fingerprint and the small message behind it come together.
+constexpr size_t kAheadBytes = size_t{16} << 10;
+// Per system call, so that the two directions of a link take turns.
+constexpr size_t kSendBytes = size_t{1} << 20;
+
+}  // namespace
+
+Stream::~Stream() {
+  if (!fd_) return;
+  ::shutdown(fd_.get(), SHUT_WR);
+  std::array<std::byte, 16384> unread;
+  for (int i = 0; i < 1024; ++i) {
+    if (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) <= 0) break;
+  }
+}
+
+Outcome Stream::fail(int error_number) {
+  if (error_number == EAGAIN || error_number == EWOULDBLOCK) return Outcome::blocked;
+  if (error_number == EINTR) return Outcome::moved;
+  failure_ = error_number;
+  return Outcome::failed;
+}
+
+Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
+  if (out_.empty()) return Outcome::blocked;
+  AbortGate::Pass pass(gate);
+  if (!pass) return Outcome::blocked;
+  Parts parts;
+  size_t count = 0, offered = 0;
+  for (; count < std::min<size_t>(kParts, out_.size()) && offered < kSendBytes; ++count) {
+    const Piece& piece = out_[count];
+    const size_t bytes = std::min(piece.bytes - piece.done, kSendBytes - offered);
+    parts[count] = {piece.data + piece.done, bytes};
+    offered += bytes;
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0) return fail(errno);
+  for (size_t left = static_cast<size_t>(sent); left > 0;) {
+    Piece& piece = out_.front();
+    const size_t bytes = std::min(left, piece.bytes - piece.done);
+    piece.done += bytes;
+    left -= bytes;
+    if (piece.done < piece.bytes) break;
+    finished.push(piece.message);
+    out_.pop();
+  }
+  return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
+}
+
+// A short read does not mean that the socket is empty: the end of the stream may be behind it, and
+// would not be announced again. So only "again" and "nothing wanted" are `blocked`.
+Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
+  from_buffer(gate, finished);
+  if (in_.empty()) return Outcome::blocked;
+  AbortGate::Pass pass(gate);
+  if (!pass) return Outcome::blocked;
+  Parts parts;
+  msghdr message{};
+  message.msg_iov = parts.data();
+  size_t stored = 0;
+  message.msg_iovlen = room_for_receive(parts, stored);
+  if (message.msg_iovlen == 0) return Outcome::blocked;
+  const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+  if (got < 0) return fail(errno);
+  // What was sent before the end is still there to be read in place.
+  if (got == 0) return shown().empty() ? fail(0) : Outcome::blocked;
+  arrived(static_cast<size_t>(got), stored, finished);
+  return Outcome::moved;
+}
+
+// Copies what was read ahead to where it has since been wanted.
+void Stream::from_buffer(AbortGate& gate, Fifo<uint64_t>& finished) {
+  if (begin_ == end_ || in_.empty() || !in_.front().data) return;
+  AbortGate::Pass pass(gate);
+  if (!pass) return;
+  while (begin_ < end_ && !in_.empty() && in_.front().data) {
+    Piece& piece = in_.front();
+    const size_t bytes = std::min(end_ - begin_, piece.bytes - piece.done);
+    std::memcpy(piece.data + piece.done, buffer_.get() + begin_, bytes);
+    begin_ += bytes;
+    piece.done += bytes;
+    if (piece.done < piece.bytes) break;
+    finished.push(piece.message);
+    in_.pop();
+  }
+}
+
+// First the memory of `stored` pieces, then the buffer. Returns the number of parts.
+size_t Stream::room_for_receive(Parts& parts, size_t& stored) {
+  if (!buffer_) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+  } else if (begin_ > 0 && end_ - begin_ <= begin_) {
+    std::memcpy(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  size_t count = 0;
+  while (count < kParts - 1 && count < in_.size() && in_[count].data) {
+    parts[count] = {in_[count].data + in_[count].done, in_[count].bytes - in_[count].done};
+    ++count;
+  }
+  stored = count;
+  const bool shows = count < in_.size() && !in_[count].data;
+  const size_t ahead = std::min(shows ? kBufferBytes : kAheadBytes, kBufferBytes - end_);
+  if (ahead > 0) parts[count++] = {buffer_.get() + end_, ahead};
+  return count;
+}
+
+void Stream::arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished) {
+  for (; bytes > 0 && stored > 0; --stored) {
+    Piece& piece = in_.front();
+    const size_t part = std::min(bytes, piece.bytes - piece.done);
+    piece.done += part;
+    bytes -= part;
+    if (piece.done < piece.bytes) return;
+    finished.push(piece.message);
+    in_.pop();
+  }
+  end_ += bytes;
+}
+
+std::span<const std::byte> Stream::shown() {
+  if (in_.empty() || in_.front().data || begin_ == end_) return {};
+  const Piece& piece = in_.front();
+  const size_t have = end_ - begin_, rest = piece.bytes - piece.done;
+  if (have >= rest) return {buffer_.get() + begin_, rest};
+  const size_t whole = (piece.done + have) & ~size_t{15};
+  return {buffer_.get() + begin_, whole > piece.done ? whole - piece.done : 0};
+}
+
+bool Stream::consume(size_t bytes) {
+  Piece& piece = in_.front();
+  begin_ += bytes;
+  piece.done += bytes;
+  if (piece.done < piece.bytes) return false;
+  in_.pop();
+  return true;
+}
+
+}  // namespace ringwood::tcp
