@@ -162,6 +162,15 @@ def processes() -> dict[int, tuple[int, str]]:
     return found
 
 
+def age_s(pid: int) -> float:
+    """Seconds since a process was made; 0 for one that is no more."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
 def descendants(pid: int) -> list[int]:
     table = processes()
     found, todo = [], [pid]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import EXAMPLES, Job, descendants, environment_ranks, is_running, run
+from processes import EXAMPLES, Job, age_s, descendants, environment_ranks, is_running, run
 
 TRAIN = EXAMPLES / "train.py"
 DETECTION_S = 1.0
 # Leaving the interpreter with data loading processes and a cold page cache is not detection.
 EXIT_S = 10.0
+LOADER_AGE_S = 0.3
 
 
 @pytest.fixture
@@ -34,13 +35,24 @@ def wait_for_checkpoint(job: Job, variables: dict[str, str]) -> Path:
     return checkpoint
 
 
+def wait_for_loader(job: Job, victim: int) -> None:
+    """A rank that is killed while it starts a data loading process leaves Python's semaphores."""
+    pid = job.processes[victim].popen.pid
+    job.wait_until(
+        "a data loading process at work",
+        lambda: any(age_s(child) > LOADER_AGE_S for child in descendants(pid)),
+    )
+
+
 @pytest.mark.parametrize(("ranks", "victim"), [(2, 0), (2, 1), (4, 2)])
 def test_killed_rank_is_named_by_all_others(ranks, victim, variables, tmp_path):
     if variables["BACKEND"] == "gloo":
         pytest.skip("gloo does not say which rank was lost")
+    variables["BATCH_SIZE"] = "4"  # long epochs: rarely a loader that starts
     commands = environment_ranks([TRAIN, "--loaders", "1"], ranks, **variables, EPOCHS=100000)
     with Job(commands, tmp_path / "logs") as job:
         wait_for_checkpoint(job, variables)
+        wait_for_loader(job, victim)
         survivors = [p for rank, p in enumerate(job.processes) if rank != victim]
         ours = {pid for p in job.processes for pid in descendants(p.popen.pid)}
         os.kill(job.processes[victim].popen.pid, signal.SIGKILL)

@@ -19,10 +19,13 @@ After every epoch the ranks compare a hash of all weights, and stop if they diff
 """
 
 import argparse
+import ctypes
+import functools
 import hashlib
 import json
 import math
 import os
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -36,6 +39,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from tqdm import tqdm
+
+PR_SET_PDEATHSIG = 1
 
 
 def parse() -> argparse.Namespace:
@@ -96,6 +101,14 @@ def choose_device(args: argparse.Namespace) -> torch.device:
     return device
 
 
+def die_with_rank(rank_pid: int, _worker: int) -> None:
+    """In a data loading process: torch's own watch over the rank begins only later than this, and
+    a rank that is killed before that leaves a process that waits for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != rank_pid:
+        os._exit(1)
+
+
 def make_loaders(args: argparse.Namespace) -> dict[str, DataLoader]:
     folder = args.workspace / "digits"
     if args.datasets_path:
@@ -111,7 +124,13 @@ def make_loaders(args: argparse.Namespace) -> dict[str, DataLoader]:
         # Held-out images are each seen once, so their shares may differ in size.
         indices = range(args.rank, len(data), args.world_size)
         sampler = DistributedSampler(data, seed=args.seed) if part == "train" else indices
-        loaders[part] = DataLoader(data, args.batch_size, sampler=sampler, num_workers=args.loaders)
+        loaders[part] = DataLoader(
+            data,
+            args.batch_size,
+            sampler=sampler,
+            num_workers=args.loaders,
+            worker_init_fn=functools.partial(die_with_rank, os.getpid()),
+        )
     return loaders
 
 
