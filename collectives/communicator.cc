@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ class LiveCommunicator final : public Communicator {
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
     const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0);
-    auto state = begin(shape, {data}, call);
+    auto state = begin(shape, data, call);
     if (op == ReduceOp::premul_sum)
       state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
     average(*state, data, count, type, op);
@@ -48,7 +49,7 @@ class LiveCommunicator final : public Communicator {
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
                       const CallOptions& call) override {
     const Shape shape = in_place(Collective::reduce, data, count, type, op, root);
-    auto state = begin(shape, {data}, call);
+    auto state = begin(shape, data, call);
     if (op == ReduceOp::premul_sum) premultiply(*state, count, type, call.factor, root == rank());
     if (root == rank()) average(*state, data, count, type, op);
     return go(std::move(state), call);
@@ -56,9 +57,9 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr broadcast(void* data, size_t count, DataType type, int root,
                          const CallOptions& call) override {
-    return go(begin(in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root), {data},
-                    call),
-              call);
+    return go(
+        begin(in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root), data, call),
+        call);
   }
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
@@ -186,7 +187,9 @@ class LiveCommunicator final : public Communicator {
   }
 
   OperationPtr barrier(const CallOptions& call) override {
-    return go(begin(block_wise(Collective::barrier, DataType::uint8, 0), {}, call), call);
+    return go(
+        begin(block_wise(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
+        call);
   }
 
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
@@ -271,19 +274,55 @@ class LiveCommunicator final : public Communicator {
   }
 
   // ---- operations ----
-  Deadline deadline_of(const CallOptions& call) const {
-    return Deadline::after(call.timeout.count() > 0 ? call.timeout : timeout_.load());
+  Duration time_for(const CallOptions& call) const {
+    return call.timeout.count() > 0 ? call.timeout : timeout_.load();
   }
   std::shared_ptr<CollectiveState> begin(const Shape& shape, std::vector<void*> buffers,
                                          const CallOptions& call) {
-    auto state =
-        std::make_shared<CollectiveState>(engine_, to_string(shape.collective), deadline_of(call));
-    state->plan = plans_.get(shape, call.algorithm, call.lanes);
+    auto state = make_state(shape, call);
     state->buffers = std::move(buffers);
     return state;
   }
+  std::shared_ptr<CollectiveState> begin(const Shape& shape, void* buffer,
+                                         const CallOptions& call) {
+    auto state = make_state(shape, call);
+    state->buffers.assign(1, buffer);
+    return state;
+  }
+  std::shared_ptr<CollectiveState> make_state(const Shape& shape, const CallOptions& call) {
+    auto plan = plans_.get(shape, call.algorithm, call.lanes);
+    const char* const name = to_string(shape.collective);
+    std::shared_ptr<CollectiveState> state;
+    if (call.synchronous) state = take_spare();
+    if (state)
+      state->reuse(name, time_for(call));
+    else
+      state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
+    state->plan = std::move(plan);
+    return state;
+  }
+  // One operation that is over is kept for the next synchronous call: no memory is asked for.
+  std::shared_ptr<CollectiveState> take_spare() {
+    if (spare_busy_.test_and_set(std::memory_order_acquire)) return nullptr;
+    std::shared_ptr<CollectiveState> spare;
+    if (spare_ && spare_.use_count() == 1) {
+      std::atomic_thread_fence(std::memory_order_acquire);
+      spare = std::move(spare_);
+    }
+    spare_busy_.clear(std::memory_order_release);
+    return spare;
+  }
+  void keep_spare(const std::shared_ptr<CollectiveState>& state) {
+    if (spare_busy_.test_and_set(std::memory_order_acquire)) return;
+    spare_ = state;
+    spare_busy_.clear(std::memory_order_release);
+  }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
-    return submit(std::move(state), call);
+    if (!call.synchronous) return submit(std::move(state), call);
+    if (Status s = engine_->call(state); !s)
+      state->settle(std::make_shared<const Error>(std::move(s.error())));
+    keep_spare(state);
+    return state;
   }
   // A dead communicator's operations are born settled, with the error that ended it.
   template <class State>
@@ -301,7 +340,7 @@ class LiveCommunicator final : public Communicator {
     if (!any && (peer < 0 || peer >= size()))
       refuse(fmt::format("{}: no rank {} in a group of {}", what, peer, size()));
     if (peer == rank()) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
-    auto state = std::make_shared<MessageState>(engine_, what, deadline_of(call));
+    auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
     state->data = data;
     state->bytes = count * size_of(type);
@@ -335,6 +374,8 @@ class LiveCommunicator final : public Communicator {
 
   std::shared_ptr<Engine> engine_;
   PlanCache plans_;
+  std::shared_ptr<CollectiveState> spare_;
+  std::atomic_flag spare_busy_ = ATOMIC_FLAG_INIT;
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;
 };

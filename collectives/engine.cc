@@ -65,17 +65,20 @@ void Engine::wake_driver() {
   if (sleeping_.load()) mesh_->wait_set->ring();
 }
 
+// With mutex_ held.
+void Engine::stamp(CollectiveState& op) {
+  op.number = static_cast<int64_t>(sequence_);
+  op.fingerprint = op.plan->fingerprint;
+  op.fingerprint.sequence = sequence_++;
+}
+
 template <class Queue, class State>
 Status Engine::enqueue(Queue& queue, State state, bool synchronous) {
   if (forked_since(mesh_->process)) return health();
   {
     std::lock_guard lock(mutex_);
     if (Status s = ended(); !s) return s;
-    if constexpr (std::is_same_v<State, std::shared_ptr<CollectiveState>>) {
-      state->number = static_cast<int64_t>(sequence_);
-      state->fingerprint = fingerprint_of(state->plan->shape, state->plan->algorithm,
-                                          state->plan->lanes, sequence_++);
-    }
+    if constexpr (std::is_same_v<State, std::shared_ptr<CollectiveState>>) stamp(*state);
     if (!synchronous && !service_.joinable()) service_ = std::thread([this] { serve(); });
     pending_.fetch_add(1);
     queue.push_back(std::move(state));
@@ -115,6 +118,35 @@ Status Engine::wait(OperationState& operation) {
       driver_ = {};
     }
   }
+  if (waiters_.fetch_sub(1) > 1 || !idle()) changed_.notify_all();
+  return {};
+}
+
+bool Engine::take_role_for(const std::shared_ptr<CollectiveState>& operation, Status& refused) {
+  std::lock_guard lock(mutex_);
+  refused = ended();
+  if (!refused || driven_ || !idle()) return false;
+  stamp(*operation);
+  pending_.store(1);
+  waiters_.fetch_add(1);
+  driven_ = true;
+  driver_ = std::this_thread::get_id();
+  current_ = operation;
+  return true;
+}
+
+Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
+  if (forked_since(mesh_->process)) return health();
+  Status refused;
+  if (!take_role_for(operation, refused)) {
+    if (!refused) return refused;
+    if (Status s = submit(operation, true); !s) return s;
+    return wait(*operation);
+  }
+  drive(false, [&] { return operation->done(); });
+  std::lock_guard lock(mutex_);
+  driven_ = false;
+  driver_ = {};
   if (waiters_.fetch_sub(1) > 1 || !idle()) changed_.notify_all();
   return {};
 }
@@ -159,8 +191,9 @@ void Engine::drive(bool patient, Until until) {
       idle_passes = 0;
       continue;
     }
-    const auto now = idle_passes++ % 16 ? Clock::time_point{} : Clock::now();
-    if (idle_passes == 1) idle_since = now;
+    // The first passes are free of the clock: most answers come within them.
+    const auto now = ++idle_passes % 16 ? Clock::time_point{} : Clock::now();
+    if (idle_passes == 16) idle_since = now;
     if (now != Clock::time_point{} && now - checked_ > std::chrono::milliseconds(1)) check_clock();
     if (armed) {
       if (!new_work_.load() && !failed_.load()) mesh_->wait_set->wait(kLongestSleep);
@@ -175,7 +208,7 @@ void Engine::drive(bool patient, Until until) {
       cpu_relax();
     } else if (now - idle_since < yielding) {
       sched_yield();
-      idle_passes = 16;  // look at the clock again at once: a yield may have taken a time slice
+      idle_passes = 31;  // look at the clock again at once: a yield may have taken a time slice
     } else {
       // Armed first, then one more pass, so that no arrival falls between.
       sleeping_.store(true);
@@ -190,7 +223,7 @@ void Engine::drive(bool patient, Until until) {
 }
 
 void Engine::take_work() {
-  if (!new_work_.exchange(false)) return;
+  if (!new_work_.load(std::memory_order_relaxed) || !new_work_.exchange(false)) return;
   std::lock_guard lock(mutex_);
   for (auto& message : new_messages_) messages_->add(std::move(message));
   new_messages_.clear();
@@ -216,11 +249,9 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   }
   CollectiveState& op = *current_;
   if (executor_->idle()) {
-    {
-      std::lock_guard lock(standing_mutex_);
-      standing_ = op.fingerprint;
-      inside_ = begun_ = true;
-    }
+    standing_.post(op.fingerprint);
+    begun_.store(true, std::memory_order_relaxed);
+    inside_.store(true, std::memory_order_release);
     executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
                       static_cast<bool>(op.prepare)});
   }
@@ -235,10 +266,7 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   }
   if (!executor_->idle()) return true;
   if (op.finish) op.finish();
-  {
-    std::lock_guard lock(standing_mutex_);
-    inside_ = false;
-  }
+  inside_.store(false, std::memory_order_release);
   settled.push_back(std::move(current_));
   current_ = nullptr;
   return true;

@@ -26,6 +26,7 @@
 #include "collectives/executor.h"
 #include "collectives/operation.h"
 #include "collectives/point_to_point.h"
+#include "collectives/posted.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -41,6 +42,9 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   // Refused, with the error that ended the group, when it has ended.
   Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
   Status submit(std::shared_ptr<MessageState> message, bool synchronous);
+  // submit and wait in one: where nothing else is under way the calling thread carries it out there
+  // and then, without queue, other threads or system calls.
+  Status call(const std::shared_ptr<CollectiveState>& operation);
   // Drives, or waits for the driver, until the operation is settled.
   Status wait(OperationState& operation);
 
@@ -71,6 +75,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void check_departed(Clock::time_point now);
   void report(Error error, const OperationState* operation);
   void wake_driver();
+  void stamp(CollectiveState& operation);
+  bool take_role_for(const std::shared_ptr<CollectiveState>& operation, Status& refused);
   Status ended() const;  // with mutex_ held
   template <class Queue, class State>
   Status enqueue(Queue& queue, State state, bool synchronous);
@@ -107,10 +113,10 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Clock::time_point moved_ = Clock::now();  // last progress
   Clock::time_point checked_{};             // last look at the deadlines
 
-  mutable std::mutex standing_mutex_;
-  Fingerprint standing_;
-  bool inside_ = false, begun_ = false;
-  std::vector<int> departed_;  // ranks that said goodbye; guarded by standing_mutex_
+  Posted<Fingerprint> standing_;  // of the collective that runs or ran last
+  std::atomic<bool> inside_{false}, begun_{false};
+  mutable std::mutex departed_mutex_;
+  std::vector<int> departed_;  // ranks that said goodbye
   std::atomic<bool> any_departed_{false};
 };
 

@@ -97,7 +97,7 @@ void Engine::check_departed(Clock::time_point now) {
   if (!any_departed_.load() || now - moved_ < kDepartedGrace) return;
   std::vector<int> departed;
   {
-    std::lock_guard lock(standing_mutex_);
+    std::lock_guard lock(departed_mutex_);
     departed = departed_;
   }
   std::vector<int> awaited;
@@ -130,22 +130,22 @@ void Engine::failed(const Error& error) { fail_locally(error); }
 
 void Engine::left(int rank) {
   {
-    std::lock_guard lock(standing_mutex_);
+    std::lock_guard lock(departed_mutex_);
     departed_.push_back(rank);
   }
   any_departed_.store(true);
 }
 
 Standing Engine::standing() const {
-  std::lock_guard lock(standing_mutex_);
   Standing s;
-  s.inside = inside_;
-  if (!begun_) {
+  s.inside = inside_.load();
+  if (!begun_.load()) {
     s.text = "nothing yet";
     return s;
   }
-  s.sequence = static_cast<int64_t>(standing_.sequence);
-  s.text = describe(standing_);
+  const Fingerprint standing = standing_.read();
+  s.sequence = static_cast<int64_t>(standing.sequence);
+  s.text = describe(standing);
   return s;
 }
 

@@ -62,21 +62,24 @@ void Executor::start(const Request& request) {
   grow(plan.scratch_bytes, plan.wide_count);
   request_ = request;
   held_ = request.hold_sends;
-  agreed_ = plan.agreement.empty();
+  agreed_ = plan.agreement.empty() && !plan.one_round;
   exchanged_ = 0;
   runs_.clear();
   for (const PeerQueue& queue : plan.peers) {
     Run run;
     run.queue = &queue;
     run.link = mesh_.peers[queue.peer].link[kCollectiveChannel].get();
-    run.mine = request.fingerprint;
-    if (!request.greet_counts.empty()) run.mine.count = request.greet_counts[queue.peer];
+    run.mine.fingerprint = request.fingerprint;
+    if (!request.greet_counts.empty())
+      run.mine.fingerprint.count = request.greet_counts[queue.peer];
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   left_ = plan.steps.size();
+  cursor_ = 0;
   ready_.clear();
+  if (plan.one_round) return;
   for (size_t i = 0; i < plan.steps.size(); ++i)
     if (pending_[i] == 0 && (local(plan.steps[i].kind) || plan.steps[i].bytes == 0))
       ready_.push_back(i);
@@ -120,7 +123,7 @@ Status Executor::exchange(const Plan::Exchange& exchange, bool& progressed) {
   Run& to = runs_[exchange.to];
   Run& from = runs_[exchange.from];
   if (from.hearings_posted == exchange.nth_from) {
-    Fingerprint& theirs = from.theirs[from.hearings_posted++];
+    Opening& theirs = from.theirs[from.hearings_posted++];
     if (Status s = from.link->post_recv(&theirs, sizeof theirs); !s) return s;
   }
   if (to.greetings_posted == exchange.nth_to) {
@@ -132,7 +135,7 @@ Status Executor::exchange(const Plan::Exchange& exchange, bool& progressed) {
 }
 
 Status Executor::hear(Run& run) {
-  const Fingerprint& theirs = run.theirs[run.heard++];
+  const Fingerprint& theirs = run.theirs[run.heard++].fingerprint;
   Fingerprint mine = request_.fingerprint;
   if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[run.queue->peer];
   auto difference = compare(mine, mesh_.rank, theirs, run.queue->peer);
@@ -146,6 +149,7 @@ Status Executor::hear(Run& run) {
 // ------------------------------------------------------------------------------------------------
 
 Status Executor::step(bool& progressed) {
+  if (request_.plan->one_round) return step_one_round(progressed);
   if (!agreed_)
     if (Status s = agree(progressed); !s) return s;
   if (agreed_ && !held_) run_ready(progressed);

@@ -5,6 +5,9 @@
 //   written run         post what is ready, poll links, reduce what has arrived, run local steps
 //   done        every step and every fingerprint is finished: the buffers are the caller's again
 //
+// A plan of one round needs no agreement of its own: every rank's opening, with its data in it or
+// behind it, comes to every other rank, and nothing is written before all have been heard.
+//
 // One execution at a time; one thread at a time. The caller owns the loop around step(), its
 // deadline, its sleeping and the abort. No allocation once the scratch has grown to the largest
 // plan in use.
@@ -64,8 +67,20 @@ class Executor final {
     size_t receives_posted = 0, receives_done = 0;
     size_t shown = 0;  // next receive whose bytes are shown, not stored
     size_t shown_offset = 0;
-    Fingerprint mine, theirs[2];  // at most two of a peer (plan_agreement)
+    Opening mine, theirs[2];  // at most two of a peer (plan_agreement)
   };
+
+  // One round (executor_one_round.cc).
+  Status start_one_round();
+  Status step_one_round(bool& progressed);
+  Status open(Run& run);
+  Status hear_openings(bool& all, bool& progressed);
+  Status send_payloads();
+  Status receive(const BoundStep& step, int32_t index, bool& finished, bool& progressed);
+  Run& run_of(int peer);
+  Status quiet(bool& yes);
+  Status sent(bool& yes);
+  Status push();
 
   Status agree(bool& progressed);
   Status exchange(const Plan::Exchange& exchange, bool& progressed);
@@ -90,6 +105,7 @@ class Executor final {
   std::vector<int32_t> ready_;    // local steps that can run
   size_t left_ = 0;               // steps not finished
   size_t exchanged_ = 0;          // of the plan's agreement
+  size_t cursor_ = 0;             // one round: the next step
   bool agreed_ = false, held_ = false;
   std::byte* scratch_ = nullptr;  // mapped, page aligned
   size_t scratch_bytes_ = 0;

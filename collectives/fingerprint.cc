@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms.h"
+#include "collectives/plan.h"
 
 namespace ringwood {
 namespace {

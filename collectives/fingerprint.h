@@ -8,14 +8,16 @@
 // waits on the other side.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "collectives/plan.h"
 #include "collectives/schedule.h"
 
 namespace ringwood {
+
+struct Shape;  // plan.h
 
 struct Fingerprint {
   uint64_t sequence = 0;
@@ -28,6 +30,17 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 static_assert(sizeof(Fingerprint) == 32);
+
+// The first message of a rank to a peer in an operation: one cache line of shared memory together
+// with its stamp. A payload this small need not wait for a message of its own.
+inline constexpr size_t kCarriedBytes = 16;
+struct Opening {
+  Fingerprint fingerprint;
+  uint8_t carries = 0;  // 1: the first message of the schedule is in `payload`
+  uint8_t reserved[7] = {};
+  std::byte payload[kCarriedBytes] = {};
+};
+static_assert(sizeof(Opening) == 56);
 
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence);

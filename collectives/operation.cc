@@ -4,10 +4,29 @@
 
 namespace ringwood {
 
-OperationState::OperationState(std::shared_ptr<Engine> engine, std::string name_, Deadline deadline)
-    : name(std::move(name_)),
-      engine_(std::move(engine)),
-      deadline_(deadline.at().time_since_epoch().count()) {}
+OperationState::OperationState(std::shared_ptr<Engine> engine, const char* name_, Duration timeout)
+    : name(name_), engine_(std::move(engine)), timeout_(timeout) {}
+
+void OperationState::renew(const char* its_name, Duration timeout) {
+  name = its_name;
+  timeout_ = timeout;
+  begun_.store(0, std::memory_order_relaxed);
+  deadline_.store(std::numeric_limits<int64_t>::max(), std::memory_order_relaxed);
+  done_.store(false, std::memory_order_relaxed);
+  callbacks_.clear();
+  error_ = nullptr;
+  number = -1;
+  from = -1;
+}
+
+void CollectiveState::reuse(const char* its_name, Duration timeout) {
+  renew(its_name, timeout);
+  prepare = finish = nullptr;
+  temporaries.clear();
+  greet_counts.clear();
+  greeted_counts.clear();
+  prepared = false;
+}
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {
   if (!done()) {
@@ -18,7 +37,7 @@ Status OperationState::wait(std::chrono::milliseconds timeout) {
 }
 
 Status OperationState::status() const {
-  std::lock_guard lock(mutex_);
+  if (!done()) return {};
   return error_ ? Status(*error_) : Status();
 }
 
@@ -39,13 +58,19 @@ void OperationState::settle(std::shared_ptr<const Error> error) {
   done_.store(true);
 }
 
+// Nobody adds to the list of an operation that is done.
 void OperationState::run_callbacks() {
+  if (callbacks_.empty()) return;
   std::vector<std::function<void(const Error*)>> callbacks;
-  {
-    std::lock_guard lock(mutex_);
-    callbacks.swap(callbacks_);
-  }
+  callbacks.swap(callbacks_);
   for (auto& callback : callbacks) callback(error_.get());
+}
+
+bool OperationState::late(Clock::time_point now) {
+  const int64_t at = now.time_since_epoch().count();
+  int64_t begun = begun_.load(std::memory_order_relaxed);
+  if (begun == 0) begun_.store(begun = at, std::memory_order_relaxed);
+  return at - begun >= timeout_.count() || at >= deadline_.load(std::memory_order_relaxed);
 }
 
 void OperationState::shorten(Deadline deadline) {
@@ -56,7 +81,7 @@ void OperationState::shorten(Deadline deadline) {
 }
 
 Clock::duration OperationState::allowed() const {
-  return Clock::time_point(Clock::duration(deadline_.load())) - begun_;
+  return std::min<Duration>(timeout_, Duration(deadline_.load() - begun_.load()));
 }
 
 }  // namespace ringwood

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,7 +22,7 @@ class Engine;
 
 class OperationState : public Operation, public std::enable_shared_from_this<OperationState> {
  public:
-  OperationState(std::shared_ptr<Engine> engine, std::string name, Deadline deadline);
+  OperationState(std::shared_ptr<Engine> engine, const char* name, Duration timeout);
 
   bool done() const noexcept override { return done_.load(std::memory_order_seq_cst); }
   Status wait(std::chrono::milliseconds timeout) override;
@@ -29,27 +30,30 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   int64_t sequence() const noexcept override { return number; }
   int source() const noexcept override { return done() ? from : -1; }
 
+  // The time runs from the driver's first look at it, so that an operation which needs no waiting
+  // asks for no time.
+  bool late(Clock::time_point now);
+  void shorten(Deadline deadline);
+  Clock::duration allowed() const;  // from that first look to the deadline
+
   // Marks it done, null = success; without callbacks, so that several can be marked before any
   // callback runs.
   void settle(std::shared_ptr<const Error> error);
   void run_callbacks();
   Status status() const;
 
-  // The deadline may only move forward in time's favour of failing: wait(timeout) shortens it.
-  bool late(Clock::time_point now) const {
-    return now.time_since_epoch().count() >= deadline_.load(std::memory_order_relaxed);
-  }
-  void shorten(Deadline deadline);
-  Clock::duration allowed() const;  // for messages: from submission to the deadline
-
-  const std::string name;  // "all_reduce"
+  const char* name;  // "all_reduce"
   int64_t number = -1;
   int from = -1;
 
+ protected:
+  void renew(const char* its_name, Duration timeout);
+
  private:
   std::shared_ptr<Engine> engine_;
-  const Clock::time_point begun_ = Clock::now();
-  std::atomic<int64_t> deadline_;
+  Duration timeout_;
+  std::atomic<int64_t> begun_{0};                                       // 0: nobody has looked yet
+  std::atomic<int64_t> deadline_{std::numeric_limits<int64_t>::max()};  // shortened by a waiter
   std::atomic<bool> done_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<const Error> error_;
@@ -69,6 +73,9 @@ class CollectiveState final : public OperationState {
   std::function<void()> prepare, finish;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   bool prepared = false;
+
+  // As new, for an operation that nobody else holds any more.
+  void reuse(const char* its_name, Duration timeout);
 };
 
 // A send or a receive.

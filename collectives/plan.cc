@@ -157,7 +157,37 @@ void plan_agreement(Plan& plan, int rank, int n) {
     plan_exchange(plan, stage++, rank, n, distance);
 }
 
+void plan_one_round(Plan& plan, int rank, int n) {
+  for (int distance = 1; distance < n; ++distance) {
+    PeerQueue& queue = plan.peers[queue_of(plan, wrap(rank + distance, n))];
+    queue.greets = queue.greeted = 1;
+  }
+}
+
+size_t first_after_a_send(const Plan& plan) {
+  size_t first = plan.steps.size();
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].kind != StepKind::send || plan.steps[i].bytes == 0) continue;
+    for (int32_t k = plan.graph.offset[i]; k < plan.graph.offset[i + 1]; ++k)
+      first = std::min<size_t>(first, plan.graph.successor[k]);
+  }
+  return first;
+}
+
 }  // namespace
+
+bool fits_one_round(const Schedule& s) {
+  const Graph graph = derive(s);
+  std::vector<int> sends(s.n), receives(s.n);
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const Step& step = s.steps[i];
+    if (step.peer < 0) continue;
+    if (std::max(step.src.count, step.dst.count) != 1) return false;
+    if (step.kind == StepKind::send && graph.predecessors[i] != 0) return false;
+    if (++(step.kind == StepKind::send ? sends : receives)[step.peer] > 1) return false;
+  }
+  return true;
+}
 
 Piece piece(size_t count, int parts, int index, size_t unit) {
   if (count < unit * static_cast<size_t>(parts) * 4) unit = 1;
@@ -169,17 +199,22 @@ Piece piece(size_t count, int parts, int index, size_t unit) {
 }
 
 std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                      const std::string& algorithm, int lane_count) {
+                                      const std::string& algorithm, int lane_count, Opener opener) {
   auto plan = std::make_shared<Plan>();
   plan->shape = shape;
   plan->algorithm = algorithm;
   plan->lanes = lane_count;
   plan->element = size_of(shape.type);
+  plan->fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
   Schedule laned = lanes(schedule, lane_count);
   if (!in_place(shape.collective)) split_spans(laned);
   const Layout layout(schedule, laned, shape, lane_count);
   plan->scratch_bytes = layout.scratch_bytes();
-  plan_agreement(*plan, schedule.rank, schedule.n);
+  plan->one_round = opener == Opener::one_round;
+  if (plan->one_round)
+    plan_one_round(*plan, schedule.rank, schedule.n);
+  else
+    plan_agreement(*plan, schedule.rank, schedule.n);
   for (size_t i = 0; i < laned.steps.size(); ++i) {
     const Step& step = laned.steps[i];
     BoundStep bound;
@@ -194,6 +229,7 @@ std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& sha
     (step.kind == StepKind::send ? queue.sends : queue.receives).push_back(static_cast<int32_t>(i));
   }
   plan->graph = derive(laned);
+  plan->sends_until = first_after_a_send(*plan);
   if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
   return plan;
 }

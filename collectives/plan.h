@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/fingerprint.h"
 #include "collectives/graph.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
@@ -71,6 +72,7 @@ struct PeerQueue {
 
 struct Plan {
   Shape shape;
+  Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
   int lanes = 1;
   size_t element = 1;  // bytes
@@ -85,6 +87,10 @@ struct Plan {
     int nth_to = 0, nth_from = 0;  // which of the fingerprints to, and from, that peer
   };
   std::vector<Exchange> agreement;
+  // Every message of every rank is small, may leave at once, and each rank hears from all others:
+  // then the openings go along with the data instead of the exchanges (Executor, "one round").
+  bool one_round = false;
+  size_t sends_until = 0;  // one round: the first step that writes what a message carries
   size_t scratch_bytes = 0;
   size_t wide_count = 0;  // fp32 elements
 };
@@ -96,8 +102,15 @@ struct Piece {
 };
 Piece piece(size_t count, int parts, int index, size_t unit);
 
+// Which of the two ways to open an operation (see Plan::one_round); all ranks must say the same.
+enum class Opener { agreement, one_round };
+
 // `schedule` is before lanes(). Pure.
 std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                      const std::string& algorithm, int lane_count);
+                                      const std::string& algorithm, int lane_count,
+                                      Opener opener = Opener::agreement);
+
+// Whether one rank's schedule can run in one round; the group may only if all ranks' can.
+bool fits_one_round(const Schedule& schedule);
 
 }  // namespace ringwood

@@ -8,6 +8,10 @@ namespace {
 // A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
 // waste.
 constexpr size_t kMostPlans = 256;
+// Beyond these the data of a whole round no longer fits into what links hold on their way, and
+// log2(n) openings are fewer than n - 1.
+constexpr size_t kOneRoundBytes = 8 << 10;
+constexpr int kOneRoundRanks = 16;
 
 }  // namespace
 
@@ -36,23 +40,38 @@ Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int l
   return choose(q, options_, algorithm, lanes);
 }
 
+Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
+  const bool small = shape.count * size_of(shape.type) <= kOneRoundBytes && n_ <= kOneRoundRanks;
+  if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
+  for (int r = 0; r < n_; ++r)
+    if (!fits_one_round(row.build({r, n_, shape.root}))) return Opener::agreement;
+  return Opener::one_round;
+}
+
 std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
                                             int lanes) const {
   const Answer a = answer(shape, algorithm, lanes);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
-  return make_plan(row->build({rank_, n_, shape.root}), shape, a.algorithm, a.lanes);
+  return make_plan(row->build({rank_, n_, shape.root}), shape, a.algorithm, a.lanes,
+                   opener(*row, shape, a.lanes));
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
                                            int lanes) {
   // Uneven blocks (mixtures of experts) change with every call.
   if (!shape.blocks.empty()) return make(shape, algorithm, lanes);
-  Key key{shape, algorithm, lanes};
   std::lock_guard lock(mutex_);
+  if (last_ && last_->second->shape == shape && last_->first.lanes == lanes &&
+      last_->first.algorithm == algorithm)
+    return last_->second;
+  Key key{shape, algorithm, lanes};
   auto it = plans_.find(key);
-  if (it != plans_.end()) return it->second;
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first->second;
+  if (it == plans_.end()) {
+    if (plans_.size() >= kMostPlans) plans_.clear();
+    it = plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first;
+  }
+  last_ = &*it;  // nodes stay where they are
+  return it->second;
 }
 
 }  // namespace ringwood

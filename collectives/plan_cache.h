@@ -4,7 +4,9 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
+#include "collectives/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/plan.h"
 
@@ -30,11 +32,14 @@ class PlanCache final {
   std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm,
                                    int lanes) const;
 
+  Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
+
   const int rank_, n_;
   const bool several_hosts_;
   const Options options_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;
+  const std::pair<const Key, std::shared_ptr<const Plan>>* last_ = nullptr;  // asked for
 };
 
 }  // namespace ringwood
