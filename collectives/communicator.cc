@@ -290,38 +290,40 @@ class LiveCommunicator final : public Communicator {
     return state;
   }
   std::shared_ptr<CollectiveState> make_state(const Shape& shape, const CallOptions& call) {
-    auto plan = plans_.get(shape, call.algorithm, call.lanes);
     const char* const name = to_string(shape.collective);
-    std::shared_ptr<CollectiveState> state;
-    if (call.synchronous) state = take_spare();
-    if (state)
-      state->reuse(name, time_for(call));
-    else
-      state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
-    state->plan = std::move(plan);
-    return state;
-  }
-  // One operation that is over is kept for the next synchronous call: no memory is asked for.
-  std::shared_ptr<CollectiveState> take_spare() {
-    if (spare_busy_.test_and_set(std::memory_order_acquire)) return nullptr;
-    std::shared_ptr<CollectiveState> spare;
-    if (spare_ && spare_.use_count() == 1) {
-      std::atomic_thread_fence(std::memory_order_acquire);
-      spare = std::move(spare_);
+    if (call.synchronous && !recent_.busy.test_and_set(std::memory_order_acquire)) {
+      if (recent_.state && recent_.state.use_count() == 1) {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        recent_.state->reuse(name, time_for(call));
+      } else {
+        recent_.state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
+        recent_.state->recent = true;
+      }
+      CollectiveState& state = *recent_.state;
+      const bool same = state.plan && state.plan->shape == shape && recent_.lanes == call.lanes &&
+                        recent_.algorithm == call.algorithm;
+      if (!same) {
+        recent_.algorithm = call.algorithm;
+        recent_.lanes = call.lanes;
+        state.plan = nullptr;
+        try {
+          state.plan = plans_.get(shape, call.algorithm, call.lanes);
+        } catch (...) {
+          recent_.busy.clear(std::memory_order_release);
+          throw;
+        }
+      }
+      return recent_.state;
     }
-    spare_busy_.clear(std::memory_order_release);
-    return spare;
-  }
-  void keep_spare(const std::shared_ptr<CollectiveState>& state) {
-    if (spare_busy_.test_and_set(std::memory_order_acquire)) return;
-    spare_ = state;
-    spare_busy_.clear(std::memory_order_release);
+    auto state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
+    state->plan = plans_.get(shape, call.algorithm, call.lanes);
+    return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));
-    keep_spare(state);
+    if (state->recent) recent_.busy.clear(std::memory_order_release);
     return state;
   }
   // A dead communicator's operations are born settled, with the error that ended it.
@@ -374,8 +376,14 @@ class LiveCommunicator final : public Communicator {
 
   std::shared_ptr<Engine> engine_;
   PlanCache plans_;
-  std::shared_ptr<CollectiveState> spare_;
-  std::atomic_flag spare_busy_ = ATOMIC_FLAG_INIT;
+  // The last synchronous operation, to be used again with its plan once its handle is dropped: a
+  // repeated call asks for no memory and looks nothing up. Whoever holds `busy` may touch it.
+  struct Recent {
+    std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    std::shared_ptr<CollectiveState> state;
+    std::string algorithm;  // as the call said, like lanes
+    int lanes = 0;
+  } recent_;
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;
 };

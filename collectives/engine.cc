@@ -127,8 +127,7 @@ bool Engine::take_role_for(const std::shared_ptr<CollectiveState>& operation, St
   refused = ended();
   if (!refused || driven_ || !idle()) return false;
   stamp(*operation);
-  pending_.store(1);
-  waiters_.fetch_add(1);
+  pending_.store(1, std::memory_order_relaxed);
   driven_ = true;
   driver_ = std::this_thread::get_id();
   current_ = operation;
@@ -143,11 +142,13 @@ Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
     if (Status s = submit(operation, true); !s) return s;
     return wait(*operation);
   }
+  unshared_ = operation.get();
   drive(false, [&] { return operation->done(); });
+  unshared_ = nullptr;
   std::lock_guard lock(mutex_);
   driven_ = false;
   driver_ = {};
-  if (waiters_.fetch_sub(1) > 1 || !idle()) changed_.notify_all();
+  if (waiters_.load(std::memory_order_relaxed) > 0 || !idle()) changed_.notify_all();
   return {};
 }
 
@@ -267,6 +268,12 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   if (!executor_->idle()) return true;
   if (op.finish) op.finish();
   inside_.store(false, std::memory_order_release);
+  if (current_.get() == unshared_) {  // nobody else can have asked to be told
+    current_->settle_unshared();
+    current_ = nullptr;
+    pending_.fetch_sub(1);
+    return true;
+  }
   settled.push_back(std::move(current_));
   current_ = nullptr;
   return true;
@@ -277,7 +284,7 @@ void Engine::deliver(Settled& settled, std::shared_ptr<const Error> error) {
   mine.swap(settled);
   for (auto& op : mine) op->settle(error);
   pending_.fetch_sub(static_cast<int>(mine.size()));
-  const bool others = waiters_.load() > (service_drives_.load() ? 0 : 1);
+  const bool others = waiters_.load() > (service_drives_.load() || unshared_ ? 0 : 1);
   if (others || stopping_) {
     std::lock_guard lock(mutex_);
     changed_.notify_all();

@@ -109,6 +109,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
 
   // The driver's own.
   std::shared_ptr<CollectiveState> current_;
+  const CollectiveState* unshared_ = nullptr;  // of call(): its handle has not been given out
   bool reported_ = false, links_aborted_ = false;
   Clock::time_point moved_ = Clock::now();  // last progress
   Clock::time_point checked_{};             // last look at the deadlines

@@ -40,6 +40,8 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   // callback runs.
   void settle(std::shared_ptr<const Error> error);
   void run_callbacks();
+  // Success, of an operation that only the calling thread knows.
+  void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
   Status status() const;
 
   const char* name;  // "all_reduce"
@@ -73,6 +75,7 @@ class CollectiveState final : public OperationState {
   std::function<void()> prepare, finish;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   bool prepared = false;
+  bool recent = false;  // the communicator's to use again
 
   // As new, for an operation that nobody else holds any more.
   void reuse(const char* its_name, Duration timeout);
