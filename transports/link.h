@@ -68,6 +68,24 @@ class Link {
   // an error is returned: what arrived before the end counts.
   virtual Status poll(Completions& completions) = 0;
   virtual void abort() noexcept = 0;
+
+  // Refinement: answers in place. Where the peer's memory is mapped, a reduction of what several
+  // peers sent can be written straight to where they wait for it, so that every byte is read once and
+  // written once. A link that cannot inherits these, and everything is sent as usual.
+  //
+  // post_offer: a post_send whose receiver may write into `data` the message that it sends as number
+  // `answer` (counted from 0 over the life of the link), which this side will receive at `data`.
+  virtual Status post_offer(void* data, size_t bytes, uint64_t /*answer*/) {
+    return post_send(data, bytes);
+  }
+  // Of what incoming() shows, entire: the same memory, writable, if the peer waits there for our
+  // message `number`; else null.
+  virtual std::byte* answer_place(uint64_t /*number*/) { return nullptr; }
+  // Around the writing, before consume(): false if the peer has given up.
+  virtual bool begin_answer() { return false; }
+  virtual void end_answer() {}
+  // Instead of the post_send of message `number`, after consume().
+  virtual Status post_answered(size_t bytes) { return post_send(nullptr, bytes); }
 };
 
 // What every transport is told about the group that it serves.

@@ -4,7 +4,8 @@
 //     store: "I want shared memory"         ->
 //                                           <-  store: the random name of an abstract socket
 //     connects; handshake; its doorbell     ->
-//                                           <-  layout and segment, all doorbells
+//       and its arena
+//                                           <-  layout and segment, all doorbells and arenas
 //     "I have mapped it"                    ->
 //                                           <-  who has
 //
@@ -53,8 +54,12 @@ class Meet {
 
  private:
   struct Guest {
-    OwnedFd socket, bell;
+    OwnedFd socket, bell, arena;
     bool missing = false, here = false;  // expected and not heard of; or in the segment
+  };
+
+  struct Descriptors {
+    OwnedFd bell, arena;
   };
 
   bool wanted(int rank) const { return rank != group_.rank() && wanted_[rank]; }
@@ -138,8 +143,9 @@ class Meet {
     try {
       char hello;
       std::vector<OwnedFd> fds = receive_message(socket.get(), &hello, 1, deadline);
-      if (fds.size() != 1) return;
+      if (fds.size() != 2) return;
       guest.bell = std::move(fds[0]);
+      guest.arena = std::move(fds[1]);
       guest.socket = std::move(socket);
     } catch (const Error&) {  // it says itself what went wrong
     }
@@ -148,20 +154,23 @@ class Meet {
   // Everything that can fail happens before the last message.
   void offer(const Segment& segment) {
     guests_[0].bell = OwnedFd(::fcntl(group_.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0));
+    guests_[0].arena = OwnedFd(::fcntl(arena_fd(), F_DUPFD_CLOEXEC, 0));
     std::vector<char> invited(guests_.size());
-    std::vector<int> bells;
+    std::vector<int> fds;
     for (size_t i = 0; i < guests_.size(); ++i) {
       invited[i] = guests_[i].bell ? 1 : 0;
-      if (invited[i]) bells.push_back(guests_[i].bell.get());
+      if (!invited[i]) continue;
+      fds.push_back(guests_[i].bell.get());
+      fds.push_back(guests_[i].arena.get());
     }
     const int fd = segment.fd();
     for_guests([&](size_t, Guest& guest) {
       const int socket = guest.socket.get();
       send_message(socket, &segment.geometry(), sizeof(Geometry), {&fd, 1}, patience());
       send_message(socket, invited.data(), invited.size(), {}, patience());
-      for (size_t i = 0; i < bells.size(); i += kFdsPerMessage) {
-        const size_t count = std::min(kFdsPerMessage, bells.size() - i);
-        send_message(socket, "", 1, {bells.data() + i, count}, patience());
+      for (size_t i = 0; i < fds.size(); i += kFdsPerMessage) {
+        const size_t count = std::min(kFdsPerMessage, fds.size() - i);
+        send_message(socket, "", 1, {fds.data() + i, count}, patience());
       }
     });
     for_guests([&](size_t, Guest& guest) {
@@ -173,16 +182,16 @@ class Meet {
 
   Meeting finish(std::shared_ptr<Segment> segment) {
     std::vector<char> here;
-    std::vector<OwnedFd> bells;
+    std::vector<Descriptors> all;
     for (Guest& guest : guests_) {
       here.push_back(guest.here);
-      bells.push_back(std::move(guest.bell));
+      all.push_back({std::move(guest.bell), std::move(guest.arena)});
     }
     for_guests([&](size_t, Guest& guest) {
       send_message(guest.socket.get(), here.data(), here.size(), {}, patience());
     });
     if (!here[0]) return {};
-    return seated(std::move(segment), here, std::move(bells));
+    return seated(std::move(segment), here, std::move(all));
   }
 
   // A guest that fails is left out; after its first message it must not fail silently any more.
@@ -211,8 +220,8 @@ class Meet {
       const Greeting greeting{Purpose::shm, 0, group_.rank(), locals_.front()};
       if (Status s = dial_handshake(socket.get(), group_.identity, greeting, group_.deadline); !s)
         throw s.error();
-      const int bell = group_.wait_set->doorbell_fd();
-      send_message(socket.get(), "", 1, {&bell, 1}, group_.deadline);
+      const int fds[] = {group_.wait_set->doorbell_fd(), arena_fd()};
+      send_message(socket.get(), "", 1, fds, group_.deadline);
       return join(socket.get());
     } catch (const Error& error) {
       // Before the socket closes, and so before the leader tidies up.
@@ -232,45 +241,57 @@ class Meet {
       refuse("the offered shared memory is laid out for another group");
     }
     std::shared_ptr<Segment> segment = Segment::attach(std::move(fds[0]), g);
-    std::vector<OwnedFd> bells = receive_bells(socket);
+    std::vector<Descriptors> all = receive_descriptors(socket);
     send_message(socket, "", 1, {}, group_.deadline);
     std::vector<char> here(locals_.size());
     receive_message(socket, here.data(), here.size(), group_.deadline);
-    return seated(std::move(segment), here, std::move(bells));
+    return seated(std::move(segment), here, std::move(all));
   }
 
   // By seat; empty where nobody was invited.
-  std::vector<OwnedFd> receive_bells(int socket) {
+  std::vector<Descriptors> receive_descriptors(int socket) {
+    static_assert(kFdsPerMessage % 2 == 0, "a rank's two come together");
     std::vector<char> invited(locals_.size());
     receive_message(socket, invited.data(), invited.size(), group_.deadline);
-    std::vector<OwnedFd> bells(locals_.size()), batch;
+    std::vector<Descriptors> all(locals_.size());
+    std::vector<OwnedFd> batch;
     size_t next = 0;
-    for (size_t i = 0; i < bells.size(); ++i) {
+    for (size_t i = 0; i < all.size(); ++i) {
       if (!invited[i]) continue;
       if (next == batch.size()) {
         char byte;
         batch = receive_message(socket, &byte, 1, group_.deadline);
         next = 0;
-        if (batch.empty()) refuse("a doorbell is missing");
+        if (batch.empty() || batch.size() % 2 != 0) refuse("a doorbell or an arena is missing");
       }
-      bells[i] = std::move(batch[next++]);
+      all[i].bell = std::move(batch[next++]);
+      all[i].arena = std::move(batch[next++]);
     }
-    return bells;
+    return all;
   }
 
   // ---- both ----
+  // Of a rank without an arena its doorbell stands in: whoever tries to map it is refused.
+  int arena_fd() const {
+    const Arena* arena = Arena::of_process();
+    return arena ? arena->fd() : group_.wait_set->doorbell_fd();
+  }
+
   Meeting seated(std::shared_ptr<Segment> segment, const std::vector<char>& here,
-                 std::vector<OwnedFd> bells) {
+                 std::vector<Descriptors> all) {
     segment->close_fd();
     Meeting meeting;
     meeting.segment = std::move(segment);
     meeting.seats.assign(static_cast<size_t>(group_.size()), -1);
     meeting.bells.resize(static_cast<size_t>(group_.size()));
+    meeting.arenas.resize(static_cast<size_t>(group_.size()));
     for (size_t i = 0; i < locals_.size(); ++i) {
       const int rank = locals_[i];
       if (!here[i]) continue;
       meeting.seats[rank] = static_cast<int>(i);
-      if (wanted(rank)) meeting.bells[rank] = std::make_shared<Doorbell>(std::move(bells[i]));
+      if (!wanted(rank)) continue;
+      meeting.bells[rank] = std::make_shared<Doorbell>(std::move(all[i].bell));
+      meeting.arenas[rank] = std::make_shared<PeerArena>(std::move(all[i].arena));
     }
     return meeting;
   }

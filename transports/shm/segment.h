@@ -11,10 +11,19 @@
 //
 // A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
 // counters.
-//   Small messages (up to 56 bytes) travel in the cache line of their flag: message k is in slot k
-//   mod kSlots once its `stamp` is k + 1. Larger ones go through the ring, each beginning at a
-//   multiple of 64; `head` counts the bytes that were ever written, `tail` those that were read.
-//   Both ends know every message's size, hence its way.
+//   Message k is announced in slot k mod kSlots, once its `stamp` is k + 1. Up to 56 bytes travel in
+//   that very line; both ends know every message's size, hence that. Of a larger one the slot holds a
+//   Notice:
+//     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts those that
+//              were ever written, `tail` those that were read. The notice comes with the first piece
+//              and its head.
+//     lent     the bytes lie in the sender's arena (transports/arena.h), where the receiver reads
+//              them and then counts one `returned`. With `answer` the receiver may moreover write
+//              the message number answer - 1 of the other direction to that very place, instead of
+//              sending it.
+//     placed   the bytes are already where the receiver wants them: in what it lent.
+//   A sender that aborts sets `revoked`, and waits until the receiver is not `answering` any more;
+//   what was read of a lent message counts only if it was not revoked by then.
 #pragma once
 
 #include <atomic>
@@ -24,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/arena.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 
@@ -43,12 +53,22 @@ struct alignas(kLine) Slot {
 // 128: neighbouring lines are fetched in pairs.
 struct alignas(128) Writer {
   std::atomic<uint64_t> head;
-  std::atomic<uint32_t> closed;  // this rank's end of the link, both directions
+  std::atomic<uint32_t> closed;     // this rank's end of the link, both directions
+  std::atomic<uint32_t> revoked;    // its lent messages must not be touched any more
+  std::atomic<uint32_t> answering;  // it is writing into what the other side has lent
 };
 struct alignas(128) Reader {
   std::atomic<uint64_t> tail;
   std::atomic<uint64_t> slots_read;
+  std::atomic<uint64_t> returned;  // lent messages that were read
 };
+enum class Way : uint64_t { staged = 1, lent, placed };
+struct Notice {
+  uint64_t way;  // of Way; as the peer wrote it
+  uint64_t at;   // staged: head; lent: offset in the arena
+  uint64_t answer;
+};
+static_assert(sizeof(Notice) <= kSmallBytes);
 struct Lane {
   Writer writer;
   Reader reader;
@@ -103,9 +123,10 @@ class Segment final {
 // What a rank holds after the meeting. A rank that could not join reaches nobody, and all others
 // know it.
 struct Meeting {
-  std::shared_ptr<Segment> segment;              // null: nobody is reached
-  std::vector<int> seats;                        // by rank of the group; -1: not reached
-  std::vector<std::shared_ptr<Doorbell>> bells;  // by rank, of those that are wanted and reached
+  std::shared_ptr<Segment> segment;                // null: nobody is reached
+  std::vector<int> seats;                          // by rank of the group; -1: not reached
+  std::vector<std::shared_ptr<Doorbell>> bells;    // by rank, of those that are wanted and reached
+  std::vector<std::shared_ptr<PeerArena>> arenas;  // likewise
 };
 // Collective over the ranks with this rank's host token (meet.cc). Throws Error only at the group's
 // deadline.

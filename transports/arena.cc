@@ -1,0 +1,168 @@
+#include "transports/arena.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "transports/fork_guard.h"
+#include "transports/log.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kHugePage = 2 << 20;
+constexpr uint64_t kKeptBytes = 512 << 20;
+// Addresses are cheap, but 47 bits of them must do for the arenas of all ranks of a host.
+constexpr uint64_t kLargest = uint64_t{256} << 30;
+
+uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// As much as the machine has; beyond the limit of file sizes the kernel would end the process.
+uint64_t fitting_bytes() {
+  const auto pages = static_cast<uint64_t>(std::max<long>(::sysconf(_SC_PHYS_PAGES), 1));
+  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kLargest);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return bytes;
+  return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);
+}
+
+}  // namespace
+
+Arena::Arena(OwnedFd fd, std::byte* base, uint64_t bytes)
+    : fd_(std::move(fd)), base_(base), bytes_(bytes), pid_(getpid()), free_{{0, bytes}} {}
+
+Arena::~Arena() {
+  if (!forked_since(pid_)) ::munmap(base_, bytes_);
+}
+
+std::unique_ptr<Arena> Arena::make() {
+  const auto none = [](const char* call) {
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true))
+      log(LogLevel::warn, "shm",
+          fmt::format("no memory to share without copies: {}", system_message(call)));
+    return nullptr;
+  };
+  const uint64_t bytes = fitting_bytes();
+  if (bytes < kHugePage) return none("the limit of file sizes (ulimit -f)");
+  OwnedFd fd(::memfd_create("ringwood-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return none("memfd_create");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return none("ftruncate");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none("sealing");
+  void* base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (base == MAP_FAILED) return none("mmap");
+  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
+    ::munmap(base, bytes);
+    return none("madvise(MADV_DONTFORK)");
+  }
+  ::madvise(base, bytes, MADV_HUGEPAGE);
+  close_on_fork(fd.get());
+  return std::unique_ptr<Arena>(new Arena(std::move(fd), static_cast<std::byte*>(base), bytes));
+}
+
+// Never destroyed: buffers may outlive everything else in the process.
+Arena* Arena::of_process() {
+  static std::atomic<Arena*> current{nullptr};
+  Arena* seen = current.load(std::memory_order_acquire);
+  if (seen && !forked_since(seen->pid_)) return seen;
+  std::unique_ptr<Arena> fresh = make();
+  if (!fresh) return nullptr;
+  if (current.compare_exchange_strong(seen, fresh.get())) return fresh.release();
+  return seen;  // another thread was first
+}
+
+void* Arena::allocate(size_t bytes) {
+  const uint64_t need = round_up(std::max<uint64_t>(bytes, 1), kPage);
+  const uint64_t alignment = need >= kHugePage ? kHugePage : kPage;
+  std::lock_guard lock(mutex_);
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [offset, size] = *it;
+    const uint64_t at = round_up(offset, alignment);
+    if (at + need > offset + size) continue;
+    free_.erase(it);
+    if (at > offset) free_[offset] = at - offset;
+    if (at + need < offset + size) free_[at + need] = offset + size - at - need;
+    used_[at] = {need, false};
+    kept_ -= std::min(kept_, need);
+    return base_ + at;
+  }
+  throw Error(ErrorCode::system,
+              fmt::format("no room for {} bytes in the {} bytes of memory that can be shared",
+                          bytes, bytes_));
+}
+
+void Arena::release(void* data) noexcept {
+  uint64_t at = static_cast<uint64_t>(static_cast<std::byte*>(data) - base_);
+  std::lock_guard lock(mutex_);
+  const auto found = used_.find(at);
+  if (found == used_.end() || found->second.quarantined || forked_since(pid_)) return;
+  uint64_t bytes = found->second.bytes;
+  used_.erase(found);
+  kept_ += bytes;
+  if (kept_ > kKeptBytes) {
+    ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                static_cast<off_t>(bytes));
+    kept_ -= bytes;
+  }
+  auto next = free_.lower_bound(at);
+  if (next != free_.end() && next->first == at + bytes) {
+    bytes += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == at) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_[at] = bytes;
+}
+
+void Arena::quarantine(const void* data) noexcept {
+  const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(data) - base_);
+  std::lock_guard lock(mutex_);
+  for (auto& [offset, block] : used_) {
+    if (at >= offset && at - offset < block.bytes) block.quarantined = true;
+  }
+}
+
+PeerArena::~PeerArena() {
+  if (base_ && !forked_since(pid_)) ::munmap(base_, bytes_);
+}
+
+void PeerArena::map() noexcept {
+  tried_ = true;
+  struct stat file {};
+  const int seals = fd_ ? ::fcntl(fd_.get(), F_GET_SEALS) : -1;
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd_.get(), &file) != 0) return;
+  const auto bytes = static_cast<uint64_t>(file.st_size);
+  if (bytes == 0 || bytes > kLargest) return;
+  void* base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+  if (base == MAP_FAILED) return;
+  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
+    ::munmap(base, bytes);
+    return;
+  }
+  ::madvise(base, bytes, MADV_HUGEPAGE);
+  base_ = static_cast<std::byte*>(base);
+  bytes_ = bytes;
+  pid_ = getpid();
+}
+
+std::byte* PeerArena::at(uint64_t offset, size_t bytes) noexcept {
+  if (!tried_) map();
+  if (offset >= bytes_ || bytes > bytes_ - offset) return nullptr;
+  return base_ + offset;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,95 @@
+// Memory of this process that the other processes of its host can map: the place for buffers that
+// are to be sent without a copy.
+//
+// One arena per process, because a buffer belongs to no group: any number of groups may use it. It
+// is an anonymous memfd as large as the machine's memory, of which only touched pages exist, sealed
+// against shrinking, so that a peer's access can never fault. shm hands its descriptor to the ranks
+// of the host when a group is made; they map it when a buffer of it is first sent to them.
+//
+// Forks: the pages are kept out of children (MADV_DONTFORK). A child that touches a buffer of its
+// parent's arena ends with a segmentation fault; it can neither see nor change the parent's data.
+// Give data loading processes ordinary memory.
+//
+// Freed blocks keep their pages for the next allocation up to kKeptBytes, beyond that the kernel
+// gets them back. Thread safety: all functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "transports/error.h"
+#include "transports/link_parts.h"
+
+namespace ringwood {
+
+class Arena final {
+ public:
+  // This process's; null where the kernel gives none (told once in the log). In a forked child: its
+  // own, made anew.
+  static Arena* of_process();
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  int fd() const { return fd_.get(); }
+  uint64_t bytes() const { return bytes_; }
+
+  // Aligned to a page, to a huge page from that size on. Throws Error(system) when it is full.
+  void* allocate(size_t bytes);
+  // Precondition: from allocate(), and not given back yet.
+  void release(void* data) noexcept;
+  // A block that a peer may still write to although its operation has ended in an error: its pages
+  // are never given to anybody else.
+  void quarantine(const void* data) noexcept;
+
+  // Where [data, data + bytes) lies, if wholly inside.
+  std::optional<uint64_t> offset_of(const void* data, size_t bytes) const noexcept {
+    const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(base_);
+    if (at >= bytes_ || bytes > bytes_ - at) return std::nullopt;
+    return at;
+  }
+
+ private:
+  Arena(OwnedFd fd, std::byte* base, uint64_t bytes);
+  static std::unique_ptr<Arena> make();
+  struct Block {
+    uint64_t bytes = 0;
+    bool quarantined = false;
+  };
+
+  const OwnedFd fd_;
+  std::byte* const base_;
+  const uint64_t bytes_;
+  const int pid_;
+  std::mutex mutex_;
+  std::map<uint64_t, uint64_t> free_;  // offset -> bytes; neighbours are merged
+  std::unordered_map<uint64_t, Block> used_;
+  uint64_t kept_ = 0;  // bytes of free blocks that may still have pages
+};
+
+// Another process's arena, as this one sees it. Nothing that its owner says is believed beyond what
+// the descriptor itself proves. One thread.
+class PeerArena final {
+ public:
+  explicit PeerArena(OwnedFd fd) : fd_(std::move(fd)) {}
+  ~PeerArena();
+  PeerArena(const PeerArena&) = delete;
+  PeerArena& operator=(const PeerArena&) = delete;
+  // Null: outside, or not to be mapped.
+  std::byte* at(uint64_t offset, size_t bytes) noexcept;
+
+ private:
+  void map() noexcept;
+  OwnedFd fd_;
+  bool tried_ = false;
+  std::byte* base_ = nullptr;
+  uint64_t bytes_ = 0;
+  int pid_ = 0;
+};
+
+}  // namespace ringwood

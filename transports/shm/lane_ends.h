@@ -1,0 +1,139 @@
+// The two ends of a lane (segment.h): who writes it and who reads it. For shm.cc only.
+//
+// One thread at a time, except AbortGate. The methods that return bool say false when the peer has
+// written something impossible, after which the link is dead.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transports/arena.h"
+#include "transports/link_parts.h"
+#include "transports/shm/segment.h"
+
+namespace ringwood::shm {
+
+// Wakes the peer if it sleeps. What was published before is visible to a peer that arms after.
+class Alarm {
+ public:
+  Alarm(std::atomic<uint32_t>& armed, std::shared_ptr<Doorbell> bell)
+      : armed_(armed), bell_(std::move(bell)) {}
+  void wake() {
+    full_fence();
+    if (armed_.load(std::memory_order_relaxed) != 0 && armed_.exchange(0) != 0) bell_->ring();
+  }
+
+ private:
+  std::atomic<uint32_t>& armed_;
+  const std::shared_ptr<Doorbell> bell_;
+};
+
+// What both ends of this rank's side of a link work with.
+struct Bench {
+  Alarm& alarm;
+  AbortGate& gate;
+};
+
+class Sender {
+ public:
+  Sender(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench)
+      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench) {}
+
+  bool idle() const { return queue_.empty(); }
+  uint64_t posted() const { return finished_ + queue_.size(); }
+  uint64_t finished() const { return finished_; }
+
+  // `answer`: 1 + the number of the message that the peer may write into `data`, or 0.
+  bool post(const void* data, size_t bytes, uint64_t answer = 0);
+  // The next message's bytes are where the peer wants them.
+  bool post_placed(size_t bytes);
+  bool advance();
+  void close();
+  // After it, the peer touches nothing that was lent to it; `answering` is the peer's word in the
+  // other lane. What a peer that does not move may still write to is never used again.
+  void revoke(std::atomic<uint32_t>& answering) noexcept;
+
+ private:
+  struct Message {
+    const std::byte* data;  // null: placed
+    size_t bytes;
+    size_t done;
+    uint64_t answer;
+    uint64_t ticket;  // of a lent message: finished when so many were returned
+  };
+  bool put(Message& message, bool& believable);
+  bool slot_free(bool& believable);
+  void announce(Notice notice);
+  void put_small(Message& message);
+  bool put_piece(Message& message, bool& believable);
+  bool retire();
+
+  Lane& lane_;
+  std::byte* const ring_;
+  const uint64_t ring_bytes_;
+  const Bench bench_;
+  Fifo<Message> queue_;  // those before next_ are on their way, or lent
+  size_t next_ = 0;
+  uint64_t finished_ = 0;
+  uint64_t head_ = 0, tail_ = 0;  // our own, and the peer's as last seen and believed
+  uint64_t slots_written_ = 0, slots_read_ = 0;
+  uint64_t lent_ = 0, returned_ = 0;
+};
+
+class Receiver {
+ public:
+  Receiver(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench,
+           std::shared_ptr<PeerArena> arena)
+      : lane_(lane),
+        ring_(ring),
+        ring_bytes_(ring_bytes),
+        bench_(bench),
+        arena_(std::move(arena)) {}
+
+  bool idle() const { return queue_.empty(); }
+  uint64_t finished() const { return finished_; }
+  bool peer_closed() const { return lane_.writer.closed.load(std::memory_order_acquire) != 0; }
+  // data null: to be shown.
+  void post(void* data, size_t bytes) { queue_.push({static_cast<std::byte*>(data), bytes, 0}); }
+  bool advance();
+  // What has arrived, in one piece, of the first message.
+  std::span<const std::byte> arrived(bool& believable);
+  bool shows() { return !queue_.empty() && queue_.front().data == nullptr; }
+  // Gives back `bytes` of what has arrived. False: it was lent and has been taken back meanwhile.
+  bool take(size_t bytes);
+  bool taken_back() const { return taken_back_; }
+  // Where the peer waits for message number `number` of the other direction; null if nowhere.
+  std::byte* answer_place(uint64_t number);
+
+ private:
+  struct Message {
+    std::byte* data;
+    size_t bytes;
+    size_t done;
+  };
+  bool open(Message& message, bool& believable);
+  bool copy_first(bool& believable);
+  uint64_t read_floor() const { return read_ & ~uint64_t{kLine - 1}; }
+
+  Lane& lane_;
+  std::byte* const ring_;
+  const uint64_t ring_bytes_;
+  const Bench bench_;
+  const std::shared_ptr<PeerArena> arena_;
+  Fifo<Message> queue_;
+  uint64_t finished_ = 0;
+  uint64_t slots_ = 0;  // messages read
+  // Of the first message, once its notice was read.
+  bool opened_ = false;
+  Way way_ = Way::staged;
+  std::byte* lent_ = nullptr;
+  uint64_t answer_ = 0;
+  bool taken_back_ = false;
+  uint64_t returned_ = 0;
+  uint64_t head_ = 0, read_ = 0,
+           reported_ = 0;  // the peer's as last seen; ours; ours as the peer knows it
+};
+
+}  // namespace ringwood::shm
