@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,22 @@ bool accumulates_wide(DataType type,
 void widen(float* wide, const void* src, size_t count, DataType type);
 void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);
 void narrow(void* dst, const float* wide, size_t count, DataType type);
+
+// One pass over memory from many operands to many results: for every d,
+//   dsts[d][i] = srcs[0][i] op srcs[1][i] op ... op srcs[p-1][i],   in that order, left to right,
+// and with `divisor` n > 1 (the end of an AVG) that, divided by n. One source is a copy.
+//
+// The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide they
+// are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before narrow():
+// rounded to the type once.
+//
+// No alignment is assumed. A destination may be equal to any source; other than that destinations
+// overlap neither sources nor one another. Sources may overlap.
+// Precondition: supports(type, op); at least one of each; 1 <= divisor <= kMaxDivisor, and 1 unless
+// op is AVG.
+inline constexpr int64_t kMaxDivisor = int64_t{1} << 24;  // an fp32 holds all integers up to here
+void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+                 DataType type, ReduceOp op, int64_t divisor = 1);
 
 // Instruction sets this binary can use on this machine, best first; and which is in force. Tests
 // force each one.
