@@ -17,7 +17,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
-// rounding to nearest even. Any NaN becomes a NaN.
+// rounding to nearest even. Any NaN becomes a NaN. Normal numbers have kMantissaBits after the point
+// and are at least 2^kSmallestExponent.
 
 template <class D>
 using FloatOf = hn::Rebind<float, D>;
@@ -38,6 +39,8 @@ HWY_INLINE auto less(V a, V b) {
 template <class Lane, int kExponent, int kMantissa, bool kFinite>
 struct SmallFloat {
   using Bits = Lane;
+  static constexpr int kMantissaBits = kMantissa;
+  static constexpr int kSmallestExponent = 2 - (1 << (kExponent - 1));
   static constexpr int kWidth = 1 + kExponent + kMantissa;
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
   static constexpr uint32_t kMagnitude = (1u << (kExponent + kMantissa)) - 1;
@@ -104,7 +107,9 @@ struct E4m3AsHalf {
   static constexpr float kTimes = 256;
   static constexpr int kDropped = 7;          // mantissa bits of fp16 that the byte does not have
   static constexpr uint16_t kLimit = 0x3f00;  // 448: what is larger becomes that
+  static constexpr uint16_t kNan = 0x3f80;    // what a NaN's byte is taken from
   static constexpr bool kNanIsFinite = true;  // NaN looks like 480 here
+  static constexpr float kLargest = 448 / kTimes;  // kLimit as a number
 
   template <class V>
   static HWY_INLINE V from_upper(V bytes) {
@@ -123,7 +128,9 @@ struct E5m2AsHalf {
   static constexpr float kTimes = 1;
   static constexpr int kDropped = 8;
   static constexpr uint16_t kLimit = 0x7e00;  // NaN, which the conversion to fp16 has made quiet
+  static constexpr uint16_t kNan = 0x7e00;
   static constexpr bool kNanIsFinite = false;
+  static constexpr float kLargest = 65536;  // fp16's infinity
 
   template <class V>
   static HWY_INLINE V from_upper(V bytes) {
@@ -161,6 +168,8 @@ using Float16 = SmallFloat<uint16_t, 5, 10, false>;
 #else
 struct Float16 {
   using Bits = uint16_t;
+  static constexpr int kMantissaBits = 10;
+  static constexpr int kSmallestExponent = -14;
 
   template <class D, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {
@@ -210,6 +219,8 @@ HWY_INLINE V round_pairs(V even, V odd) {
 
 struct Bfloat16 {
   using Bits = uint16_t;
+  static constexpr int kMantissaBits = 7;
+  static constexpr int kSmallestExponent = -126;
 
   template <class D, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {

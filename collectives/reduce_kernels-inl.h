@@ -169,6 +169,12 @@ struct Multiply {
     return hn::Mul(a, b);
   }
 };
+struct Divide {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Div(a, b);
+  }
+};
 struct Second {
   template <class V>
   static HWY_INLINE V apply(V, V b) {
@@ -329,39 +335,55 @@ template <class Codec, class Op>
 using Bytes = BytePairs<typename Codec::AsHalf, Op>;
 #endif
 
-// In double, so that dividing by n as multiplying by 1/n gives what dividing gives.
+// Into float, or out of range to infinity.
 template <class D>
-HWY_INLINE hn::Vec<D> times(D df, hn::Vec<D> value, double factor) {
-  const hn::Rebind<double, D> dd;
-  const auto product = hn::Mul(hn::PromoteTo(dd, value), hn::Set(dd, factor));
+HWY_INLINE hn::Vec<D> to_float(D df, hn::Vec<hn::Rebind<double, D>> value) {
 #if HWY_TARGET == HWY_SCALAR
-  return hn::Set(df, static_cast<float>(hn::GetLane(product)));  // Highway's saturates
+  return hn::Set(df, static_cast<float>(hn::GetLane(value)));  // Highway's saturates
 #else
-  return hn::DemoteTo(df, product);
+  return hn::DemoteTo(df, value);
 #endif
 }
 
-struct ScaleDouble {
-  using D = hn::ScalableTag<double>;
-  template <class V>
-  static HWY_INLINE V apply(V v, double factor) {
-    return hn::Mul(v, hn::Set(D(), factor));
-  }
-};
+// The nearest double that Codec's type has, ties to even; what is too large for an fp32 stays so.
+// Adding and subtracting 1.5 times a power of two, whose last bit is that of the result, makes the
+// adder do the rounding.
+template <class Codec, class V>
+HWY_INLINE V round_as(V value) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  constexpr double kLarge = 0x1p200;
+  constexpr double kLastBit = 1.5 * static_cast<double>(uint64_t{1} << (52 - Codec::kMantissaBits));
+  const auto smallest_normal =
+      hn::BitCast(d, hn::Set(du, static_cast<uint64_t>(1023 + Codec::kSmallestExponent) << 52));
+  const auto whole = hn::Abs(value);
+  const auto magnitude =
+      hn::IfThenElse(hn::Gt(whole, hn::Set(d, kLarge)), hn::Set(d, kLarge), whole);
+  const auto exponent = hn::And(magnitude, hn::BitCast(d, hn::Set(du, uint64_t{0x7ff} << 52)));
+  const auto adder = hn::Mul(hn::Max(exponent, smallest_normal), hn::Set(d, kLastBit));
+  return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, adder), adder), value);
+}
+
+// Op is Multiply or Divide. In double, which has the bits for any factor.
+template <class Op>
 struct ScaleFloat {
   using D = hn::Rebind<float, hn::ScalableTag<double>>;
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
-    return times(D(), v, factor);
+    const hn::Rebind<double, D> dd;
+    return to_float(D(), Op::apply(hn::PromoteTo(dd, v), hn::Set(dd, factor)));
   }
 };
-template <class Codec>
+template <class Codec, class Op>
 struct ScaleNarrow {
   using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<double>>;
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
     const D d;
-    return Codec::encode(d, times(FloatOf<D>(), Codec::decode(d, v), factor));
+    const hn::Rebind<double, D> dd;
+    const auto wide = hn::PromoteTo(dd, Codec::decode(d, v));
+    const auto rounded = round_as<Codec>(Op::apply(wide, hn::Set(dd, factor)));
+    return Codec::encode(d, to_float(FloatOf<D>(), rounded));
   }
 };
 

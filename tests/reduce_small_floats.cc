@@ -137,6 +137,32 @@ TEST_P(SixteenBitFloats, EveryNumberWithEveryExponent) {
   }
 }
 
+// Rounding to fp32 in between would show in some of them.
+TEST_P(SmallFloats, EveryQuotientIsRoundedOnce) {
+  for (const int64_t divisor : {2, 3, 5, 7, 12, 100, 1000, 2047, 2048, 2049, 100003, -3, -4096}) {
+    std::vector<uint8_t> got = pack(all_codes());
+    std::vector<uint32_t> want(format().codes());
+    for (uint32_t code = 0; code < format().codes(); ++code) {
+      want[code] = format().encode(format().decode(code) / static_cast<double>(divisor));
+    }
+    divide(got.data(), want.size(), type(), divisor);
+    expect_codes(got, want, "divided by " + std::to_string(divisor));
+  }
+}
+
+TEST_P(SmallFloats, EveryProductWithAFactorIsRoundedOnce) {
+  for (const double factor : {0x1p-20, -0.5, 64.0, 1.0 / 3, 0.1, -7.25, 1.00390625, 1e-3, 0.0,
+                              1 + 0x1p-24, 0x1p-70, 1e-38, 1e38, 1e300}) {
+    std::vector<uint8_t> got = pack(all_codes());
+    std::vector<uint32_t> want(format().codes());
+    for (uint32_t code = 0; code < format().codes(); ++code) {
+      want[code] = format().encode(format().decode(code) * factor);
+    }
+    scale(got.data(), want.size(), type(), factor);
+    expect_codes(got, want, "times " + std::to_string(factor));
+  }
+}
+
 // torch 2.13: torch.tensor(x).to(torch.float8_e4m3fn) and .to(torch.float8_e5m2), by bits.
 struct TorchRow {
   uint32_t float_bits;

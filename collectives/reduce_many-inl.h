@@ -1,0 +1,264 @@
+// Many operands to many results, for one instruction set; Highway includes this once per target.
+//
+// A vector of every operand is loaded, taken apart into vectors of the type that computes, folded
+// from left to right in registers, rounded once and stored to every destination. What is left at the
+// end is handled as in reduce_kernels-inl.h: the last full vector is computed first, stored last.
+#if defined(RINGWOOD_REDUCE_MANY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RINGWOOD_REDUCE_MANY_INL_H_
+#undef RINGWOOD_REDUCE_MANY_INL_H_
+#else
+#define RINGWOOD_REDUCE_MANY_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "collectives/reduce_kernels-inl.h"
+#include "collectives/reduce_kernels.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringwood {
+namespace HWY_NAMESPACE {
+
+// ---- how a vector is taken apart ---------------------------------------------------------------
+
+// `Parts` has a tag D of the vectors in memory, part<k, Op>() for k < kParts, the elements that are
+// computed together, and join<Op>(), their vector again, rounded.
+
+template <class T>
+struct Whole {
+  using D = hn::ScalableTag<T>;
+  static constexpr int kParts = 1;
+  template <int kPart, class Op, class V>
+  static HWY_INLINE V part(V v) {
+    return v;
+  }
+  template <class Op, class V>
+  static HWY_INLINE V join(V v) {
+    return v;
+  }
+};
+
+template <class Codec>
+struct Decoded {
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
+  static constexpr int kParts = 1;
+  template <int kPart, class Op, class V>
+  static HWY_INLINE hn::Vec<FloatOf<D>> part(V v) {
+    return Codec::decode(D(), v);
+  }
+  template <class Op, class V>
+  static HWY_INLINE hn::Vec<D> join(V v) {
+    return Codec::encode(D(), v);
+  }
+};
+
+// See EvenOdd, which is this for two operands.
+struct BfloatPairs {
+  using D = hn::ScalableTag<uint32_t>;
+  static constexpr int kParts = 2;
+  template <int kPart, class Op, class V>
+  static HWY_INLINE hn::Vec<FloatOf<D>> part(V v) {
+    const FloatOf<D> df;
+    if constexpr (kPart == 0) return hn::BitCast(df, hn::ShiftLeft<16>(v));
+    return hn::BitCast(df, hn::And(v, hn::Set(D(), 0xffff0000u)));
+  }
+  template <class Op, class V>
+  static HWY_INLINE hn::Vec<D> join(V even, V odd) {
+    const D d;
+    if constexpr (Op::kChooses) {
+      return hn::Or(hn::ShiftRight<16>(hn::BitCast(d, even)), hn::BitCast(d, odd));
+    } else {
+      return round_pairs(hn::BitCast(d, even), hn::BitCast(d, odd));
+    }
+  }
+};
+
+#if HWY_TARGET == HWY_SCALAR
+template <class Codec>
+using ByteParts = Decoded<Codec>;
+#else
+// Two 8-bit floats in each 16-bit lane, seen as even and odd fp16 (see E4m3AsHalf), each half of
+// which fills a vector of fp32. Sums and choices are computed as many times too small as the fp16
+// are.
+template <class Codec>
+struct ByteParts {
+  using D = hn::ScalableTag<uint16_t>;
+  using AsHalf = typename Codec::AsHalf;
+  static constexpr int kParts = 4;
+  template <class Op>
+  static constexpr bool kScales = AsHalf::kTimes != 1 && std::is_same_v<Op, Multiply>;
+
+  template <int kPart, class Op, class V>
+  static HWY_INLINE hn::Vec<hn::ScalableTag<float>> part(V v) {
+    const hn::Half<D> half;
+    const auto bits = with_nan(kPart % 2 == 0 ? AsHalf::from_lower(v) : AsHalf::from_upper(v));
+    const auto x = Float16::decode(
+        half, kPart / 2 == 0 ? hn::LowerHalf(half, bits) : hn::UpperHalf(half, bits));
+    if constexpr (kScales<Op>) return hn::Mul(x, hn::Set(hn::ScalableTag<float>(), AsHalf::kTimes));
+    return x;
+  }
+
+  template <class Op, class V>
+  static HWY_INLINE hn::Vec<D> join(V lower_even, V lower_odd, V upper_even, V upper_odd) {
+    const D d;
+    const auto even = hn::Combine(d, round<Op>(upper_even), round<Op>(lower_even));
+    const auto odd = hn::Combine(d, round<Op>(upper_odd), round<Op>(lower_odd));
+    return hn::Or(hn::ShiftRight<8>(bytes(even)), bytes(odd));
+  }
+
+ private:
+  // In e4m3's fp16 a NaN looks like a number.
+  template <class V>
+  static HWY_INLINE V with_nan(V half) {
+    if constexpr (!AsHalf::kNanIsFinite) return half;
+    const D d;
+    const auto magnitude = hn::And(half, hn::Set(d, uint16_t{0x7fff}));
+    const auto is_nan = hn::VecFromMask(d, hn::Eq(magnitude, hn::Set(d, AsHalf::kNan)));
+    return hn::Or(half, hn::And(is_nan, hn::Set(d, uint16_t{0x7c00})));
+  }
+
+  // The nearest fp32 that is an 8-bit float, ties to even, as fp16. Adding and subtracting 1.5 times
+  // a power of two, whose last bit is that of the result, makes the adder do the rounding.
+  template <class Op, class V>
+  static HWY_INLINE auto round(V value) {
+    const hn::DFromV<V> df;
+    const hn::RebindToUnsigned<decltype(df)> du;
+    auto magnitude = hn::Abs(value);
+    if constexpr (kScales<Op>) magnitude = hn::Mul(magnitude, hn::Set(df, 1 / AsHalf::kTimes));
+    magnitude = hn::Min(hn::Set(df, AsHalf::kLargest), magnitude);  // in this order keeps NaN
+    const auto exponent = hn::And(magnitude, hn::BitCast(df, hn::Set(du, 0x7f800000u)));
+    constexpr float kSmallestNormal = 1.0f / (1 << 14);
+    constexpr float kLastBit = 1.5f * (1 << (13 + AsHalf::kDropped));
+    const auto adder =
+        hn::Mul(hn::Max(exponent, hn::Set(df, kSmallestNormal)), hn::Set(df, kLastBit));
+    const auto rounded = hn::Sub(hn::Add(magnitude, adder), adder);
+    return Float16::encode(hn::Half<D>(), hn::CopySignToAbs(rounded, value));
+  }
+
+  // fp16 that are 8-bit floats, to the upper half of their lanes.
+  template <class V>
+  static HWY_INLINE V bytes(V half) {
+    const D d;
+    const auto sign = hn::And(half, hn::Set(d, uint16_t{0x8000}));
+    const auto magnitude = hn::Min(hn::Xor(half, sign), hn::Set(d, AsHalf::kNan));
+    return hn::Or(hn::ShiftLeft<8 - AsHalf::kDropped>(magnitude), sign);
+  }
+};
+#endif
+
+// ---- the fold ----------------------------------------------------------------------------------
+
+// A sum whose result is divided.
+struct AddThenFinish : Add {};
+
+template <class Op, class V>
+HWY_INLINE V finished(V v, const Finish& finish) {
+  if constexpr (std::is_same_v<Op, AddThenFinish>) {
+    const hn::DFromV<V> d;
+    using T = hn::TFromD<decltype(d)>;
+    const auto by = hn::Set(d, static_cast<T>(finish.by));
+    return finish.multiplies ? hn::Mul(v, by) : hn::Div(v, by);
+  } else {
+    return v;
+  }
+}
+
+// Where the operands' vectors come from. One number of operands is known to the compiler: two.
+struct AnySources {
+  std::span<const void* const> at;
+  size_t count() const { return at.size(); }
+  template <class D>
+  HWY_INLINE hn::Vec<D> get(D d, size_t which, size_t from) const {
+    return load(d, static_cast<const uint8_t*>(at[which]) + from);
+  }
+};
+struct TwoSources {
+  const uint8_t *first, *second;
+  static constexpr size_t count() { return 2; }
+  template <class D>
+  HWY_INLINE hn::Vec<D> get(D d, size_t which, size_t from) const {
+    return load(d, (which == 0 ? first : second) + from);
+  }
+};
+// Fewer bytes than a vector has.
+struct ShortSources {
+  std::span<const void* const> at;
+  size_t bytes;
+  size_t count() const { return at.size(); }
+  template <class D>
+  HWY_INLINE hn::Vec<D> get(D d, size_t which, size_t) const {
+    uint8_t padded[kVectorBytes] = {};
+    std::memcpy(padded, at[which], bytes);
+    return load(d, padded);
+  }
+};
+
+template <class Parts, class Op, int kPart, class Sources>
+HWY_INLINE auto fold_part(const Sources& sources, size_t from, const Finish& finish) {
+  const typename Parts::D d;
+  auto result = Parts::template part<kPart, Op>(sources.get(d, 0, from));
+  for (size_t k = 1; k < sources.count(); ++k) {
+    result = Op::apply(result, Parts::template part<kPart, Op>(sources.get(d, k, from)));
+  }
+  return finished<Op>(result, finish);
+}
+
+template <class Parts, class Op, class Sources>
+HWY_INLINE auto fold(const Sources& sources, size_t from, const Finish& finish) {
+  const auto first = fold_part<Parts, Op, 0>(sources, from, finish);
+  if constexpr (Parts::kParts == 1) {
+    return Parts::template join<Op>(first);
+  } else if constexpr (Parts::kParts == 2) {
+    return Parts::template join<Op>(first, fold_part<Parts, Op, 1>(sources, from, finish));
+  } else {
+    return Parts::template join<Op>(first, fold_part<Parts, Op, 1>(sources, from, finish),
+                                    fold_part<Parts, Op, 2>(sources, from, finish),
+                                    fold_part<Parts, Op, 3>(sources, from, finish));
+  }
+}
+
+template <class D>
+HWY_INLINE void store_to_all(D d, hn::Vec<D> v, std::span<void* const> dsts, size_t from) {
+  for (void* dst : dsts) store(d, v, static_cast<uint8_t*>(dst) + from);
+}
+
+template <class Parts, class Op, class Sources>
+HWY_INLINE void fold_all(const Sources& sources, const Operands& operands) {
+  const typename Parts::D d;
+  const size_t vector = bytes_of(d);
+  const size_t last = operands.bytes - vector;
+  const Finish finish = operands.finish;
+  const std::span<void* const> dsts = operands.dsts;
+  const auto tail = fold<Parts, Op>(sources, last, finish);
+  for (size_t i = 0; i < last; i += vector) {
+    store_to_all(d, fold<Parts, Op>(sources, i, finish), dsts, i);
+  }
+  store_to_all(d, tail, dsts, last);
+}
+
+template <class Parts, class Op>
+void fold_into(const Operands& operands) {
+  const typename Parts::D d;
+  if (HWY_UNLIKELY(operands.bytes < bytes_of(d))) {
+    uint8_t result[kVectorBytes];
+    const ShortSources sources{operands.srcs, operands.bytes};
+    store(d, fold<Parts, Op>(sources, 0, operands.finish), result);
+    for (void* dst : operands.dsts) std::memcpy(dst, result, operands.bytes);
+    return;
+  }
+  if (operands.srcs.size() != 2) {
+    return fold_all<Parts, Op>(AnySources{operands.srcs}, operands);
+  }
+  const TwoSources two{static_cast<const uint8_t*>(operands.srcs[0]),
+                       static_cast<const uint8_t*>(operands.srcs[1])};
+  fold_all<Parts, Op>(two, operands);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ringwood
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
