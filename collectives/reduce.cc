@@ -47,6 +47,14 @@ bool is_few(size_t bytes, DataType type) {
 size_t index(DataType type) { return static_cast<size_t>(type); }
 size_t index(ReduceOp op) { return static_cast<size_t>(op); }
 
+void fold(const Operands& operands, DataType type, ReduceOp op) {
+  if (operands.bytes == 0) return;
+  const Finish& finish = operands.finish;
+  const bool only_adds = op == ReduceOp::avg && finish.multiplies && finish.by == 1;
+  const Kernels& table = is_few(operands.bytes, type) ? plain_kernels() : kernels();
+  table.reduce[index(type)][index(only_adds ? ReduceOp::sum : op)](operands);
+}
+
 template <class T, class Quotient>
 void divide_each(void* dst, size_t count, Quotient quotient) {
   auto* at = static_cast<unsigned char*>(dst);
@@ -97,7 +105,7 @@ Finish division(int64_t divisor) {
 void finish_in_place(void* dst, size_t count, DataType type, const Finish& finish) {
   const void* src = dst;
   const Operands operands{{&dst, 1}, {&src, 1}, count * size_of(type), finish};
-  kernels().many[index(type)][index(ReduceOp::avg)](operands);
+  fold(operands, type, ReduceOp::avg);
 }
 
 // Whether multiplying in fp32 (doubles: in double) and rounding to the type rounds once.
@@ -138,9 +146,8 @@ void copy_to_all(std::span<void* const> dsts, const void* src, size_t bytes) {
 }  // namespace
 
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op) {
-  const size_t bytes = count * size_of(type);
-  const Kernels& table = is_few(bytes, type) ? plain_kernels() : kernels();
-  table.reduce[index(type)][index(op)](dst, src, bytes);
+  const void* const srcs[] = {dst, src};
+  fold({{&dst, 1}, srcs, count * size_of(type)}, type, op);
 }
 
 void scale(void* dst, size_t count, DataType type, double factor) {
@@ -174,10 +181,7 @@ void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs,
   if (divides && divides_as_integer(type)) {
     return average_integers(dsts, srcs, count, type, divisor);
   }
-  const Kernels& table = is_few(bytes, type) ? plain_kernels() : kernels();
-  const ReduceOp folded = divides || op != ReduceOp::avg ? op : ReduceOp::sum;
-  const Finish finish = divides ? division(divisor) : Finish{};
-  table.many[index(type)][index(folded)]({dsts, srcs, bytes, finish});
+  fold({dsts, srcs, bytes, divides ? division(divisor) : Finish{}}, type, op);
 }
 
 void widen(float* wide, const void* src, size_t count, DataType type) {

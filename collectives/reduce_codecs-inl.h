@@ -25,7 +25,7 @@ using FloatOf = hn::Rebind<float, D>;
 template <class D>
 using UintOf = hn::Rebind<uint32_t, D>;
 
-// Comparison of lanes that are known to be below 2^31: signed compares are one instruction
+// Comparison of lanes whose upper bit is known to be zero: signed compares are one instruction
 // everywhere.
 template <class V>
 HWY_INLINE auto less(V a, V b) {
@@ -142,18 +142,22 @@ struct E5m2AsHalf {
   }
 };
 
-// fp16 to the byte in the upper half of the lane, rounded to nearest even; the lower half is zero.
+// fp16 without its sign to the byte in the upper half of the lane, rounded to nearest even; the lower
+// half is zero.
 template <class Format, class V>
-HWY_INLINE V to_upper(V half) {
+HWY_INLINE V to_upper(V magnitude) {
   const hn::DFromV<V> d;
   constexpr int kDropped = Format::kDropped;
-  const auto sign = hn::And(half, hn::Set(d, uint16_t{0x8000}));
-  const auto magnitude = hn::Min(hn::Xor(half, sign), hn::Set(d, Format::kLimit));
-  const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(d, uint16_t{1}));
+  auto limited = hn::Min(magnitude, hn::Set(d, Format::kLimit));
+  if constexpr (Format::kNanIsFinite) {
+    const auto infinity = hn::Set(d, uint16_t{0x7c00});
+    const auto is_nan = hn::VecFromMask(d, less(infinity, magnitude));
+    limited = hn::Or(limited, hn::And(is_nan, hn::Set(d, Format::kNan)));
+  }
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(limited), hn::Set(d, uint16_t{1}));
   constexpr uint16_t kBelowHalf = (1 << (kDropped - 1)) - 1;
-  const auto rounded = hn::Add(hn::Add(magnitude, odd), hn::Set(d, kBelowHalf));
-  const auto upper = hn::ShiftLeft<8 - kDropped>(rounded);
-  return hn::Or(hn::And(upper, hn::Set(d, uint16_t{0x7f00})), sign);
+  const auto rounded = hn::Add(hn::Add(limited, odd), hn::Set(d, kBelowHalf));
+  return hn::And(hn::ShiftLeft<8 - kDropped>(rounded), hn::Set(d, uint16_t{0x7f00}));
 }
 struct E4m3 : SmallFloat<uint8_t, 4, 3, true> {
   using AsHalf = E4m3AsHalf;

@@ -1,7 +1,7 @@
 // Loops over memory and the operations in them, for one instruction set; Highway includes this once
 // per target.
 //
-// A *step* is what one vector of dst and src becomes. The loops that run them all handle what is
+// A *step* is what one vector of dst becomes. The loops that run them all handle what is
 // left at the end in the same way: the last full vector, which overlaps the one before it, is
 // computed first and stored last, so it sees the old contents and no element is reduced twice.
 // Fewer bytes than a vector go through a buffer.
@@ -58,28 +58,6 @@ HWY_INLINE size_t bytes_of(D d) {
 constexpr size_t kVectorBytes = HWY_MAX_BYTES;
 
 // ---- loops -------------------------------------------------------------------------------------
-
-template <class Step>
-void combine(void* dst_start, const void* src_start, size_t bytes) {
-  const typename Step::D d;
-  const size_t vector = bytes_of(d);
-  auto* dst = static_cast<uint8_t*>(dst_start);
-  const auto* src = static_cast<const uint8_t*>(src_start);
-  if (HWY_UNLIKELY(bytes < vector)) {
-    uint8_t a[kVectorBytes] = {}, b[kVectorBytes] = {};
-    std::memcpy(a, dst, bytes);
-    std::memcpy(b, src, bytes);
-    combine<Step>(a, b, vector);
-    std::memcpy(dst, a, bytes);
-    return;
-  }
-  const size_t last = bytes - vector;
-  const auto tail = Step::apply(load(d, dst + last), load(d, src + last));
-  for (size_t i = 0; i < last; i += vector) {
-    store(d, Step::apply(load(d, dst + i), load(d, src + i)), dst + i);
-  }
-  store(d, tail, dst + last);
-}
 
 template <class Step>
 void scale_by(void* dst_start, size_t bytes, double factor) {
@@ -240,100 +218,6 @@ struct MultiplyBytes {
 };
 
 // ---- steps -------------------------------------------------------------------------------------
-
-template <class T, class Op>
-struct Direct {
-  using D = hn::ScalableTag<T>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return Op::apply(a, b);
-  }
-};
-
-template <class Codec, class Op>
-struct ViaFloat {
-  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    return Codec::encode(d, Op::apply(Codec::decode(d, a), Codec::decode(d, b)));
-  }
-};
-
-// Two bfloat16 in each 32-bit lane, as even and odd floats: no lane is moved, which unpacking and
-// packing would do (1.7 times as fast as they are). Sums and products of bfloat16 have no NaN whose
-// payload is in the lower half alone.
-template <class Op>
-struct EvenOdd {
-  using D = hn::ScalableTag<uint32_t>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    const hn::ScalableTag<float> df;
-    const auto upper = hn::Set(d, 0xffff0000u);
-    const auto even =
-        Op::apply(hn::BitCast(df, hn::ShiftLeft<16>(a)), hn::BitCast(df, hn::ShiftLeft<16>(b)));
-    const auto odd =
-        Op::apply(hn::BitCast(df, hn::And(a, upper)), hn::BitCast(df, hn::And(b, upper)));
-    if constexpr (Op::kChooses) {
-      return hn::Or(hn::ShiftRight<16>(hn::BitCast(d, even)), hn::BitCast(d, odd));
-    } else {
-      return round_pairs(hn::BitCast(d, even), hn::BitCast(d, odd));
-    }
-  }
-};
-
-#if HWY_TARGET == HWY_SCALAR
-template <class Codec, class Op>
-using Bytes = ViaFloat<Codec, Op>;
-#else
-// Two 8-bit floats in each 16-bit lane, as even and odd fp16, computed in fp32. The result is
-// rounded to fp16 on its way to 8 bits, which changes nothing: sums, products and choices of two
-// such numbers that fp16 cannot hold are never near the middle between two 8-bit floats (the tests
-// go through all pairs).
-template <class AsHalf, class Op>
-struct BytePairs {
-  using D = hn::ScalableTag<uint16_t>;
-
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    const auto even = combine_halves(AsHalf::from_lower(a), AsHalf::from_lower(b));
-    const auto odd = combine_halves(AsHalf::from_upper(a), AsHalf::from_upper(b));
-    const auto both = hn::Or(hn::ShiftRight<8>(to_upper<AsHalf>(even)), to_upper<AsHalf>(odd));
-    if constexpr (AsHalf::kNanIsFinite) {
-      const hn::Repartition<uint8_t, D> d8;
-      const auto all = hn::Set(d8, uint8_t{0xff});
-      const auto sign = hn::Set(d8, uint8_t{0x80});
-      const auto nan = hn::Or(hn::Eq(hn::Or(hn::BitCast(d8, a), sign), all),
-                              hn::Eq(hn::Or(hn::BitCast(d8, b), sign), all));
-      return hn::BitCast(d, hn::IfThenElse(nan, hn::Set(d8, uint8_t{0x7f}), hn::BitCast(d8, both)));
-    } else {
-      return both;
-    }
-  }
-
- private:
-  template <class V>
-  static HWY_INLINE V combine_halves(V a, V b) {
-    const hn::Half<D> half;
-    const auto lower = combine_floats(half, hn::LowerHalf(half, a), hn::LowerHalf(half, b));
-    const auto upper = combine_floats(half, hn::UpperHalf(half, a), hn::UpperHalf(half, b));
-    return hn::Combine(D(), upper, lower);
-  }
-
-  template <class Tag, class V>
-  static HWY_INLINE V combine_floats(Tag d, V a, V b) {
-    auto x = Float16::decode(d, a);
-    if constexpr (std::is_same_v<Op, Multiply>) {
-      x = hn::Mul(x, hn::Set(FloatOf<Tag>(), AsHalf::kTimes));
-    }
-    return Float16::encode(d, Op::apply(x, Float16::decode(d, b)));
-  }
-};
-template <class Codec, class Op>
-using Bytes = BytePairs<typename Codec::AsHalf, Op>;
-#endif
 
 // Into float, or out of range to infinity.
 template <class D>

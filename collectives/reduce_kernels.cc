@@ -31,22 +31,15 @@ constexpr const char* simd_name() {
   }
 }
 
-template <class Op>
-using Float16Step = ViaFloat<Float16, Op>;
-template <class Op>
-using E4m3Step = Bytes<E4m3, Op>;
-template <class Op>
-using E5m2Step = Bytes<E5m2, Op>;
-
 class TableBuilder {
  public:
   constexpr Kernels build() {
     table_.simd = simd_name();
     add_floats();
-    add_narrow<Float16, Float16Step, Decoded<Float16>>(DataType::float16);
-    add_narrow<Bfloat16, EvenOdd, BfloatPairs>(DataType::bfloat16);
-    add_narrow<E4m3, E4m3Step, ByteParts<E4m3>>(DataType::float8_e4m3);
-    add_narrow<E5m2, E5m2Step, ByteParts<E5m2>>(DataType::float8_e5m2);
+    add_narrow<Float16, Decoded<Float16>>(DataType::float16);
+    add_narrow<Bfloat16, BfloatPairs>(DataType::bfloat16);
+    add_narrow<E4m3, ByteParts<E4m3>>(DataType::float8_e4m3);
+    add_narrow<E5m2, ByteParts<E5m2>>(DataType::float8_e5m2);
     add_integer<int8_t, uint8_t>(DataType::int8);
     add_integer<int16_t, uint16_t>(DataType::int16);
     add_integer<int32_t, uint32_t>(DataType::int32);
@@ -57,40 +50,28 @@ class TableBuilder {
   }
 
  private:
-  // `Step` is how two operands become one, `Parts` how any number of them do.
-  template <class Step, class Parts, class Op>
+  template <class Parts, class Op>
   constexpr void set(DataType type, ReduceOp op) {
-    table_.reduce[index(type)][index(op)] = combine<Step>;
-    table_.many[index(type)][index(op)] = fold_into<Parts, Op>;
-  }
-
-  template <class T, class Op>
-  constexpr void set_direct(DataType type, ReduceOp op) {
-    set<Direct<T, Op>, Whole<T>, Op>(type, op);
+    table_.reduce[index(type)][index(op)] = fold_into<Parts, Op>;
   }
 
   static constexpr size_t index(DataType type) { return static_cast<size_t>(type); }
   static constexpr size_t index(ReduceOp op) { return static_cast<size_t>(op); }
 
-  template <class Step, class Parts>
+  template <class Parts>
   constexpr void set_float_sums(DataType type) {
-    set<Step, Parts, Add>(type, ReduceOp::sum);
-    set<Step, Parts, Add>(type, ReduceOp::premul_sum);
-    set<Step, Parts, AddThenFinish>(type, ReduceOp::avg);
+    set<Parts, Add>(type, ReduceOp::sum);
+    set<Parts, Add>(type, ReduceOp::premul_sum);
+    set<Parts, AddThenFinish>(type, ReduceOp::avg);
   }
 
-  template <template <class> class Step, class Parts>
+  template <class Parts>
   constexpr void set_float_ops(DataType type) {
-    set_float_sums<Step<Add>, Parts>(type);
-    set<Step<Multiply>, Parts, Multiply>(type, ReduceOp::product);
-    set<Step<FloatMin>, Parts, FloatMin>(type, ReduceOp::min);
-    set<Step<FloatMax>, Parts, FloatMax>(type, ReduceOp::max);
+    set_float_sums<Parts>(type);
+    set<Parts, Multiply>(type, ReduceOp::product);
+    set<Parts, FloatMin>(type, ReduceOp::min);
+    set<Parts, FloatMax>(type, ReduceOp::max);
   }
-
-  template <class Op>
-  using DirectFloat = Direct<float, Op>;
-  template <class Op>
-  using DirectDouble = Direct<double, Op>;
 
   constexpr void set_scale(DataType type, Kernels::Scale scale, Kernels::Scale divide) {
     table_.scale[index(type)] = scale;
@@ -98,18 +79,18 @@ class TableBuilder {
   }
 
   constexpr void add_floats() {
-    set_float_ops<DirectFloat, Whole<float>>(DataType::float32);
-    set_float_ops<DirectDouble, Whole<double>>(DataType::float64);
-    set_float_sums<DirectFloat<Add>, Whole<float>>(DataType::complex64);
-    set_float_sums<DirectDouble<Add>, Whole<double>>(DataType::complex128);
+    set_float_ops<Whole<float>>(DataType::float32);
+    set_float_ops<Whole<double>>(DataType::float64);
+    set_float_sums<Whole<float>>(DataType::complex64);
+    set_float_sums<Whole<double>>(DataType::complex128);
     for (const DataType type : {DataType::float32, DataType::complex64}) {
       set_scale(type, scale_by<ScaleFloat<Multiply>>, scale_by<ScaleFloat<Divide>>);
     }
   }
 
-  template <class Codec, template <class> class Step, class Parts>
+  template <class Codec, class Parts>
   constexpr void add_narrow(DataType type) {
-    set_float_ops<Step, Parts>(type);
+    set_float_ops<Parts>(type);
     set_scale(type, scale_by<ScaleNarrow<Codec, Multiply>>, scale_by<ScaleNarrow<Codec, Divide>>);
     const size_t i = index(type);
     table_.widen[i] = into_wide<Codec, Second>;
@@ -119,23 +100,23 @@ class TableBuilder {
   }
 
   constexpr void add_bitwise(DataType type) {
-    set_direct<uint32_t, BitAnd>(type, ReduceOp::band);
-    set_direct<uint32_t, BitOr>(type, ReduceOp::bor);
-    set_direct<uint32_t, BitXor>(type, ReduceOp::bxor);
+    set<Whole<uint32_t>, BitAnd>(type, ReduceOp::band);
+    set<Whole<uint32_t>, BitOr>(type, ReduceOp::bor);
+    set<Whole<uint32_t>, BitXor>(type, ReduceOp::bxor);
   }
 
   // Sums and products of two's complement are those of the unsigned type, which may wrap.
   template <class T, class Unsigned>
   constexpr void add_integer(DataType type) {
-    set_direct<Unsigned, Add>(type, ReduceOp::sum);
-    set_direct<Unsigned, Add>(type, ReduceOp::avg);
+    set<Whole<Unsigned>, Add>(type, ReduceOp::sum);
+    set<Whole<Unsigned>, Add>(type, ReduceOp::avg);
     if constexpr (sizeof(T) == 1) {
-      set_direct<uint16_t, MultiplyBytes>(type, ReduceOp::product);
+      set<Whole<uint16_t>, MultiplyBytes>(type, ReduceOp::product);
     } else {
-      set_direct<Unsigned, Multiply>(type, ReduceOp::product);
+      set<Whole<Unsigned>, Multiply>(type, ReduceOp::product);
     }
-    set_direct<T, IntMin>(type, ReduceOp::min);
-    set_direct<T, IntMax>(type, ReduceOp::max);
+    set<Whole<T>, IntMin>(type, ReduceOp::min);
+    set<Whole<T>, IntMax>(type, ReduceOp::max);
     add_bitwise(type);
   }
 
@@ -143,10 +124,10 @@ class TableBuilder {
     const DataType type = DataType::bool8;
     add_bitwise(type);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
-      set_direct<uint32_t, BitOr>(type, op);
+      set<Whole<uint32_t>, BitOr>(type, op);
     }
     for (const ReduceOp op : {ReduceOp::product, ReduceOp::min}) {
-      set_direct<uint32_t, BitAnd>(type, op);
+      set<Whole<uint32_t>, BitAnd>(type, op);
     }
   }
 

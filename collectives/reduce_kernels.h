@@ -30,19 +30,16 @@ struct Operands {
 struct Kernels {
   // Null where supports() is false. AVG is the sum with the finish, of floats and complex only;
   // the other ops ignore the finish.
-  using Many = void (*)(const Operands& operands);
-  // dst op= src over `bytes` bytes, a multiple of the element size. Null where supports() is false.
-  using Combine = void (*)(void* dst, const void* src, size_t bytes);
+  using Reduce = void (*)(const Operands& operands);
   // dst *= or /= factor over `bytes` bytes, computed in double and rounded once. Null for 64-bit
-  // floats, which Many's finish serves, and for integers and bool.
+  // floats, which Reduce's finish serves, and for integers and bool.
   using Scale = void (*)(void* dst, size_t bytes, double factor);
   // Null for all but 16- and 8-bit floats.
   using IntoWide = void (*)(float* wide, const void* src, size_t count);
   using Narrow = void (*)(void* dst, const float* wide, size_t count);
 
   const char* simd = "";  // "scalar", "avx2", "avx512", "neon", "sve"
-  Combine reduce[kDataTypes][kReduceOps] = {};
-  Many many[kDataTypes][kReduceOps] = {};
+  Reduce reduce[kDataTypes][kReduceOps] = {};
   Scale scale[kDataTypes] = {};
   Scale divide[kDataTypes] = {};
   IntoWide widen[kDataTypes] = {};
