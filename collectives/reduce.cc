@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -118,22 +117,35 @@ bool is_exact_factor(DataType type, double factor) {
          static_cast<double>(static_cast<float>(factor)) == factor;
 }
 
+// In place. There are 256 numbers of 8 bits, so more are looked up.
+void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kernel, double factor) {
+  constexpr size_t kNumbers = 256;
+  if (size_of(type) != 1 || count < 2 * kNumbers) {
+    return kernel(dst, count * size_of(type), factor);
+  }
+  uint8_t scaled[kNumbers];
+  for (size_t code = 0; code < kNumbers; ++code) scaled[code] = static_cast<uint8_t>(code);
+  kernel(scaled, kNumbers, factor);
+  auto* codes = static_cast<uint8_t*>(dst);
+  for (size_t i = 0; i < count; ++i) codes[i] = scaled[codes[i]];
+}
+
 bool divides_as_integer(DataType type) { return !is_float(type) && supports(type, ReduceOp::bor); }
 
-// Integers are divided in a tile that stays in the first cache.
-void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+// In a tile that stays in the first cache.
+void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t bytes,
                       DataType type, int64_t divisor) {
   constexpr size_t kTileBytes = 4096;
   alignas(64) uint8_t tile[kTileBytes];
-  void* const result = tile;
-  std::vector<const void*> from(srcs.begin(), srcs.end());
-  const size_t bytes = count * size_of(type);
   for (size_t start = 0; start < bytes; start += kTileBytes) {
     const size_t size = std::min(kTileBytes, bytes - start);
-    reduce_many({&result, 1}, from, size / size_of(type), type, ReduceOp::sum);
-    divide(tile, size / size_of(type), type, divisor);
+    const size_t count = size / size_of(type);
+    std::memcpy(tile, static_cast<const uint8_t*>(srcs[0]) + start, size);
+    for (const void* src : srcs.subspan(1)) {
+      reduce(tile, static_cast<const uint8_t*>(src) + start, count, type, ReduceOp::sum);
+    }
+    divide(tile, count, type, divisor);
     for (void* dst : dsts) std::memcpy(static_cast<uint8_t*>(dst) + start, tile, size);
-    for (const void*& src : from) src = static_cast<const uint8_t*>(src) + size;
   }
 }
 
@@ -152,7 +164,7 @@ void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op
 
 void scale(void* dst, size_t count, DataType type, double factor) {
   if (is_exact_factor(type, factor)) return finish_in_place(dst, count, type, {true, factor});
-  kernels().scale[index(type)](dst, count * size_of(type), factor);
+  scale_in_place(dst, count, type, kernels().scale[index(type)], factor);
 }
 
 void divide(void* dst, size_t count, DataType type, int64_t divisor) {
@@ -169,7 +181,7 @@ void divide(void* dst, size_t count, DataType type, int64_t divisor) {
   if (is_double(type) || (-largest <= divisor && divisor <= largest)) {
     return finish_in_place(dst, count, type, division(divisor));
   }
-  kernels().divide[index(type)](dst, count * size_of(type), static_cast<double>(divisor));
+  scale_in_place(dst, count, type, kernels().divide[index(type)], static_cast<double>(divisor));
 }
 
 void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
@@ -179,7 +191,7 @@ void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs,
   const bool divides = divisor != 1 && type != DataType::bool8;
   if (srcs.size() == 1 && !divides) return copy_to_all(dsts, srcs[0], bytes);
   if (divides && divides_as_integer(type)) {
-    return average_integers(dsts, srcs, count, type, divisor);
+    return average_integers(dsts, srcs, bytes, type, divisor);
   }
   fold({dsts, srcs, bytes, divides ? division(divisor) : Finish{}}, type, op);
 }

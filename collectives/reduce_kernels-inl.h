@@ -258,18 +258,68 @@ struct ScaleFloat {
     return to_float(D(), Op::apply(hn::PromoteTo(dd, v), hn::Set(dd, factor)));
   }
 };
+
+// The same for narrow floats: as fp32 that Codec encodes exactly.
+template <class Codec, class Op, class V>
+HWY_INLINE V scale_in_double(V value, double factor) {
+  const hn::DFromV<V> df;
+  const hn::Rebind<double, decltype(df)> dd;
+  const auto scaled = Op::apply(hn::PromoteTo(dd, value), hn::Set(dd, factor));
+  return to_float(df, round_as<Codec>(scaled));
+}
+
+#if HWY_TARGET == HWY_SCALAR
 template <class Codec, class Op>
 struct ScaleNarrow {
-  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<double>>;
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
     const D d;
-    const hn::Rebind<double, D> dd;
-    const auto wide = hn::PromoteTo(dd, Codec::decode(d, v));
-    const auto rounded = round_as<Codec>(Op::apply(wide, hn::Set(dd, factor)));
-    return Codec::encode(d, to_float(FloatOf<D>(), rounded));
+    return Codec::encode(d, scale_in_double<Codec, Op>(Codec::decode(d, v), factor));
   }
 };
+#else
+// In fp32 where that rounds to the same, which is nearly always (5 times as fast).
+template <class Codec, class Op>
+struct ScaleNarrow {
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
+  template <class V>
+  static HWY_INLINE V apply(V v, double factor) {
+    const D d;
+    const FloatOf<D> df;
+    const auto value = Codec::decode(d, v);
+    const auto scaled = Op::apply(value, hn::Set(df, static_cast<float>(factor)));
+    const double magnitude = factor < 0 ? -factor : factor;
+    const bool is_normal = magnitude >= 0x1p-126 && magnitude <= 0x1p127;
+    if (HWY_LIKELY(is_normal && hn::AllFalse(UintOf<D>(), is_unsure(scaled)))) {
+      return Codec::encode(d, scaled);
+    }
+    const hn::Half<FloatOf<D>> half;
+    const auto lower = scale_in_double<Codec, Op>(hn::LowerHalf(half, value), factor);
+    const auto upper = scale_in_double<Codec, Op>(hn::UpperHalf(half, value), factor);
+    return Codec::encode(d, hn::Combine(df, upper, lower));
+  }
+
+ private:
+  // The factor's rounding and that of the result move it by less than 2 units in its last place; so
+  // only closer to the middle between two numbers of the type may it be rounded otherwise. Subnormal
+  // ones have their middles elsewhere; below fp32's own, all are zero.
+  template <class V>
+  static HWY_INLINE auto is_unsure(V scaled) {
+    const UintOf<D> du;
+    constexpr uint32_t kUnit = 1u << (23 - Codec::kMantissaBits);
+    constexpr auto kNormal = static_cast<uint32_t>(127 + Codec::kSmallestExponent) << 23;
+    const auto bits = hn::BitCast(du, scaled);
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+    const auto past_middle =
+        hn::And(hn::Add(bits, hn::Set(du, kUnit / 2 + 2)), hn::Set(du, kUnit - 1));
+    const auto near_middle = less(past_middle, hn::Set(du, 5u));
+    const auto subnormal =
+        hn::And(less(magnitude, hn::Set(du, kNormal)), less(hn::Zero(du), magnitude));
+    return hn::Or(near_middle, subnormal);
+  }
+};
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ringwood

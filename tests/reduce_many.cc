@@ -35,10 +35,10 @@ constexpr Shape kShapes[] = {
     {2, 2, Alias::each, 0, 0, 0},   {2, 2, Alias::none, 3, 61, 64},  {2, 1, Alias::last, 7, 1, 0},
     {3, 1, Alias::none, 0, 2, 0},   {3, 3, Alias::each, 0, 5, 64},   {4, 4, Alias::each, 0, 0, 0},
     {5, 2, Alias::last, 13, 1, 64}, {8, 8, Alias::each, 0, 63, 0},   {9, 1, Alias::none, 1, 1, 0},
-    {64, 1, Alias::first, 0, 8, 0}, {66, 64, Alias::each, 0, 1, 64},
+    {64, 1, Alias::first, 0, 8, 0}, {66, 64, Alias::each, 0, 1, 64}, {17, 2, Alias::last, 0, 0, 0},
 };
 // Larger ones see no more of the kernels than these do.
-constexpr size_t kMostElements = 8 * kMostCount;
+constexpr size_t kMostElements = 17 * kMostCount;
 
 class ManyOperands : public ::testing::TestWithParam<Case> {
  protected:
