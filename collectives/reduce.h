@@ -54,10 +54,14 @@ bool supports(DataType type, ReduceOp op);
 // Precondition: supports(type, op).
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
 
-// dst[i] *= factor (complex: both parts). Floats and complex only.
+// dst[i] *= factor (complex: both parts). Floats and complex only. The product in double, rounded
+// once to the type; torch's mul rounds the factor of narrower types to fp32 first, and 16-bit
+// products twice, so in rare cases its last bit differs.
 void scale(void* dst, size_t count, DataType type, double factor);
 // dst[i] /= divisor, which AVG does at its end: floats and complex as torch's div, integers as its
-// div(rounding_mode="trunc"), bool unchanged. divisor != 0.
+// div(rounding_mode="trunc"), bool unchanged. divisor != 0. Floats are rounded once from the exact
+// quotient; torch's div gives the same for divisors up to 2048, beyond which it may round 16-bit
+// floats twice.
 void divide(void* dst, size_t count, DataType type, int64_t divisor);
 
 // Accumulation of 16- and 8-bit floats in fp32 over a chain of operands with a single rounding at

@@ -148,12 +148,7 @@ template <class Format, class V>
 HWY_INLINE V to_upper(V magnitude) {
   const hn::DFromV<V> d;
   constexpr int kDropped = Format::kDropped;
-  auto limited = hn::Min(magnitude, hn::Set(d, Format::kLimit));
-  if constexpr (Format::kNanIsFinite) {
-    const auto infinity = hn::Set(d, uint16_t{0x7c00});
-    const auto is_nan = hn::VecFromMask(d, less(infinity, magnitude));
-    limited = hn::Or(limited, hn::And(is_nan, hn::Set(d, Format::kNan)));
-  }
+  const auto limited = hn::Min(magnitude, hn::Set(d, Format::kLimit));
   const auto odd = hn::And(hn::ShiftRight<kDropped>(limited), hn::Set(d, uint16_t{1}));
   constexpr uint16_t kBelowHalf = (1 << (kDropped - 1)) - 1;
   const auto rounded = hn::Add(hn::Add(limited, odd), hn::Set(d, kBelowHalf));

@@ -24,15 +24,15 @@ namespace HWY_NAMESPACE {
 
 // ---- how a vector is taken apart ---------------------------------------------------------------
 
-// `Parts` has a tag D of the vectors in memory, part<k, Op>() for k < kParts, the elements that are
-// computed together, and join<Op, kTwo>(), their vector again, rounded. kTwo: they are the sum, product
-// or choice of two elements, not of more.
+// `Parts` has a tag D of the vectors in memory, part<k, Op, kTwo>() for k < kParts, the elements that
+// are computed together, and join<Op, kTwo>(), their vector again, rounded. kTwo: they are, or become,
+// the sum, product or choice of two elements, not of more; then keep_nan() follows.
 
 template <class T>
 struct Whole {
   using D = hn::ScalableTag<T>;
   static constexpr int kParts = 1;
-  template <int kPart, class Op, class V>
+  template <int kPart, class Op, bool kTwo, class V>
   static HWY_INLINE V part(V v) {
     return v;
   }
@@ -46,7 +46,7 @@ template <class Codec>
 struct Decoded {
   using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
   static constexpr int kParts = 1;
-  template <int kPart, class Op, class V>
+  template <int kPart, class Op, bool kTwo, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> part(V v) {
     return Codec::decode(D(), v);
   }
@@ -62,7 +62,7 @@ struct Decoded {
 struct BfloatPairs {
   using D = hn::ScalableTag<uint32_t>;
   static constexpr int kParts = 2;
-  template <int kPart, class Op, class V>
+  template <int kPart, class Op, bool kTwo, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> part(V v) {
     const FloatOf<D> df;
     if constexpr (kPart == 0) return hn::BitCast(df, hn::ShiftLeft<16>(v));
@@ -94,10 +94,11 @@ struct ByteParts {
   template <class Op>
   static constexpr bool kScales = AsHalf::kTimes != 1 && std::is_same_v<Op, Multiply>;
 
-  template <int kPart, class Op, class V>
+  template <int kPart, class Op, bool kTwo, class V>
   static HWY_INLINE hn::Vec<hn::ScalableTag<float>> part(V v) {
     const hn::Half<D> half;
-    const auto bits = with_nan(kPart % 2 == 0 ? AsHalf::from_lower(v) : AsHalf::from_upper(v));
+    auto bits = kPart % 2 == 0 ? AsHalf::from_lower(v) : AsHalf::from_upper(v);
+    if constexpr (!kTwo) bits = with_nan(bits);
     const auto x = Float16::decode(
         half, kPart / 2 == 0 ? hn::LowerHalf(half, bits) : hn::UpperHalf(half, bits));
     if constexpr (kScales<Op>) return hn::Mul(x, hn::Set(hn::ScalableTag<float>(), AsHalf::kTimes));
@@ -110,6 +111,19 @@ struct ByteParts {
     const auto even = hn::Combine(d, half<Op, kTwo>(upper_even), half<Op, kTwo>(lower_even));
     const auto odd = hn::Combine(d, half<Op, kTwo>(upper_odd), half<Op, kTwo>(lower_odd));
     return hn::Or(hn::ShiftRight<8>(byte<kTwo>(even)), byte<kTwo>(odd));
+  }
+
+  // The NaN of two operands, of which part() has made numbers: found in all bytes at a time.
+  template <class V>
+  static HWY_INLINE V keep_nan(V result, V a, V b) {
+    if constexpr (!AsHalf::kNanIsFinite) return result;
+    const hn::Repartition<uint8_t, D> d8;
+    const auto all = hn::Set(d8, uint8_t{0xff});
+    const auto sign = hn::Set(d8, uint8_t{0x80});
+    const auto nan = hn::Or(hn::Eq(hn::Or(hn::BitCast(d8, a), sign), all),
+                            hn::Eq(hn::Or(hn::BitCast(d8, b), sign), all));
+    const auto kept = hn::IfThenElse(nan, hn::Set(d8, uint8_t{0x7f}), hn::BitCast(d8, result));
+    return hn::BitCast(D(), kept);
   }
 
  private:
@@ -222,11 +236,15 @@ struct ShortSources {
 template <class Parts>
 constexpr int kBlockVectors = 4 / Parts::kParts;
 
+template <class Op, class Sources>
+constexpr bool kIsPair = std::is_same_v<Sources, TwoSources> && !std::is_same_v<Op, AddThenFinish>;
+
 template <class Parts, int kChain, class Op, class Sources>
 HWY_INLINE auto operand(const Sources& sources, size_t which, size_t from) {
   const typename Parts::D d;
   const size_t at = from + kChain / Parts::kParts * bytes_of(d);
-  return Parts::template part<kChain % Parts::kParts, Op>(sources.get(d, which, at));
+  return Parts::template part<kChain % Parts::kParts, Op, kIsPair<Op, Sources>>(
+      sources.get(d, which, at));
 }
 
 template <class Parts, class Op, int kChain, class Sources>
@@ -274,7 +292,7 @@ HWY_INLINE void fold_block(const Sources& sources, size_t from, const Operands& 
     c = Op::apply(c, operand<Parts, 2, Op>(sources, k, from));
     e = Op::apply(e, operand<Parts, 3, Op>(sources, k, from));
   }
-  constexpr bool kTwo = std::is_same_v<Sources, TwoSources> && !std::is_same_v<Op, AddThenFinish>;
+  constexpr bool kTwo = kIsPair<Op, Sources>;
   const Finish& finish = operands.finish;
   a = finished<Op>(a, finish), b = finished<Op>(b, finish);
   c = finished<Op>(c, finish), e = finished<Op>(e, finish);
@@ -286,7 +304,11 @@ HWY_INLINE void fold_block(const Sources& sources, size_t from, const Operands& 
     store_to_all(d, operands.dsts, from, Parts::template join<Op, kTwo>(a, b),
                  Parts::template join<Op, kTwo>(c, e));
   } else {
-    store_to_all(d, operands.dsts, from, Parts::template join<Op, kTwo>(a, b, c, e));
+    auto joined = Parts::template join<Op, kTwo>(a, b, c, e);
+    if constexpr (kTwo) {
+      joined = Parts::keep_nan(joined, sources.get(d, 0, from), sources.get(d, 1, from));
+    }
+    store_to_all(d, operands.dsts, from, joined);
   }
 }
 
