@@ -79,9 +79,9 @@ void narrow(void* dst, const float* wide, size_t count, DataType type);
 //   dsts[d][i] = srcs[0][i] op srcs[1][i] op ... op srcs[p-1][i],   in that order, left to right,
 // and with `divisor` n > 1 (the end of an AVG) that, divided by n. One source is a copy.
 //
-// The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide they
-// are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before narrow():
-// rounded to the type once.
+// The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide
+// they are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before
+// narrow(): rounded to the type once. Of NaN it is some NaN.
 //
 // No alignment is assumed. A destination may be equal to any source; other than that destinations
 // overlap neither sources nor one another. Sources may overlap.

@@ -17,8 +17,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
-// rounding to nearest even. Any NaN becomes a NaN. Normal numbers have kMantissaBits after the point
-// and are at least 2^kSmallestExponent.
+// rounding to nearest even. Any NaN becomes a NaN. Normal numbers have kMantissaBits after the
+// point and are at least 2^kSmallestExponent.
 
 template <class D>
 using FloatOf = hn::Rebind<float, D>;
@@ -142,8 +142,8 @@ struct E5m2AsHalf {
   }
 };
 
-// fp16 without its sign to the byte in the upper half of the lane, rounded to nearest even; the lower
-// half is zero.
+// fp16 without its sign to the byte in the upper half of the lane, rounded to nearest even; the
+// lower half is zero.
 template <class Format, class V>
 HWY_INLINE V to_upper(V magnitude) {
   const hn::DFromV<V> d;

@@ -303,8 +303,8 @@ struct ScaleNarrow {
 
  private:
   // The factor's rounding and that of the result move it by less than 2 units in its last place; so
-  // only closer to the middle between two numbers of the type may it be rounded otherwise. Subnormal
-  // ones have their middles elsewhere; below fp32's own, all are zero.
+  // only closer to the middle between two numbers of the type may it be rounded otherwise.
+  // Subnormal ones have their middles elsewhere; below fp32's own, all are zero.
   template <class V>
   static HWY_INLINE auto is_unsure(V scaled) {
     const UintOf<D> du;

@@ -11,8 +11,8 @@
 
 namespace ringwood {
 
-// What AVG does to a result before it is rounded to its type: in fp32 for floats of at most 32 bits,
-// else in double.
+// What AVG does to a result before it is rounded to its type: in fp32 for floats of at most 32
+// bits, else in double.
 struct Finish {
   bool multiplies = true;  // by `by`; else divides
   double by = 1;

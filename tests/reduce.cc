@@ -95,7 +95,7 @@ TEST_P(Kernels, ReduceInPlaceWithItself) {
 }
 
 TEST_P(ScaleKernels, AgreesWithReference) {
-  for (const double factor : {0.5, 1.0 / 3, -7.25, 1e-3, 0.0}) {
+  for (const double factor : {0.5, 1.0 / 3, -7.25, 1e-3, 0.0, 1 + 0x1p-24, 0x1p-70, 1e300}) {
     for (const size_t count : kCounts) {
       Buffer dst(count * size(), 5, count % 2 * 64);
       fill(dst.data(), count, type(), count);
@@ -104,6 +104,20 @@ TEST_P(ScaleKernels, AgreesWithReference) {
       scale(dst.data(), count, type(), factor);
       ASSERT_TRUE(same(dst.data(), want.data(), count, type())) << factor << " " << count;
       ASSERT_TRUE(dst.guards_intact());
+    }
+  }
+}
+
+TEST_P(ScaleKernels, QuotientsAgreeWithReference) {
+  for (const int64_t divisor : {int64_t{3}, int64_t{-7}, int64_t{2048}, int64_t{100003},
+                                kMaxDivisor, kMaxDivisor + 1, int64_t{1} << 40}) {
+    for (const size_t count : {size_t{1}, size_t{65}, size_t{1000}}) {
+      Buffer dst(count * size(), 3, 0);
+      fill(dst.data(), count, type(), count);
+      std::vector<uint8_t> want(dst.data(), dst.data() + count * size());
+      for (size_t i = 0; i < want.size(); i += size()) reference::divide(&want[i], type(), divisor);
+      divide(dst.data(), count, type(), divisor);
+      ASSERT_TRUE(same(dst.data(), want.data(), count, type())) << divisor << " " << count;
     }
   }
 }

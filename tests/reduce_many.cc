@@ -141,7 +141,7 @@ TEST_P(ManyOperands, AverageOverOtherThanTheirNumber) {
   }
 }
 
-// By definition: the same bits, those of NaN too where the type is not narrow.
+// By definition.
 TEST_P(ManyOperands, AreTheChainOfTwos) {
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
     if (!supports(type(), op) || accumulates_wide(type(), op)) continue;
