@@ -1,8 +1,12 @@
 // Dispatch to the kernels in force, and integer division.
 #include "collectives/reduce.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -42,6 +46,14 @@ bool is_few(size_t bytes, DataType type) {
 size_t index(DataType type) { return static_cast<size_t>(type); }
 size_t index(ReduceOp op) { return static_cast<size_t>(op); }
 
+void fold(const Operands& operands, DataType type, ReduceOp op) {
+  if (operands.bytes == 0) return;
+  const Finish& finish = operands.finish;
+  const bool only_adds = op == ReduceOp::avg && finish.multiplies && finish.by == 1;
+  const Kernels& table = is_few(operands.bytes, type) ? plain_kernels() : kernels();
+  table.reduce[index(type)][index(only_adds ? ReduceOp::sum : op)](operands);
+}
+
 template <class T, class Quotient>
 void divide_each(void* dst, size_t count, Quotient quotient) {
   auto* at = static_cast<unsigned char*>(dst);
@@ -74,21 +86,85 @@ void divide_as(void* dst, size_t count, int64_t divisor) {
   }
 }
 
-void divide_doubles(void* dst, size_t count, int64_t divisor) {
+// Up to here dividing in fp32 and then rounding to the type is as good as one rounding: a quotient
+// that is not in the middle between two numbers of the type is too far from it to be rounded to it.
+int64_t largest_fp32_divisor(DataType type) {
+  return accumulates_wide(type, ReduceOp::sum) ? 2048 : kMaxDivisor;
+}
+
+bool is_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
+
+Finish division(int64_t divisor) {
   const auto by = static_cast<double>(divisor);
-  divide_each<double>(dst, count, [by](double value) { return value / by; });
+  int exponent;
+  if (std::fabs(std::frexp(by, &exponent)) == 0.5) return {true, 1 / by};  // exact, and faster
+  return {false, by};
+}
+
+void finish_in_place(void* dst, size_t count, DataType type, const Finish& finish) {
+  const void* src = dst;
+  const Operands operands{{&dst, 1}, {&src, 1}, count * size_of(type), finish};
+  fold(operands, type, ReduceOp::avg);
+}
+
+// Whether multiplying in fp32 (doubles: in double) and rounding to the type rounds once.
+bool is_exact_factor(DataType type, double factor) {
+  if (is_double(type)) return true;
+  int exponent;
+  const double mantissa = std::frexp(factor, &exponent);
+  if (size_of(type) <= 2) return std::fabs(mantissa) == 0.5 && std::abs(exponent) < 64;
+  return std::fabs(factor) <= std::numeric_limits<float>::max() &&
+         static_cast<double>(static_cast<float>(factor)) == factor;
+}
+
+// In place. There are 256 numbers of 8 bits, so more are looked up.
+void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kernel, double factor) {
+  constexpr size_t kNumbers = 256;
+  if (size_of(type) != 1 || count < 2 * kNumbers) {
+    return kernel(dst, count * size_of(type), factor);
+  }
+  uint8_t scaled[kNumbers];
+  for (size_t code = 0; code < kNumbers; ++code) scaled[code] = static_cast<uint8_t>(code);
+  kernel(scaled, kNumbers, factor);
+  auto* codes = static_cast<uint8_t*>(dst);
+  for (size_t i = 0; i < count; ++i) codes[i] = scaled[codes[i]];
+}
+
+bool divides_as_integer(DataType type) { return !is_float(type) && supports(type, ReduceOp::bor); }
+
+// In a tile that stays in the first cache.
+void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t bytes,
+                      DataType type, int64_t divisor) {
+  constexpr size_t kTileBytes = 4096;
+  alignas(64) uint8_t tile[kTileBytes];
+  for (size_t start = 0; start < bytes; start += kTileBytes) {
+    const size_t size = std::min(kTileBytes, bytes - start);
+    const size_t count = size / size_of(type);
+    std::memcpy(tile, static_cast<const uint8_t*>(srcs[0]) + start, size);
+    for (const void* src : srcs.subspan(1)) {
+      reduce(tile, static_cast<const uint8_t*>(src) + start, count, type, ReduceOp::sum);
+    }
+    divide(tile, count, type, divisor);
+    for (void* dst : dsts) std::memcpy(static_cast<uint8_t*>(dst) + start, tile, size);
+  }
+}
+
+void copy_to_all(std::span<void* const> dsts, const void* src, size_t bytes) {
+  for (void* dst : dsts) {
+    if (dst != src) std::memcpy(dst, src, bytes);
+  }
 }
 
 }  // namespace
 
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op) {
-  const size_t bytes = count * size_of(type);
-  const Kernels& table = is_few(bytes, type) ? plain_kernels() : kernels();
-  table.reduce[index(type)][index(op)](dst, src, bytes);
+  const void* const srcs[] = {dst, src};
+  fold({{&dst, 1}, srcs, count * size_of(type)}, type, op);
 }
 
 void scale(void* dst, size_t count, DataType type, double factor) {
-  kernels().scale[index(type)](dst, count * size_of(type), factor);
+  if (is_exact_factor(type, factor)) return finish_in_place(dst, count, type, {true, factor});
+  scale_in_place(dst, count, type, kernels().scale[index(type)], factor);
 }
 
 void divide(void* dst, size_t count, DataType type, int64_t divisor) {
@@ -99,11 +175,25 @@ void divide(void* dst, size_t count, DataType type, int64_t divisor) {
     case DataType::int64: return divide_as<int64_t>(dst, count, divisor);
     case DataType::uint8: return divide_as<uint8_t>(dst, count, divisor);
     case DataType::bool8: return;  // AVG of bool is its SUM, which is "or"
-    case DataType::float64: return divide_doubles(dst, count, divisor);
-    case DataType::complex128: return divide_doubles(dst, 2 * count, divisor);
-    // scale() computes in double, which has the bits to give the same as dividing.
-    default: return scale(dst, count, type, 1.0 / static_cast<double>(divisor));
+    default: break;
   }
+  const int64_t largest = largest_fp32_divisor(type);
+  if (is_double(type) || (-largest <= divisor && divisor <= largest)) {
+    return finish_in_place(dst, count, type, division(divisor));
+  }
+  scale_in_place(dst, count, type, kernels().divide[index(type)], static_cast<double>(divisor));
+}
+
+void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+                 DataType type, ReduceOp op, int64_t divisor) {
+  const size_t bytes = count * size_of(type);
+  if (bytes == 0) return;
+  const bool divides = divisor != 1 && type != DataType::bool8;
+  if (srcs.size() == 1 && !divides) return copy_to_all(dsts, srcs[0], bytes);
+  if (divides && divides_as_integer(type)) {
+    return average_integers(dsts, srcs, bytes, type, divisor);
+  }
+  fold({dsts, srcs, bytes, divides ? division(divisor) : Finish{}}, type, op);
 }
 
 void widen(float* wide, const void* src, size_t count, DataType type) {

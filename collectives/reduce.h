@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,10 +54,14 @@ bool supports(DataType type, ReduceOp op);
 // Precondition: supports(type, op).
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
 
-// dst[i] *= factor (complex: both parts). Floats and complex only.
+// dst[i] *= factor (complex: both parts). Floats and complex only. The product in double, rounded
+// once to the type; torch's mul rounds the factor of narrower types to fp32 first, and 16-bit
+// products twice, so in rare cases its last bit differs.
 void scale(void* dst, size_t count, DataType type, double factor);
 // dst[i] /= divisor, which AVG does at its end: floats and complex as torch's div, integers as its
-// div(rounding_mode="trunc"), bool unchanged. divisor != 0.
+// div(rounding_mode="trunc"), bool unchanged. divisor != 0. Floats are rounded once from the exact
+// quotient; torch's div gives the same for divisors up to 2048, beyond which it may round 16-bit
+// floats twice.
 void divide(void* dst, size_t count, DataType type, int64_t divisor);
 
 // Accumulation of 16- and 8-bit floats in fp32 over a chain of operands with a single rounding at
@@ -69,6 +74,22 @@ bool accumulates_wide(DataType type,
 void widen(float* wide, const void* src, size_t count, DataType type);
 void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);
 void narrow(void* dst, const float* wide, size_t count, DataType type);
+
+// One pass over memory from many operands to many results: for every d,
+//   dsts[d][i] = srcs[0][i] op srcs[1][i] op ... op srcs[p-1][i],   in that order, left to right,
+// and with `divisor` n > 1 (the end of an AVG) that, divided by n. One source is a copy.
+//
+// The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide
+// they are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before
+// narrow(): rounded to the type once. Of NaN it is some NaN.
+//
+// No alignment is assumed. A destination may be equal to any source; other than that destinations
+// overlap neither sources nor one another. Sources may overlap.
+// Precondition: supports(type, op); at least one of each; 1 <= divisor <= kMaxDivisor, and 1 unless
+// op is AVG.
+inline constexpr int64_t kMaxDivisor = int64_t{1} << 24;  // an fp32 holds all integers up to here
+void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+                 DataType type, ReduceOp op, int64_t divisor = 1);
 
 // Instruction sets this binary can use on this machine, best first; and which is in force. Tests
 // force each one.

@@ -17,14 +17,15 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
-// rounding to nearest even. Any NaN becomes a NaN.
+// rounding to nearest even. Any NaN becomes a NaN. Normal numbers have kMantissaBits after the
+// point and are at least 2^kSmallestExponent.
 
 template <class D>
 using FloatOf = hn::Rebind<float, D>;
 template <class D>
 using UintOf = hn::Rebind<uint32_t, D>;
 
-// Comparison of lanes that are known to be below 2^31: signed compares are one instruction
+// Comparison of lanes whose upper bit is known to be zero: signed compares are one instruction
 // everywhere.
 template <class V>
 HWY_INLINE auto less(V a, V b) {
@@ -38,6 +39,8 @@ HWY_INLINE auto less(V a, V b) {
 template <class Lane, int kExponent, int kMantissa, bool kFinite>
 struct SmallFloat {
   using Bits = Lane;
+  static constexpr int kMantissaBits = kMantissa;
+  static constexpr int kSmallestExponent = 2 - (1 << (kExponent - 1));
   static constexpr int kWidth = 1 + kExponent + kMantissa;
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
   static constexpr uint32_t kMagnitude = (1u << (kExponent + kMantissa)) - 1;
@@ -104,7 +107,9 @@ struct E4m3AsHalf {
   static constexpr float kTimes = 256;
   static constexpr int kDropped = 7;          // mantissa bits of fp16 that the byte does not have
   static constexpr uint16_t kLimit = 0x3f00;  // 448: what is larger becomes that
+  static constexpr uint16_t kNan = 0x3f80;    // what a NaN's byte is taken from
   static constexpr bool kNanIsFinite = true;  // NaN looks like 480 here
+  static constexpr float kLargest = 448 / kTimes;  // kLimit as a number
 
   template <class V>
   static HWY_INLINE V from_upper(V bytes) {
@@ -123,7 +128,9 @@ struct E5m2AsHalf {
   static constexpr float kTimes = 1;
   static constexpr int kDropped = 8;
   static constexpr uint16_t kLimit = 0x7e00;  // NaN, which the conversion to fp16 has made quiet
+  static constexpr uint16_t kNan = 0x7e00;
   static constexpr bool kNanIsFinite = false;
+  static constexpr float kLargest = 65536;  // fp16's infinity
 
   template <class V>
   static HWY_INLINE V from_upper(V bytes) {
@@ -135,18 +142,17 @@ struct E5m2AsHalf {
   }
 };
 
-// fp16 to the byte in the upper half of the lane, rounded to nearest even; the lower half is zero.
+// fp16 without its sign to the byte in the upper half of the lane, rounded to nearest even; the
+// lower half is zero.
 template <class Format, class V>
-HWY_INLINE V to_upper(V half) {
+HWY_INLINE V to_upper(V magnitude) {
   const hn::DFromV<V> d;
   constexpr int kDropped = Format::kDropped;
-  const auto sign = hn::And(half, hn::Set(d, uint16_t{0x8000}));
-  const auto magnitude = hn::Min(hn::Xor(half, sign), hn::Set(d, Format::kLimit));
-  const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(d, uint16_t{1}));
+  const auto limited = hn::Min(magnitude, hn::Set(d, Format::kLimit));
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(limited), hn::Set(d, uint16_t{1}));
   constexpr uint16_t kBelowHalf = (1 << (kDropped - 1)) - 1;
-  const auto rounded = hn::Add(hn::Add(magnitude, odd), hn::Set(d, kBelowHalf));
-  const auto upper = hn::ShiftLeft<8 - kDropped>(rounded);
-  return hn::Or(hn::And(upper, hn::Set(d, uint16_t{0x7f00})), sign);
+  const auto rounded = hn::Add(hn::Add(limited, odd), hn::Set(d, kBelowHalf));
+  return hn::And(hn::ShiftLeft<8 - kDropped>(rounded), hn::Set(d, uint16_t{0x7f00}));
 }
 struct E4m3 : SmallFloat<uint8_t, 4, 3, true> {
   using AsHalf = E4m3AsHalf;
@@ -161,6 +167,8 @@ using Float16 = SmallFloat<uint16_t, 5, 10, false>;
 #else
 struct Float16 {
   using Bits = uint16_t;
+  static constexpr int kMantissaBits = 10;
+  static constexpr int kSmallestExponent = -14;
 
   template <class D, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {
@@ -210,6 +218,8 @@ HWY_INLINE V round_pairs(V even, V odd) {
 
 struct Bfloat16 {
   using Bits = uint16_t;
+  static constexpr int kMantissaBits = 7;
+  static constexpr int kSmallestExponent = -126;
 
   template <class D, class V>
   static HWY_INLINE hn::Vec<FloatOf<D>> decode(D, V bits) {

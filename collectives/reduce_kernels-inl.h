@@ -1,7 +1,7 @@
 // Loops over memory and the operations in them, for one instruction set; Highway includes this once
 // per target.
 //
-// A *step* is what one vector of dst and src becomes. The loops that run them all handle what is
+// A *step* is what one vector of dst becomes. The loops that run them all handle what is
 // left at the end in the same way: the last full vector, which overlaps the one before it, is
 // computed first and stored last, so it sees the old contents and no element is reduced twice.
 // Fewer bytes than a vector go through a buffer.
@@ -58,28 +58,6 @@ HWY_INLINE size_t bytes_of(D d) {
 constexpr size_t kVectorBytes = HWY_MAX_BYTES;
 
 // ---- loops -------------------------------------------------------------------------------------
-
-template <class Step>
-void combine(void* dst_start, const void* src_start, size_t bytes) {
-  const typename Step::D d;
-  const size_t vector = bytes_of(d);
-  auto* dst = static_cast<uint8_t*>(dst_start);
-  const auto* src = static_cast<const uint8_t*>(src_start);
-  if (HWY_UNLIKELY(bytes < vector)) {
-    uint8_t a[kVectorBytes] = {}, b[kVectorBytes] = {};
-    std::memcpy(a, dst, bytes);
-    std::memcpy(b, src, bytes);
-    combine<Step>(a, b, vector);
-    std::memcpy(dst, a, bytes);
-    return;
-  }
-  const size_t last = bytes - vector;
-  const auto tail = Step::apply(load(d, dst + last), load(d, src + last));
-  for (size_t i = 0; i < last; i += vector) {
-    store(d, Step::apply(load(d, dst + i), load(d, src + i)), dst + i);
-  }
-  store(d, tail, dst + last);
-}
 
 template <class Step>
 void scale_by(void* dst_start, size_t bytes, double factor) {
@@ -169,6 +147,12 @@ struct Multiply {
     return hn::Mul(a, b);
   }
 };
+struct Divide {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Div(a, b);
+  }
+};
 struct Second {
   template <class V>
   static HWY_INLINE V apply(V, V b) {
@@ -235,135 +219,108 @@ struct MultiplyBytes {
 
 // ---- steps -------------------------------------------------------------------------------------
 
-template <class T, class Op>
-struct Direct {
-  using D = hn::ScalableTag<T>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return Op::apply(a, b);
-  }
-};
-
-template <class Codec, class Op>
-struct ViaFloat {
-  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    return Codec::encode(d, Op::apply(Codec::decode(d, a), Codec::decode(d, b)));
-  }
-};
-
-// Two bfloat16 in each 32-bit lane, as even and odd floats: no lane is moved, which unpacking and
-// packing would do (1.7 times as fast as they are). Sums and products of bfloat16 have no NaN whose
-// payload is in the lower half alone.
-template <class Op>
-struct EvenOdd {
-  using D = hn::ScalableTag<uint32_t>;
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    const hn::ScalableTag<float> df;
-    const auto upper = hn::Set(d, 0xffff0000u);
-    const auto even =
-        Op::apply(hn::BitCast(df, hn::ShiftLeft<16>(a)), hn::BitCast(df, hn::ShiftLeft<16>(b)));
-    const auto odd =
-        Op::apply(hn::BitCast(df, hn::And(a, upper)), hn::BitCast(df, hn::And(b, upper)));
-    if constexpr (Op::kChooses) {
-      return hn::Or(hn::ShiftRight<16>(hn::BitCast(d, even)), hn::BitCast(d, odd));
-    } else {
-      return round_pairs(hn::BitCast(d, even), hn::BitCast(d, odd));
-    }
-  }
-};
-
-#if HWY_TARGET == HWY_SCALAR
-template <class Codec, class Op>
-using Bytes = ViaFloat<Codec, Op>;
-#else
-// Two 8-bit floats in each 16-bit lane, as even and odd fp16, computed in fp32. The result is
-// rounded to fp16 on its way to 8 bits, which changes nothing: sums, products and choices of two
-// such numbers that fp16 cannot hold are never near the middle between two 8-bit floats (the tests
-// go through all pairs).
-template <class AsHalf, class Op>
-struct BytePairs {
-  using D = hn::ScalableTag<uint16_t>;
-
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    const D d;
-    const auto even = combine_halves(AsHalf::from_lower(a), AsHalf::from_lower(b));
-    const auto odd = combine_halves(AsHalf::from_upper(a), AsHalf::from_upper(b));
-    const auto both = hn::Or(hn::ShiftRight<8>(to_upper<AsHalf>(even)), to_upper<AsHalf>(odd));
-    if constexpr (AsHalf::kNanIsFinite) {
-      const hn::Repartition<uint8_t, D> d8;
-      const auto all = hn::Set(d8, uint8_t{0xff});
-      const auto sign = hn::Set(d8, uint8_t{0x80});
-      const auto nan = hn::Or(hn::Eq(hn::Or(hn::BitCast(d8, a), sign), all),
-                              hn::Eq(hn::Or(hn::BitCast(d8, b), sign), all));
-      return hn::BitCast(d, hn::IfThenElse(nan, hn::Set(d8, uint8_t{0x7f}), hn::BitCast(d8, both)));
-    } else {
-      return both;
-    }
-  }
-
- private:
-  template <class V>
-  static HWY_INLINE V combine_halves(V a, V b) {
-    const hn::Half<D> half;
-    const auto lower = combine_floats(half, hn::LowerHalf(half, a), hn::LowerHalf(half, b));
-    const auto upper = combine_floats(half, hn::UpperHalf(half, a), hn::UpperHalf(half, b));
-    return hn::Combine(D(), upper, lower);
-  }
-
-  template <class Tag, class V>
-  static HWY_INLINE V combine_floats(Tag d, V a, V b) {
-    auto x = Float16::decode(d, a);
-    if constexpr (std::is_same_v<Op, Multiply>) {
-      x = hn::Mul(x, hn::Set(FloatOf<Tag>(), AsHalf::kTimes));
-    }
-    return Float16::encode(d, Op::apply(x, Float16::decode(d, b)));
-  }
-};
-template <class Codec, class Op>
-using Bytes = BytePairs<typename Codec::AsHalf, Op>;
-#endif
-
-// In double, so that dividing by n as multiplying by 1/n gives what dividing gives.
+// Into float, or out of range to infinity.
 template <class D>
-HWY_INLINE hn::Vec<D> times(D df, hn::Vec<D> value, double factor) {
-  const hn::Rebind<double, D> dd;
-  const auto product = hn::Mul(hn::PromoteTo(dd, value), hn::Set(dd, factor));
+HWY_INLINE hn::Vec<D> to_float(D df, hn::Vec<hn::Rebind<double, D>> value) {
 #if HWY_TARGET == HWY_SCALAR
-  return hn::Set(df, static_cast<float>(hn::GetLane(product)));  // Highway's saturates
+  return hn::Set(df, static_cast<float>(hn::GetLane(value)));  // Highway's saturates
 #else
-  return hn::DemoteTo(df, product);
+  return hn::DemoteTo(df, value);
 #endif
 }
 
-struct ScaleDouble {
-  using D = hn::ScalableTag<double>;
-  template <class V>
-  static HWY_INLINE V apply(V v, double factor) {
-    return hn::Mul(v, hn::Set(D(), factor));
-  }
-};
+// The nearest double that Codec's type has, ties to even; what is too large for an fp32 stays so.
+// Adding and subtracting 1.5 times a power of two, whose last bit is that of the result, makes the
+// adder do the rounding.
+template <class Codec, class V>
+HWY_INLINE V round_as(V value) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  constexpr double kLarge = 0x1p200;
+  constexpr double kLastBit = 1.5 * static_cast<double>(uint64_t{1} << (52 - Codec::kMantissaBits));
+  const auto smallest_normal =
+      hn::BitCast(d, hn::Set(du, static_cast<uint64_t>(1023 + Codec::kSmallestExponent) << 52));
+  const auto whole = hn::Abs(value);
+  const auto magnitude =
+      hn::IfThenElse(hn::Gt(whole, hn::Set(d, kLarge)), hn::Set(d, kLarge), whole);
+  const auto exponent = hn::And(magnitude, hn::BitCast(d, hn::Set(du, uint64_t{0x7ff} << 52)));
+  const auto adder = hn::Mul(hn::Max(exponent, smallest_normal), hn::Set(d, kLastBit));
+  return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, adder), adder), value);
+}
+
+// Op is Multiply or Divide. In double, which has the bits for any factor.
+template <class Op>
 struct ScaleFloat {
   using D = hn::Rebind<float, hn::ScalableTag<double>>;
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
-    return times(D(), v, factor);
+    const hn::Rebind<double, D> dd;
+    return to_float(D(), Op::apply(hn::PromoteTo(dd, v), hn::Set(dd, factor)));
   }
 };
-template <class Codec>
+
+// The same for narrow floats: as fp32 that Codec encodes exactly.
+template <class Codec, class Op, class V>
+HWY_INLINE V scale_in_double(V value, double factor) {
+  const hn::DFromV<V> df;
+  const hn::Rebind<double, decltype(df)> dd;
+  const auto scaled = Op::apply(hn::PromoteTo(dd, value), hn::Set(dd, factor));
+  return to_float(df, round_as<Codec>(scaled));
+}
+
+#if HWY_TARGET == HWY_SCALAR
+template <class Codec, class Op>
 struct ScaleNarrow {
-  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<double>>;
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
     const D d;
-    return Codec::encode(d, times(FloatOf<D>(), Codec::decode(d, v), factor));
+    return Codec::encode(d, scale_in_double<Codec, Op>(Codec::decode(d, v), factor));
   }
 };
+#else
+// In fp32 where that rounds to the same, which is nearly always (3 times as fast).
+template <class Codec, class Op>
+struct ScaleNarrow {
+  using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
+  template <class V>
+  static HWY_INLINE V apply(V v, double factor) {
+    const D d;
+    const FloatOf<D> df;
+    const auto value = Codec::decode(d, v);
+    const double magnitude = factor < 0 ? -factor : factor;
+    const bool is_normal = magnitude >= 0x1p-126 && magnitude <= 0x1p127;
+    const float narrow_factor = is_normal ? static_cast<float>(factor) : 1.0f;
+    const auto scaled = Op::apply(value, hn::Set(df, narrow_factor));
+    if (HWY_LIKELY(is_normal && hn::AllFalse(UintOf<D>(), is_unsure(scaled)))) {
+      return Codec::encode(d, scaled);
+    }
+    const hn::Half<FloatOf<D>> half;
+    const auto lower = scale_in_double<Codec, Op>(hn::LowerHalf(half, value), factor);
+    const auto upper = scale_in_double<Codec, Op>(hn::UpperHalf(half, value), factor);
+    return Codec::encode(d, hn::Combine(df, upper, lower));
+  }
+
+ private:
+  // The factor's rounding and that of the result move it by less than 2 units in its last place; so
+  // only closer to the middle between two numbers of the type may it be rounded otherwise.
+  // Subnormal ones have their middles elsewhere; below fp32's own, all are zero.
+  template <class V>
+  static HWY_INLINE auto is_unsure(V scaled) {
+    const UintOf<D> du;
+    constexpr uint32_t kUnit = 1u << (23 - Codec::kMantissaBits);
+    constexpr auto kNormal = static_cast<uint32_t>(127 + Codec::kSmallestExponent) << 23;
+    const auto bits = hn::BitCast(du, scaled);
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+    const auto past_middle =
+        hn::And(hn::Add(bits, hn::Set(du, kUnit / 2 + 2)), hn::Set(du, kUnit - 1));
+    const auto near_middle = less(past_middle, hn::Set(du, 5u));
+    const auto subnormal =
+        hn::And(less(magnitude, hn::Set(du, kNormal)), less(hn::Zero(du), magnitude));
+    return hn::Or(near_middle, subnormal);
+  }
+};
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ringwood

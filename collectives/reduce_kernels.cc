@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <span>
 
 // One step below AVX2 is plain code: machines without AVX2 are older than the networks we run on,
 // and each target costs compile time.
@@ -13,6 +14,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "collectives/reduce_kernels-inl.h"
+#include "collectives/reduce_many-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,22 +31,15 @@ constexpr const char* simd_name() {
   }
 }
 
-template <class Op>
-using Float16Step = ViaFloat<Float16, Op>;
-template <class Op>
-using E4m3Step = Bytes<E4m3, Op>;
-template <class Op>
-using E5m2Step = Bytes<E5m2, Op>;
-
 class TableBuilder {
  public:
   constexpr Kernels build() {
     table_.simd = simd_name();
     add_floats();
-    add_narrow<Float16, Float16Step>(DataType::float16);
-    add_narrow<Bfloat16, EvenOdd>(DataType::bfloat16);
-    add_narrow<E4m3, E4m3Step>(DataType::float8_e4m3);
-    add_narrow<E5m2, E5m2Step>(DataType::float8_e5m2);
+    add_narrow<Float16, Decoded<Float16>>(DataType::float16);
+    add_narrow<Bfloat16, BfloatPairs>(DataType::bfloat16);
+    add_narrow<E4m3, ByteParts<E4m3>>(DataType::float8_e4m3);
+    add_narrow<E5m2, ByteParts<E5m2>>(DataType::float8_e5m2);
     add_integer<int8_t, uint8_t>(DataType::int8);
     add_integer<int16_t, uint16_t>(DataType::int16);
     add_integer<int32_t, uint32_t>(DataType::int32);
@@ -55,51 +50,49 @@ class TableBuilder {
   }
 
  private:
-  constexpr void set(DataType type, ReduceOp op, Kernels::Combine kernel) {
-    table_.reduce[static_cast<size_t>(type)][static_cast<size_t>(op)] = kernel;
+  template <class Parts, class Op>
+  constexpr void set(DataType type, ReduceOp op) {
+    table_.reduce[index(type)][index(op)] = fold_into<Parts, Op>;
   }
 
-  constexpr void set_sums(DataType type, Kernels::Combine kernel) {
-    set(type, ReduceOp::sum, kernel);
-    set(type, ReduceOp::avg, kernel);
-    if (supports_premul(type)) set(type, ReduceOp::premul_sum, kernel);
+  static constexpr size_t index(DataType type) { return static_cast<size_t>(type); }
+  static constexpr size_t index(ReduceOp op) { return static_cast<size_t>(op); }
+
+  template <class Parts>
+  constexpr void set_float_sums(DataType type) {
+    set<Parts, Add>(type, ReduceOp::sum);
+    set<Parts, Add>(type, ReduceOp::premul_sum);
+    set<Parts, AddThenFinish>(type, ReduceOp::avg);
   }
 
-  static constexpr bool supports_premul(DataType type) {
-    return type <= DataType::float8_e5m2 || type >= DataType::complex64;
+  template <class Parts>
+  constexpr void set_float_ops(DataType type) {
+    set_float_sums<Parts>(type);
+    set<Parts, Multiply>(type, ReduceOp::product);
+    set<Parts, FloatMin>(type, ReduceOp::min);
+    set<Parts, FloatMax>(type, ReduceOp::max);
   }
 
-  template <class T>
-  constexpr void add_float(DataType type, DataType complex) {
-    set_sums(type, combine<Direct<T, Add>>);
-    set_sums(complex, combine<Direct<T, Add>>);
-    set(type, ReduceOp::product, combine<Direct<T, Multiply>>);
-    set(type, ReduceOp::min, combine<Direct<T, FloatMin>>);
-    set(type, ReduceOp::max, combine<Direct<T, FloatMax>>);
-  }
-
-  constexpr void set_scale(DataType type, Kernels::Scale kernel) {
-    table_.scale[static_cast<size_t>(type)] = kernel;
+  constexpr void set_scale(DataType type, Kernels::Scale scale, Kernels::Scale divide) {
+    table_.scale[index(type)] = scale;
+    table_.divide[index(type)] = divide;
   }
 
   constexpr void add_floats() {
-    add_float<float>(DataType::float32, DataType::complex64);
-    add_float<double>(DataType::float64, DataType::complex128);
-    set_scale(DataType::float32, scale_by<ScaleFloat>);
-    set_scale(DataType::complex64, scale_by<ScaleFloat>);
-    set_scale(DataType::float64, scale_by<ScaleDouble>);
-    set_scale(DataType::complex128, scale_by<ScaleDouble>);
+    set_float_ops<Whole<float>>(DataType::float32);
+    set_float_ops<Whole<double>>(DataType::float64);
+    set_float_sums<Whole<float>>(DataType::complex64);
+    set_float_sums<Whole<double>>(DataType::complex128);
+    for (const DataType type : {DataType::float32, DataType::complex64}) {
+      set_scale(type, scale_by<ScaleFloat<Multiply>>, scale_by<ScaleFloat<Divide>>);
+    }
   }
 
-  // `Step` makes a step of an operation on fp32.
-  template <class Codec, template <class> class Step>
+  template <class Codec, class Parts>
   constexpr void add_narrow(DataType type) {
-    set_sums(type, combine<Step<Add>>);
-    set(type, ReduceOp::product, combine<Step<Multiply>>);
-    set(type, ReduceOp::min, combine<Step<FloatMin>>);
-    set(type, ReduceOp::max, combine<Step<FloatMax>>);
-    const size_t i = static_cast<size_t>(type);
-    set_scale(type, scale_by<ScaleNarrow<Codec>>);
+    set_float_ops<Parts>(type);
+    set_scale(type, scale_by<ScaleNarrow<Codec, Multiply>>, scale_by<ScaleNarrow<Codec, Divide>>);
+    const size_t i = index(type);
     table_.widen[i] = into_wide<Codec, Second>;
     table_.add_wide[i] = into_wide<Codec, Add>;
     table_.multiply_wide[i] = into_wide<Codec, Multiply>;
@@ -107,34 +100,35 @@ class TableBuilder {
   }
 
   constexpr void add_bitwise(DataType type) {
-    set(type, ReduceOp::band, combine<Direct<uint32_t, BitAnd>>);
-    set(type, ReduceOp::bor, combine<Direct<uint32_t, BitOr>>);
-    set(type, ReduceOp::bxor, combine<Direct<uint32_t, BitXor>>);
+    set<Whole<uint32_t>, BitAnd>(type, ReduceOp::band);
+    set<Whole<uint32_t>, BitOr>(type, ReduceOp::bor);
+    set<Whole<uint32_t>, BitXor>(type, ReduceOp::bxor);
   }
 
   // Sums and products of two's complement are those of the unsigned type, which may wrap.
   template <class T, class Unsigned>
   constexpr void add_integer(DataType type) {
-    set_sums(type, combine<Direct<Unsigned, Add>>);
+    set<Whole<Unsigned>, Add>(type, ReduceOp::sum);
+    set<Whole<Unsigned>, Add>(type, ReduceOp::avg);
     if constexpr (sizeof(T) == 1) {
-      set(type, ReduceOp::product, combine<Direct<uint16_t, MultiplyBytes>>);
+      set<Whole<uint16_t>, MultiplyBytes>(type, ReduceOp::product);
     } else {
-      set(type, ReduceOp::product, combine<Direct<Unsigned, Multiply>>);
+      set<Whole<Unsigned>, Multiply>(type, ReduceOp::product);
     }
-    set(type, ReduceOp::min, combine<Direct<T, IntMin>>);
-    set(type, ReduceOp::max, combine<Direct<T, IntMax>>);
+    set<Whole<T>, IntMin>(type, ReduceOp::min);
+    set<Whole<T>, IntMax>(type, ReduceOp::max);
     add_bitwise(type);
   }
 
   constexpr void add_bool() {
     const DataType type = DataType::bool8;
     add_bitwise(type);
-    const Kernels::Combine either = combine<Direct<uint32_t, BitOr>>;
-    const Kernels::Combine both = combine<Direct<uint32_t, BitAnd>>;
-    set_sums(type, either);
-    set(type, ReduceOp::max, either);
-    set(type, ReduceOp::product, both);
-    set(type, ReduceOp::min, both);
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+      set<Whole<uint32_t>, BitOr>(type, op);
+    }
+    for (const ReduceOp op : {ReduceOp::product, ReduceOp::min}) {
+      set<Whole<uint32_t>, BitAnd>(type, op);
+    }
   }
 
   Kernels table_;

@@ -4,24 +4,44 @@
 // live as long as the program; any thread may call any kernel. No pointer needs alignment.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "collectives/reduce.h"
 
 namespace ringwood {
 
+// What AVG does to a result before it is rounded to its type: in fp32 for floats of at most 32
+// bits, else in double.
+struct Finish {
+  bool multiplies = true;  // by `by`; else divides
+  double by = 1;
+};
+
+// dsts[d] = srcs[0] op srcs[1] op ..., each of `bytes` bytes, a multiple of the element size. At
+// least one of each.
+struct Operands {
+  std::span<void* const> dsts;
+  std::span<const void* const> srcs;
+  size_t bytes;
+  Finish finish = {};
+};
+
 struct Kernels {
-  // dst op= src over `bytes` bytes, a multiple of the element size. Null where supports() is false.
-  using Combine = void (*)(void* dst, const void* src, size_t bytes);
-  // dst *= factor over `bytes` bytes. Null for integers and bool.
+  // Null where supports() is false. AVG is the sum with the finish, of floats and complex only;
+  // the other ops ignore the finish.
+  using Reduce = void (*)(const Operands& operands);
+  // dst *= or /= factor over `bytes` bytes, computed in double and rounded once. Null for 64-bit
+  // floats, which Reduce's finish serves, and for integers and bool.
   using Scale = void (*)(void* dst, size_t bytes, double factor);
   // Null for all but 16- and 8-bit floats.
   using IntoWide = void (*)(float* wide, const void* src, size_t count);
   using Narrow = void (*)(void* dst, const float* wide, size_t count);
 
   const char* simd = "";  // "scalar", "avx2", "avx512", "neon", "sve"
-  Combine reduce[kDataTypes][kReduceOps] = {};
+  Reduce reduce[kDataTypes][kReduceOps] = {};
   Scale scale[kDataTypes] = {};
+  Scale divide[kDataTypes] = {};
   IntoWide widen[kDataTypes] = {};
   IntoWide add_wide[kDataTypes] = {};
   IntoWide multiply_wide[kDataTypes] = {};

@@ -198,8 +198,53 @@ inline void scale(void* dst, DataType type, double factor) {
     default: break;
   }
   const SmallFormat& format = format_of(type);
-  const double value = format.decode(read_code(dst, type)) * factor;
-  write_code(dst, type, format.encode(static_cast<float>(value)));
+  write_code(dst, type, format.encode(format.decode(read_code(dst, type)) * factor));
+}
+
+// One element: *dst /= divisor, rounded once; integers truncate.
+inline void divide(void* dst, DataType type, int64_t divisor) {
+  const auto by = static_cast<double>(divisor);
+  const auto divide_float = [by](void* at) {
+    write(at, static_cast<float>(static_cast<double>(read<float>(at)) / by));
+  };
+  const auto divide_double = [by](void* at) { write(at, read<double>(at) / by); };
+  const auto divide_integer = [=]<class T>(T value) {
+    write(dst, static_cast<T>(static_cast<__int128>(value) / divisor));
+  };
+  auto* d = static_cast<uint8_t*>(dst);
+  switch (type) {
+    case DataType::float64: return divide_double(d);
+    case DataType::float32: return divide_float(d);
+    case DataType::complex64: divide_float(d); return divide_float(d + 4);
+    case DataType::complex128: divide_double(d); return divide_double(d + 8);
+    case DataType::int8: return divide_integer(read<int8_t>(d));
+    case DataType::int16: return divide_integer(read<int16_t>(d));
+    case DataType::int32: return divide_integer(read<int32_t>(d));
+    case DataType::int64: return divide_integer(read<int64_t>(d));
+    case DataType::uint8: return divide_integer(read<uint8_t>(d));
+    case DataType::bool8: return;
+    default: break;
+  }
+  const SmallFormat& format = format_of(type);
+  write_code(dst, type, format.encode(format.decode(read_code(dst, type)) / by));
+}
+
+// One element of reduce_many: `operands` folded from left to right, then divided.
+inline void fold(void* dst, const std::vector<const uint8_t*>& operands, DataType type, ReduceOp op,
+                 int64_t divisor) {
+  if (!accumulates_wide(type, op)) {
+    std::memcpy(dst, operands[0], size_of(type));
+    for (size_t k = 1; k < operands.size(); ++k) combine(dst, operands[k], type, op);
+    if (divisor != 1) divide(dst, type, divisor);
+    return;
+  }
+  const SmallFormat& format = format_of(type);
+  auto wide = static_cast<float>(format.decode(read_code(operands[0], type)));
+  for (size_t k = 1; k < operands.size(); ++k) {
+    const auto operand = static_cast<float>(format.decode(read_code(operands[k], type)));
+    wide = float_result(op, wide, operand);
+  }
+  write_code(dst, type, format.encode(wide / static_cast<float>(divisor)));
 }
 
 }  // namespace ringwood::reference

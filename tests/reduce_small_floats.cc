@@ -137,6 +137,36 @@ TEST_P(SixteenBitFloats, EveryNumberWithEveryExponent) {
   }
 }
 
+// Rounding to fp32 in between shows, in 11, 8, 4 and 3 bits first for divisors 8195, 65791, 1090519
+// and 3050403.
+TEST_P(SmallFloats, EveryQuotientIsRoundedOnce) {
+  for (const int64_t divisor :
+       {2, 3, 5, 7, 12, 100, 1000, 2047, 2048, 2049, 8195, 65791, 1090519, 3050403, -3, -4096}) {
+    std::vector<uint8_t> got = pack(all_codes());
+    std::vector<uint32_t> want(format().codes());
+    for (uint32_t code = 0; code < format().codes(); ++code) {
+      want[code] = format().encode(format().decode(code) / static_cast<double>(divisor));
+    }
+    divide(got.data(), want.size(), type(), divisor);
+    expect_codes(got, want, "divided by " + std::to_string(divisor));
+  }
+}
+
+// Rounding to fp32 in between shows for factors just past the middle between 1 and what follows it.
+TEST_P(SmallFloats, EveryProductWithAFactorIsRoundedOnce) {
+  for (const double factor : {0x1p-20, -0.5, 64.0, 1.0 / 3, 0.1, -7.25, 1.00390625, 1e-3, 0.0,
+                              1 + 0x1p-24, 0x1p-70, 1 + 0x1p-11 + 0x1p-30, 1 + 0x1p-8 + 0x1p-30,
+                              1 + 0x1p-4 + 0x1p-30, 1 + 0x1p-3 + 0x1p-30, 1e-38, 1e38, 1e300}) {
+    std::vector<uint8_t> got = pack(all_codes());
+    std::vector<uint32_t> want(format().codes());
+    for (uint32_t code = 0; code < format().codes(); ++code) {
+      want[code] = format().encode(format().decode(code) * factor);
+    }
+    scale(got.data(), want.size(), type(), factor);
+    expect_codes(got, want, "times " + std::to_string(factor));
+  }
+}
+
 // torch 2.13: torch.tensor(x).to(torch.float8_e4m3fn) and .to(torch.float8_e5m2), by bits.
 struct TorchRow {
   uint32_t float_bits;
