@@ -79,6 +79,8 @@ void Executor::start(const Request& request) {
   left_ = plan.steps.size();
   cursor_ = 0;
   ready_.clear();
+  unfused_.assign(plan.fusions.size(), 0);
+  held_back_ = {};
   if (plan.one_round) return;
   for (size_t i = 0; i < plan.steps.size(); ++i)
     if (pending_[i] == 0 && (local(plan.steps[i].kind) || plan.steps[i].bytes == 0))
@@ -187,8 +189,11 @@ Status Executor::post_sends(Run& run, bool& progressed) {
     const int32_t index = sends[run.sends_posted++];
     const BoundStep& step = request_.plan->steps[index];
     progressed = true;
-    if (Status s = run.link->post_send(at(step.src), step.bytes); !s)
-      return at_step(s.error(), index);
+    Status s = step.answer < 0
+                   ? run.link->post_send(at(step.src), step.bytes)
+                   : run.link->post_offer(at(step.src), step.bytes,
+                                          run.base.received + run.queue->greeted + step.answer);
+    if (!s) return at_step(s.error(), index);
   }
   return {};
 }
@@ -244,6 +249,14 @@ bool Executor::show(Run& run) {
     const std::span<const std::byte> piece = run.link->incoming();
     if (piece.empty()) return moved;
     const BoundStep& step = request_.plan->steps[receives[run.shown]];
+    const int32_t fusion = request_.plan->fusion_of[receives[run.shown]];
+    if (fusion >= 0 && run.shown_offset == 0 && !unfused_[fusion]) {
+      const Fused verdict = fuse(request_.plan->fusions[fusion]);
+      if (verdict == Fused::waiting) return moved;
+      moved = moved || verdict == Fused::done;
+      if (verdict == Fused::done) continue;
+      unfused_[fusion] = 1;
+    }
     reduce_piece(step, run.shown_offset, piece);
     run.link->consume(piece.size());
     moved = true;

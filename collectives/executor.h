@@ -21,6 +21,7 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/plan.h"
+#include "transports/clock.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -90,6 +91,11 @@ class Executor final {
   Status poll(Run& run, bool& progressed);
   bool outstanding(const Run& run) const;
   bool show(Run& run);
+  // In one pass (executor_fusion.cc).
+  enum class Fused { waiting, done, impossible };
+  Fused fuse(const Fusion& fusion);
+  bool ready(const Fusion& fusion, size_t peer, Fused& verdict);
+  bool carry_out(const Fusion& fusion);
   void reduce_piece(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
   void run_local(const BoundStep& step);
   void run_ready(bool& progressed);
@@ -106,6 +112,10 @@ class Executor final {
   size_t left_ = 0;               // steps not finished
   size_t exchanged_ = 0;          // of the plan's agreement
   size_t cursor_ = 0;             // one round: the next step
+  std::vector<char> unfused_;     // by fusion: its steps are carried out one by one
+  std::vector<void*> places_;     // of the fusion at hand, ours first
+  std::vector<const void*> operands_;
+  Clock::time_point held_back_{};  // since when some peers' operands wait for the others'
   bool agreed_ = false, held_ = false;
   std::byte* scratch_ = nullptr;  // mapped, page aligned
   size_t scratch_bytes_ = 0;

@@ -231,6 +231,7 @@ std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& sha
   plan->graph = derive(laned);
   plan->sends_until = first_after_a_send(*plan);
   if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
+  find_fusions(*plan);
   return plan;
 }
 

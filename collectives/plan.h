@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "collectives/fingerprint.h"
+#include "collectives/fusion.h"
 #include "collectives/graph.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
@@ -60,6 +61,7 @@ struct BoundStep {
   int32_t peer = -1;
   size_t bytes = 0;  // 0: nothing to do
   Place dst, src;
+  int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
 };
 
 // One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).
@@ -91,6 +93,8 @@ struct Plan {
   // then the openings go along with the data instead of the exchanges (Executor, "one round").
   bool one_round = false;
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
+  std::vector<Fusion> fusions;
+  std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
   size_t scratch_bytes = 0;
   size_t wide_count = 0;  // fp32 elements
 };

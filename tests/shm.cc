@@ -178,7 +178,7 @@ struct Span {
 Span mapping() {
   std::istringstream maps(read_file("/proc/self/maps"));
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("memfd:ringwood") == std::string::npos) continue;
+    if (line.find("memfd:ringwood ") == std::string::npos) continue;
     uintptr_t begin = 0, end = 0;
     std::sscanf(line.c_str(), "%lx-%lx", &begin, &end);
     return {reinterpret_cast<char*>(begin), end - begin};
@@ -223,8 +223,10 @@ TEST_P(ShmAttack, IsAnErrorThatNamesThePeer) {
   ASSERT_TRUE(link.poll(now));
   go.give();
   done.await();
-  (void)link.incoming();
-  for (int i = 0; i < 100 && s; ++i) s = link.poll(now);
+  for (int i = 0; i < 100 && s; ++i) {
+    link.consume(link.incoming().size());
+    s = link.poll(now);
+  }
   ASSERT_FALSE(s);
   EXPECT_EQ(s.error().code, ErrorCode::internal);
   EXPECT_EQ(s.error().peer, 1);
@@ -234,12 +236,37 @@ TEST_P(ShmAttack, IsAnErrorThatNamesThePeer) {
   EXPECT_EQ(attacker.wait(), 0);
 }
 
-constexpr size_t kRing = size_t{1} << 20;
+constexpr size_t kRing = size_t{1} << 20, kPiece = kRing / 8;
+
+// Announces the first message of a lane.
+void announce(shm::Lane& lane, uint64_t way, uint64_t at) {
+  const shm::Notice notice{way, at, 0};
+  std::memcpy(lane.slots[0].payload, &notice, sizeof notice);
+  lane.slots[0].stamp = 1;
+}
+auto announces(shm::Way way, uint64_t at) {
+  return [=](shm::Lane& in, shm::Lane&) { announce(in, static_cast<uint64_t>(way), at); };
+}
+auto goes_on_with(uint64_t head) {
+  return [=](shm::Lane& in, shm::Lane&) {
+    announce(in, static_cast<uint64_t>(shm::Way::staged), kPiece);
+    in.writer.head = head;
+  };
+}
+
 std::vector<Attack> attacks() {
   return {
-      {"head_far_ahead", false, 4096, [](auto& in, auto&) { in.writer.head = kRing + 64; }},
-      {"head_wraps", false, 4096, [](auto& in, auto&) { in.writer.head = ~uint64_t{0}; }},
-      {"head_within_a_line", false, 4096, [](auto& in, auto&) { in.writer.head = 100; }},
+      {"notice_far_ahead", false, 4096, announces(shm::Way::staged, kRing + 64)},
+      {"notice_wraps", false, 4096, announces(shm::Way::staged, ~uint64_t{63})},
+      {"notice_within_a_line", false, 4096, announces(shm::Way::staged, 100)},
+      {"notice_of_nothing", false, 4096, announces(shm::Way::staged, 0)},
+      {"unknown_way", false, 4096, [](auto& in, auto&) { announce(in, 77, 64); }},
+      {"placed_where_nothing_was_lent", false, 4096, announces(shm::Way::placed, 0)},
+      {"lent_outside", false, 4096, announces(shm::Way::lent, uint64_t{1} << 60)},
+      {"lent_wraps", false, 4096, announces(shm::Way::lent, ~uint64_t{0} - 100)},
+      {"head_far_ahead", false, 2 * kPiece, goes_on_with(2 * kRing)},
+      {"head_wraps", false, 2 * kPiece, goes_on_with(~uint64_t{63})},
+      {"head_within_a_line", false, 2 * kPiece, goes_on_with(kPiece + 100)},
       {"tail_ahead_of_head", true, 2 * kRing,
        [](auto&, auto& out) { out.reader.tail = kRing + 64; }},
       {"tail_wraps", true, 2 * kRing, [](auto&, auto& out) { out.reader.tail = ~uint64_t{63}; }},

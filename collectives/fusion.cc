@@ -1,0 +1,117 @@
+#include "collectives/fusion.h"
+
+#include <algorithm>
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+namespace {
+
+// Below, the flags cost more than the copies.
+constexpr size_t kFusedBytes = 4 << 10;
+
+struct Range {
+  int32_t buffer;
+  size_t begin, end;
+};
+Range range(const Place& place, size_t bytes) {
+  return {place.buffer, place.offset, place.offset + bytes};
+}
+bool overlap(const Range& a, const Range& b) {
+  return a.buffer == b.buffer && a.begin < b.end && b.begin < a.end;
+}
+bool same(const Range& a, const Range& b) {
+  return a.buffer == b.buffer && a.begin == b.begin && a.end == b.end;
+}
+
+bool writes(const BoundStep& s) { return s.kind != StepKind::send; }
+bool reads_source(const BoundStep& s) {
+  return s.kind == StepKind::send || s.kind == StepKind::reduce || s.kind == StepKind::copy;
+}
+bool touches(const BoundStep& s, const Range& r) {
+  if (s.bytes == 0) return false;
+  return (writes(s) && overlap(range(s.dst, s.bytes), r)) ||
+         (reads_source(s) && overlap(range(s.src, s.bytes), r));
+}
+
+int32_t index_in(const std::vector<int32_t>& list, int32_t step) {
+  return static_cast<int32_t>(std::find(list.begin(), list.end(), step) - list.begin());
+}
+
+const PeerQueue& queue_of(const Plan& plan, int peer) {
+  return *std::find_if(plan.peers.begin(), plan.peers.end(),
+                       [&](const PeerQueue& q) { return q.peer == peer; });
+}
+
+// How far to look: a direct exchange with every peer lies within, and the search stays linear.
+size_t window_end(const Plan& plan, size_t i) {
+  return std::min(plan.steps.size(), i + 8 * plan.peers.size() + 16);
+}
+
+// The receive that overwrites what step i sends, from the same peer, with nothing in between.
+int32_t answer_to(const Plan& plan, size_t i) {
+  const BoundStep& send = plan.steps[i];
+  const Range place = range(send.src, send.bytes);
+  for (size_t j = i + 1; j < window_end(plan, i); ++j) {
+    const BoundStep& step = plan.steps[j];
+    if (!touches(step, place)) continue;
+    const bool answers = step.kind == StepKind::recv && step.peer == send.peer &&
+                         same(range(step.dst, step.bytes), place);
+    return answers ? index_in(queue_of(plan, step.peer).receives, static_cast<int32_t>(j)) : -1;
+  }
+  return -1;
+}
+
+// The fusion that begins with step i, or an empty one.
+Fusion fusion_at(const Plan& plan, size_t i) {
+  const BoundStep& first = plan.steps[i];
+  const Range place = range(first.dst, first.bytes);
+  Fusion found;
+  std::vector<int> peers;
+  for (size_t j = i; j < window_end(plan, i); ++j) {
+    const BoundStep& step = plan.steps[j];
+    if (!touches(step, place)) continue;
+    const auto index = static_cast<int32_t>(j);
+    if (step.kind == StepKind::recv_reduce && found.sends.empty() &&
+        same(range(step.dst, step.bytes), place) &&
+        std::find(peers.begin(), peers.end(), step.peer) == peers.end()) {
+      found.receives.push_back(index);
+      peers.push_back(step.peer);
+      continue;
+    }
+    const auto peer = std::find(peers.begin(), peers.end(), step.peer);
+    if (step.kind != StepKind::send || peer == peers.end() ||
+        !same(range(step.src, step.bytes), place))
+      break;
+    found.sends.resize(peers.size(), -1);
+    int32_t& place_of_peer = found.sends[static_cast<size_t>(peer - peers.begin())];
+    if (place_of_peer >= 0) break;
+    place_of_peer = index;
+    if (std::count(found.sends.begin(), found.sends.end(), -1) == 0) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+void find_fusions(Plan& plan) {
+  plan.fusion_of.assign(plan.steps.size(), -1);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    BoundStep& step = plan.steps[i];
+    if (step.bytes < kFusedBytes) continue;
+    if (step.kind == StepKind::send && step.src.buffer != kScratch)
+      step.answer = answer_to(plan, i);
+    if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;
+    Fusion fusion = fusion_at(plan, i);
+    if (fusion.receives.empty()) continue;
+    for (int32_t s : fusion.sends) {
+      const PeerQueue& queue = queue_of(plan, plan.steps[s].peer);
+      fusion.queues.push_back(static_cast<int32_t>(&queue - plan.peers.data()));
+      fusion.numbers.push_back(index_in(queue.sends, s));
+    }
+    for (int32_t s : fusion.receives) plan.fusion_of[s] = static_cast<int32_t>(plan.fusions.size());
+    plan.fusions.push_back(std::move(fusion));
+  }
+}
+
+}  // namespace ringwood
