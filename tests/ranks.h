@@ -14,10 +14,12 @@
 #include <gtest/gtest.h>
 
 #include "collectives/communicator.h"
+#include "tests/values.h"
 
 namespace ringwood::testing {
 
-// "shm": every pair over shm; "mixed": two pretended hosts, shm inside, tcp between.
+// "shm": every pair over shm; "lent": likewise, with all Guarded buffers in the arena; "mixed": two
+// pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
   o.timeout = std::chrono::seconds(60);
@@ -25,6 +27,8 @@ inline Options options_for(const std::string& transports, int rank) {
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
+  } else if (transports == "lent") {
+    o.transports = {"shm"};
   } else {
     o.transports = {transports};
   }
@@ -54,7 +58,11 @@ inline void run_ranks(int n, const std::function<Options(int)>& options,
 inline void run_ranks(int n, const std::string& transports,
                       const std::function<void(Communicator&)>& body) {
   run_ranks(
-      n, [&](int rank) { return options_for(transports, rank); }, body);
+      n, [&](int rank) { return options_for(transports, rank); },
+      [&](Communicator& c) {
+        buffers_in_arena = transports == "lent";
+        body(c);
+      });
 }
 
 // Throws with the message, so that a failing rank does not go on into operations that its peers

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/reduce.h"
+#include "transports/arena.h"
 
 namespace ringwood::testing {
 
@@ -73,6 +74,26 @@ inline double shown(DataType type, double v) {
   return type == DataType::complex64 || type == DataType::complex128 ? v + 2000 * v : v;
 }
 
+// Whether buffers that this thread makes lie in the arena, where peers can read them in place.
+inline thread_local bool buffers_in_arena = false;
+
+template <class T>
+struct PlacedAllocator {
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  bool in_arena = buffers_in_arena;
+  PlacedAllocator() = default;
+  T* allocate(size_t n) {
+    void* p =
+        in_arena ? Arena::of_process()->allocate(n * sizeof(T)) : ::operator new(n * sizeof(T));
+    return static_cast<T*>(p);
+  }
+  void deallocate(T* p, size_t) {
+    in_arena ? Arena::of_process()->release(p) : ::operator delete(p);
+  }
+  bool operator==(const PlacedAllocator&) const = default;
+};
+
 // A buffer with guards on both sides, so that a write outside is found.
 class Guarded {
  public:
@@ -92,7 +113,7 @@ class Guarded {
  private:
   DataType type_;
   size_t count_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte, PlacedAllocator<std::byte>> bytes_;
 };
 
 }  // namespace ringwood::testing

@@ -114,11 +114,13 @@ class Run {
       call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
       if (call.count == last && last != 0) continue;  // sizes below one element per block
       last = call.count;
-      const Buffer in(row.inputs(call) * call.block_bytes());
+      const Buffer in(row.inputs(call) * call.block_bytes(), perf_.shared_memory);
       std::optional<Buffer> out;
       call.in = in.data();
       call.out =
-          row.in_place ? in.data() : out.emplace(row.outputs(call) * call.block_bytes()).data();
+          row.in_place
+              ? in.data()
+              : out.emplace(row.outputs(call) * call.block_bytes(), perf_.shared_memory).data();
       measure(row, call, pattern);
     }
   }
@@ -173,6 +175,13 @@ class Run {
   int64_t wrong_ = 0;
 };
 
+std::string remarks(const PerfOptions& perf) {
+  std::string text;
+  if (perf.shared_memory) text += ", buffers in memory that the ranks of a host share";
+  if (perf.trial.touch) text += ", buffers touched before and after";
+  return text;
+}
+
 }  // namespace
 
 int run_perf(const PerfOptions& perf) {
@@ -182,7 +191,7 @@ int run_perf(const PerfOptions& perf) {
   const LaunchPlan plan = plan_launch(launch_options);
   validate(perf, plan.ranks);
   std::unique_ptr<Report> report;
-  if (plan.speaks()) report = std::make_unique<Report>(perf.report, plan.ranks, perf.trial.touch);
+  if (plan.speaks()) report = std::make_unique<Report>(perf.report, plan.ranks, remarks(perf));
   return launch(plan, [&](Place& place) {
     const auto communicator =
         Communicator::create(place.store, place.rank, place.size, options, "perf");

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "transports/arena.h"
 #include "transports/clock.h"
 #include "transports/net.h"
 
@@ -134,14 +135,26 @@ bool ranks_share_a_clock(const Call& c) {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes)
-    : data_(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096))) {
+Buffer::Buffer(size_t bytes, bool shared) : shared_(shared) {
+  if (shared) {
+    Arena* arena = Arena::of_process();
+    if (!arena)
+      throw Error(ErrorCode::unsupported, "this machine gives no memory that ranks can share");
+    data_ = static_cast<std::byte*>(arena->allocate(bytes));
+    return;
+  }
+  data_ = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096));
   if (data_ == nullptr) {
     throw Error(ErrorCode::system,
                 fmt::format("no memory for a buffer of {} bytes; lower --maxbytes", bytes));
   }
 }
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() {
+  if (shared_)
+    Arena::of_process()->release(data_);
+  else
+    std::free(data_);
+}
 
 std::span<const OperationRow> operation_table() { return kTable; }
 

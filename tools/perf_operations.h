@@ -16,10 +16,10 @@
 
 namespace ringwood::tools {
 
-// Page-aligned memory.
+// Page-aligned memory: this process's own, or of the arena that its host's ranks can map.
 class Buffer final {
  public:
-  explicit Buffer(size_t bytes);  // throws Error(system)
+  Buffer(size_t bytes, bool shared);  // throws Error(system)
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -27,6 +27,7 @@ class Buffer final {
 
  private:
   std::byte* data_;
+  bool shared_;
 };
 
 // One operation with its buffers, on one rank.

@@ -25,6 +25,7 @@ struct Typed {
   std::string csv, json;
   int check = 1, pin = 1;
   PerfOptions perf;
+  std::string memory = "private";
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -129,6 +130,7 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
   perf.sizes = parse_sizes(typed);
   perf.transports = split(typed.transports);
   perf.check = typed.check != 0;
+  perf.shared_memory = typed.memory == "shared";
   perf.launch.pin = typed.pin != 0;
   require_supported(typed, perf);
   return perf;
@@ -168,6 +170,9 @@ void add_how(CLI::App& command, Typed& typed) {
   add("-a,--algorithm", perf.algorithm, "NAME", "instead of the choice; see ringwood algorithms");
   add("--lanes", perf.lanes, "N", "pipeline lanes instead of the choice")->check(in_range(1, 4096));
   add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
+  add("--memory", typed.memory, "KIND",
+      "private, or shared: buffers that the ranks of a host read in place (private)")
+      ->check(CLI::IsMember({"private", "shared"}));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(in_range(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")

@@ -79,15 +79,14 @@ std::FILE* Report::open(const std::optional<std::string>& path, File& owner) {
   return owner.get();
 }
 
-Report::Report(const ReportOptions& options, int ranks, bool touched)
+Report::Report(const ReportOptions& options, int ranks, const std::string& remarks)
     : terminal_(::isatty(STDERR_FILENO) == 1) {
   csv_ = open(options.csv, csv_file_);
   json_ = open(options.json, json_file_);
   table_ = csv_ == stdout || json_ == stdout ? stderr : stdout;
   fmt::print(table_, "# ringwood {} perf: {} rank{} on {}, {}, {} cores, load {}{}\n",
              RINGWOOD_VERSION, ranks, ranks == 1 ? "" : "s", host_name(), processor(),
-             ::sysconf(_SC_NPROCESSORS_ONLN), load_average(),
-             touched ? ", buffers touched before and after" : "");
+             ::sysconf(_SC_NPROCESSORS_ONLN), load_average(), remarks);
   if (csv_ != nullptr) fmt::print(csv_, "{}\n", kCsvHead);
 }
 

@@ -36,7 +36,7 @@ struct ReportOptions {
 class Report final {
  public:
   // Opens the files; throws Error(invalid_argument) if that fails.
-  Report(const ReportOptions& options, int ranks, bool touched);
+  Report(const ReportOptions& options, int ranks, const std::string& remarks);
   ~Report();
 
   void begin(const std::string& collective);  // a heading
