@@ -143,7 +143,7 @@ void Sender::close() {
 }
 
 void Sender::revoke(std::atomic<uint32_t>& answering) noexcept {
-  lane_.writer.revoked.store(1, std::memory_order_seq_cst);
+  lane_.revocation.revoked.store(1, std::memory_order_seq_cst);
   full_fence();
   const auto until = Clock::now() + kAnswerPatience;
   while (answering.load(std::memory_order_acquire) != 0 && Clock::now() < until)
@@ -240,7 +240,7 @@ bool Receiver::take(size_t bytes) {
   if (!last) return true;
   if (way_ == Way::lent && message.bytes > kSmallBytes) {
     full_fence();  // what was read, was read before it could be taken back
-    taken_back_ = lane_.writer.revoked.load(std::memory_order_acquire) != 0;
+    taken_back_ = lane_.revocation.revoked.load(std::memory_order_acquire) != 0;
     if (taken_back_) return false;
     lane_.reader.returned.store(++returned_, std::memory_order_release);
     bench_.alarm.wake();

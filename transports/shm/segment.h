@@ -54,7 +54,6 @@ struct alignas(kLine) Slot {
 struct alignas(128) Writer {
   std::atomic<uint64_t> head;
   std::atomic<uint32_t> closed;     // this rank's end of the link, both directions
-  std::atomic<uint32_t> revoked;    // its lent messages must not be touched any more
   std::atomic<uint32_t> answering;  // it is writing into what the other side has lent
 };
 struct alignas(128) Reader {
@@ -69,8 +68,13 @@ struct Notice {
   uint64_t answer;
 };
 static_assert(sizeof(Notice) <= kSmallBytes);
+// Apart from what changes all the time: the other side looks at it around every answer.
+struct alignas(128) Revocation {
+  std::atomic<uint32_t> revoked;  // the writer's lent messages must not be touched any more
+};
 struct Lane {
   Writer writer;
+  Revocation revocation;
   Reader reader;
   Slot slots[kSlots];
 };

@@ -45,7 +45,7 @@ class ShmLink final : public Link {
   bool begin_answer() override {
     outgoing_.writer.answering.store(1, std::memory_order_relaxed);
     full_fence();  // pairs with Sender::revoke
-    if (!gate_.aborted() && arriving_.writer.revoked.load(std::memory_order_acquire) == 0)
+    if (!gate_.aborted() && arriving_.revocation.revoked.load(std::memory_order_acquire) == 0)
       return true;
     end_answer();
     return false;
