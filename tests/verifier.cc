@@ -239,9 +239,35 @@ TEST(Verifier, RefutesWhatNoTextCanSay) {
             "rank 0 step 0 (recv 1 [0:2147483647]) names chunks beyond the 1 there are");
 }
 
+TEST(Verifier, TellsRankOrderFromOtherOrders) {
+  // Rank 2 owns the only chunk's sum; the order in which it takes the others is what differs.
+  auto in_order = [](const char* sum) {
+    const std::vector<Schedule> all = {
+        parse_schedule("schedule rank 0 of 3 chunks 1\nsend 2 [0]"),
+        parse_schedule("schedule rank 1 of 3 chunks 1\nsend 2 [0]"),
+        parse_schedule(std::string("schedule rank 2 of 3 chunks 1 scratch 0\n") + sum)};
+    EXPECT_EQ(verify(Collective::reduce, all, 2).value_or(""), "") << sum;
+    return reduces_in_rank_order(Collective::reduce, all, 2);
+  };
+  EXPECT_TRUE(in_order("recv 0 [1]\nrecv_reduce 1 [1]\nreduce [0] <- [1]"));
+  EXPECT_TRUE(in_order("recv 1 [1]\nrecv_reduce 0 [1]\nreduce [0] <- [1]"));  // commutes
+  EXPECT_FALSE(in_order("recv_reduce 0 [0]\nrecv_reduce 1 [0]"));
+  EXPECT_FALSE(in_order("recv 1 [1]\nreduce [1] <- [0]\nrecv_reduce 0 [1]\ncopy [0] <- [1]"));
+}
+
+TEST(Verifier, RankOrderNeedsAProvedReduction) {
+  const std::vector<Schedule> lonely = {parse_schedule("schedule rank 0 of 1 chunks 1")};
+  EXPECT_TRUE(reduces_in_rank_order(Collective::all_reduce, lonely));
+  EXPECT_FALSE(reduces_in_rank_order(Collective::broadcast, lonely));  // adds nothing
+  const std::vector<Schedule> wrong = {parse_schedule("schedule rank 0 of 2 chunks 1"),
+                                       parse_schedule("schedule rank 1 of 2 chunks 1")};
+  EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, wrong));
+  EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, {}));
+}
+
 TEST(Verifier, RefusesRowsOutOfTheirRange) {
   AlgorithmRow row = *find_algorithm(Collective::all_reduce, "ring");
-  row.accepts = [](int n) { return n % 2 == 0; };
+  row.fits = [](const Where& where) { return where.n % 2 == 0; };
   EXPECT_EQ(verify(row, 5), "ring does not accept 5 ranks");
   EXPECT_EQ(verify(row, 0), "ring does not accept 0 ranks");
   EXPECT_EQ(verify(row, 4, 4), "root 4 is not one of 4 ranks");
