@@ -55,6 +55,15 @@ TEST(ScheduleText, EveryRowRoundTrips) {
   }
 }
 
+TEST(ScheduleText, AllRanksInOneText) {
+  std::string text;
+  const std::vector<Schedule> all =
+      build_all(*find_algorithm(Collective::all_reduce, "one_shot"), {0, 3, 0, {}});
+  for (const Schedule& s : all) text += print(s) + "\n# next\n";
+  EXPECT_EQ(parse_schedules(text), all);
+  EXPECT_THROW(parse_schedules("# nothing\n"), Error);
+}
+
 struct BadText {
   const char* text;
   const char* message;
@@ -101,8 +110,7 @@ TEST(ScheduleText, ErrorsNameTheLineAndTheCause) {
       {"send 2 [0] [1]", "'[1]' is too much here"},
       {"copy [0] [1]", "expected '<-', not '[1]'"},
       {"copy [0:2] <- [1]", "both spans must be of equal length"},
-      {"schedule rank 0 of 4 chunks 4",
-       "unknown step 'schedule', use send, recv, recv_reduce, reduce or copy"},
+      {"schedule rank 0 of 4 chunks 4", "another schedule, where one is expected"},
   };
   auto expect = [](const std::string& text, const std::string& message) {
     try {

@@ -3,9 +3,9 @@
 //
 //   all_reduce   log2(n) rounds up and as many down, at most two messages each; no rank sends or
 //                receives more than 2 S bytes, a ring's share, as it works for one half only
-//   broadcast    log2(n) + 1 rounds, S bytes per rank: the root, itself outside of the trees of the
+//   broadcast    log2(n) + 2 rounds, S bytes per rank: the root, itself outside of the trees of the
 //   reduce       others, gives one half to each tree's top; or takes it
-//   cost         in L lanes: (log2 n + L) (alpha + S/L beta), all_reduce twice that
+//   cost         in L lanes: (log2 n + 2 + L) (alpha + S/L beta), all_reduce twice that
 //
 // Wins with many ranks: in the middle sizes as it is, for large ones pipelined by lanes, its
 // latency growing with log2(n) where a chain's grows with n.
