@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "collectives/draw.h"
 
@@ -144,14 +145,31 @@ class Canvas {
                         x1, y1, bx - 3.5 * dy, by + 3.5 * dx, bx + 3.5 * dy, by - 3.5 * dx, paint);
   }
 
-  // Near the sender, where arrows that go to one rank are still apart; those from one rank have
-  // spread after a fixed distance.
+  // How many arrows of the same fan, from one rank to one side in one round, are shorter.
+  int place_in_fan(const Picture::Arrow& arrow) const {
+    const auto& all = picture_.arrows;
+    auto length = [](const Picture::Arrow& a) { return std::abs(a.to - a.from); };
+    auto begin = std::lower_bound(all.begin(), all.end(), arrow, [](const auto& a, const auto& b) {
+      return std::pair(a.round, a.from) < std::pair(b.round, b.from);
+    });
+    int shorter = 0;
+    for (; begin != all.end() && begin->round == arrow.round && begin->from == arrow.from;
+         ++begin) {
+      const bool same_side = (begin->to > begin->from) == (arrow.to > arrow.from);
+      shorter += same_side && length(*begin) < length(arrow);
+    }
+    return shorter;
+  }
+
+  // Near the sender, where arrows that go to one rank are still apart; farther out the longer
+  // arrows of a fan, and all those to the right, which meet those to the left half way.
   void label(const Picture::Arrow& arrow) {
     std::string words = print_chunks(arrow.chunks);
     if (words.empty()) return;
     if (words.size() > kMostLabel) words = fmt::format("{} chunks", arrow.chunks.size());
     const auto [x0, y0, x1, y1] = ends(arrow);
-    const double share = std::clamp(34 / std::hypot(x1 - x0, y1 - y0), 0.12, 0.5);
+    const double way = (arrow.to > arrow.from ? 40 : 28) + 36 * place_in_fan(arrow);
+    const double share = std::clamp(way / std::hypot(x1 - x0, y1 - y0), 0.05, 0.6);
     const double at_x = x0 + share * (x1 - x0), at_y = y0 + share * (y1 - y0) + 4;
     const std::string paint = colour_of(arrow);
     for (const char* edge : {" stroke=\"#fff\" stroke-width=\"3\"", ""}) {

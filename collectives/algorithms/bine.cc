@@ -6,7 +6,7 @@
 //   all_reduce   one after the other: 2 ceil(log2 n) rounds
 //   cost         log2 n (alpha + S beta), all_reduce log2 n (2 alpha + 2 S beta + S gamma)
 //
-// As many rounds and messages as `binomial`, over two thirds of its distance: wins for small
+// As many rounds and messages as `binomial`, over about 70 % of its distance: wins for small
 // messages where neighbours are numbered in a row and the far links are shared; equal on one
 // switch. Source: De Sensi et al., "Bine Trees: Enhancing Collective Operations by Optimizing
 // Communication Locality" (SC 2025, arXiv 2508.17311).
