@@ -45,9 +45,9 @@ std::string print_chunks(const std::vector<int>& chunks);
 //   0      [0] +> 1  [1] +> 0      +> added there, -> stored there
 std::string draw_ascii(Collective collective, const std::vector<Schedule>& all, int root = 0);
 
-// An SVG document. Colours are chunks; solid arrows are added, dashed ones stored; the row of boxes
-// of a rank is its user chunks, each filled as far as its sum is complete. `host` as in Where: ranks
-// of one host share a background.
+// An SVG document. Colours are chunks; solid arrows are added, dashed ones stored; the boxes of a
+// rank are its user chunks, each filled as far as its sum is complete. `host` as in Where: ranks of
+// one host share a background.
 std::string draw_svg(Collective collective, const std::vector<Schedule>& all,
                      std::string_view title, int root = 0, std::span<const int> host = {});
 

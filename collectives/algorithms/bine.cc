@@ -14,7 +14,7 @@
 // Nodes are whole numbers, also negative, taken modulo n in the end. In round k, distances
 // d = 1, -1, 3, -5, 11 ... from the largest to the smallest, even nodes give to v + d and odd nodes
 // to v - d. After all rounds 2^k numbers in a row are reached. Any n works: of those numbers some
-// window of n holds 0 and with every node its parent (checked to n = 1,024); n = 8:
+// window of n holds 0 and with every node its parent (checked to n = 8,192); n = 8:
 //
 //   round 0, d = 3    0 -> 3
 //   round 1, d = -1   0 -> -1   3 -> 4
@@ -52,11 +52,12 @@ std::vector<Edge> edges(int n) {
 int window(const std::vector<Edge>& tree, int n) {
   int lowest = 0;
   for (const Edge& edge : tree) lowest = std::min(lowest, edge.child);
-  for (int first = lowest;; ++first) {
+  for (int first = lowest; first <= 0; ++first) {
     auto inside = [&](int v) { return first <= v && v < first + n; };
     auto closed = [&](const Edge& edge) { return !inside(edge.child) || inside(edge.parent); };
     if (inside(0) && std::all_of(tree.begin(), tree.end(), closed)) return first;
   }
+  throw Error(ErrorCode::internal, "no window of the Bine tree serves this number of ranks");
 }
 
 Place place_of(const Where& where) {

@@ -14,9 +14,10 @@
 //
 // swing_latency takes the rounds from the far end, as the Bine butterfly does. Near end first,
 // ranks that meet late have added the same operands in different orders, and the results' bits
-// would differ between ranks (the verifier refutes it from n = 8 on). Source: De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher
-// Bandwidth Allreduce" (NSDI 2024); the paper's way to other even n sends chunks one by one and is
-// not taken.
+// would differ between ranks (the verifier refutes it from n = 8 on).
+//
+// Source: De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher Bandwidth
+// Allreduce" (NSDI 2024). The paper's way to other even n sends chunks one by one and is not taken.
 //
 //   n = 8   s = 0, rho = 1    0 <-> 1   2 <-> 3   4 <-> 5   6 <-> 7
 //           s = 1, rho = -1   0 <-> 7   1 <-> 2   3 <-> 4   5 <-> 6
