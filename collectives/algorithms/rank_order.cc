@@ -75,11 +75,14 @@ Schedule rank_order_reduce(const Where& where) {
   return s;
 }
 
+// The output may be the memory of the own block, so nothing is written there before that was added.
 Schedule rank_order_reduce_scatter(const Where& where) {
   const auto [r, n, root, host] = where;
   Schedule s{r, n, n + 1, {}, {}};
+  const Span own{r}, output{n}, sum{r < 2 ? n : s.add_scratch(r)};
   send_to_owners(s);
-  add_in_rank_order(s, {r}, {n});
+  add_in_rank_order(s, own, sum);
+  if (sum != output) s.copy(output, sum);
   return s;
 }
 
