@@ -59,7 +59,11 @@ class Proof {
     const Execution execution = execute(all_, graphs_, messages);
     if (execution.flaw) return execution.flaw;
     if (rules_.collective == Collective::barrier) return check_heard(execution.events, messages);
-    return check_values(execution.events);
+    if (Flaw flaw = check_values(execution.events)) return flaw;
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      if (Flaw flaw = check_own_block(rank)) return flaw;
+    }
+    return std::nullopt;
   }
 
  private:
@@ -255,6 +259,42 @@ class Proof {
       }
     }
     return other_order;
+  }
+
+  // ---- output in place of the own block --------------------------------------------------------
+  // The graph knows two chunks where there may be one memory, so whoever reads the input must be an
+  // ancestor of the first to write the output (later writers wait for that one).
+  Flaw check_own_block(int rank) const {
+    if (rules_.collective != Collective::reduce_scatter) return std::nullopt;
+    const std::vector<Step>& steps = all_[rank].steps;
+    auto covers = [](Span span, int c) { return span.first <= c && c < span.first + span.count; };
+    for (int base = 0; base < rules_.chunks; base += rules_.n + 1) {
+      const int own = base + rank, output = base + rules_.n;
+      const auto writer = std::find_if(steps.begin(), steps.end(),
+                                       [&](const Step& step) { return covers(step.dst, output); });
+      const int first_write = static_cast<int>(writer - steps.begin());
+      for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
+        if (!covers(steps[i].src, own) || leads_to(rank, i, first_write)) continue;
+        return fmt::format(
+            "{} writes the output, which may be chunk {}'s memory, while {} reads it",
+            step_words(all_, rank, first_write), own, step_words(all_, rank, i));
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool leads_to(int rank, int from, int to) const {
+    const Graph& graph = graphs_[rank];
+    std::vector<bool> reached(to + 1, false);
+    if (from <= to) reached[from] = true;
+    // Successors are later steps, so one pass in list order reaches all.
+    for (int step = from; step < to; ++step) {
+      if (!reached[step]) continue;
+      for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k) {
+        if (graph.successor[k] <= to) reached[graph.successor[k]] = true;
+      }
+    }
+    return reached[to];
   }
 
   const Rules rules_;

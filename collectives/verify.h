@@ -14,7 +14,8 @@
 //   4. the result: nothing undefined is read, and every required chunk holds each required (rank,
 //      chunk) exactly once and nothing else; for barrier: every rank has transitively heard from
 //      every other;
-//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits.
+//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits;
+//   6. reduce_scatter's output may be the memory of the own input block.
 // Complexity: linear in the number of steps (chunks in spans counted one by one).
 // Pure; any thread.
 #pragma once

@@ -162,6 +162,13 @@ const Refuted kRefuted[] = {
      {"schedule rank 0 of 2 chunks 3\ncopy [2] <- [0]\nsend 1 [0]\nrecv_reduce 1 [2]",
       "schedule rank 1 of 2 chunks 3\ncopy [2] <- [1]\nsend 0 [0]\nrecv_reduce 0 [2]"},
      "rank 1 chunk 2 holds rank 0's chunk 0, which does not belong there"},
+    // Right, unless the output is the own block's memory.
+    {"output_in_place",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 2 chunks 3\nsend 1 [1]\nrecv 1 [2]\nreduce [2] <- [0]",
+      "schedule rank 1 of 2 chunks 3\nsend 0 [0]\nrecv 0 [2]\nreduce [2] <- [1]"},
+     "rank 0 step 1 (recv 1 [2]) writes the output, which may be chunk 0's memory, while rank 0 "
+     "step 2 (reduce [2] <- [0]) reads it"},
     {"nothing_arrived",
      Collective::all_gather,
      {"schedule rank 0 of 2 chunks 2\nsend 1 [0]", "schedule rank 1 of 2 chunks 2\nrecv 0 [0]"},
