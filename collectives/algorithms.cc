@@ -1,52 +1,137 @@
 #include "collectives/algorithms.h"
 
+#include "collectives/algorithms/hosts.h"
+
 namespace ringwood {
 namespace {
 
-bool any(int n) { return n >= 1; }
+bool any(const Where& where) { return where.n >= 1; }
+bool pair(const Where& where) { return where.n == 2; }
+bool power_of_two(const Where& where) { return (where.n & (where.n - 1)) == 0; }
+bool composite(const Where& where) { return has_several_factors(where.n); }
 
-// The notation of the descriptions: n ranks, S bytes of the user's buffer, B bytes of one rank's
-// block.
+constexpr bool kRankOrder = true;
+
+// The notation of the descriptions: n ranks, on H hosts of k; S bytes of the user's buffer, B bytes
+// of one rank's block.
 constexpr AlgorithmRow kTable[] = {
+    {Collective::all_reduce, "exchange",
+     "1 round, S bytes, two ranks: as few bytes as any, in one step", exchange_all_reduce, pair,
+     kRankOrder},
     {Collective::all_reduce, "one_shot",
-     "1 round, (n-1) S bytes: tiny messages, where latency is all", one_shot_all_reduce, any},
+     "1 round, (n-1) S bytes: tiny messages, where latency is all", one_shot_all_reduce, any,
+     kRankOrder},
+    {Collective::all_reduce, "recursive_doubling",
+     "log2(n) rounds, S log2(n) bytes: small messages, 8 ranks and more",
+     recursive_doubling_all_reduce, any},
+    {Collective::all_reduce, "swing_latency",
+     "log2(n) rounds, S log2(n) bytes, near peers: small messages, 2^k ranks on a torus or ring",
+     swing_latency_all_reduce, power_of_two},
+    {Collective::all_reduce, "bine",
+     "2 log2(n) rounds, up to S log2(n) bytes, near peers: small messages, shared far links",
+     bine_all_reduce, any},
     {Collective::all_reduce, "direct",
      "2 rounds, 2 (n-1)/n S bytes: every rank reaches every other at full speed", direct_all_reduce,
      any},
+    {Collective::all_reduce, "rank_order",
+     "2 rounds, 2 (n-1)/n S bytes, sums in rank order: reproducible, any size",
+     rank_order_all_reduce, any, kRankOrder},
     {Collective::all_reduce, "halving_doubling",
      "2 log2(n) rounds, 2 (n-1)/n S bytes: middle sizes, any n", halving_doubling_all_reduce, any},
+    {Collective::all_reduce, "mixed_radix",
+     "2 rounds per factor of n, 2 (n-1)/n S bytes: middle sizes, composite n",
+     mixed_radix_all_reduce, composite},
+    {Collective::all_reduce, "swing",
+     "2 log2(n) rounds, 2 (n-1)/n S bytes, near peers: middle sizes, 2^k ranks on a torus or ring",
+     swing_all_reduce, power_of_two},
     {Collective::all_reduce, "double_tree",
      "2 log2(n) rounds, 2 S bytes: many ranks, pipelined by lanes", double_tree_all_reduce, any},
     {Collective::all_reduce, "ring",
      "2 (n-1) rounds, 2 (n-1)/n S bytes, two neighbours: large messages on slow wires",
      ring_all_reduce, any},
+    {Collective::all_reduce, "hierarchical",
+     "2 rounds in hosts, few across, 2 (H-1)/H S bytes leave a host: several hosts",
+     hierarchical_all_reduce, has_hierarchy},
+    {Collective::all_reduce, "hierarchical_leaders",
+     "2 rounds in hosts, log2(H) across, one rank per host: small messages, several hosts",
+     hierarchical_leaders_all_reduce, has_hierarchy},
+    {Collective::reduce, "linear", "1 round, S bytes, in rank order: tiny messages, few ranks",
+     linear_reduce, any, kRankOrder},
+    {Collective::reduce, "rank_order",
+     "2 rounds, S bytes, sums in rank order: reproducible, large messages", rank_order_reduce, any,
+     kRankOrder},
     {Collective::reduce, "binomial", "log2(n) rounds, S bytes: small messages", binomial_reduce,
      any},
+    {Collective::reduce, "knomial",
+     "log4(n) rounds, S bytes: small messages, links that carry several at once", knomial_reduce,
+     any},
+    {Collective::reduce, "bine",
+     "log2(n) rounds, S bytes, near peers: small messages, shared far links", bine_reduce, any},
     {Collective::reduce, "chain", "n-1 rounds, S bytes: large messages, pipelined by lanes",
      chain_reduce, any},
+    {Collective::reduce, "double_tree",
+     "log2(n)+2 rounds, S bytes: large messages, many ranks, pipelined by lanes",
+     double_tree_reduce, any},
+    {Collective::reduce, "hierarchical",
+     "log2(H) + log4(k) rounds, S bytes leave a host: small messages, several hosts",
+     hierarchical_reduce, has_hierarchy},
+    {Collective::broadcast, "linear",
+     "1 round, (n-1) S bytes from the root: shared memory, few ranks", linear_broadcast, any},
     {Collective::broadcast, "binomial",
      "log2(n) rounds, S log2(n) bytes from the root: small messages", binomial_broadcast, any},
+    {Collective::broadcast, "knomial",
+     "log4(n) rounds, 3 S log4(n) bytes from the root: small messages, links that carry several",
+     knomial_broadcast, any},
+    {Collective::broadcast, "bine",
+     "log2(n) rounds, S log2(n) bytes from the root, near peers: small messages, shared far links",
+     bine_broadcast, any},
     {Collective::broadcast, "chain", "n-1 rounds, S bytes: large messages, pipelined by lanes",
      chain_broadcast, any},
+    {Collective::broadcast, "double_tree",
+     "log2(n)+2 rounds, S bytes: large messages, many ranks, pipelined by lanes",
+     double_tree_broadcast, any},
+    {Collective::broadcast, "hierarchical",
+     "log2(H) + log4(k) rounds, S bytes enter a host: small messages, several hosts",
+     hierarchical_broadcast, has_hierarchy},
     {Collective::all_gather, "direct",
      "1 round, (n-1) B bytes: every rank reaches every other at full speed", direct_all_gather,
      any},
+    {Collective::all_gather, "bruck",
+     "log2(n) rounds, (n-1) B bytes: small blocks, 8 ranks and more", bruck_all_gather, any},
+    {Collective::all_gather, "pat",
+     "log2(n) rounds, (n-1) B bytes, most to near peers: small and middle blocks, many ranks",
+     pat_all_gather, any},
     {Collective::all_gather, "ring",
      "n-1 rounds, (n-1) B bytes, two neighbours: large blocks on slow wires", ring_all_gather, any},
+    {Collective::all_gather, "hierarchical",
+     "2 rounds, (n-k) B bytes enter a host of k: several hosts", hierarchical_all_gather,
+     has_hierarchy},
     {Collective::gather, "linear", "1 round, B bytes from each rank to the root", linear_gather,
      any},
     {Collective::reduce_scatter, "direct",
      "1 round, (n-1) B bytes: every rank reaches every other at full speed", direct_reduce_scatter,
      any},
+    {Collective::reduce_scatter, "rank_order",
+     "1 round, (n-1) B bytes, sums in rank order: reproducible", rank_order_reduce_scatter, any,
+     kRankOrder},
+    {Collective::reduce_scatter, "pat",
+     "log2(n) rounds, (n-1) B bytes, most to near peers: small and middle blocks, many ranks",
+     pat_reduce_scatter, any},
     {Collective::reduce_scatter, "ring",
      "n-1 rounds, (n-1) B bytes, two neighbours: large blocks on slow wires", ring_reduce_scatter,
      any},
+    {Collective::reduce_scatter, "hierarchical",
+     "2 rounds, (n-k) B bytes leave a host of k: several hosts", hierarchical_reduce_scatter,
+     has_hierarchy},
     {Collective::scatter, "linear", "1 round, B bytes from the root to each rank", linear_scatter,
      any},
     {Collective::all_to_all, "pairwise", "n-1 exchanges, all posted at once, (n-1) B bytes",
      pairwise_all_to_all, any},
     {Collective::barrier, "dissemination", "log2(n) rounds of one byte", dissemination_barrier,
      any},
+    {Collective::barrier, "hierarchical",
+     "2 rounds in hosts, log2(H) across, of one byte: several hosts", hierarchical_barrier,
+     has_hierarchy},
 };
 
 }  // namespace
@@ -58,6 +143,14 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view name)
     if (row.collective == collective && row.name == name) return &row;
   }
   return nullptr;
+}
+
+std::vector<Schedule> build_all(const AlgorithmRow& row, const Where& where) {
+  std::vector<Schedule> all;
+  for (int rank = 0; rank < where.n; ++rank) {
+    all.push_back(row.build({rank, where.n, where.root, where.host}));
+  }
+  return all;
 }
 
 }  // namespace ringwood

@@ -78,4 +78,34 @@ Schedule on(const std::vector<int>& ranks, int n, const Schedule& s) {
   return result;
 }
 
+Schedule widen(const Schedule& s, int count) {
+  if (count < 1) refuse(fmt::format("widen: a chunk cannot become {} chunks", count));
+  Schedule result{s.rank, s.n, s.chunks * count, {}, {}};
+  for (int like : s.scratch) {
+    for (int i = 0; i < count; ++i) result.scratch.push_back(like * count + i);
+  }
+  // Scratch follows the user's chunks, so one rule serves both.
+  auto wide = [&](Span span) { return Span{span.first * count, span.count * count}; };
+  for (const Step& step : s.steps) {
+    result.steps.push_back({step.kind, step.peer, wide(step.dst), wide(step.src)});
+  }
+  return result;
+}
+
+Schedule within(int first, int chunks, const Schedule& s) {
+  if (first < 0 || chunks - s.chunks < first) {
+    refuse(fmt::format("within: {} chunks from {} on are not in a buffer of {}", s.chunks, first,
+                       chunks));
+  }
+  Schedule result{s.rank, s.n, chunks, {}, {}};
+  for (int like : s.scratch) result.scratch.push_back(first + like);
+  const int shift = chunks - s.chunks;
+  auto moved = [&](int chunk) { return chunk < s.chunks ? chunk + first : chunk + shift; };
+  for (const Step& step : s.steps) {
+    result.steps.push_back(
+        {step.kind, step.peer, renamed(step.dst, moved), renamed(step.src, moved)});
+  }
+  return result;
+}
+
 }  // namespace ringwood

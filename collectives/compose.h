@@ -21,4 +21,11 @@ Schedule then(const Schedule& a, const Schedule& b);
 // a group of n.
 Schedule on(const std::vector<int>& ranks, int n, const Schedule& s);
 
+// Coarser: every chunk of `s` becomes a span of `count` chunks, c -> [c * count : (c+1) * count).
+// The steps stay as they are, so the messages too; others may then work on the finer chunks.
+Schedule widen(const Schedule& s, int count);
+
+// Narrower: the chunks of `s` become those from `first` on of a buffer of `chunks`.
+Schedule within(int first, int chunks, const Schedule& s);
+
 }  // namespace ringwood

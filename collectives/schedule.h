@@ -29,8 +29,9 @@
 //                   scratch[i] = 0)                                            transitively
 //
 // Input chunks of reduce_scatter, scatter (root) and all_to_all, and a non-root's chunks in reduce
-// and gather, are read only. A gather's non-root owns only chunk r, a scatter's non-root only
-// chunk n; the other numbers have no memory there, not even a size.
+// and gather, are read only; but reduce_scatter's chunk n may be the memory of chunk r, so it is
+// written only after chunk r has been read. A gather's non-root owns only chunk r, a scatter's
+// non-root only chunk n; the other numbers have no memory there, not even a size.
 //
 // Sizes. In all_reduce, reduce, broadcast pieces differ by at most one element, so a message must
 // have the same chunk numbers' sizes at both ends. reduce_scatter's blocks are equal. all_gather,
@@ -127,5 +128,7 @@ std::string print(const Schedule& schedule);
 std::string print(const Step& step);  // "send 2 [0]"
 // Bounded and strict; throws Error(invalid_argument) with the line number.
 Schedule parse_schedule(std::string_view text);
+// One or more of them, one after the other: each header line begins the next.
+std::vector<Schedule> parse_schedules(std::string_view text);
 
 }  // namespace ringwood

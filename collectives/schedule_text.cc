@@ -57,6 +57,7 @@ class Line {
     text_.remove_prefix(blank == text_.npos ? text_.size() : blank);
     return text_.empty();
   }
+  bool begins_with_word(std::string_view wanted) const { return Line(*this).word() == wanted; }
   void expect_end() {
     if (at_end()) return;
     refuse(fmt::format("'{}' is too much here", text_.substr(0, kShownBytes)));
@@ -158,6 +159,32 @@ Step parse_step(Line& line, const Schedule& s) {
                           name.substr(0, kShownBytes)));
 }
 
+std::vector<Schedule> parse(std::string_view text, size_t most) {
+  if (text.size() > kMaxTextBytes) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("schedule text: {} bytes are more than the {} allowed", text.size(),
+                            kMaxTextBytes));
+  }
+  std::vector<Schedule> all;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view whole = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(whole.size() + 1, text.size()));
+    Line line(whole.substr(0, whole.find('#')), number);
+    if (line.at_end()) continue;
+    if (all.empty() || line.begins_with_word("schedule")) {
+      if (all.size() == most) line.refuse("another schedule, where one is expected");
+      all.push_back(parse_header(line));
+    } else {
+      all.back().steps.push_back(parse_step(line, all.back()));
+    }
+    line.expect_end();
+  }
+  if (all.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "schedule text: there is no line 'schedule rank R of N chunks C'");
+  return all;
+}
+
 }  // namespace
 
 const char* to_string(Collective collective) {
@@ -228,31 +255,8 @@ std::string print(const Schedule& schedule) {
   return text;
 }
 
-Schedule parse_schedule(std::string_view text) {
-  if (text.size() > kMaxTextBytes) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("schedule text: {} bytes are more than the {} allowed", text.size(),
-                            kMaxTextBytes));
-  }
-  Schedule schedule;
-  bool has_header = false;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::string_view whole = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(whole.size() + 1, text.size()));
-    Line line(whole.substr(0, whole.find('#')), number);
-    if (line.at_end()) continue;
-    if (has_header) {
-      schedule.steps.push_back(parse_step(line, schedule));
-    } else {
-      schedule = parse_header(line);
-      has_header = true;
-    }
-    line.expect_end();
-  }
-  if (!has_header)
-    throw Error(ErrorCode::invalid_argument,
-                "schedule text: there is no line 'schedule rank R of N chunks C'");
-  return schedule;
-}
+Schedule parse_schedule(std::string_view text) { return std::move(parse(text, 1)[0]); }
+
+std::vector<Schedule> parse_schedules(std::string_view text) { return parse(text, kMaxRanks); }
 
 }  // namespace ringwood

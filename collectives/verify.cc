@@ -25,7 +25,23 @@ bool accumulates(StepKind kind) {
 
 class Proof {
  public:
-  Proof(const Rules& rules, const std::vector<Schedule>& all) : rules_(rules), all_(all) {}
+  Proof(const Rules& rules, const std::vector<Schedule>& all)
+      : rules_(rules), all_(all), expressions_(rules.n, rules.chunks) {}
+
+  // After run() without a flaw.
+  bool in_rank_order() {
+    std::vector<Expressions::Id> sums(rules_.chunks, Expressions::kNothing);
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      for (int c = 0; c < rules_.chunks; ++c) {
+        const auto wanted = rules_.wanted(rank, c);
+        if (!wanted || wanted->from != Rules::kSum) continue;
+        Expressions::Id& sum = sums[wanted->chunk];
+        if (sum == Expressions::kNothing) sum = expressions_.sum_in_rank_order(wanted->chunk);
+        if (values_[rank][c] != sum) return false;
+      }
+    }
+    return true;
+  }
 
   Flaw run() {
     for (int rank = 0; rank < rules_.n; ++rank) {
@@ -43,7 +59,11 @@ class Proof {
     const Execution execution = execute(all_, graphs_, messages);
     if (execution.flaw) return execution.flaw;
     if (rules_.collective == Collective::barrier) return check_heard(execution.events, messages);
-    return check_values(execution.events);
+    if (Flaw flaw = check_values(execution.events)) return flaw;
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      if (Flaw flaw = check_own_block(rank)) return flaw;
+    }
+    return std::nullopt;
   }
 
  private:
@@ -172,12 +192,11 @@ class Proof {
 
   // ---- values ----------------------------------------------------------------------------------
   Flaw check_values(const std::vector<Event>& events) {
-    Expressions expressions(rules_.n, rules_.chunks);
-    std::vector<std::vector<Expressions::Id>> values(rules_.n);
+    values_.resize(rules_.n);
     for (int rank = 0; rank < rules_.n; ++rank) {
-      values[rank].assign(rules_.chunks + all_[rank].scratch.size(), Expressions::kNothing);
+      values_[rank].assign(rules_.chunks + all_[rank].scratch.size(), Expressions::kNothing);
       for (int c = 0; c < rules_.chunks; ++c) {
-        if (rules_.begins(rank, c)) values[rank][c] = expressions.leaf(rank, c);
+        if (rules_.begins(rank, c)) values_[rank][c] = expressions_.leaf(rank, c);
       }
     }
     for (const Event& event : events) {
@@ -186,18 +205,18 @@ class Proof {
       const Span src = all_[event.rank].steps[event.step].src;
       const Step& sink = all_[to].steps[to_step];
       for (int i = 0; i < src.count; ++i) {
-        const Expressions::Id operand = values[event.rank][src.first + i];
-        Expressions::Id& value = values[to][sink.dst.first + i];
+        const Expressions::Id operand = values_[event.rank][src.first + i];
+        Expressions::Id& value = values_[to][sink.dst.first + i];
         if (operand == Expressions::kNothing) {
           return undefined(event.rank, event.step, src.first + i);
         }
         if (accumulates(sink.kind) && value == Expressions::kNothing) {
           return undefined(to, to_step, sink.dst.first + i);
         }
-        value = accumulates(sink.kind) ? expressions.sum(value, operand) : operand;
+        value = accumulates(sink.kind) ? expressions_.sum(value, operand) : operand;
       }
     }
-    return check_results(expressions, values);
+    return check_results();
   }
 
   Flaw undefined(int rank, int step, int chunk) const {
@@ -205,8 +224,7 @@ class Proof {
                        chunk);
   }
 
-  Flaw check_results(const Expressions& expressions,
-                     const std::vector<std::vector<Expressions::Id>>& values) const {
+  Flaw check_results() const {
     struct Proven {
       Expressions::Id sum = Expressions::kNothing;
       int rank = 0, chunk = 0;
@@ -217,16 +235,16 @@ class Proof {
       for (int c = 0; c < rules_.chunks; ++c) {
         const auto wanted = rules_.wanted(rank, c);
         if (!wanted) continue;
-        const Expressions::Id value = values[rank][c];
+        const Expressions::Id value = values_[rank][c];
         if (wanted->from != Rules::kSum) {
-          const Expressions::Id right = expressions.leaf(wanted->from, wanted->chunk);
+          const Expressions::Id right = expressions_.leaf(wanted->from, wanted->chunk);
           if (value == right) continue;
-          return fmt::format("rank {} chunk {} holds {}, not {}", rank, c, expressions.print(value),
-                             expressions.print(right));
+          return fmt::format("rank {} chunk {} holds {}, not {}", rank, c,
+                             expressions_.print(value), expressions_.print(right));
         }
         Proven& first = proven[wanted->chunk];
         if (value == first.sum && value != Expressions::kNothing) continue;
-        if (const Flaw flaw = expressions.flaw_as_sum(value, wanted->chunk)) {
+        if (const Flaw flaw = expressions_.flaw_as_sum(value, wanted->chunk)) {
           return fmt::format("rank {} chunk {} {}", rank, c, *flaw);
         }
         if (first.sum == Expressions::kNothing) {
@@ -235,23 +253,60 @@ class Proof {
           other_order = fmt::format(
               "rank {} chunk {} adds in another order than rank {} chunk {}, so their bits may "
               "differ: {} against {}",
-              rank, c, first.rank, first.chunk, expressions.print(value),
-              expressions.print(first.sum));
+              rank, c, first.rank, first.chunk, expressions_.print(value),
+              expressions_.print(first.sum));
         }
       }
     }
     return other_order;
   }
 
+  // ---- output in place of the own block --------------------------------------------------------
+  // The graph knows two chunks where there may be one memory, so whoever reads the input must be an
+  // ancestor of the first to write the output (later writers wait for that one).
+  Flaw check_own_block(int rank) const {
+    if (rules_.collective != Collective::reduce_scatter) return std::nullopt;
+    const std::vector<Step>& steps = all_[rank].steps;
+    auto covers = [](Span span, int c) { return span.first <= c && c < span.first + span.count; };
+    for (int base = 0; base < rules_.chunks; base += rules_.n + 1) {
+      const int own = base + rank, output = base + rules_.n;
+      const auto writer = std::find_if(steps.begin(), steps.end(),
+                                       [&](const Step& step) { return covers(step.dst, output); });
+      const int first_write = static_cast<int>(writer - steps.begin());
+      for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
+        if (!covers(steps[i].src, own) || leads_to(rank, i, first_write)) continue;
+        return fmt::format(
+            "{} writes the output, which may be chunk {}'s memory, while {} reads it",
+            step_words(all_, rank, first_write), own, step_words(all_, rank, i));
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool leads_to(int rank, int from, int to) const {
+    const Graph& graph = graphs_[rank];
+    std::vector<bool> reached(to + 1, false);
+    if (from <= to) reached[from] = true;
+    // Successors are later steps, so one pass in list order reaches all.
+    for (int step = from; step < to; ++step) {
+      if (!reached[step]) continue;
+      for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k) {
+        if (graph.successor[k] <= to) reached[graph.successor[k]] = true;
+      }
+    }
+    return reached[to];
+  }
+
   const Rules rules_;
   const std::vector<Schedule>& all_;
   std::vector<Graph> graphs_;
+  Expressions expressions_;
+  std::vector<std::vector<Expressions::Id>> values_;  // by rank and chunk
 };
 
-}  // namespace
-
-std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
-                                  int lane_count) {
+// What of `all` must be right before its steps are looked at.
+Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int root,
+                 int lane_count) {
   if (all.empty()) return "there are no schedules";
   const int n = static_cast<int>(all.size()), chunks = all[0].chunks;
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
@@ -265,16 +320,37 @@ std::optional<std::string> verify(Collective collective, const std::vector<Sched
                        free ? lane_count : required);
   }
   if (int64_t{n} * chunks > INT32_MAX) return "more than 2^31 chunks are too many to prove";
-  const int known_root = has_root(collective) ? root : 0;
-  return Proof(Rules{collective, n, known_root, lane_count, chunks}, all).run();
+  return std::nullopt;
 }
 
-std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int lane_count) {
-  if (n < 1 || !row.accepts(n)) return fmt::format("{} does not accept {} ranks", row.name, n);
+Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int lane_count) {
+  const int n = static_cast<int>(all.size()), known_root = has_root(collective) ? root : 0;
+  return {collective, n, known_root, lane_count, all[0].chunks};
+}
+
+}  // namespace
+
+std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
+                                  int lane_count) {
+  if (Flaw flaw = check_shape(collective, all, root, lane_count)) return flaw;
+  return Proof(rules_of(collective, all, root, lane_count), all).run();
+}
+
+bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root,
+                           int lane_count) {
+  if (!reduces(collective) || check_shape(collective, all, root, lane_count)) return false;
+  Proof proof(rules_of(collective, all, root, lane_count), all);
+  return !proof.run() && proof.in_rank_order();
+}
+
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int lane_count,
+                                  std::span<const int> host) {
+  const Where where{0, n, root, host};
+  if (n < 1 || !row.accepts(where)) return fmt::format("{} does not accept {} ranks", row.name, n);
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
-  std::vector<Schedule> all;
-  for (int rank = 0; rank < n; ++rank) all.push_back(lanes(row.build({rank, n, root}), lane_count));
+  std::vector<Schedule> all = build_all(row, where);
+  for (Schedule& schedule : all) schedule = lanes(schedule, lane_count);
   return verify(row.collective, all, root, lane_count);
 }
 

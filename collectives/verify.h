@@ -14,12 +14,14 @@
 //   4. the result: nothing undefined is read, and every required chunk holds each required (rank,
 //      chunk) exactly once and nothing else; for barrier: every rank has transitively heard from
 //      every other;
-//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits.
+//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits;
+//   6. reduce_scatter's output may be the memory of the own input block.
 // Complexity: linear in the number of steps (chunks in spans counted one by one).
 // Pure; any thread.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,14 @@ namespace ringwood {
 // schedule; `lane_count` as given to lanes(), so chunk numbers in the sentence are those of lanes.
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
                                   int root = 0, int lane_count = 1);
-// Builds and verifies a row for one n.
-std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1);
+// Builds and verifies a row for one n; `host` as in Where.
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1,
+                                  std::span<const int> host = {});
+
+// Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
+// commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
+// (Where 16-bit floats are added, they must also lie in one place in a row: plan.h.)
+bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
+                           int lane_count = 1);
 
 }  // namespace ringwood

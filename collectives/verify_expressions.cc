@@ -19,6 +19,12 @@ Expressions::Id Expressions::sum(Id a, Id b) {
   return at->second;
 }
 
+Expressions::Id Expressions::sum_in_rank_order(int chunk) {
+  Id result = leaf(0, chunk);
+  for (int rank = 1; rank < ranks_; ++rank) result = sum(result, leaf(rank, chunk));
+  return result;
+}
+
 // A right sum has one leaf per rank. A wrong one can have exponentially many, but the first
 // ranks + 1 of them must contain a repetition or a stranger, so the walk is short either way.
 std::optional<std::string> Expressions::flaw_as_sum(Id id, int chunk) const {

@@ -26,6 +26,8 @@ class Expressions {
 
   Id leaf(int rank, int chunk) const { return 1 + static_cast<Id>(rank) * chunks_ + chunk; }
   Id sum(Id a, Id b);
+  // ((x0 + x1) + x2) + ..., x being `chunk` of each rank.
+  Id sum_in_rank_order(int chunk);
 
   // Nothing if `id` holds `chunk` of each rank exactly once and nothing else; else what is wrong:
   // "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".

@@ -103,6 +103,35 @@ TEST(Compose, HierarchicalAllReduceIsProved) {
   }
 }
 
+TEST(Compose, WidenAndWithinRenumber) {
+  Schedule s{0, 2, 2, {1}, {}};
+  s.send(1, {0, 2});
+  s.copy({2}, {1});
+  Schedule wide{0, 2, 6, {3, 4, 5}, {}};
+  wide.send(1, {0, 6});
+  wide.copy({6, 3}, {3, 3});
+  EXPECT_EQ(widen(s, 3), wide);
+  EXPECT_EQ(widen(s, 1), s);
+  Schedule inner{0, 2, 5, {3}, {}};
+  inner.send(1, {2, 2});
+  inner.copy({5}, {3});
+  EXPECT_EQ(within(2, 5, s), inner);
+  EXPECT_EQ(within(0, 2, s), s);
+}
+
+// Two all-reduces side by side, one of them on wider chunks, are an all-reduce of both parts.
+TEST(Compose, PartsOfABufferAreReducedByDifferentAlgorithms) {
+  for (int n : {2, 3, 4, 7}) {
+    std::vector<Schedule> all;
+    for (int r = 0; r < n; ++r) {
+      const Schedule ring = ring_all_reduce({r, n, 0}), once = one_shot_all_reduce({r, n, 0});
+      const int chunks = n + 2;
+      all.push_back(then(within(0, chunks, ring), within(n, chunks, widen(once, 2))));
+    }
+    EXPECT_EQ(verify(Collective::all_reduce, all).value_or(""), "") << n;
+  }
+}
+
 TEST(Compose, RenamedRanksAreProved) {
   const std::vector<int> order = {3, 0, 4, 1, 2};
   const std::pair<Collective, Build> cases[] = {
@@ -129,6 +158,9 @@ TEST(Compose, MisuseIsRefused) {
   EXPECT_THROW(on({0, 4}, 4, s), Error);
   EXPECT_THROW(on({0, -1}, 4, s), Error);
   EXPECT_THROW(on({1, 1}, 4, s), Error);
+  EXPECT_THROW(widen(s, 0), Error);
+  EXPECT_THROW(within(-1, 4, s), Error);
+  EXPECT_THROW(within(3, 4, s), Error);
 }
 
 // ---- the graph ---------------------------------------------------------------------------------

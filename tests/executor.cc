@@ -218,18 +218,19 @@ TEST_P(RandomSchedules, GiveWhatTheInterpreterGives) {
 }
 
 TEST(Executor, RunsEveryAllReduceRowWithLanes) {
+  const std::vector<int> host = {0, 1, 1, 0};  // for the hierarchical ones
   const int n = 4;
   Runner runner(n, LoopbackFaults{});
   std::mt19937 random(7);
   for (const AlgorithmRow& row : algorithm_table()) {
-    if (row.collective != Collective::all_reduce || !row.accepts(n)) continue;
+    if (row.collective != Collective::all_reduce || !row.accepts(Where{0, n, 0, host})) continue;
     for (int lanes : {1, 2, 5}) {
       const size_t count = 1237;
       Memory memory(n);
       std::vector<int64_t> want(count, 0);
       std::vector<Schedule> schedules;
       for (int r = 0; r < n; ++r) {
-        schedules.push_back(row.build({r, n, 0}));
+        schedules.push_back(row.build({r, n, 0, host}));
         for (size_t e = 0; e < count; ++e) {
           memory[r].push_back(static_cast<int64_t>(random() % 1000));
           want[e] += memory[r][e];

@@ -162,6 +162,13 @@ const Refuted kRefuted[] = {
      {"schedule rank 0 of 2 chunks 3\ncopy [2] <- [0]\nsend 1 [0]\nrecv_reduce 1 [2]",
       "schedule rank 1 of 2 chunks 3\ncopy [2] <- [1]\nsend 0 [0]\nrecv_reduce 0 [2]"},
      "rank 1 chunk 2 holds rank 0's chunk 0, which does not belong there"},
+    // Right, unless the output is the own block's memory.
+    {"output_in_place",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 2 chunks 3\nsend 1 [1]\nrecv 1 [2]\nreduce [2] <- [0]",
+      "schedule rank 1 of 2 chunks 3\nsend 0 [0]\nrecv 0 [2]\nreduce [2] <- [1]"},
+     "rank 0 step 1 (recv 1 [2]) writes the output, which may be chunk 0's memory, while rank 0 "
+     "step 2 (reduce [2] <- [0]) reads it"},
     {"nothing_arrived",
      Collective::all_gather,
      {"schedule rank 0 of 2 chunks 2\nsend 1 [0]", "schedule rank 1 of 2 chunks 2\nrecv 0 [0]"},
@@ -239,9 +246,35 @@ TEST(Verifier, RefutesWhatNoTextCanSay) {
             "rank 0 step 0 (recv 1 [0:2147483647]) names chunks beyond the 1 there are");
 }
 
+TEST(Verifier, TellsRankOrderFromOtherOrders) {
+  // Rank 2 owns the only chunk's sum; the order in which it takes the others is what differs.
+  auto in_order = [](const char* sum) {
+    const std::vector<Schedule> all = {
+        parse_schedule("schedule rank 0 of 3 chunks 1\nsend 2 [0]"),
+        parse_schedule("schedule rank 1 of 3 chunks 1\nsend 2 [0]"),
+        parse_schedule(std::string("schedule rank 2 of 3 chunks 1 scratch 0\n") + sum)};
+    EXPECT_EQ(verify(Collective::reduce, all, 2).value_or(""), "") << sum;
+    return reduces_in_rank_order(Collective::reduce, all, 2);
+  };
+  EXPECT_TRUE(in_order("recv 0 [1]\nrecv_reduce 1 [1]\nreduce [0] <- [1]"));
+  EXPECT_TRUE(in_order("recv 1 [1]\nrecv_reduce 0 [1]\nreduce [0] <- [1]"));  // commutes
+  EXPECT_FALSE(in_order("recv_reduce 0 [0]\nrecv_reduce 1 [0]"));
+  EXPECT_FALSE(in_order("recv 1 [1]\nreduce [1] <- [0]\nrecv_reduce 0 [1]\ncopy [0] <- [1]"));
+}
+
+TEST(Verifier, RankOrderNeedsAProvedReduction) {
+  const std::vector<Schedule> lonely = {parse_schedule("schedule rank 0 of 1 chunks 1")};
+  EXPECT_TRUE(reduces_in_rank_order(Collective::all_reduce, lonely));
+  EXPECT_FALSE(reduces_in_rank_order(Collective::broadcast, lonely));  // adds nothing
+  const std::vector<Schedule> wrong = {parse_schedule("schedule rank 0 of 2 chunks 1"),
+                                       parse_schedule("schedule rank 1 of 2 chunks 1")};
+  EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, wrong));
+  EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, {}));
+}
+
 TEST(Verifier, RefusesRowsOutOfTheirRange) {
   AlgorithmRow row = *find_algorithm(Collective::all_reduce, "ring");
-  row.accepts = [](int n) { return n % 2 == 0; };
+  row.fits = [](const Where& where) { return where.n % 2 == 0; };
   EXPECT_EQ(verify(row, 5), "ring does not accept 5 ranks");
   EXPECT_EQ(verify(row, 0), "ring does not accept 0 ranks");
   EXPECT_EQ(verify(row, 4, 4), "root 4 is not one of 4 ranks");

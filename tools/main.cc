@@ -7,6 +7,7 @@
 
 #include "collectives/algorithms.h"
 #include "tools/perf.h"
+#include "tools/schedule.h"
 #include "transports/error.h"
 #include "transports/options.h"
 
@@ -26,7 +27,7 @@ void print_environment() {
 
 void print_algorithms() {
   for (const AlgorithmRow& row : algorithm_table()) {
-    fmt::print("{:<16} {:<18} {}\n", to_string(row.collective), row.name, row.description);
+    fmt::print("{:<16} {:<22} {}\n", to_string(row.collective), row.name, row.description);
   }
 }
 
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   int exit_code = 0;
   add_perf_command(app, exit_code);
+  add_schedule_command(app, exit_code);
   app.add_subcommand("env", "Every knob: value, origin, default")->callback(print_environment);
   app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
   app.footer("ringwood COMMAND --help explains a command.");

@@ -28,7 +28,7 @@ int reach(int v, int n) {
 }  // namespace
 
 Schedule binomial_broadcast(const Where& where) {
-  const auto [r, n, root] = where;
+  const auto [r, n, root, host] = where;
   Schedule s{r, n, 1, {}, {}};
   const int v = wrap(r - root, n), top = reach(v, n);
   if (v != 0) s.recv(wrap(v - top + root, n), {0});
@@ -40,7 +40,7 @@ Schedule binomial_broadcast(const Where& where) {
 
 // The buffers of all but the root are read only, so the sums of inner ranks grow in scratch.
 Schedule binomial_reduce(const Where& where) {
-  const auto [r, n, root] = where;
+  const auto [r, n, root, host] = where;
   Schedule s{r, n, 1, {}, {}};
   const int v = wrap(r - root, n), top = reach(v, n);
   int sum = 0;

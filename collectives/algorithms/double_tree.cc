@@ -1,9 +1,14 @@
 // Double tree: two binary trees, each carrying one half, so arranged that a rank that works in one
 // is a leaf of the other.
 //
-// log2(n) rounds up and as many down, at most two messages each; no rank sends or receives more
-// than 2 S bytes, a ring's share, because it works for one half only. Wins with many ranks: in the
-// middle sizes as it is, for large ones pipelined by lanes, its latency growing with log2(n).
+//   all_reduce   log2(n) rounds up and as many down, at most two messages each; no rank sends or
+//                receives more than 2 S bytes, a ring's share, as it works for one half only
+//   broadcast    log2(n) + 2 rounds, S bytes per rank: the root, itself outside of the trees of the
+//   reduce       others, gives one half to each tree's top; or takes it
+//   cost         in L lanes: (log2 n + 2 + L) (alpha + S/L beta), all_reduce twice that
+//
+// Wins with many ranks: in the middle sizes as it is, for large ones pipelined by lanes, its
+// latency growing with log2(n) where a chain's grows with n.
 // Source: Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction
 // and scan" (2009); NCCL has it since 2.4.
 //
@@ -17,9 +22,8 @@
 //            2     6                                      1     5
 //           / \   / \                                    / \   / \     .
 //          1   3 5   7                                  0   2 4   6
-#include <vector>
-
 #include "collectives/algorithms.h"
+#include "collectives/algorithms/tree.h"
 
 namespace ringwood {
 namespace {
@@ -31,11 +35,6 @@ int parent_of(int v, int n) {
   const int up = (v - bit) | (2 * bit);
   return up < n ? up : v - bit;
 }
-
-struct Place {
-  int parent = -1;
-  std::vector<int> children;
-};
 
 Place place_in(int tree, int r, int n) {
   const bool even = n % 2 == 0;
@@ -57,10 +56,38 @@ Place place_in(int tree, int r, int n) {
   return place;
 }
 
+// The trees of the n-1 others, numbered from the rank after the root, with the root on top.
+Place place_below_root(int tree, const Where& where) {
+  const auto [r, n, root, host] = where;
+  const int others = n - 1, v = wrap(r - root - 1, n);
+  if (v < others) {
+    Place place = rotated(place_in(tree, v, others), root + 1, n);
+    if (place.parent < 0) place.parent = root;
+    return place;
+  }
+  Place top;
+  for (int other = 0; other < others && top.children.empty(); ++other) {
+    if (place_in(tree, other, others).parent < 0) top.children = {wrap(other + root + 1, n)};
+  }
+  return top;
+}
+
 }  // namespace
 
+Schedule double_tree_broadcast(const Where& where) {
+  Schedule s{where.rank, where.n, 2, {}, {}};
+  for (int tree : {0, 1}) hand_down(s, place_below_root(tree, where), {tree});
+  return s;
+}
+
+Schedule double_tree_reduce(const Where& where) {
+  Schedule s{where.rank, where.n, 2, {}, {}};
+  for (int tree : {0, 1}) add_up(s, place_below_root(tree, where), tree);
+  return s;
+}
+
 Schedule double_tree_all_reduce(const Where& where) {
-  const auto [r, n, root] = where;
+  const auto [r, n, root, host] = where;
   Schedule s{r, n, 2, {}, {}};
   const Place places[] = {place_in(0, r, n), place_in(1, r, n)};
   for (int tree : {0, 1}) {

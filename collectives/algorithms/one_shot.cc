@@ -12,7 +12,10 @@
 //   n = 4   rank 0   A = x1   A += x0   A += x2   A += x3   x0 = A
 //           rank 1   A = x0   A += x1   A += x2   A += x3   x1 = A
 //           rank 2   A = x0   A += x1   A += x2   A += x3   x2 = A
-//           rank 3   A = x0   A += x1   A += x2   x3 += A
+//           rank 3   A = x0   A += x1   A += x2   A += x3   x3 = A
+//
+// The last rank must not save the copy by x3 += A: 16-bit floats are rounded where a row of
+// additions into one place ends (plan.h), and it would round twice where the others round once.
 #include <algorithm>
 
 #include "collectives/algorithms.h"
@@ -20,22 +23,20 @@
 namespace ringwood {
 
 Schedule one_shot_all_reduce(const Where& where) {
-  const auto [r, n, root] = where;
+  const auto [r, n, root, host] = where;
+  if (n == 2) return exchange_all_reduce(where);
   Schedule s{r, n, 1, {}, {}};
   if (n == 1) return s;
   const Span own{0}, sum{s.add_scratch(0)};
   for (int i = 1; i < n; ++i) s.send(wrap(r + i, n), own);
-  const int first = r == 0 ? 1 : 0, place = std::max(r, 1);
+  const int first = r == 0 ? 1 : 0;
   s.recv(first, sum);
-  for (int i = 1; i < n - 1; ++i) {
-    if (i == place) s.reduce(sum, own);
-    s.recv_reduce(i < r ? i : i + 1, sum);
+  if (r < 2) s.reduce(sum, own);
+  for (int peer = first + 1; peer < n; ++peer) {
+    if (peer == r && r >= 2) s.reduce(sum, own);
+    if (peer != r) s.recv_reduce(peer, sum);
   }
-  if (place == n - 1) {
-    s.reduce(own, sum);
-  } else {
-    s.copy(own, sum);
-  }
+  s.copy(own, sum);
   return s;
 }
 

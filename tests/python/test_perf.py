@@ -157,6 +157,9 @@ def test_every_algorithm_by_name():
     table = [line.split()[:2] for line in run("algorithms").stdout.splitlines()]
     assert {row[0] for row in table} == set(COLLECTIVES) - {"sendrecv"}
     for collective, name in table:
+        # Some want two ranks, or several hosts.
+        if run("schedule", "verify", collective, name, "--ranks", "4").returncode == 2:
+            continue
         rows = rows_of(collective, "-a", name, "--ranks", "4", "--lanes", "2", "--sizes", "64,9000")
         assert {(row["algorithm"], row["lanes"], row["wrong"]) for row in rows} == {(name, 2, 0)}
 

@@ -1,0 +1,79 @@
+// Hierarchical: add inside each host, then across hosts, then hand out inside; composed from flat
+// schedules.
+//
+// H hosts, k ranks on the smallest, m shards:
+//
+//   hierarchical           m = k: the j-th rank of a host owns shard j and alone speaks for the
+//                          host about it. 2 rounds inside and those of `mixed_radix` (H = 2:
+//                          `exchange`) across; 2 (H-1)/H S/k bytes across per rank
+//   hierarchical_leaders   m = 1: one owner, recursive doubling across; S log2 H bytes across
+//   cost                   2 alpha_in + 2 (m-1)/m S beta_in + across(H, S/m), all m at once
+//
+// 2 (H-1)/H S bytes leave each host, which no all-reduce can go below, and all of its ranks carry
+// them, so that several cores (and NICs) serve the wire; a flat ring sends as little where ranks
+// are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as much
+// where they are dealt out in turn. The leaders' way has fewer messages on the wire and wins for
+// small messages. Hosts may be of unequal size: ranks beyond the smallest host's own no shard.
+// Source: Jain et al., MVAPICH's two-level designs; NCCL and Horovod's hierarchical all-reduce.
+//
+//   2 hosts x 2 ranks, [shard]      1. inside           2. across           3. inside
+//     rank 0, host 0                  [0] <-> [1]         [0] <--+            [0] <-> [1]
+//     rank 1, host 0                                      [1] <--|-+
+//     rank 2, host 1                  [0] <-> [1]         [0] <--+ |          [0] <-> [1]
+//     rank 3, host 1                                      [1] <----+
+#include "collectives/algorithms/hosts.h"
+#include "collectives/compose.h"
+
+namespace ringwood {
+namespace {
+
+// Chunk c of all `n` ranks is added up at rank c, which is among them; c < chunks <= n.
+Schedule sums_to_owners(int r, int n, int chunks) {
+  Schedule s{r, n, chunks, {}, {}};
+  for (int i = 1; i < n; ++i) {
+    const int owner = wrap(r + i, n);
+    if (owner < chunks) s.send(owner, {owner});
+  }
+  for (int i = 1; i < n && r < chunks; ++i) s.recv_reduce(wrap(r - i, n), {r});
+  return s;
+}
+
+Schedule sums_to_all(int r, int n, int chunks) {
+  Schedule s{r, n, chunks, {}, {}};
+  for (int i = 1; i < n && r < chunks; ++i) s.send(wrap(r + i, n), {r});
+  for (int i = 1; i < n; ++i) {
+    const int owner = wrap(r - i, n);
+    if (owner < chunks) s.recv(owner, {owner});
+  }
+  return s;
+}
+
+// `across` all-reduces a shard among the hosts; its chunks are the pieces of the shard.
+Schedule compose(const Where& where, const Hosts& hosts, int shards, const Schedule& across) {
+  const int h = hosts.host[where.rank], j = hosts.index[where.rank], size = hosts.size(h);
+  const std::vector<int>& inside = hosts.ranks[h];
+  Schedule s = on(inside, where.n, widen(sums_to_owners(j, size, shards), across.chunks));
+  if (j < shards) {
+    std::vector<int> owners;
+    for (const auto& ranks : hosts.ranks) owners.push_back(ranks[j]);
+    s = then(s, within(j * across.chunks, s.chunks, on(owners, where.n, across)));
+  }
+  return then(s, on(inside, where.n, widen(sums_to_all(j, size, shards), across.chunks)));
+}
+
+}  // namespace
+
+Schedule hierarchical_all_reduce(const Where& where) {
+  const Hosts hosts = hosts_of(where);
+  const Where place{hosts.host[where.rank], hosts.count(), 0, {}};
+  const Schedule across = place.n == 2 ? exchange_all_reduce(place) : mixed_radix_all_reduce(place);
+  return compose(where, hosts, hosts.smallest, across);
+}
+
+Schedule hierarchical_leaders_all_reduce(const Where& where) {
+  const Hosts hosts = hosts_of(where);
+  const Where place{hosts.host[where.rank], hosts.count(), 0, {}};
+  return compose(where, hosts, 1, recursive_doubling_all_reduce(place));
+}
+
+}  // namespace ringwood

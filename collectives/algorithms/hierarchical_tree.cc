@@ -1,0 +1,83 @@
+// Hierarchical trees: one rank of each host leads, the leaders form a tree, and each leader is the
+// top of a tree of its host.
+//
+//   broadcast   ceil(log2 H) rounds across H hosts and ceil(log4 k) inside of k ranks
+//   reduce      the same backwards
+//   barrier     1 round in, ceil(log2 H) across (dissemination), 1 out
+//   cost        log2 H (alpha + S beta) across + log4 k (alpha + 3 S beta) inside
+//
+// S bytes enter (reduce: leave) each host but the root's, once, which no algorithm can go below; a
+// flat tree does so only where the numbering of the ranks happens to fit. The root leads its host,
+// elsewhere the first rank does. Hosts may be of unequal size. Source: the two-level collectives of
+// MPICH and MVAPICH.
+//
+//   3 hosts, root 0      0 --+-- 3 --+-- 4        host 0: 0 1 2
+//                            |       +-- 5        host 1: 3 4 5
+//                            +-- 6 ----- 7        host 2: 6 7
+//                            +-- 1
+//                            +-- 2
+#include "collectives/algorithms/hosts.h"
+#include "collectives/algorithms/tree.h"
+
+namespace ringwood {
+namespace {
+
+Place place_of(const Where& where) {
+  const Hosts hosts = hosts_of(where);
+  const int h = hosts.host[where.rank], root_host = hosts.host[where.root];
+  std::vector<int> leaders;
+  for (const auto& ranks : hosts.ranks) leaders.push_back(ranks[0]);
+  leaders[root_host] = where.root;
+
+  const int lead = hosts.index[leaders[h]], size = hosts.size(h);
+  const int v = wrap(hosts.index[where.rank] - lead, size);
+  Place place = renamed(rotated(knomial_place(v, size, 4), lead, size), hosts.ranks[h]);
+  if (leaders[h] != where.rank) return place;
+
+  const int count = hosts.count(), w = wrap(h - root_host, count);
+  Place across = renamed(rotated(knomial_place(w, count, 2), root_host, count), leaders);
+  across.children.insert(across.children.end(), place.children.begin(), place.children.end());
+  return across;
+}
+
+}  // namespace
+
+Schedule hierarchical_broadcast(const Where& where) {
+  Schedule s{where.rank, where.n, 1, {}, {}};
+  hand_down(s, place_of(where), {0});
+  return s;
+}
+
+Schedule hierarchical_reduce(const Where& where) {
+  Schedule s{where.rank, where.n, 1, {}, {}};
+  add_up(s, place_of(where), 0);
+  return s;
+}
+
+// The token of a leader stands for all it has heard of: what comes in is copied into it, so that
+// each send waits for what was heard before (dissemination.cc).
+Schedule hierarchical_barrier(const Where& where) {
+  const Hosts hosts = hosts_of(where);
+  const int h = hosts.host[where.rank], count = hosts.count();
+  const std::vector<int>& inside = hosts.ranks[h];
+  Schedule s{where.rank, where.n, 0, {}, {}};
+  const int told = s.add_scratch(0), heard = s.add_scratch(0);
+  if (where.rank != inside[0]) {
+    s.send(inside[0], {told});
+    s.recv(inside[0], {heard});
+    return s;
+  }
+  for (size_t i = 1; i < inside.size(); ++i) {
+    s.recv(inside[i], {heard});
+    s.copy({told}, {heard});
+  }
+  for (int distance = 1; distance < count; distance *= 2) {
+    s.send(hosts.ranks[wrap(h + distance, count)][0], {told});
+    s.recv(hosts.ranks[wrap(h - distance, count)][0], {heard});
+    s.copy({told}, {heard});
+  }
+  for (size_t i = 1; i < inside.size(); ++i) s.send(inside[i], {told});
+  return s;
+}
+
+}  // namespace ringwood

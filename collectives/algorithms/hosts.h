@@ -1,0 +1,23 @@
+// Who shares a host with whom, as the hierarchical algorithms see it. Internal to algorithms/.
+#pragma once
+
+#include <vector>
+
+#include "collectives/algorithms.h"
+
+namespace ringwood {
+
+struct Hosts {
+  std::vector<std::vector<int>> ranks;  // by host, in order of their first ranks; each ascending
+  std::vector<int> host, index;         // by rank: ranks[host[r]][index[r]] == r
+  int smallest = 0;                     // number of ranks of the smallest host
+
+  int count() const { return static_cast<int>(ranks.size()); }
+  int size(int h) const { return static_cast<int>(ranks[h].size()); }
+};
+Hosts hosts_of(const Where& where);
+
+// There is an inside and an outside: several hosts, and several ranks on one of them.
+bool has_hierarchy(const Where& where);
+
+}  // namespace ringwood

@@ -1,0 +1,132 @@
+// Pictures of schedules: what they say, and that they say it the same way every time.
+#include "collectives/draw.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms.h"
+#include "tests/places.h"
+
+namespace ringwood {
+namespace {
+
+std::vector<Schedule> built(Collective collective, const char* name, int n) {
+  return build_all(*find_algorithm(collective, name), {0, n, 0, {}});
+}
+
+size_t count(const std::string& text, std::string_view word) {
+  size_t result = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++result;
+  return result;
+}
+
+TEST(Draw, ARingGoesRound) {
+  EXPECT_EQ(draw_ascii(Collective::all_reduce, built(Collective::all_reduce, "ring", 3)),
+            "round  rank 0    rank 1    rank 2\n"
+            "0      [0] +> 1  [1] +> 2  [2] +> 0\n"
+            "1      [2] +> 1  [0] +> 2  [1] +> 0\n"
+            "2      [1] -> 1  [2] -> 2  [0] -> 0\n"
+            "3      [0] -> 1  [1] -> 2  [2] -> 0\n");
+}
+
+TEST(Draw, SpansAndRowsOfACell) {
+  EXPECT_EQ(draw_ascii(Collective::all_gather, built(Collective::all_gather, "bruck", 4)),
+            "round  rank 0      rank 1      rank 2      rank 3\n"
+            "0      [0] -> 3    [1] -> 0    [2] -> 1    [3] -> 1\n"
+            "                                           [3] -> 2\n"
+            "1      [0:2] -> 2  [1:3] -> 3  [2:4] -> 0  [0] -> 1\n");
+  EXPECT_EQ(print_chunks({}), "");
+  EXPECT_EQ(print_chunks({3}), "[3]");
+  EXPECT_EQ(print_chunks({0, 2, 4, 5, 6}), "[0 2 4:7]");
+}
+
+TEST(Draw, SumsInScratchKeepTheirName) {
+  // The partial sums of a ring's reduce-scatter lie in scratch all the way.
+  const Picture picture =
+      lay_out(Collective::reduce_scatter, built(Collective::reduce_scatter, "ring", 4));
+  EXPECT_EQ(picture.rounds, 3);
+  for (const Picture::Arrow& arrow : picture.arrows) {
+    EXPECT_EQ(arrow.chunks, std::vector<int>{wrap(arrow.from - 1 - arrow.round, 4)});
+  }
+}
+
+// The boxes: every row ends with what its collective demands, each operand counted once.
+TEST(Draw, EverybodyEndsWithEverything) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (int n : {2, 4, 6, 9}) {
+      const auto host = testing::hosts_for(row, n);
+      if (!host || row.collective == Collective::barrier) continue;
+      const Picture picture = lay_out(row.collective, build_all(row, {0, n, 1, *host}), 1);
+      ASSERT_EQ(picture.held.size(), static_cast<size_t>(picture.rounds) + 1);
+      const auto& last = picture.held.back();
+      const int whole = reduces(row.collective) ? n : 1;
+      for (int rank = 0; rank < n; ++rank) {
+        switch (row.collective) {
+          case Collective::reduce:
+          case Collective::gather:
+            if (rank != 1) continue;
+            [[fallthrough]];
+          case Collective::all_reduce:
+          case Collective::broadcast:
+          case Collective::all_gather:
+            EXPECT_EQ(last[rank], std::vector<int>(last[rank].size(), whole)) << row.name;
+            break;
+          case Collective::reduce_scatter:
+          case Collective::scatter: EXPECT_EQ(last[rank].back(), whole) << row.name; break;
+          default:
+            for (int i = 0; i < n; ++i) EXPECT_EQ(last[rank][n + i], 1) << row.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Draw, EveryRowHasAPictureAndAlwaysTheSame) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (int n : {1, 2, 6, 9}) {
+      const auto host = testing::hosts_for(row, n);
+      if (!host) continue;
+      const auto all = build_all(row, {0, n, 0, *host});
+      const std::string svg = draw_svg(row.collective, all, "a < b & c", 0, *host);
+      EXPECT_EQ(svg, draw_svg(row.collective, all, "a < b & c", 0, *host));
+      EXPECT_EQ(svg.find("nan"), svg.npos) << row.name;
+      EXPECT_EQ(count(svg, "a &lt; b &amp; c"), 1u);
+      EXPECT_EQ(count(svg, "<svg"), 1u);
+      EXPECT_TRUE(svg.ends_with("</svg>\n"));
+      // One head per arrow.
+      EXPECT_EQ(count(svg, "Z\" fill="), lay_out(row.collective, all).arrows.size()) << row.name;
+    }
+  }
+}
+
+TEST(Draw, WhatCannotHappenIsRefused) {
+  auto refused = [](std::vector<const char*> texts, int root = 0) {
+    std::vector<Schedule> all;
+    for (const char* text : texts) all.push_back(parse_schedule(text));
+    try {
+      lay_out(Collective::all_reduce, all, root);
+      return std::string("drawn");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+      return error.cause;
+    }
+  };
+  const char* alone = "schedule rank 0 of 1 chunks 1";
+  EXPECT_NE(refused({}).find("there are none"), std::string::npos);
+  EXPECT_NE(refused({alone}, 1).find("root 1"), std::string::npos);
+  EXPECT_NE(refused({alone, alone}).find("says rank 0 of 1"), std::string::npos);
+  const char* waiting = "schedule rank 0 of 2 chunks 1\nrecv 1 [0]\nsend 1 [0]";
+  EXPECT_NE(refused({waiting, "schedule rank 1 of 2 chunks 1\nrecv 0 [0]\nsend 0 [0]"})
+                .find("deadlock: rank 0"),
+            std::string::npos);
+  EXPECT_NE(refused({waiting, "schedule rank 1 of 2 chunks 1"}).find("has no"), std::string::npos);
+  std::vector<Schedule> wild{{0, 2, 1, {}, {}}, {1, 2, 1, {}, {}}};
+  wild[0].send(1, {5});
+  EXPECT_THROW(lay_out(Collective::all_reduce, wild), Error);
+  wild[0].steps.clear();
+  wild[0].send(0, {0});
+  EXPECT_THROW(draw_ascii(Collective::all_reduce, wild), Error);
+  EXPECT_THROW(draw_svg(Collective::all_reduce, {}, ""), Error);
+}
+
+}  // namespace
+}  // namespace ringwood

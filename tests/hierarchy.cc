@@ -1,0 +1,146 @@
+// Hierarchical rows on hosts of every shape: proved, and no byte crosses between hosts in vain.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "collectives/algorithms.h"
+#include "collectives/compose.h"
+#include "collectives/verify.h"
+
+namespace ringwood {
+namespace {
+
+struct Topology {
+  const char* name;
+  std::vector<int> host;
+  int n() const { return static_cast<int>(host.size()); }
+};
+
+const Topology kTopologies[] = {
+    {"of_1x3", {0, 0, 0}},
+    {"of_2x1", {0, 1}},
+    {"of_2x2", {0, 0, 1, 1}},
+    {"of_2x3", {0, 0, 0, 1, 1, 1}},
+    {"of_2x4", {0, 0, 0, 0, 1, 1, 1, 1}},
+    {"of_3x3", {0, 0, 0, 1, 1, 1, 2, 2, 2}},
+    {"of_4x2", {0, 0, 1, 1, 2, 2, 3, 3}},
+    {"of_6x2", {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}},
+    {"unequal_2_1", {0, 0, 1}},
+    {"unequal_1_4_2", {0, 1, 1, 1, 1, 2, 2}},
+    {"unequal_3_5_4_3_2", {0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4}},
+    {"interleaved_2x2", {0, 1, 0, 1}},
+    {"interleaved_3x3", {0, 1, 2, 0, 1, 2, 0, 1, 2}},
+    {"scattered_unequal", {5, -3, 5, 9, 9, -3, 5, 9}},
+};
+
+class EveryTopology : public ::testing::TestWithParam<Topology> {
+ protected:
+  const std::vector<int>& host() const { return GetParam().host; }
+  int n() const { return GetParam().n(); }
+  int hosts() const { return static_cast<int>(sizes().size()); }
+  std::map<int, int> sizes() const {
+    std::map<int, int> result;
+    for (int h : host()) ++result[h];
+    return result;
+  }
+  Where where(int root = 0) const { return {0, n(), root, host()}; }
+
+  // Chunks that leave and enter each host.
+  struct Traffic {
+    std::map<int, int> out, in;
+    std::map<int, int> out_of_rank;
+    int chunks = 0;
+  };
+  Traffic traffic(Collective collective, const char* name, int root = 0) const {
+    Traffic result;
+    for (int h : host()) result.out[h] = result.in[h] = 0;
+    for (const Schedule& s : build_all(*find_algorithm(collective, name), where(root))) {
+      result.chunks = s.chunks;
+      for (const Step& step : s.steps) {
+        if (step.kind != StepKind::send || host()[step.peer] == host()[s.rank]) continue;
+        result.out[host()[s.rank]] += step.src.count;
+        result.in[host()[step.peer]] += step.src.count;
+        result.out_of_rank[s.rank] += step.src.count;
+      }
+    }
+    return result;
+  }
+  bool has_hierarchy() const { return hosts() > 1 && hosts() < n(); }
+};
+
+TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
+  int hierarchical = 0;
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (!row.accepts(where())) continue;
+    hierarchical += !row.accepts(n()) && has_hierarchy();
+    for (int root = 0; root < (has_root(row.collective) ? n() : 1); ++root) {
+      for (int lane_count : {1, 3}) {
+        EXPECT_EQ(verify(row, n(), root, lane_count, host()).value_or(""), "")
+            << to_string(row.collective) << ' ' << row.name << " root " << root;
+      }
+    }
+  }
+  // all_reduce in two ways, reduce, broadcast, all_gather, reduce_scatter, barrier.
+  EXPECT_EQ(hierarchical, has_hierarchy() ? 7 : 0);
+}
+
+// Lower bounds: all others' operands, as one sum at least, must enter each host, and its own leave;
+// H hosts that share the work evenly do so with 2 (H-1)/H of the buffer each way.
+TEST_P(EveryTopology, CarriesNoMoreThanItMustAcross) {
+  if (!has_hierarchy()) return;
+  const Traffic reduced = traffic(Collective::all_reduce, "hierarchical");
+  for (const auto& [h, size] : sizes()) {
+    EXPECT_EQ(reduced.out.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << h;
+    EXPECT_EQ(reduced.in.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << h;
+  }
+  const Traffic gathered = traffic(Collective::all_gather, "hierarchical");
+  const Traffic scattered = traffic(Collective::reduce_scatter, "hierarchical");
+  for (const auto& [h, size] : sizes()) {
+    EXPECT_EQ(gathered.in.at(h), n() - size) << h;
+    EXPECT_EQ(gathered.out.at(h), size * (hosts() - 1)) << h;
+    EXPECT_EQ(scattered.out.at(h), n() - size) << h;
+    EXPECT_EQ(scattered.in.at(h), size * (hosts() - 1)) << h;
+  }
+  for (int root = 0; root < n(); ++root) {
+    const Traffic down = traffic(Collective::broadcast, "hierarchical", root);
+    const Traffic up = traffic(Collective::reduce, "hierarchical", root);
+    for (const auto& [h, size] : sizes()) {
+      const int once = h == host()[root] ? 0 : 1;
+      EXPECT_EQ(down.in.at(h), once) << h;
+      EXPECT_EQ(up.out.at(h), once) << h;
+    }
+  }
+}
+
+TEST_P(EveryTopology, SharesTheWayAcrossAmongTheRanksOfAHost) {
+  if (!has_hierarchy()) return;
+  int smallest = n();
+  for (const auto& [h, size] : sizes()) smallest = std::min(smallest, size);
+  const Traffic reduced = traffic(Collective::all_reduce, "hierarchical");
+  std::set<int> shares;
+  for (const auto& [rank, chunks] : reduced.out_of_rank) shares.insert(chunks);
+  EXPECT_EQ(reduced.out_of_rank.size(), static_cast<size_t>(smallest * hosts()));
+  EXPECT_EQ(shares.size(), 1u);
+  // The leaders alone go out.
+  const Traffic led = traffic(Collective::all_reduce, "hierarchical_leaders");
+  EXPECT_EQ(led.out_of_rank.size(), static_cast<size_t>(hosts()));
+  const Traffic met = traffic(Collective::barrier, "hierarchical");
+  EXPECT_EQ(met.out_of_rank.size(), static_cast<size_t>(hosts()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryTopology, ::testing::ValuesIn(kTopologies),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Hierarchy, IsRefusedWhereThereIsNone) {
+  const std::vector<int> one_host(4, 7), one_each = {0, 1, 2, 3};
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (!std::string_view(row.name).starts_with("hierarchical")) continue;
+    EXPECT_FALSE(row.accepts(4)) << row.name;
+    EXPECT_FALSE(row.accepts(Where{0, 4, 0, one_host})) << row.name;
+    EXPECT_FALSE(row.accepts(Where{0, 4, 0, one_each})) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood

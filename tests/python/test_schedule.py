@@ -1,0 +1,69 @@
+"""`ringwood schedule`: prints, proves and draws; and the pictures of the documents are current."""
+
+import pytest
+from ringwood_command import ROOT, run
+
+PICTURES = {
+    "ring": ["all_reduce", "ring"],
+    "hierarchical": ["all_reduce", "hierarchical", "--hosts", "0,0,1,1"],
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_current(name):
+    drawn = run("schedule", "draw", *PICTURES[name], "--svg", "-").stdout
+    file = ROOT / "collectives" / "pictures" / f"{name}.svg"
+    again = f"ringwood schedule draw {' '.join(PICTURES[name])} --svg {file.relative_to(ROOT)}"
+    assert drawn == file.read_text(), f"run: {again}"
+
+
+def test_every_picture_is_tested():
+    files = {file.stem for file in (ROOT / "collectives" / "pictures").iterdir()}
+    assert files == set(PICTURES)
+
+
+def test_the_table_of_the_document_is_what_is_drawn():
+    drawn = run("schedule", "draw", "all_reduce", "ring").stdout
+    assert drawn in (ROOT / "collectives" / "README.md").read_text()
+
+
+def test_a_text_is_proved_and_drawn(tmp_path):
+    text = run("schedule", "print", "broadcast", "chain", "--root", "2").stdout
+    file = tmp_path / "chain.txt"
+    file.write_text(text)
+    of_file = ["broadcast", "--file", str(file), "--root", "2"]
+    proved = run("schedule", "verify", *of_file)
+    assert (proved.returncode, proved.stdout) == (0, "proved: 4 ranks, 6 steps, 3 rounds\n")
+    drawn = run("schedule", "draw", *of_file).stdout
+    assert drawn == run("schedule", "draw", "broadcast", "chain", "--root", "2").stdout
+    refuted = run("schedule", "verify", "broadcast", "--file", str(file), "--root", "1")
+    assert refuted.returncode == 1
+    assert refuted.stdout.startswith("refuted: rank 2 step 0 (send 3 [0]) reads chunk 0")
+
+
+def test_rank_order_is_told():
+    done = run("schedule", "verify", "all_reduce", "rank_order", "--ranks", "7", "--lanes", "2")
+    assert done.stdout.endswith("sums in rank order\n")
+    done = run("schedule", "verify", "all_reduce", "ring", "--ranks", "7")
+    assert "rank order" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["verify", "all_reduce"], "--file"),
+        (["verify", "all_reduce", "ring", "--file", "x"], "--file"),
+        (["verify", "all_reduce", "exchange"], "there are: one_shot"),
+        (["verify", "all_reduce", "hierarchical", "--hosts", "0,1"], "on these hosts"),
+        (["verify", "plus", "ring"], "unknown collective"),
+        (["draw", "reduce", "chain", "--root", "4"], "root 4"),
+        (["draw", "all_reduce", "ring", "--svg", "/nowhere/x"], "cannot be written"),
+        (["print", "all_reduce", "--file", "/nowhere/x"], "cannot be read"),
+        (["print", "all_reduce", "--file", "/dev/null"], "no line"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, told):
+    done = run("schedule", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
