@@ -1,0 +1,200 @@
+#include "collectives/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+namespace {
+
+bool in_place(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
+
+// Bytes of every chunk, cut as the plan cuts them.
+std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
+  std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
+  const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  const int lanes = blocks ? std::max(1, s.chunks / blocks) : 1;
+  for (int c = 0; c < s.chunks; ++c)
+    bytes[c] = load.element * (in_place(load.collective)
+                                   ? piece(count, s.chunks, c, unit).count
+                                   : piece(count, lanes, c / std::max(1, blocks), unit).count);
+  for (size_t i = 0; i < s.scratch.size(); ++i)
+    bytes[s.chunks + i] = s.chunks ? bytes[s.scratch[i]] : 1;  // a barrier's token is one byte
+  return bytes;
+}
+
+// What a rank reads and writes again and again: its buffers, and the links that it fills.
+double working_set(const CostRank& rank, const std::vector<size_t>& chunks, const Load& load,
+                   const Fabric& fabric) {
+  double bytes = 0;
+  for (const size_t chunk : chunks) bytes += static_cast<double>(chunk);
+  const double whole = load.of_bytes ? static_cast<double>(load.of_bytes) / load.bytes : 1;
+  bytes *= whole;
+  std::map<int, double> sent;
+  for (size_t i = 0; i < rank.bytes.size(); ++i)
+    if (rank.schedule->steps[i].kind == StepKind::send)
+      sent[rank.schedule->steps[i].peer] += rank.bytes[i] * whole;
+  if (fabric.staged)
+    for (const auto& [peer, total] : sent) bytes += std::min(total, fabric.eager);
+  return bytes;
+}
+
+// A set that is a little too large for a cache still finds a part of itself there.
+PerByte per_byte(const Rates& rates, double of_rank, double of_host, const Fabric& fabric) {
+  const double in_l2 = std::min(1.0, fabric.l2_bytes / std::max(1.0, of_rank));
+  const double cached = std::max(in_l2, std::min(1.0, fabric.l3_bytes / std::max(1.0, of_host)));
+  return {in_l2 / rates.l2 + (cached - in_l2) / rates.l3 + (1 - cached) / rates.dram,
+          (1 - cached) / fabric.memory};
+}
+
+class Binder {
+ public:
+  Binder(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric)
+      : schedules_(schedules), load_(load), fabric_(fabric), n_(static_cast<int>(schedules.size())),
+        direction_of_(schedules.size() * schedules.size(), -1) {}
+
+  CostModel run() {
+    model_.ranks.resize(n_);
+    std::vector<double> sets(n_);
+    for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
+    set_rates(sets);
+    for (int r = 0; r < n_; ++r) add_messages(r);
+    for (const CostMessage& m : model_.messages)
+      if (m.send_step < 0 || m.recv_step < 0)
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("cost: a message from rank {} to rank {} has only one end", m.from,
+                                m.to));
+    if (load_.agreement) model_.agreed = agreement();
+    return std::move(model_);
+  }
+
+ private:
+  double bind_rank(int r) {
+    const Schedule& s = schedules_[r];
+    if (s.rank != r || s.n != n_)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
+    CostRank& rank = model_.ranks[r];
+    rank.schedule = &s;
+    rank.graph = derive(s);
+    const std::vector<size_t> chunks = chunk_bytes(s, load_);
+    for (const Step& step : s.steps) {
+      const Span span = step.dst.count ? step.dst : step.src;
+      double bytes = 0;
+      for (int c = span.first; c < span.first + span.count; ++c)
+        bytes += static_cast<double>(chunks[c]);
+      rank.bytes.push_back(bytes);
+    }
+    rank.message.assign(s.steps.size(), -1);
+    return working_set(rank, chunks, load_, fabric_);
+  }
+
+  void set_rates(const std::vector<double>& sets) {
+    std::map<int, std::pair<int, double>> hosts;
+    for (int r = 0; r < n_; ++r) {
+      auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
+      ++ranks;
+      bytes += sets[r];
+    }
+    model_.hosts = hosts.rbegin()->first + 1;
+    for (int r = 0; r < n_; ++r) {
+      const auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
+      model_.ranks[r].on_host = ranks;
+      model_.ranks[r].copies = per_byte(fabric_.copy, sets[r], bytes, fabric_);
+      model_.ranks[r].reduces = per_byte(fabric_.reduce, sets[r], bytes, fabric_);
+    }
+  }
+
+  // The k-th send of one end meets the k-th receive of the other.
+  void add_messages(int r) {
+    CostRank& rank = model_.ranks[r];
+    for (size_t i = 0; i < rank.bytes.size(); ++i) {
+      const Step& step = rank.schedule->steps[i];
+      if (local(step.kind) || rank.bytes[i] == 0) continue;
+      const bool sends = step.kind == StepKind::send;
+      Direction& d = direction(sends ? r : step.peer, sends ? step.peer : r);
+      size_t& at = sends ? d.sends : d.receives;
+      if (at == d.messages.size()) append(d, sends ? r : step.peer, sends ? step.peer : r);
+      const int32_t index = d.messages[at++];
+      CostMessage& m = model_.messages[index];
+      m.bytes = std::max(m.bytes, rank.bytes[i]);
+      m.parts = in_place(load_.collective) ? 1 : std::max(step.dst.count, step.src.count);
+      m.reduces |= step.kind == StepKind::recv_reduce;
+      (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
+      rank.message[i] = index;
+    }
+  }
+
+  struct Direction {
+    std::vector<int32_t> messages;
+    size_t sends = 0, receives = 0;
+  };
+
+  Direction& direction(int from, int to) {
+    int32_t& index = direction_of_[static_cast<size_t>(from) * n_ + to];
+    if (index < 0) {
+      index = static_cast<int32_t>(directions_.size());
+      directions_.push_back({});
+    }
+    return directions_[index];
+  }
+
+  void append(Direction& d, int from, int to) {
+    const auto index = static_cast<int32_t>(model_.messages.size());
+    if (d.messages.empty())
+      model_.heads.push_back(index);
+    else
+      model_.messages[d.messages.back()].next = index;
+    d.messages.push_back(index);
+    CostMessage m;
+    m.from = from;
+    m.to = to;
+    m.between_hosts = fabric_.host_of(from) != fabric_.host_of(to);
+    model_.messages.push_back(m);
+  }
+
+  // As many rounds of one small message as a dissemination has.
+  double agreement() const {
+    double round = 0;
+    for (int r = 0; r < n_; ++r)
+      for (const bool far : {false, true})
+        if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1)
+          round = std::max(round, 2 * (far ? fabric_.net_post : fabric_.post) +
+                                      latency_to(model_, fabric_, r, far));
+    return round * std::ceil(std::log2(n_));
+  }
+
+  const std::vector<Schedule>& schedules_;
+  const Load& load_;
+  const Fabric& fabric_;
+  const int n_;
+  CostModel model_;
+  std::vector<Direction> directions_;
+  std::vector<int32_t> direction_of_;  // by from * n + to; -1: no message yet
+};
+
+}  // namespace
+
+CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
+  if (schedules.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
+  if (!fabric.hosts.empty() && fabric.hosts.size() != schedules.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cost: {} schedules, but the fabric has {} ranks", schedules.size(),
+                            fabric.hosts.size()));
+  return Binder(schedules, load, fabric).run();
+}
+
+double latency_to(const CostModel& model, const Fabric& fabric, int rank, bool between_hosts) {
+  const int in_turn = (model.ranks[rank].on_host + fabric.cores - 1) / fabric.cores;
+  return (between_hosts ? fabric.net_latency : fabric.latency) + (in_turn - 1) * fabric.yield;
+}
+
+}  // namespace ringwood
