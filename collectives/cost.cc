@@ -37,6 +37,7 @@ class Simulation {
       : model_(model),
         fabric_(fabric),
         timeline_(load.timeline),
+        most_work_(load.most_work),
         n_(static_cast<int>(model.ranks.size())),
         moving_(model.messages.size()),
         queues_(n_),
@@ -70,6 +71,7 @@ class Simulation {
       const double timer =
           timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.front().time;
       if (std::min(job, timer) == std::numeric_limits<double>::infinity()) break;
+      if (most_work_ > 0 && share_.work() > most_work_) return estimate();
       finished.clear();
       share_.advance(std::min(job, timer), finished);
       for (const int32_t tag : finished) ended(tag);
@@ -81,10 +83,20 @@ class Simulation {
                     fmt::format("cost: {} steps of rank {} never begin", left_[r], r));
       result_.seconds = std::max(result_.seconds, result_.finish[r]);
     }
+    result_.work = share_.work();
     return std::move(result_);
   }
 
  private:
+  Prediction estimate() {
+    result_ = {};
+    result_.seconds = bounds_of(model_, fabric_).estimate();
+    result_.finish.assign(n_, result_.seconds);
+    result_.simulated = false;
+    result_.work = share_.work();
+    return std::move(result_);
+  }
+
   using Use = FairShare::Use;
   enum class Kind { local, head, body, alone, tail };
   struct Job {
@@ -142,25 +154,8 @@ class Simulation {
   // ---- messages
 
   bool receivable(const Moving& m) const { return m.recv_ready && m.recv_turn; }
-  double posting(const CostMessage& m) const {
-    return (m.between_hosts ? fabric_.net_post : fabric_.post) * m.parts;
-  }
-  double head_bytes(const CostMessage& m) const {
-    return m.between_hosts || !fabric_.staged ? 0 : std::min(m.bytes, fabric_.piece);
-  }
-
-  PerByte sending(const CostMessage& m) const {
-    if (m.between_hosts) return {1 / fabric_.socket, 0};
-    if (!fabric_.staged) return {};
-    const PerByte& copies = model_.ranks[m.from].copies;
-    return {1 / fabric_.handed + copies.core - 1 / fabric_.copy.l2, copies.memory};
-  }
-  PerByte receiving(const CostMessage& m) const {
-    const CostRank& rank = model_.ranks[m.to];
-    const PerByte& own = m.reduces ? rank.reduces : rank.copies;
-    if (m.between_hosts) return {1 / fabric_.socket + (m.reduces ? own.core : 0), own.memory};
-    return {std::max(own.core, 1 / fabric_.handed + own.core - 1 / fabric_.copy.l2), own.memory};
-  }
+  // Read by the receiver where it lies, so the sender's buffer is in use until then.
+  bool in_place(const CostMessage& m) const { return !m.between_hosts && !fabric_.staged; }
 
   // Lets a message do what its phase and its ends allow.
   void look(int32_t index) {
@@ -169,34 +164,31 @@ class Simulation {
     if (s.phase == Phase::waiting && s.send_ready && s.send_turn) {
       s.phase = Phase::head;
       begin(m.from, m.send_step);
-      const double bytes = head_bytes(m);
-      const PerByte cost = sending(m);
-      queue({Kind::head, m.from, index, posting(m) + bytes * cost.core, bytes * cost.memory});
+      queue({Kind::head, m.from, index, m.post + m.head * m.out.core, m.head * m.out.memory});
     } else if (s.phase == Phase::halted && receivable(s)) {
       start_body(index);
     } else if (s.phase == Phase::arrived && receivable(s)) {
       s.phase = Phase::tail;
       begin(m.to, m.recv_step);
-      const double bytes = s.joint ? (m.between_hosts ? 0 : head_bytes(m)) : m.bytes;
-      const PerByte cost = receiving(m);
-      queue({Kind::tail, m.to, index, posting(m) + bytes * cost.core, bytes * cost.memory});
+      // Of what both worked on, the receiver was a piece behind.
+      const double bytes = s.joint ? m.head : m.bytes;
+      queue({Kind::tail, m.to, index, m.post + bytes * m.in.core, bytes * m.in.memory});
     }
   }
 
   void after_head(int32_t index) {
     const CostMessage& m = model_.messages[index];
     Moving& s = moving_[index];
-    const double rest = m.bytes - head_bytes(m);
-    if (!m.between_hosts && (rest == 0 || !fabric_.staged)) return sent(index);
+    const double rest = m.bytes - m.head;
+    if (rest == 0 || in_place(m)) return sent(index);
     if (receivable(s)) return start_body(index);
-    if (m.bytes > (m.between_hosts ? fabric_.net_eager : fabric_.eager)) {
+    if (m.bytes > m.holds) {
       s.phase = Phase::halted;
       return;
     }
     s.phase = Phase::alone;
-    const PerByte cost = sending(m);
-    if (m.between_hosts) return flow(Kind::alone, index, m.bytes, cost, {});
-    queue({Kind::alone, m.from, index, rest * cost.core, rest * cost.memory});
+    if (m.between_hosts) return flow(Kind::alone, index, m.bytes, m.out, {});
+    queue({Kind::alone, m.from, index, rest * m.out.core, rest * m.out.memory});
   }
 
   void start_body(int32_t index) {
@@ -204,15 +196,15 @@ class Simulation {
     moving_[index].phase = Phase::body;
     moving_[index].joint = true;
     begin(m.to, m.recv_step);
-    flow(Kind::body, index, m.bytes - head_bytes(m), sending(m), receiving(m));
+    flow(Kind::body, index, m.bytes - m.head, m.out, m.in);
   }
 
   // The sender's part is over.
   void sent(int32_t index) {
     const CostMessage& m = model_.messages[index];
     moving_[index].phase = Phase::flying;
-    at(share_.now() + latency_to(model_, fabric_, m.to, m.between_hosts), index, -1, -1);
-    if (m.between_hosts || fabric_.staged) leave(index);
+    at(share_.now() + m.latency, index, -1, -1);
+    if (!in_place(m)) leave(index);
   }
 
   void leave(int32_t index) {
@@ -232,7 +224,7 @@ class Simulation {
       look(m.next);
     }
     done(m.to, m.recv_step);
-    if (!m.between_hosts && !fabric_.staged) leave(index);
+    if (in_place(m)) leave(index);
   }
 
   // ---- what takes time
@@ -275,10 +267,9 @@ class Simulation {
   void flow(Kind kind, int32_t index, double bytes, const PerByte& out, const PerByte& in) {
     const CostMessage& m = model_.messages[index];
     const int here = fabric_.host_of(m.from), there = fabric_.host_of(m.to);
-    const double wire = m.between_hosts ? 1 / fabric_.nic : 0;
     // Every resource alone would take this long for a byte; the slowest decides.
     const double whole =
-        std::max({out.core, in.core, wire, here == there ? out.memory + in.memory
+        std::max({out.core, in.core, m.wire, here == there ? out.memory + in.memory
                                                          : std::max(out.memory, in.memory)});
     Use uses[FairShare::kMostUses];
     int count = 0;
@@ -288,8 +279,8 @@ class Simulation {
       if (out.memory + in.memory > 0)
         count = add(uses, count, memory_[here], out.memory + in.memory, whole);
     } else {
-      count = add(uses, count, nic_out_[here], wire, whole);
-      count = add(uses, count, nic_in_[there], wire, whole);
+      count = add(uses, count, nic_out_[here], m.wire, whole);
+      count = add(uses, count, nic_in_[there], m.wire, whole);
     }
     launch({kind, -1, index, 0, 0}, bytes * whole, uses, count);
   }
@@ -332,6 +323,7 @@ class Simulation {
   const CostModel& model_;
   const Fabric& fabric_;
   const bool timeline_;
+  const size_t most_work_;
   const int n_;
   FairShare share_;
   std::vector<int32_t> thread_;                            // resources by rank
@@ -350,9 +342,12 @@ class Simulation {
 
 }  // namespace
 
-Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
-  const CostModel model = model_of(schedules, load, fabric);
+Prediction predict(const CostModel& model, const Load& load, const Fabric& fabric) {
   return Simulation(model, load, fabric).run();
+}
+
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
+  return predict(model_of(schedules, load, fabric), load, fabric);
 }
 
 }  // namespace ringwood

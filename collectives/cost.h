@@ -13,6 +13,9 @@
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
 //
+// What is too large to be simulated is estimated by two bounds: the busiest resource, and the longest
+// chain of steps that wait for each other.
+//
 // Times are seconds from the call on all ranks at once to the last step. Pure: equal arguments,
 // equal results, so all ranks of a group may compute it for themselves.
 #pragma once
@@ -35,6 +38,8 @@ struct Load {
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.
   size_t of_bytes = 0;
+  // Ends the simulation after so much of FairShare::work(), at some 20 ns each. 0: no limit.
+  size_t most_work = 0;
 };
 
 struct Interval {
@@ -45,6 +50,8 @@ struct Interval {
 
 struct Prediction {
   double seconds = 0;             // the slowest rank's
+  bool simulated = true;           // false: most_work ended it, and this is the bounds' estimate
+  size_t work = 0;
   std::vector<double> finish;     // by rank
   std::vector<Interval> timeline;  // in the order of their ends, if wanted
 };

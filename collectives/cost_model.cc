@@ -67,11 +67,7 @@ class Binder {
     for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
     set_rates(sets);
     for (int r = 0; r < n_; ++r) add_messages(r);
-    for (const CostMessage& m : model_.messages)
-      if (m.send_step < 0 || m.recv_step < 0)
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("cost: a message from rank {} to rank {} has only one end", m.from,
-                                m.to));
+    for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) model_.agreed = agreement();
     return std::move(model_);
   }
@@ -161,6 +157,37 @@ class Binder {
     model_.messages.push_back(m);
   }
 
+  void set_costs(CostMessage& m) const {
+    if (m.send_step < 0 || m.recv_step < 0)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cost: a message from rank {} to rank {} has only one end", m.from,
+                              m.to));
+    const PerByte& copies = model_.ranks[m.from].copies;
+    const PerByte& takes = m.reduces ? model_.ranks[m.to].reduces : model_.ranks[m.to].copies;
+    m.latency = latency_to(m.to, m.between_hosts);
+    if (m.between_hosts) {
+      m.post = fabric_.net_post * m.parts;
+      m.out = {1 / fabric_.socket, 0};
+      m.in = {1 / fabric_.socket + (m.reduces ? takes.core : 0), takes.memory};
+      m.wire = 1 / fabric_.nic;
+      m.holds = fabric_.net_eager;
+      return;
+    }
+    m.post = fabric_.post * m.parts;
+    m.in = {std::max(takes.core, 1 / fabric_.handed + takes.core - 1 / fabric_.copy.l2),
+            takes.memory};
+    if (!fabric_.staged) return;
+    m.out = {1 / fabric_.handed + copies.core - 1 / fabric_.copy.l2, copies.memory};
+    m.head = std::min(m.bytes, fabric_.piece);
+    m.holds = fabric_.eager;
+  }
+
+  // A rank that has no core to itself comes to look after those before it have had their turns.
+  double latency_to(int rank, bool between_hosts) const {
+    const int in_turn = (model_.ranks[rank].on_host + fabric_.cores - 1) / fabric_.cores;
+    return (between_hosts ? fabric_.net_latency : fabric_.latency) + (in_turn - 1) * fabric_.yield;
+  }
+
   // As many rounds of one small message as a dissemination has.
   double agreement() const {
     double round = 0;
@@ -168,7 +195,7 @@ class Binder {
       for (const bool far : {false, true})
         if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1)
           round = std::max(round, 2 * (far ? fabric_.net_post : fabric_.post) +
-                                      latency_to(model_, fabric_, r, far));
+                                      latency_to(r, far));
     return round * std::ceil(std::log2(n_));
   }
 
@@ -190,11 +217,6 @@ CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, con
                 fmt::format("cost: {} schedules, but the fabric has {} ranks", schedules.size(),
                             fabric.hosts.size()));
   return Binder(schedules, load, fabric).run();
-}
-
-double latency_to(const CostModel& model, const Fabric& fabric, int rank, bool between_hosts) {
-  const int in_turn = (model.ranks[rank].on_host + fabric.cores - 1) / fabric.cores;
-  return (between_hosts ? fabric.net_latency : fabric.latency) + (in_turn - 1) * fabric.yield;
 }
 
 }  // namespace ringwood

@@ -21,6 +21,12 @@ struct CostMessage {
   bool between_hosts = false, reduces = false;
   int parts = 1;  // messages that the plan makes of it
   double bytes = 0;
+  double head = 0;       // of them, what the sender writes before the receiver can begin
+  double post = 0;       // seconds of a core at each end
+  double latency = 0;    // seconds from the end of the writing until the receiver knows
+  PerByte out, in;       // of the sender's core and the receiver's
+  double wire = 0;       // seconds of each network interface for each byte
+  double holds = 0;      // bytes that the link takes before the receiver is there
 };
 
 struct CostRank {
@@ -42,7 +48,17 @@ struct CostModel {
 CostModel model_of(const std::vector<Schedule>& schedules, const Load& load,
                    const Fabric& fabric);
 
-// Seconds until a message's arrival is noticed, from the end of its writing.
-double latency_to(const CostModel& model, const Fabric& fabric, int rank, bool between_hosts);
+// No execution is faster than the busiest resource, or than the longest chain of steps that wait for
+// each other; `latencies` is that chain's length if bytes took no time.
+struct CostBounds {
+  double resource = 0, path = 0, latencies = 0;
+  double lower() const { return resource > path ? resource : path; }
+  // Exact for a chain of whole messages and for ranks that are busy all the time.
+  double estimate() const { return path > resource + latencies ? path : resource + latencies; }
+};
+// Throws Error(invalid_argument) where steps wait for each other in a circle.
+CostBounds bounds_of(const CostModel& model, const Fabric& fabric);
+
+Prediction predict(const CostModel& model, const Load& load, const Fabric& fabric);
 
 }  // namespace ringwood

@@ -7,8 +7,9 @@
 namespace ringwood {
 namespace {
 
-// Ends that differ by rounding alone are one event, so that the symmetry of a schedule is kept.
-constexpr double kSameTime = 1e-12;
+// Ends this close, as a part of the time since the beginning, are one event: the symmetry of a
+// schedule is kept, and a thousand of them in a row still add less than a thousandth.
+constexpr double kSameTime = 1e-6;
 // A resource with no more room than this is full.
 constexpr double kFull = 1e-9;
 
@@ -24,7 +25,6 @@ void FairShare::start(double seconds, std::span<const Use> uses, int32_t tag) {
   if (free_.empty()) {
     free_.push_back(static_cast<int32_t>(jobs_.size()));
     jobs_.push_back({});
-    order_.push_back(0);
   }
   const int32_t index = free_.back();
   free_.pop_back();
@@ -35,7 +35,7 @@ void FairShare::start(double seconds, std::span<const Use> uses, int32_t tag) {
   job.tag = tag;
   job.use_count = static_cast<int32_t>(uses.size());
   std::copy(uses.begin(), uses.end(), job.uses);
-  order_[index] = started_++;
+  job.order = started_++;
   for (const Use& use : uses) resources_[use.resource].jobs.push_back(index);
   if (uses.empty()) {
     job.speed = 1;
@@ -65,16 +65,23 @@ double FairShare::next() {
 void FairShare::advance(double time, std::vector<int32_t>& finished) {
   share();
   const double until = time * (1 + kSameTime);
+  ending_.clear();
   while (!ends_.empty() && ends_.front().time <= until) {
-    const End end_of = ends_.front();
+    const End& first = ends_.front();
+    if (jobs_[first.job].version == first.version) ending_.push_back(first.job);
     std::pop_heap(ends_.begin(), ends_.end(), std::greater<>());
     ends_.pop_back();
-    if (jobs_[end_of.job].version == end_of.version) end(end_of.job, finished);
+  }
+  std::sort(ending_.begin(), ending_.end(),
+            [&](int32_t a, int32_t b) { return jobs_[a].order < jobs_[b].order; });
+  for (const int32_t index : ending_) {
+    finished.push_back(jobs_[index].tag);
+    end(index);
   }
   now_ = time;
 }
 
-void FairShare::end(int32_t index, std::vector<int32_t>& finished) {
+void FairShare::end(int32_t index) {
   Job& job = jobs_[index];
   ++job.version;
   touch(job);
@@ -84,7 +91,6 @@ void FairShare::end(int32_t index, std::vector<int32_t>& finished) {
     *it = jobs.back();
     jobs.pop_back();
   }
-  finished.push_back(job.tag);
   free_.push_back(index);
 }
 
@@ -124,6 +130,7 @@ void FairShare::gather(int32_t resource) {
 }
 
 void FairShare::fill() {
+  work_ += near_jobs_.size() + near_resources_.size();
   for (const int32_t index : near_jobs_) {
     Job& job = jobs_[index];
     job.left = std::max(0.0, job.left - (now_ - job.since) * job.speed);
@@ -134,23 +141,21 @@ void FairShare::fill() {
   }
   size_t left = near_jobs_.size();
   while (left > 0) {
+    const auto level_of = [](const Resource& r) {
+      return r.load > kFull ? std::max(0.0, r.room) / r.load : 1.0;
+    };
     double level = 1;
-    for (const int32_t r : near_resources_)
-      if (resources_[r].load > kFull)
-        level = std::min(level, std::max(0.0, resources_[r].room) / resources_[r].load);
-    const double full = level * (1 + kFull);
-    for (const int32_t index : near_jobs_) {
-      Job& job = jobs_[index];
-      if (job.frozen) continue;
-      job.stops = level >= 1;
-      for (int u = 0; u < job.use_count && !job.stops; ++u) {
-        const Resource& r = resources_[job.uses[u].resource];
-        job.stops = r.room <= r.load * full;
-      }
+    for (const int32_t r : near_resources_) level = std::min(level, level_of(resources_[r]));
+    stopping_.clear();
+    if (level >= 1) {
+      stopping_ = near_jobs_;
+    } else {
+      for (const int32_t r : near_resources_)
+        if (level_of(resources_[r]) <= level * (1 + kFull))
+          stopping_.insert(stopping_.end(), resources_[r].jobs.begin(), resources_[r].jobs.end());
     }
-    // Only now, since freezing changes the loads that the others are judged by.
-    for (const int32_t index : near_jobs_) {
-      if (jobs_[index].frozen || !jobs_[index].stops) continue;
+    for (const int32_t index : stopping_) {
+      if (jobs_[index].frozen) continue;
       freeze(jobs_[index], level);
       schedule_end(index);
       --left;
@@ -171,7 +176,7 @@ void FairShare::freeze(Job& job, double speed) {
 void FairShare::schedule_end(int32_t index) {
   Job& job = jobs_[index];
   ++job.version;
-  ends_.push_back({now_ + job.left / job.speed, order_[index], index, job.version});
+  ends_.push_back({now_ + job.left / job.speed, job.order, index, job.version});
   std::push_heap(ends_.begin(), ends_.end(), std::greater<>());
 }
 

@@ -34,6 +34,9 @@ class FairShare final {
   double next();
   // Goes on to `time` <= next(), and appends the tags of the jobs that end there.
   void advance(double time, std::vector<int32_t>& finished);
+  // How often a job's or a resource's share was computed: what a simulation costs, whatever the
+  // machine that runs it.
+  size_t work() const { return work_; }
 
  private:
   struct Job {
@@ -42,7 +45,8 @@ class FairShare final {
     int32_t use_count = 0, tag = 0;
     uint32_t version = 0;  // entries of ends_ with another one are stale
     uint32_t visit = 0;
-    bool frozen = false, stops = false;
+    uint64_t order = 0;    // of its start
+    bool frozen = false;
   };
   struct Resource {
     double capacity = 0, room = 0, load = 0;
@@ -66,15 +70,15 @@ class FairShare final {
   void fill();
   void freeze(Job& job, double speed);
   void schedule_end(int32_t index);
-  void end(int32_t index, std::vector<int32_t>& finished);
+  void end(int32_t index);
 
   double now_ = 0;
   std::vector<Resource> resources_;
   std::vector<Job> jobs_;
-  std::vector<uint64_t> order_;  // by job: when it was started
-  std::vector<int32_t> free_, dirty_, near_jobs_, near_resources_;
+  std::vector<int32_t> free_, dirty_, near_jobs_, near_resources_, stopping_, ending_;
   std::vector<End> ends_;  // a heap
   uint64_t started_ = 0;
+  size_t work_ = 0;
   uint32_t visit_ = 0;
 };
 

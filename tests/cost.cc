@@ -9,6 +9,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
+#include "collectives/cost_model.h"
 #include "collectives/cost_share.h"
 #include "collectives/graph.h"
 #include "tests/errors.h"
@@ -107,7 +108,7 @@ std::vector<Closed> closed_forms() {
       {"barrier", C::barrier, "dissemination", 9, 1, wires(9, a, b), 0, 4 * a},
       {"ring that adds", C::all_reduce, "ring", 4, 1, cores(4, a, g), S,
        6 * a + 3.0 / 4 * S * g},
-      {"one shot adds everything", C::all_reduce, "direct", 4, 1, cores(4, a, g), S,
+      {"direct that adds", C::all_reduce, "direct", 4, 1, cores(4, a, g), S,
        2 * a + 3.0 / 4 * S * g},
       {"the hosts' wires are shared", C::all_reduce, "direct", 8, 1, two_hosts, S, 2 * 16 * S / 8 * b},
       {"posting 4 messages, taking 4", C::all_gather, "direct", 5, 1, posting, 64, 8e-6},
@@ -116,7 +117,8 @@ std::vector<Closed> closed_forms() {
       {"written and read, each half", C::all_reduce, "direct", 2, 1, staging, S, 2 * S / 10e9},
       {"one way, both at the same time", C::broadcast, "chain", 2, 1, staging, S,
        (S + 131072) / 10e9},
-      {"4 cores, the memory for 2", C::all_reduce, "direct", 4, 1, memory, S, 2 * 3.0 / 4 * S * g},
+      {"the memory is shared, also by copies", C::all_reduce, "direct", 4, 1, memory, S,
+       2 * 4 * 3.0 / 4 * S * g / 2},
   };
 }
 
@@ -196,6 +198,30 @@ TEST(Cost, MoreBytesNeverCostLess) {
       const double seconds = predict(schedules, {row.collective, bytes}, f).seconds;
       EXPECT_GE(seconds, before * 0.999) << row.name << " " << bytes;
       before = seconds;
+    }
+  }
+}
+
+TEST(Cost, LiesBetweenItsBoundsAndTheirEstimateIsNear) {
+  std::vector<Fabric> fabrics(3);
+  fabrics[1].staged = false;
+  fabrics[2].hosts = {0, 0, 0, 1, 1, 2};
+  for (const Fabric& f : fabrics) {
+    for (const AlgorithmRow& row : algorithm_table()) {
+      for (const size_t bytes : {size_t{64}, size_t{100} << 10, size_t{20} << 20}) {
+        Load load{row.collective, bytes};
+        const auto schedules = build_all(row.collective, row.name, 6, 2);
+        const CostBounds bounds = bounds_of(model_of(schedules, load, f), f);
+        const Prediction p = predict(schedules, load, f);
+        EXPECT_TRUE(p.simulated);
+        EXPECT_GE(p.seconds, bounds.lower() * 0.9999) << row.name << " " << bytes;
+        EXPECT_LE(p.seconds, bounds.estimate() * 2.5) << row.name << " " << bytes;
+        EXPECT_GE(p.seconds, bounds.estimate() * 0.4) << row.name << " " << bytes;
+        load.most_work = 1;
+        const Prediction ended = predict(schedules, load, f);
+        EXPECT_FALSE(ended.simulated);
+        EXPECT_EQ(ended.seconds, bounds.estimate());
+      }
     }
   }
 }
