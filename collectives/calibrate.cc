@@ -1,0 +1,290 @@
+#include "collectives/calibrate.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "collectives/reduce.h"
+#include "transports/clock.h"
+#include "transports/error.h"
+#include "transports/thread.h"
+
+namespace ringwood {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// ---- the host ----------------------------------------------------------------------------------
+
+std::string first_line(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+// "1024K"; 0 where the kernel does not say, as on some virtual machines.
+size_t cache_bytes(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string at = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    if (first_line(at + "level") != std::to_string(level) ||
+        first_line(at + "type") == "Instruction")
+      continue;
+    const std::string size = first_line(at + "size");
+    const size_t unit = size.empty() ? 0 : size.back() == 'K' ? 1 << 10 : size.back() == 'M' ? 1 << 20 : 1;
+    return unit * static_cast<size_t>(std::strtoull(size.c_str(), nullptr, 10));
+  }
+  const long bytes = ::sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+struct Caches {
+  size_t l2, l3;
+};
+Caches caches() {
+  const size_t l2 = std::max<size_t>(cache_bytes(2), 128 << 10);
+  return {l2, std::max(cache_bytes(3), 2 * l2)};
+}
+
+// The processors that this thread may use, one of each core first.
+std::vector<int> processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> firsts, siblings;
+  std::vector<std::string> cores;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const std::string at = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    std::string core = first_line(at + "physical_package_id") + "/" + first_line(at + "core_id");
+    const bool known = std::find(cores.begin(), cores.end(), core) != cores.end();
+    (known ? siblings : firsts).push_back(cpu);
+    cores.push_back(std::move(core));
+  }
+  firsts.insert(firsts.end(), siblings.begin(), siblings.end());
+  return firsts;
+}
+
+// The calling thread on one processor, for the time of a scope.
+class Pinned {
+ public:
+  explicit Pinned(int cpu) {
+    CPU_ZERO(&before_);
+    restore_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    restore_ = ::sched_setaffinity(0, sizeof one, &one) == 0 && restore_;
+  }
+  ~Pinned() {
+    if (restore_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool restore_;
+};
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// Pages from the kernel, touched for as long as the budget lasts: where there are no huge pages the
+// first touch costs more than the measurement.
+class Pages {
+ public:
+  Pages(size_t bytes, Duration budget) : mapped_(bytes) {
+    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+      throw Error(ErrorCode::system, "calibration: " + system_message("mmap"));
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(p);
+    const Deadline deadline = Deadline::after(budget);
+    constexpr size_t kStride = 2 << 20;
+    while (bytes_ < mapped_ && !(bytes_ > 0 && deadline.passed())) {
+      const size_t more = std::min(kStride, mapped_ - bytes_);
+      std::memset(data_ + bytes_, 0, more);
+      bytes_ += more;
+    }
+  }
+  ~Pages() { ::munmap(data_, mapped_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t mapped_, bytes_ = 0;
+};
+
+using Kernel = void (*)(std::byte* dst, const std::byte* src, size_t bytes);
+// In pieces, as links copy: at once, memcpy would pass by the caches.
+void copy(std::byte* dst, const std::byte* src, size_t bytes) {
+  constexpr size_t kPiece = 128 << 10;
+  for (size_t at = 0; at < bytes; at += kPiece)
+    std::memcpy(dst + at, src + at, std::min(kPiece, bytes - at));
+}
+void add(std::byte* dst, const std::byte* src, size_t bytes) {
+  reduce(dst, src, bytes / sizeof(float), DataType::float32, ReduceOp::sum);
+}
+
+// Bytes/s of the best of some passes over a working set: half of it into the other half.
+double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Duration budget) {
+  const size_t half = working_set / 2 & ~size_t{63};
+  const Deadline deadline = Deadline::after(budget);
+  double best = 1e9;
+  for (int pass = 0; pass < passes && !(pass > 1 && deadline.passed()); ++pass) {
+    const auto begin = Clock::now();
+    kernel(data + half, data, half);
+    best = std::min(best, seconds_since(begin));
+  }
+  return static_cast<double>(half) / std::max(best, 1e-9);
+}
+
+// All cores at the same time, each on its own part.
+double rate_together(const Pages& pages, const std::vector<int>& cpus) {
+  constexpr size_t kMostThreads = 8;
+  const size_t count = std::min(cpus.size(), kMostThreads), part = pages.bytes() / count & ~size_t{4095};
+  std::vector<double> rates(count, 0);
+  std::atomic<size_t> there{0};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < count; ++i)
+    threads.push_back(start_thread("rw-calibrate", [&, i] {
+      const Pinned pinned(cpus[i]);
+      for (there.fetch_add(1); there.load() < count;) ::sched_yield();
+      rates[i] = rate(pages.data() + i * part, part, copy, 2, milliseconds(6));
+    }));
+  for (std::thread& thread : threads) thread.join();
+  double sum = 0;
+  for (const double one : rates) sum += one;
+  return sum;
+}
+
+// ---- two threads -------------------------------------------------------------------------------
+
+struct alignas(64) Flag {
+  std::atomic<uint32_t> value{0};
+};
+
+// Two threads take turns on two processors (or on one, yielding); seconds of the best round. Work is
+// done in its turn by the first (0) and the second (1).
+double best_round(int first_cpu, int second_cpu, int rounds, const std::function<void(int)>& work) {
+  constexpr uint32_t kEnd = ~uint32_t{0};
+  Flag turn, answer;
+  const bool yields = first_cpu == second_cpu;
+  const auto wait = [yields](const Flag& flag, uint32_t wanted) {
+    uint32_t seen;
+    for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
+      if (seen == kEnd) return false;
+      // A partner without a processor would never answer.
+      if (yields || spins > 20000) ::sched_yield();
+    }
+    return true;
+  };
+  std::thread second = start_thread("rw-calibrate", [&] {
+    const Pinned pinned(second_cpu);
+    for (uint32_t round = 1; wait(turn, round); ++round) {
+      work(1);
+      answer.value.store(round, std::memory_order_release);
+    }
+  });
+  const Pinned pinned(first_cpu);
+  const Deadline deadline = Deadline::after(milliseconds(4));
+  double best = 1e9;
+  for (int round = 1; round <= rounds && !(round > 3 && deadline.passed()); ++round) {
+    const auto begin = Clock::now();
+    work(0);
+    turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
+    wait(answer, static_cast<uint32_t>(round));
+    if (round > 1) best = std::min(best, seconds_since(begin));
+  }
+  turn.value.store(kEnd, std::memory_order_release);
+  second.join();
+  return best;
+}
+
+void measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data) {
+  const auto nothing = [](int) {};
+  fabric.yield = best_round(cpus[0], cpus[0], 400, nothing) / 2;
+  if (cpus.size() < 2) return;
+  // A clock reading is part of every round and of no message.
+  const auto clock = Clock::now();
+  for (int i = 0; i < 100; ++i) (void)Clock::now();
+  const double reading = seconds_since(clock) / 101;
+  const double round = std::max(1e-9, best_round(cpus[0], cpus[1], 2000, nothing) - reading);
+  fabric.latency = round / 2;
+  constexpr size_t kBytes = 64 << 10;
+  std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
+  const double handing = best_round(cpus[0], cpus[1], 200, [=](int who) {
+    who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
+  });
+  fabric.handed = 2 * kBytes / std::max(1e-9, handing - round - reading);
+}
+
+}  // namespace
+
+std::string host_description() {
+  std::string processor = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0 && line.rfind("CPU part", 0) != 0) continue;
+    processor = line.substr(std::min(line.find(':') + 2, line.size()));
+    break;
+  }
+  utsname name{};
+  ::uname(&name);
+  const Caches sizes = caches();
+  return fmt::format("{}; {} cores; L2 {}; L3 {}; {} {} {}; {}", processor, processors().size(),
+                     sizes.l2, sizes.l3, name.sysname, name.release, name.machine, simd_target());
+}
+
+Fabric measure_host() {
+  Fabric fabric;
+  const std::vector<int> cpus = processors();
+  const Caches sizes = caches();
+  fabric.cores = static_cast<int>(cpus.size());
+  fabric.l2_bytes = static_cast<double>(sizes.l2);
+  fabric.l3_bytes = static_cast<double>(sizes.l3);
+  // Twice the cache, so that nothing of a pass is left for the next; beyond that it takes too long.
+  constexpr size_t kMostPages = 64 << 20;
+  const Pages pages(std::min(2 * sizes.l3, kMostPages), milliseconds(14));
+  std::byte* data = pages.data();
+  {
+    const Pinned pinned(cpus[0]);
+    const size_t in_l2 = sizes.l2 / 2;
+    const size_t in_l3 = std::min({sizes.l3 / 2, 4 * sizes.l2, pages.bytes()});
+    fabric.copy.l2 = rate(data, in_l2, copy, 30, milliseconds(1));
+    fabric.reduce.l2 = rate(data, in_l2, add, 30, milliseconds(1));
+    fabric.copy.l3 = rate(data, in_l3, copy, 16, milliseconds(2));
+    fabric.reduce.l3 = rate(data, in_l3, add, 16, milliseconds(2));
+    fabric.copy.dram = rate(data, pages.bytes(), copy, 2, milliseconds(6));
+    fabric.reduce.dram = rate(data, pages.bytes(), add, 2, milliseconds(6));
+  }
+  fabric.memory = rate_together(pages, cpus);
+  measure_pair(fabric, cpus, data);
+  // A slower level that measured faster is noise, and would make larger seem cheaper.
+  for (Rates* rates : {&fabric.copy, &fabric.reduce}) {
+    rates->l3 = std::min(rates->l3, rates->l2);
+    rates->dram = std::min(rates->dram, rates->l3);
+  }
+  fabric.memory = std::max(fabric.memory, fabric.copy.dram);
+  fabric.handed = std::min(fabric.handed, fabric.copy.l2);
+  return fabric;
+}
+
+}  // namespace ringwood
