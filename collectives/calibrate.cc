@@ -10,9 +10,11 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
+#include <hwy/cache_control.h>
 
 #include "collectives/reduce.h"
 #include "transports/clock.h"
@@ -22,7 +24,6 @@
 namespace ringwood {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 double seconds_since(Clock::time_point begin) {
@@ -45,7 +46,10 @@ size_t cache_bytes(int level) {
         first_line(at + "type") == "Instruction")
       continue;
     const std::string size = first_line(at + "size");
-    const size_t unit = size.empty() ? 0 : size.back() == 'K' ? 1 << 10 : size.back() == 'M' ? 1 << 20 : 1;
+    const size_t unit = size.empty()         ? 0
+                        : size.back() == 'K' ? 1 << 10
+                        : size.back() == 'M' ? 1 << 20
+                                             : 1;
     return unit * static_cast<size_t>(std::strtoull(size.c_str(), nullptr, 10));
   }
   const long bytes = ::sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
@@ -103,25 +107,16 @@ class Pinned {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Pages from the kernel, touched for as long as the budget lasts: where there are no huge pages the
-// first touch costs more than the measurement.
 class Pages {
  public:
-  Pages(size_t bytes, Duration budget) : mapped_(bytes) {
+  explicit Pages(size_t bytes) : bytes_(bytes) {
     void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-      throw Error(ErrorCode::system, "calibration: " + system_message("mmap"));
+    if (p == MAP_FAILED) throw Error(ErrorCode::system, "calibration: " + system_message("mmap"));
     ::madvise(p, bytes, MADV_HUGEPAGE);
     data_ = static_cast<std::byte*>(p);
-    const Deadline deadline = Deadline::after(budget);
-    constexpr size_t kStride = 2 << 20;
-    while (bytes_ < mapped_ && !(bytes_ > 0 && deadline.passed())) {
-      const size_t more = std::min(kStride, mapped_ - bytes_);
-      std::memset(data_ + bytes_, 0, more);
-      bytes_ += more;
-    }
+    std::memset(data_, 0, bytes);
   }
-  ~Pages() { ::munmap(data_, mapped_); }
+  ~Pages() { ::munmap(data_, bytes_); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
   std::byte* data() const { return data_; }
@@ -129,7 +124,7 @@ class Pages {
 
  private:
   std::byte* data_ = nullptr;
-  size_t mapped_, bytes_ = 0;
+  size_t bytes_;
 };
 
 using Kernel = void (*)(std::byte* dst, const std::byte* src, size_t bytes);
@@ -145,7 +140,7 @@ void add(std::byte* dst, const std::byte* src, size_t bytes) {
 
 // Bytes/s of the best of some passes over a working set: half of it into the other half.
 double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Duration budget) {
-  const size_t half = working_set / 2 & ~size_t{63};
+  const size_t half = (working_set / 2) & ~size_t{63};
   const Deadline deadline = Deadline::after(budget);
   double best = 1e9;
   for (int pass = 0; pass < passes && !(pass > 1 && deadline.passed()); ++pass) {
@@ -156,23 +151,50 @@ double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Dura
   return static_cast<double>(half) / std::max(best, 1e-9);
 }
 
+// A set larger than the last cache takes too long to touch for the first time, where a page costs
+// microseconds; so a small one is flushed out of all caches instead. What is then written back later
+// goes unseen: a third of the traffic, since a line written is read before.
+constexpr double kSeen = 2.0 / 3;
+constexpr bool kFlushes = HWY_ARCH_X86 == 1;  // elsewhere FlushCacheline() does nothing
+
+void flush(const std::byte* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 64) hwy::FlushCacheline(data + at);
+}
+
+double rate_from_memory(std::byte* data, size_t bytes, Kernel kernel) {
+  double best = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    flush(data, bytes);
+    best = std::max(best, rate(data, bytes, kernel, 1, {}));
+  }
+  return best * kSeen;
+}
+
 // All cores at the same time, each on its own part.
 double rate_together(const Pages& pages, const std::vector<int>& cpus) {
   constexpr size_t kMostThreads = 8;
-  const size_t count = std::min(cpus.size(), kMostThreads), part = pages.bytes() / count & ~size_t{4095};
+  const size_t count = std::min(cpus.size(), kMostThreads);
+  const size_t part = (pages.bytes() / count) & ~size_t{4095};
   std::vector<double> rates(count, 0);
   std::atomic<size_t> there{0};
   std::vector<std::thread> threads;
+  const auto meet = [&](size_t meeting) {
+    for (there.fetch_add(1); there.load() < count * meeting;) ::sched_yield();
+  };
   for (size_t i = 0; i < count; ++i)
     threads.push_back(start_thread("rw-calibrate", [&, i] {
       const Pinned pinned(cpus[i]);
-      for (there.fetch_add(1); there.load() < count;) ::sched_yield();
-      rates[i] = rate(pages.data() + i * part, part, copy, 2, milliseconds(6));
+      std::byte* data = pages.data() + i * part;
+      for (size_t pass = 1; pass <= 3; ++pass) {
+        flush(data, part);
+        meet(pass);
+        rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
+      }
     }));
   for (std::thread& thread : threads) thread.join();
   double sum = 0;
   for (const double one : rates) sum += one;
-  return sum;
+  return sum * kSeen;
 }
 
 // ---- two threads -------------------------------------------------------------------------------
@@ -254,35 +276,30 @@ std::string host_description() {
 }
 
 Fabric measure_host() {
+  const Fabric usual;
   Fabric fabric;
   const std::vector<int> cpus = processors();
   const Caches sizes = caches();
   fabric.cores = static_cast<int>(cpus.size());
   fabric.l2_bytes = static_cast<double>(sizes.l2);
   fabric.l3_bytes = static_cast<double>(sizes.l3);
-  // Twice the cache, so that nothing of a pass is left for the next; beyond that it takes too long.
-  constexpr size_t kMostPages = 64 << 20;
-  const Pages pages(std::min(2 * sizes.l3, kMostPages), milliseconds(14));
+  constexpr size_t kMostPages = 4 << 20, kFlushed = 1 << 20;
+  const Pages pages(std::min(sizes.l3 / 2, kMostPages));
   std::byte* data = pages.data();
-  {
+  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
+                                                              {fabric.reduce, usual.reduce, add}};
+  for (const auto& [rates, usually, kernel] : kernels) {
     const Pinned pinned(cpus[0]);
-    const size_t in_l2 = sizes.l2 / 2;
-    const size_t in_l3 = std::min({sizes.l3 / 2, 4 * sizes.l2, pages.bytes()});
-    fabric.copy.l2 = rate(data, in_l2, copy, 30, milliseconds(1));
-    fabric.reduce.l2 = rate(data, in_l2, add, 30, milliseconds(1));
-    fabric.copy.l3 = rate(data, in_l3, copy, 16, milliseconds(2));
-    fabric.reduce.l3 = rate(data, in_l3, add, 16, milliseconds(2));
-    fabric.copy.dram = rate(data, pages.bytes(), copy, 2, milliseconds(6));
-    fabric.reduce.dram = rate(data, pages.bytes(), add, 2, milliseconds(6));
+    rates.l2 = rate(data, std::min(sizes.l2 / 2, pages.bytes()), kernel, 30, milliseconds(1));
+    rates.l3 = std::min(rates.l2, rate(data, pages.bytes(), kernel, 16, milliseconds(2)));
+    const double dram = kFlushes ? rate_from_memory(data, std::min(pages.bytes(), kFlushed), kernel)
+                                 : rates.l3 * usually.dram / usually.l3;
+    rates.dram = std::min(rates.l3, dram);
   }
-  fabric.memory = rate_together(pages, cpus);
+  fabric.memory =
+      std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
+                                          : fabric.copy.dram * usual.memory / usual.copy.dram);
   measure_pair(fabric, cpus, data);
-  // A slower level that measured faster is noise, and would make larger seem cheaper.
-  for (Rates* rates : {&fabric.copy, &fabric.reduce}) {
-    rates->l3 = std::min(rates->l3, rates->l2);
-    rates->dram = std::min(rates->dram, rates->l3);
-  }
-  fabric.memory = std::max(fabric.memory, fabric.copy.dram);
   fabric.handed = std::min(fabric.handed, fabric.copy.l2);
   return fabric;
 }

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "collectives/calibrate.h"
-#include "transports/link_parts.h"
 #include "transports/error.h"
+#include "transports/link_parts.h"
 
 namespace ringwood {
 namespace {

@@ -87,8 +87,14 @@ std::vector<Candidate> weigh_question(const Question& q, const CandidateQuery& q
 std::string time_text(const Candidate& c) {
   if (std::isinf(c.seconds)) return "-";
   const bool bound = c.why_not == "slower even at its bound" && !c.simulated;
-  return fmt::format("{}{:.{}f}", c.simulated ? "" : bound ? ">" : "~", c.seconds * 1e6,
-                     c.seconds < 1e-5 ? 3 : c.seconds < 1e-1 ? 1 : 0);
+  return fmt::format("{}{:.{}f}",
+                     c.simulated ? ""
+                     : bound     ? ">"
+                                 : "~",
+                     c.seconds * 1e6,
+                     c.seconds < 1e-5   ? 3
+                     : c.seconds < 1e-1 ? 1
+                                        : 0);
 }
 
 }  // namespace

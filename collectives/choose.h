@@ -31,8 +31,8 @@ struct Question {
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int n = 1;
-  bool several_hosts = false;  // without a fabric: each rank on a host of its own
-  bool uneven = false;         // block sizes differ
+  bool several_hosts = false;      // without a fabric: each rank on a host of its own
+  bool uneven = false;             // block sizes differ
   const Fabric* fabric = nullptr;  // null: default_fabric()
 };
 struct Answer {

@@ -61,6 +61,8 @@ class Simulation {
   }
 
   Prediction run() {
+    for (int r = 0; r < n_ && model_.agreeing > 0; ++r)
+      queue({Kind::agreeing, r, -1, model_.agreeing, 0});
     for (const int32_t m : model_.heads) moving_[m].send_turn = moving_[m].recv_turn = true;
     for (int r = 0; r < n_; ++r)
       for (size_t i = 0; i < model_.ranks[r].bytes.size(); ++i)
@@ -98,7 +100,7 @@ class Simulation {
   }
 
   using Use = FairShare::Use;
-  enum class Kind { local, head, body, alone, tail };
+  enum class Kind { agreeing, local, head, body, alone, tail };
   struct Job {
     Kind kind;
     int32_t rank = -1;   // whose thread does it, one at a time; -1: a body
@@ -269,8 +271,8 @@ class Simulation {
     const int here = fabric_.host_of(m.from), there = fabric_.host_of(m.to);
     // Every resource alone would take this long for a byte; the slowest decides.
     const double whole =
-        std::max({out.core, in.core, m.wire, here == there ? out.memory + in.memory
-                                                         : std::max(out.memory, in.memory)});
+        std::max({out.core, in.core, m.wire,
+                  here == there ? out.memory + in.memory : std::max(out.memory, in.memory)});
     Use uses[FairShare::kMostUses];
     int count = 0;
     if (out.core > 0) count = add_core(uses, count, m.from, out.core, whole);
@@ -311,6 +313,7 @@ class Simulation {
     const Job job = jobs_[tag];
     free_.push_back(tag);
     switch (job.kind) {
+      case Kind::agreeing: break;
       case Kind::local: done(job.rank, job.index); break;
       case Kind::head: after_head(job.index); break;
       case Kind::body:
@@ -326,16 +329,16 @@ class Simulation {
   const size_t most_work_;
   const int n_;
   FairShare share_;
-  std::vector<int32_t> thread_;                            // resources by rank
+  std::vector<int32_t> thread_;                             // resources by rank
   std::vector<int32_t> cores_, memory_, nic_out_, nic_in_;  // resources by host
-  std::vector<Moving> moving_;                             // by message
-  std::vector<std::deque<Job>> queues_;                    // by rank
-  std::vector<char> busy_;                                 // by rank: its thread does one of them
-  std::vector<std::vector<int32_t>> pending_;              // by rank and step
-  std::vector<size_t> left_;                               // by rank: steps not finished
-  std::vector<std::vector<double>> began_;                 // by rank and step; -1: not yet
-  std::vector<Timer> timers_;                              // a heap
-  std::vector<Job> jobs_;                                  // in share_, by tag
+  std::vector<Moving> moving_;                              // by message
+  std::vector<std::deque<Job>> queues_;                     // by rank
+  std::vector<char> busy_;                                  // by rank: its thread does one of them
+  std::vector<std::vector<int32_t>> pending_;               // by rank and step
+  std::vector<size_t> left_;                                // by rank: steps not finished
+  std::vector<std::vector<double>> began_;                  // by rank and step; -1: not yet
+  std::vector<Timer> timers_;                               // a heap
+  std::vector<Job> jobs_;                                   // in share_, by tag
   std::vector<int32_t> free_;
   Prediction result_;
 };

@@ -49,10 +49,10 @@ struct Interval {
 };
 
 struct Prediction {
-  double seconds = 0;             // the slowest rank's
-  bool simulated = true;           // false: most_work ended it, and this is the bounds' estimate
+  double seconds = 0;     // the slowest rank's
+  bool simulated = true;  // false: most_work ended it, and this is the bounds' estimate
   size_t work = 0;
-  std::vector<double> finish;     // by rank
+  std::vector<double> finish;      // by rank
   std::vector<Interval> timeline;  // in the order of their ends, if wanted
 };
 

@@ -12,7 +12,7 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
 }
 
 double busiest(const CostModel& model, const Fabric& fabric) {
-  std::vector<double> thread(model.ranks.size(), 0);
+  std::vector<double> thread(model.ranks.size(), model.agreeing);
   std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
       in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
@@ -65,9 +65,9 @@ class Path {
       last = std::max(last, finish(r, i));
     }
     if (left_ > 0)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("cost: {} steps wait for each other in a circle and never begin",
-                              left_));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cost: {} steps wait for each other in a circle and never begin", left_));
     return last;
   }
 

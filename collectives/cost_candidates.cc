@@ -14,8 +14,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Predictions nearer than this are equal.
-constexpr double kMargin = 1.01;
+// Predictions nearer than this are equal: the model is not better than that.
+constexpr double kMargin = 1.05;
 // A pipeline's lanes are alike once it is filled, so that of many only these are simulated.
 constexpr int kFewerLanes = 3, kSomeLanes = 6;
 // Up to this many steps all lanes are.
@@ -157,8 +157,9 @@ class Contest {
     }
     if (c.simulated) return;
     const CostBounds& b = built.bounds;
-    c.seconds = count == 1 ? b.estimate()
-                           : std::max(b.resource + b.latencies, b.path / static_cast<double>(count));
+    c.seconds = count == 1
+                    ? b.estimate()
+                    : std::max(b.resource + b.latencies, b.path / static_cast<double>(count));
   }
 
   void crown(double best) {

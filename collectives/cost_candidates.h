@@ -41,7 +41,7 @@ struct CandidateQuery {
   size_t lane_bytes = size_t{512} << 10;
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
-// The cheapest is `chosen`; among those within 1 % of it, which is more than the model can tell
+// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell
 // apart, the first row and then the fewest lanes. In the order of the rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 

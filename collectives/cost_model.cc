@@ -47,10 +47,16 @@ double working_set(const CostRank& rank, const std::vector<size_t>& chunks, cons
   return bytes;
 }
 
-// A set that is a little too large for a cache still finds a part of itself there.
-PerByte per_byte(const Rates& rates, double of_rank, double of_host, const Fabric& fabric) {
-  const double in_l2 = std::min(1.0, fabric.l2_bytes / std::max(1.0, of_rank));
-  const double cached = std::max(in_l2, std::min(1.0, fabric.l3_bytes / std::max(1.0, of_host)));
+// The part of a set that a cache holds, when it is gone through again and again: measured by copies
+// of sets half, once and twice as large as L2 and L3, which find about 0.95, 0.5 and 0.1 of it.
+double held(double cache, double set) {
+  const double times = set / cache;
+  return 1 / (1 + times * times * times);
+}
+
+PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabric& fabric) {
+  const double in_l2 = held(fabric.l2_bytes, of_core);
+  const double cached = std::max(in_l2, held(fabric.l3_bytes, of_host));
   return {in_l2 / rates.l2 + (cached - in_l2) / rates.l3 + (1 - cached) / rates.dram,
           (1 - cached) / fabric.memory};
 }
@@ -58,7 +64,10 @@ PerByte per_byte(const Rates& rates, double of_rank, double of_host, const Fabri
 class Binder {
  public:
   Binder(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric)
-      : schedules_(schedules), load_(load), fabric_(fabric), n_(static_cast<int>(schedules.size())),
+      : schedules_(schedules),
+        load_(load),
+        fabric_(fabric),
+        n_(static_cast<int>(schedules.size())),
         direction_of_(schedules.size() * schedules.size(), -1) {}
 
   CostModel run() {
@@ -68,7 +77,7 @@ class Binder {
     set_rates(sets);
     for (int r = 0; r < n_; ++r) add_messages(r);
     for (CostMessage& m : model_.messages) set_costs(m);
-    if (load_.agreement) model_.agreed = agreement();
+    if (load_.agreement) set_agreement();
     return std::move(model_);
   }
 
@@ -103,9 +112,10 @@ class Binder {
     model_.hosts = hosts.rbegin()->first + 1;
     for (int r = 0; r < n_; ++r) {
       const auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
+      const double of_core = sets[r] * std::max(1.0, ranks / static_cast<double>(fabric_.cores));
       model_.ranks[r].on_host = ranks;
-      model_.ranks[r].copies = per_byte(fabric_.copy, sets[r], bytes, fabric_);
-      model_.ranks[r].reduces = per_byte(fabric_.reduce, sets[r], bytes, fabric_);
+      model_.ranks[r].copies = per_byte(fabric_.copy, of_core, bytes, fabric_);
+      model_.ranks[r].reduces = per_byte(fabric_.reduce, of_core, bytes, fabric_);
     }
   }
 
@@ -159,9 +169,9 @@ class Binder {
 
   void set_costs(CostMessage& m) const {
     if (m.send_step < 0 || m.recv_step < 0)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("cost: a message from rank {} to rank {} has only one end", m.from,
-                              m.to));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cost: a message from rank {} to rank {} has only one end", m.from, m.to));
     const PerByte& copies = model_.ranks[m.from].copies;
     const PerByte& takes = m.reduces ? model_.ranks[m.to].reduces : model_.ranks[m.to].copies;
     m.latency = latency_to(m.to, m.between_hosts);
@@ -174,29 +184,44 @@ class Binder {
       return;
     }
     m.post = fabric_.post * m.parts;
-    m.in = {std::max(takes.core, 1 / fabric_.handed + takes.core - 1 / fabric_.copy.l2),
-            takes.memory};
-    if (!fabric_.staged) return;
-    m.out = {1 / fabric_.handed + copies.core - 1 / fabric_.copy.l2, copies.memory};
+    if (!fabric_.staged) {
+      m.in = {std::max(takes.core, 1 / fabric_.handed + takes.core - 1 / fabric_.copy.l2),
+              takes.memory};
+      return;
+    }
+    // What is handed over lies in a cache; only the user's side may not. A line read is one of the
+    // three transfers of a copy from memory to memory, a line written the other two.
+    m.out = handing(copies, fabric_.copy, 1.0 / 3);
+    m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, 2.0 / 3);
     m.head = std::min(m.bytes, fabric_.piece);
     m.holds = fabric_.eager;
   }
 
+  PerByte handing(const PerByte& own, const Rates& rates, double part) const {
+    return {1 / fabric_.handed + (own.core - 1 / rates.l2) * part, own.memory * part};
+  }
+
   // A rank that has no core to itself comes to look after those before it have had their turns.
   double latency_to(int rank, bool between_hosts) const {
-    const int in_turn = (model_.ranks[rank].on_host + fabric_.cores - 1) / fabric_.cores;
-    return (between_hosts ? fabric_.net_latency : fabric_.latency) + (in_turn - 1) * fabric_.yield;
+    const int ranks = model_.ranks[rank].on_host;
+    const int in_turn = (ranks + fabric_.cores - 1) / fabric_.cores;
+    const double look = fabric_.yield + (ranks - 1) * fabric_.post;  // it polls its links
+    return (between_hosts ? fabric_.net_latency : fabric_.latency) + (in_turn - 1) * look;
   }
 
   // As many rounds of one small message as a dissemination has.
-  double agreement() const {
-    double round = 0;
+  void set_agreement() {
+    double round = 0, post = 0;
     for (int r = 0; r < n_; ++r)
       for (const bool far : {false, true})
-        if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1)
-          round = std::max(round, 2 * (far ? fabric_.net_post : fabric_.post) +
-                                      latency_to(r, far));
-    return round * std::ceil(std::log2(n_));
+        if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1) {
+          const double posts = 2 * (far ? fabric_.net_post : fabric_.post);
+          post = std::max(post, posts);
+          round = std::max(round, posts + latency_to(r, far));
+        }
+    const double rounds = std::ceil(std::log2(n_));
+    model_.agreed = round * rounds;
+    model_.agreeing = post * rounds;
   }
 
   const std::vector<Schedule>& schedules_;

@@ -21,18 +21,18 @@ struct CostMessage {
   bool between_hosts = false, reduces = false;
   int parts = 1;  // messages that the plan makes of it
   double bytes = 0;
-  double head = 0;       // of them, what the sender writes before the receiver can begin
-  double post = 0;       // seconds of a core at each end
-  double latency = 0;    // seconds from the end of the writing until the receiver knows
-  PerByte out, in;       // of the sender's core and the receiver's
-  double wire = 0;       // seconds of each network interface for each byte
-  double holds = 0;      // bytes that the link takes before the receiver is there
+  double head = 0;     // of them, what the sender writes before the receiver can begin
+  double post = 0;     // seconds of a core at each end
+  double latency = 0;  // seconds from the end of the writing until the receiver knows
+  PerByte out, in;     // of the sender's core and the receiver's
+  double wire = 0;     // seconds of each network interface for each byte
+  double holds = 0;    // bytes that the link takes before the receiver is there
 };
 
 struct CostRank {
   const Schedule* schedule = nullptr;
   Graph graph;
-  std::vector<double> bytes;      // by step
+  std::vector<double> bytes;     // by step
   std::vector<int32_t> message;  // by step: its message, -1 = local or empty
   PerByte copies, reduces;       // in this rank's working set
   int on_host = 1;               // ranks of its host, this one included
@@ -43,10 +43,10 @@ struct CostModel {
   std::vector<CostMessage> messages;
   std::vector<int32_t> heads;  // the first message of each link and direction
   int hosts = 1;
-  double agreed = 0;  // from when on receives may be posted
+  double agreed = 0;    // from when on receives may be posted
+  double agreeing = 0;  // seconds of each core until then
 };
-CostModel model_of(const std::vector<Schedule>& schedules, const Load& load,
-                   const Fabric& fabric);
+CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
 
 // No execution is faster than the busiest resource, or than the longest chain of steps that wait for
 // each other; `latencies` is that chain's length if bytes took no time.

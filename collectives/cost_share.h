@@ -45,7 +45,7 @@ class FairShare final {
     int32_t use_count = 0, tag = 0;
     uint32_t version = 0;  // entries of ends_ with another one are stale
     uint32_t visit = 0;
-    uint64_t order = 0;    // of its start
+    uint64_t order = 0;  // of its start
     bool frozen = false;
   };
   struct Resource {
@@ -59,9 +59,7 @@ class FairShare final {
     uint64_t order;
     int32_t job;
     uint32_t version;
-    bool operator>(const End& b) const {
-      return time != b.time ? time > b.time : order > b.order;
-    }
+    bool operator>(const End& b) const { return time != b.time ? time > b.time : order > b.order; }
   };
 
   void touch(const Job& job);

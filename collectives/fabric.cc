@@ -57,7 +57,8 @@ T number(std::string_view key, std::string_view text, T least, T most) {
   // Written so that a NaN fails.
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least) ||
       !(value <= most))
-    refuse(fmt::format("{}={} is not a number from {} to {}", key, text.substr(0, 40), least, most));
+    refuse(
+        fmt::format("{}={} is not a number from {} to {}", key, text.substr(0, 40), least, most));
   return value;
 }
 

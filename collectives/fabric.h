@@ -28,7 +28,7 @@ struct Rates {
 struct Fabric {
   // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
   std::vector<int> hosts;
-  int cores = 2;           // of each host, for all its ranks together
+  int cores = 2;               // of each host, for all its ranks together
   double l2_bytes = 1 << 20;   // of each core
   double l3_bytes = 32 << 20;  // of each host
   Rates copy{38e9, 33e9, 9e9};
@@ -46,9 +46,9 @@ struct Fabric {
 
   // Between hosts.
   double net_latency = 5.8e-6;
-  double net_post = 1e-6;    // a core's time for a message at each end
-  double socket = 1.7e9;     // bytes/s of one core into or out of a socket
-  double nic = 1.25e9;       // bytes/s of a host, each direction
+  double net_post = 1e-6;      // a core's time for a message at each end
+  double socket = 1.7e9;       // bytes/s of one core into or out of a socket
+  double nic = 1.25e9;         // bytes/s of a host, each direction
   double net_eager = 1 << 18;  // what the sockets of a connection hold
 
   bool operator==(const Fabric&) const = default;

@@ -106,11 +106,11 @@ std::vector<Closed> closed_forms() {
       {"all-to-all", C::all_to_all, "pairwise", 6, 1, wires(6, a, b), S, a + 5 * S * b},
       {"gather into one port", C::gather, "linear", 6, 1, wires(6, a, b), S, a + 5 * S * b},
       {"barrier", C::barrier, "dissemination", 9, 1, wires(9, a, b), 0, 4 * a},
-      {"ring that adds", C::all_reduce, "ring", 4, 1, cores(4, a, g), S,
-       6 * a + 3.0 / 4 * S * g},
+      {"ring that adds", C::all_reduce, "ring", 4, 1, cores(4, a, g), S, 6 * a + 3.0 / 4 * S * g},
       {"direct that adds", C::all_reduce, "direct", 4, 1, cores(4, a, g), S,
        2 * a + 3.0 / 4 * S * g},
-      {"the hosts' wires are shared", C::all_reduce, "direct", 8, 1, two_hosts, S, 2 * 16 * S / 8 * b},
+      {"the hosts' wires are shared", C::all_reduce, "direct", 8, 1, two_hosts, S,
+       2 * 16 * S / 8 * b},
       {"posting 4 messages, taking 4", C::all_gather, "direct", 5, 1, posting, 64, 8e-6},
       {"4 ranks add on 2 cores", C::all_reduce, "direct", 4, 1, crowded, S, 2 * 3.0 / 4 * S * g},
       {"waiting for a core, twice", C::all_reduce, "direct", 4, 1, waiting, 64, 4e-6},
@@ -150,7 +150,7 @@ TEST(Cost, TheAgreementComesBeforeWhatIsReceived) {
   const Fabric f = wires(8, kAlpha, kBeta);
   const auto schedules = build_all(Collective::all_reduce, "direct", 8, 1);
   EXPECT_NEAR(predict(schedules, load, f).seconds, 2 * kAlpha, 1e-7);
-  load.agreement = true;  // three rounds; the first round of data travels meanwhile
+  load.agreement = true;  // three rounds; the first of the data travels meanwhile
   EXPECT_NEAR(predict(schedules, load, f).seconds, 4 * kAlpha, 1e-7);
 }
 
