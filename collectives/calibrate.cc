@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +27,8 @@ namespace ringwood {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -64,23 +68,31 @@ Caches caches() {
   return {l2, std::max(cache_bytes(3), 2 * l2)};
 }
 
-// The processors that this thread may use, one of each core first.
-std::vector<int> processors() {
+// Every processor that this job may use, even if this rank was given only one of them: a host's
+// figures are the same for all its ranks. Changes the calling thread's affinity.
+std::vector<int> all_processors() {
   cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> firsts, siblings;
-  std::vector<std::string> cores;
+  std::memset(&set, 0xff, sizeof set);
+  ::sched_setaffinity(0, sizeof set, &set);  // the kernel keeps it within the job's
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
+  std::vector<int> processors;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) processors.push_back(cpu);
+  return processors;
+}
+
+// The second of them is on another core than the first, where there is one.
+void separate(std::vector<int>& processors) {
+  const auto core = [](int cpu) {
     const std::string at = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
-    std::string core = first_line(at + "physical_package_id") + "/" + first_line(at + "core_id");
-    const bool known = std::find(cores.begin(), cores.end(), core) != cores.end();
-    (known ? siblings : firsts).push_back(cpu);
-    cores.push_back(std::move(core));
+    return first_line(at + "physical_package_id") + "/" + first_line(at + "core_id");
+  };
+  const std::string first = core(processors[0]);
+  for (size_t i = 1; i < processors.size(); ++i) {
+    if (core(processors[i]) == first) continue;
+    std::swap(processors[1], processors[i]);
+    return;
   }
-  firsts.insert(firsts.end(), siblings.begin(), siblings.end());
-  return firsts;
 }
 
 // The calling thread on one processor, for the time of a scope.
@@ -203,18 +215,23 @@ struct alignas(64) Flag {
   std::atomic<uint32_t> value{0};
 };
 
-// Two threads take turns on two processors (or on one, yielding); seconds of the best round. Work is
-// done in its turn by the first (0) and the second (1).
-double best_round(int first_cpu, int second_cpu, int rounds, const std::function<void(int)>& work) {
+// Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
+// infinity where none was finished in time. Work is done in its turn by the first (0) and the second
+// (1).
+double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
+                  const std::function<void(int)>& work) {
   constexpr uint32_t kEnd = ~uint32_t{0};
+  const Deadline deadline = Deadline::after(budget);
   Flag turn, answer;
   const bool yields = first_cpu == second_cpu;
-  const auto wait = [yields](const Flag& flag, uint32_t wanted) {
+  // A partner that has lost its processor would not answer for milliseconds.
+  const auto wait = [&](const Flag& flag, uint32_t wanted) {
     uint32_t seen;
     for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
       if (seen == kEnd) return false;
-      // A partner without a processor would never answer.
-      if (yields || spins > 20000) ::sched_yield();
+      if (!yields && spins < 20000) continue;
+      ::sched_yield();
+      if (deadline.passed()) return false;
     }
     return true;
   };
@@ -226,13 +243,12 @@ double best_round(int first_cpu, int second_cpu, int rounds, const std::function
     }
   });
   const Pinned pinned(first_cpu);
-  const Deadline deadline = Deadline::after(milliseconds(4));
-  double best = 1e9;
-  for (int round = 1; round <= rounds && !(round > 3 && deadline.passed()); ++round) {
+  double best = kInfinite;
+  for (int round = 1; round <= rounds && !deadline.passed(); ++round) {
     const auto begin = Clock::now();
     work(0);
     turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
-    wait(answer, static_cast<uint32_t>(round));
+    if (!wait(answer, static_cast<uint32_t>(round))) break;
     if (round > 1) best = std::min(best, seconds_since(begin));
   }
   turn.value.store(kEnd, std::memory_order_release);
@@ -240,22 +256,57 @@ double best_round(int first_cpu, int second_cpu, int rounds, const std::function
   return best;
 }
 
-void measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data) {
+// False where the two threads were hardly ever awake at the same time, on a busy machine.
+bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data) {
   const auto nothing = [](int) {};
-  fabric.yield = best_round(cpus[0], cpus[0], 400, nothing) / 2;
-  if (cpus.size() < 2) return;
+  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), nothing);
+  if (turns < kInfinite) fabric.yield = turns / 2;
+  if (cpus.size() < 2) return turns < kInfinite;
   // A clock reading is part of every round and of no message.
   const auto clock = Clock::now();
   for (int i = 0; i < 100; ++i) (void)Clock::now();
   const double reading = seconds_since(clock) / 101;
-  const double round = std::max(1e-9, best_round(cpus[0], cpus[1], 2000, nothing) - reading);
-  fabric.latency = round / 2;
+  const double there_and_back = best_round(cpus[0], cpus[1], 4000, milliseconds(8), nothing);
   constexpr size_t kBytes = 64 << 10;
   std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
-  const double handing = best_round(cpus[0], cpus[1], 200, [=](int who) {
+  const double handing = best_round(cpus[0], cpus[1], 600, milliseconds(10), [=](int who) {
     who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
   });
+  // Two cores are quicker than two turns on one, or they did not run together.
+  const double round = std::max(2e-9, there_and_back - reading);
+  if (handing == kInfinite || round > fabric.yield) return false;
+  fabric.latency = round / 2;
   fabric.handed = 2 * kBytes / std::max(1e-9, handing - round - reading);
+  return true;
+}
+
+bool measure_here(Fabric& fabric) {
+  const Fabric usual;
+  std::vector<int> cpus = all_processors();
+  separate(cpus);
+  const Caches sizes = caches();
+  fabric.cores = static_cast<int>(cpus.size());
+  fabric.l2_bytes = static_cast<double>(sizes.l2);
+  fabric.l3_bytes = static_cast<double>(sizes.l3);
+  constexpr size_t kMostPages = 4 << 20, kFlushed = 1 << 20;
+  const Pages pages(std::min(sizes.l3 / 2, kMostPages));
+  std::byte* data = pages.data();
+  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
+                                                              {fabric.reduce, usual.reduce, add}};
+  for (const auto& [rates, usually, kernel] : kernels) {
+    const Pinned pinned(cpus[0]);
+    rates.l2 = rate(data, std::min(sizes.l2 / 2, pages.bytes()), kernel, 60, milliseconds(2));
+    rates.l3 = std::min(rates.l2, rate(data, pages.bytes(), kernel, 24, milliseconds(3)));
+    const double dram = kFlushes ? rate_from_memory(data, std::min(pages.bytes(), kFlushed), kernel)
+                                 : rates.l3 * usually.dram / usually.l3;
+    rates.dram = std::min(rates.l3, dram);
+  }
+  fabric.memory =
+      std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
+                                          : fabric.copy.dram * usual.memory / usual.copy.dram);
+  const bool together = measure_pair(fabric, cpus, data);
+  fabric.handed = std::min(fabric.handed, fabric.copy.l2);
+  return together;
 }
 
 }  // namespace
@@ -271,36 +322,26 @@ std::string host_description() {
   utsname name{};
   ::uname(&name);
   const Caches sizes = caches();
-  return fmt::format("{}; {} cores; L2 {}; L3 {}; {} {} {}; {}", processor, processors().size(),
-                     sizes.l2, sizes.l3, name.sysname, name.release, name.machine, simd_target());
+  return fmt::format("{}; {} cores; L2 {}; L3 {}; {} {} {}; {}", processor,
+                     ::sysconf(_SC_NPROCESSORS_ONLN), sizes.l2, sizes.l3, name.sysname,
+                     name.release, name.machine, simd_target());
 }
 
-Fabric measure_host() {
-  const Fabric usual;
+Fabric measure_host(bool* disturbed) {
   Fabric fabric;
-  const std::vector<int> cpus = processors();
-  const Caches sizes = caches();
-  fabric.cores = static_cast<int>(cpus.size());
-  fabric.l2_bytes = static_cast<double>(sizes.l2);
-  fabric.l3_bytes = static_cast<double>(sizes.l3);
-  constexpr size_t kMostPages = 4 << 20, kFlushed = 1 << 20;
-  const Pages pages(std::min(sizes.l3 / 2, kMostPages));
-  std::byte* data = pages.data();
-  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
-                                                              {fabric.reduce, usual.reduce, add}};
-  for (const auto& [rates, usually, kernel] : kernels) {
-    const Pinned pinned(cpus[0]);
-    rates.l2 = rate(data, std::min(sizes.l2 / 2, pages.bytes()), kernel, 30, milliseconds(1));
-    rates.l3 = std::min(rates.l2, rate(data, pages.bytes(), kernel, 16, milliseconds(2)));
-    const double dram = kFlushes ? rate_from_memory(data, std::min(pages.bytes(), kFlushed), kernel)
-                                 : rates.l3 * usually.dram / usually.l3;
-    rates.dram = std::min(rates.l3, dram);
-  }
-  fabric.memory =
-      std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
-                                          : fabric.copy.dram * usual.memory / usual.copy.dram);
-  measure_pair(fabric, cpus, data);
-  fabric.handed = std::min(fabric.handed, fabric.copy.l2);
+  bool together = false;
+  std::exception_ptr error;
+  // On a thread of its own, whose affinity nobody misses.
+  std::thread thread = start_thread("rw-calibrate", [&] {
+    try {
+      together = measure_here(fabric);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  thread.join();
+  if (error) std::rethrow_exception(error);
+  if (disturbed) *disturbed = !together;
   return fabric;
 }
 

@@ -9,8 +9,8 @@
 //
 // The file is for one kind of host: processor, cores, caches, kernel and this format are in its name
 // and first line. It is replaced as a whole, readable by its owner alone, and protected by a
-// checksum; one that is damaged, or another user's, is ignored, and where none can be written the
-// next process measures again.
+// checksum; one that is damaged, or another user's, is ignored. Where none can be written, and after
+// a measurement that was disturbed, the next process measures again.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@
 namespace ringwood {
 
 // `hosts` is empty and `cores` those that this process may use: a group's own are the caller's.
-Fabric measure_host();
+// `disturbed` is set where the machine was so busy that the figures between two cores are defaults.
+Fabric measure_host(bool* disturbed = nullptr);
 
 // "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"
 std::string host_description();

@@ -88,8 +88,9 @@ Fabric calibration(const std::string& directory, CalibrationUse use) {
   if (use == CalibrationUse::off) return fabric;
   const std::string path = directory.empty() ? "" : calibration_path(directory);
   if (use == CalibrationUse::keep && !path.empty() && read_calibration(path, fabric)) return fabric;
-  fabric = measure_host();
-  if (!path.empty()) write_calibration(path, fabric);
+  bool disturbed = false;
+  fabric = measure_host(&disturbed);
+  if (!path.empty() && !disturbed) write_calibration(path, fabric);
   return fabric;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,9 +18,11 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Predictions nearer than this are equal: the model is not better than that.
 constexpr double kMargin = 1.05;
 // A pipeline's lanes are alike once it is filled, so that of many only these are simulated.
-constexpr int kFewerLanes = 3, kSomeLanes = 6;
+constexpr size_t kFewerLanes = 3, kSomeLanes = 6;
 // Up to this many steps all lanes are.
 constexpr size_t kWholeSteps = 1500;
+// What it takes to bind a step, in units of FairShare::work().
+constexpr size_t kWorkOfStep = 4;
 // Pieces smaller than this are all overhead.
 constexpr size_t kLeastLaneBytes = 16 << 10;
 
@@ -58,6 +61,7 @@ class Contest {
     std::vector<Schedule> schedules;
     size_t steps = 0;
     CostBounds bounds;
+    std::optional<Prediction> single;  // of one lane
   };
   struct Entry {
     size_t built = 0;
@@ -83,7 +87,7 @@ class Contest {
     for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0}));
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
     built.bounds = bounds_of(model_of(built.schedules, load(query_.bytes), fabric_), fabric_);
-    work_ += built.steps;
+    work_ += kWorkOfStep * built.steps;
     for (const int count : lane_counts(first)) {
       candidates_.push_back({row.name, count, kInfinite, false, false, ""});
       // Lanes shorten the chain of waiting steps, but not what the resources have to do.
@@ -132,34 +136,45 @@ class Contest {
     std::vector<Schedule> laned;
     for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
     Prediction p = predict(laned, load(bytes), fabric_);
-    work_ += p.work + built.steps * static_cast<size_t>(lane_count);
+    work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
     return p;
+  }
+
+  const Prediction& single(Built& built) {
+    if (!built.single) built.single = simulate(built, 1, query_.bytes);
+    return *built.single;
   }
 
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
-    const Built& built = built_[entries_[i].built];
-    const int count = c.lanes;
-    if (may_simulate) {
-      if (count <= kSomeLanes || built.steps * static_cast<size_t>(count) <= kWholeSteps) {
-        const Prediction p = simulate(built, count, query_.bytes);
-        c.simulated = p.simulated;
-        c.seconds = p.seconds;
-      } else {
-        const auto part = [&](int some) {
-          return simulate(built, some, query_.bytes / static_cast<size_t>(count) * some);
-        };
-        const Prediction fewer = part(kFewerLanes), some = part(kSomeLanes);
-        const double each = (some.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
-        c.simulated = fewer.simulated && some.simulated;
-        c.seconds = some.seconds + std::max(0.0, each) * (count - kSomeLanes);
-      }
+    Built& built = built_[entries_[i].built];
+    const auto count = static_cast<size_t>(c.lanes);
+    Prediction p;
+    p.simulated = false;
+    if (may_simulate && count == 1) {
+      p = single(built);
+    } else if (may_simulate && built.steps * count <= kWholeSteps) {
+      p = simulate(built, c.lanes, query_.bytes);
+    } else if (may_simulate && built.steps * kSomeLanes <= kMostSteps) {
+      const Prediction fewer = simulate(built, kFewerLanes, query_.bytes / count * kFewerLanes);
+      p = simulate(built, kSomeLanes, query_.bytes / count * kSomeLanes);
+      const double each = (p.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
+      p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeLanes);
+      p.simulated = p.simulated && fewer.simulated;
     }
-    if (c.simulated) return;
+    c.simulated = p.simulated;
+    c.seconds = p.simulated ? p.seconds : estimate(built, c.lanes);
+  }
+
+  // Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
+  // simulated of its row.
+  double estimate(Built& built, int count) {
+    constexpr double kUnknown = 1.25;
     const CostBounds& b = built.bounds;
-    c.seconds = count == 1
-                    ? b.estimate()
-                    : std::max(b.resource + b.latencies, b.path / static_cast<double>(count));
+    double off = kUnknown;
+    if ((built.single || work_ <= kMostWork) && single(built).simulated)
+      off = built.single->seconds / std::max(1e-12, b.estimate());
+    return off * (count == 1 ? b.estimate() : std::max(b.resource + b.latencies, b.path / count));
   }
 
   void crown(double best) {

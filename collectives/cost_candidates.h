@@ -17,7 +17,7 @@
 namespace ringwood {
 
 // Of FairShare::work(), for all candidates of a question together, and for each.
-inline constexpr size_t kMostWork = 300000, kMostWorkEach = 60000;
+inline constexpr size_t kMostWork = 120000, kMostWorkEach = 40000;
 inline constexpr size_t kMostSteps = 20000;
 inline constexpr int kMostLanes = 256;
 

@@ -90,16 +90,18 @@ class Binder {
     CostRank& rank = model_.ranks[r];
     rank.schedule = &s;
     rank.graph = derive(s);
-    const std::vector<size_t> chunks = chunk_bytes(s, load_);
+    // Most algorithms cut all ranks' buffers alike.
+    if (r == 0 || s.chunks != schedules_[r - 1].chunks || s.scratch != schedules_[r - 1].scratch)
+      chunks_ = chunk_bytes(s, load_);
     for (const Step& step : s.steps) {
       const Span span = step.dst.count ? step.dst : step.src;
       double bytes = 0;
       for (int c = span.first; c < span.first + span.count; ++c)
-        bytes += static_cast<double>(chunks[c]);
+        bytes += static_cast<double>(chunks_[c]);
       rank.bytes.push_back(bytes);
     }
     rank.message.assign(s.steps.size(), -1);
-    return working_set(rank, chunks, load_, fabric_);
+    return working_set(rank, chunks_, load_, fabric_);
   }
 
   void set_rates(const std::vector<double>& sets) {
@@ -229,6 +231,7 @@ class Binder {
   const Fabric& fabric_;
   const int n_;
   CostModel model_;
+  std::vector<size_t> chunks_;  // bytes, of the rank bound last
   std::vector<Direction> directions_;
   std::vector<int32_t> direction_of_;  // by from * n + to; -1: no message yet
 };
