@@ -207,8 +207,9 @@ class Binder {
   double latency_to(int rank, bool between_hosts) const {
     const int ranks = model_.ranks[rank].on_host;
     const int in_turn = (ranks + fabric_.cores - 1) / fabric_.cores;
-    const double look = fabric_.yield + (ranks - 1) * fabric_.post;  // it polls its links
-    return (between_hosts ? fabric_.net_latency : fabric_.latency) + (in_turn - 1) * look;
+    const double turn = fabric_.yield + fabric_.look;  // of one that finds nothing and gives way
+    return (between_hosts ? fabric_.net_latency : fabric_.latency + fabric_.look) +
+           (in_turn - 1) * turn;
   }
 
   // As many rounds of one small message as a dissemination has.
@@ -222,8 +223,8 @@ class Binder {
           round = std::max(round, posts + latency_to(r, far));
         }
     const double rounds = std::ceil(std::log2(n_));
-    model_.agreed = round * rounds;
-    model_.agreeing = post * rounds;
+    model_.agreed = fabric_.call + round * rounds;
+    model_.agreeing = fabric_.call + post * rounds;
   }
 
   const std::vector<Schedule>& schedules_;

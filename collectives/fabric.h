@@ -35,9 +35,12 @@ struct Fabric {
   Rates reduce{39e9, 36e9, 8e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
+  double call = 0.3e-6;  // a core's time for an operation, whatever its schedule
+
   // Inside a host.
   bool staged = true;
-  double post = 0.12e-6;      // a core's time for a message at each end: posting and polling
+  double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
+  double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
   double handed = 12e9;       // bytes/s at each end of data handed from core to core in a cache
   double yield = 1.75e-6;     // until a rank without a core of its own gets one

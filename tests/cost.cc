@@ -36,7 +36,7 @@ Fabric ideal(std::vector<int> hosts, int cores = 64) {
   f.cores = cores;
   f.copy = f.reduce = {kFree, kFree, kFree};
   f.memory = f.handed = f.socket = f.nic = kFree;
-  f.post = f.latency = f.yield = f.net_latency = f.net_post = 0;
+  f.call = f.post = f.look = f.latency = f.yield = f.net_latency = f.net_post = 0;
   f.eager = f.net_eager = 1e12;
   return f;
 }
