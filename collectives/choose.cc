@@ -19,7 +19,7 @@ std::string from_options(const std::string& text, Collective collective) {
   size_t begin = 0;
   while (begin < text.size()) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string item = text.substr(begin, end - begin);
+    std::string item = text.substr(begin, end - begin);
     const size_t colon = item.find(':');
     if (colon == std::string::npos) {
       if (find_algorithm(collective, item)) return item;
@@ -59,7 +59,7 @@ std::vector<const AlgorithmRow*> rows_of(const Question& q) {
 }
 
 // Where there is nothing to weigh.
-const Answer first_row(const Question& q, const AlgorithmRow* row, int lanes) {
+Answer first_row(const Question& q, const AlgorithmRow* row, int lanes) {
   for (const AlgorithmRow* one : rows_of(q))
     if (!row && one->accepts(q.n)) row = one;
   return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes)};

@@ -69,7 +69,8 @@ class Contest {
   };
 
   void refuse(const AlgorithmRow& row, std::string why) {
-    candidates_.push_back({row.name, std::max(1, query_.lanes), kInfinite, false, false, why});
+    candidates_.push_back(
+        {row.name, std::max(1, query_.lanes), kInfinite, false, false, std::move(why)});
     entries_.push_back({});
   }
 
