@@ -178,18 +178,28 @@ class Contest {
     return off * (count == 1 ? b.estimate() : std::max(b.resource + b.latencies, b.path / count));
   }
 
+  // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
+  // model leaves out (other work, other groups) is slowed down by the rest.
   void crown(double best) {
-    Candidate* winner = nullptr;
-    for (Candidate& c : candidates_) {
-      if (!c.why_not.empty() || c.seconds == kInfinite) continue;
-      if (!winner && c.seconds <= best * kMargin) {
-        winner = &c;
-        c.chosen = true;
-      }
+    constexpr double kAlike = 1.005;
+    double least = kInfinite;
+    const auto may_win = [&](size_t i) {
+      return candidates_[i].why_not.empty() && candidates_[i].seconds <= best * kMargin;
+    };
+    const auto busy = [&](size_t i) { return built_[entries_[i].built].bounds.resource; };
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (may_win(i)) least = std::min(least, busy(i));
+    bool crowned = false;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      Candidate& c = candidates_[i];
+      if (!c.why_not.empty()) continue;
+      c.chosen = !crowned && may_win(i) && busy(i) <= least * kAlike;
+      crowned = crowned || c.chosen;
+      if (!c.chosen)
+        c.why_not = !may_win(i)                ? "slower"
+                    : busy(i) > least * kAlike ? "as fast, but with more work"
+                                               : "as fast, but after it in the table";
     }
-    for (Candidate& c : candidates_)
-      if (!c.chosen && c.why_not.empty())
-        c.why_not = c.seconds <= best * kMargin ? "as fast, but after it in the table" : "slower";
   }
 
   const CandidateQuery& query_;

@@ -41,8 +41,9 @@ struct CandidateQuery {
   size_t lane_bytes = size_t{512} << 10;
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
-// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell
-// apart, the first row and then the fewest lanes. In the order of the rows, lanes ascending.
+// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the one
+// with the least work for its busiest resource (within 0.5 %), the first row, the fewest lanes. In the
+// order of the rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 
 // True if no partial sum is ever added to anything again: every element is then added up in one row

@@ -47,7 +47,8 @@ struct Fabric {
   double piece = 128 << 10;   // receiver and sender work at the same time from here on
   double eager = 1 << 20;     // what a sender can be ahead of its receiver
 
-  // Between hosts.
+  // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces; on
+  // loopback with a faster processor 2 us a message and 6.5 GB/s a core were measured.
   double net_latency = 5.8e-6;
   double net_post = 1e-6;      // a core's time for a message at each end
   double socket = 1.7e9;       // bytes/s of one core into or out of a socket
