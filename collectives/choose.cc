@@ -1,6 +1,8 @@
 #include "collectives/choose.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -9,46 +11,15 @@
 namespace ringwood {
 namespace {
 
-// Up to here one more copy of the whole vector is cheaper than a second exchange.
-constexpr size_t kOneShotBytes = 8 << 10;
-// From here on every rank being busy all the time outweighs a logarithmic number of rounds.
-constexpr size_t kRingBytes = 256 << 10;
-constexpr int kMostLanes = 256;
-
-const char* choose_all_reduce(const Question& q) {
-  if (q.n <= 2 && q.bytes <= kOneShotBytes) return "one_shot";
-  // A single owner adds up all operands of a 16- or 8-bit float in fp32 and rounds once.
-  if (accumulates_wide(q.type, q.op)) return "direct";
-  if (!q.several_hosts) return q.bytes <= kOneShotBytes && q.n <= 8 ? "one_shot" : "direct";
-  if (q.n == 2) return "direct";
-  if (q.bytes < kRingBytes) return "halving_doubling";
-  return "ring";
-}
-
-const char* choose_row(const Question& q) {
-  const bool large = q.bytes >= kRingBytes;
-  switch (q.collective) {
-    case Collective::all_reduce: return choose_all_reduce(q);
-    case Collective::reduce: return large && q.n > 2 ? "chain" : "binomial";
-    case Collective::broadcast: return large && q.n > 2 ? "chain" : "binomial";
-    case Collective::all_gather: return q.several_hosts && q.n > 2 && !q.uneven ? "ring" : "direct";
-    case Collective::reduce_scatter:
-      return q.several_hosts && q.n > 2 && !q.uneven && !accumulates_wide(q.type, q.op) ? "ring"
-                                                                                        : "direct";
-    case Collective::gather: return "linear";
-    case Collective::scatter: return "linear";
-    case Collective::all_to_all: return "pairwise";
-    case Collective::barrier: return "dissemination";
-  }
-  return "";
-}
+// Nine collectives of a few dozen sizes each; beyond this the questions do not repeat.
+constexpr size_t kMostAnswers = 4096;
 
 // "all_reduce:ring,broadcast:chain", or one name for every collective that has it.
 std::string from_options(const std::string& text, Collective collective) {
   size_t begin = 0;
   while (begin < text.size()) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string item = text.substr(begin, end - begin);
+    std::string item = text.substr(begin, end - begin);
     const size_t colon = item.find(':');
     if (colon == std::string::npos) {
       if (find_algorithm(collective, item)) return item;
@@ -68,30 +39,129 @@ std::string names(Collective collective, int n) {
   return text;
 }
 
-// Lanes pipeline a schedule: while one is reduced or forwarded, the next is on its way.
-int choose_lanes(const Question& q, const AlgorithmRow& row, const Options& options) {
-  if (q.collective == Collective::barrier || q.n == 1) return 1;
-  const int chunks =
-      required_chunks(q.collective, q.n) ? 1 : std::max(1, row.build({0, q.n, 0}).chunks);
-  const size_t message = q.bytes / chunks;
-  return std::clamp<int>(
-      static_cast<int>(std::min<size_t>(message / options.lane_bytes, kMostLanes)), 1, kMostLanes);
+// Null: nobody has named one.
+const AlgorithmRow* named(const Question& q, const Options& options, const std::string& algorithm) {
+  const std::string name =
+      !algorithm.empty() ? algorithm : from_options(options.algorithm, q.collective);
+  if (name.empty()) return nullptr;
+  const AlgorithmRow* row = find_algorithm(q.collective, name);
+  if (row && row->accepts(q.n)) return row;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("no algorithm '{}' for {} with {} ranks; there are: {}", name,
+                          to_string(q.collective), q.n, names(q.collective, q.n)));
+}
+
+std::vector<const AlgorithmRow*> rows_of(const Question& q) {
+  std::vector<const AlgorithmRow*> rows;
+  for (const AlgorithmRow& row : algorithm_table())
+    if (row.collective == q.collective) rows.push_back(&row);
+  return rows;
+}
+
+// Where there is nothing to weigh.
+Answer first_row(const Question& q, const AlgorithmRow* row, int lanes) {
+  for (const AlgorithmRow* one : rows_of(q))
+    if (!row && one->accepts(q.n)) row = one;
+  return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes)};
+}
+
+CandidateQuery query_of(const Question& q, const Options& options, const AlgorithmRow* row,
+                        int lanes) {
+  CandidateQuery query;
+  query.collective = q.collective;
+  query.bytes = size_class(q.bytes);
+  query.element = size_of(q.type);
+  query.n = q.n;
+  query.rows = row ? std::vector{row} : rows_of(q);
+  query.adds_once = !row && reduces(q.collective) && accumulates_wide(q.type, q.op);
+  query.lanes = lanes;
+  query.lane_bytes = options.lane_bytes;
+  return query;
+}
+
+std::vector<Candidate> weigh_question(const Question& q, const CandidateQuery& query) {
+  if (q.fabric) return weigh(query, *q.fabric);
+  return weigh(query, default_fabric(q.n, q.several_hosts));
+}
+
+std::string time_text(const Candidate& c) {
+  if (std::isinf(c.seconds)) return "-";
+  const bool bound = c.why_not == "slower even at its bound" && !c.simulated;
+  return fmt::format("{}{:.{}f}",
+                     c.simulated ? ""
+                     : bound     ? ">"
+                                 : "~",
+                     c.seconds * 1e6,
+                     c.seconds < 1e-5   ? 3
+                     : c.seconds < 1e-1 ? 1
+                                        : 0);
 }
 
 }  // namespace
 
+Fabric default_fabric(int n, bool several_hosts) {
+  Fabric fabric;
+  fabric.cores = std::max(1, n);
+  for (int r = 0; several_hosts && r < n; ++r) fabric.hosts.push_back(r);
+  return fabric;
+}
+
+size_t size_class(size_t bytes) {
+  constexpr int kBits = 4;  // of the size, the highest one included
+  const int drop = std::max(0, static_cast<int>(std::bit_width(bytes)) - kBits);
+  return bytes >> drop << drop;
+}
+
 Answer choose(const Question& q, const Options& options, const std::string& algorithm, int lanes) {
-  Answer answer;
-  answer.algorithm = !algorithm.empty() ? algorithm : from_options(options.algorithm, q.collective);
-  if (answer.algorithm.empty()) answer.algorithm = choose_row(q);
-  const AlgorithmRow* row = find_algorithm(q.collective, answer.algorithm);
-  if (!row || !row->accepts(q.n))
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("no algorithm '{}' for {} with {} ranks; there are: {}", answer.algorithm,
-                    to_string(q.collective), q.n, names(q.collective, q.n)));
-  answer.lanes = lanes > 0 ? std::min(lanes, kMostLanes) : choose_lanes(q, *row, options);
-  return answer;
+  const AlgorithmRow* row = named(q, options, algorithm);
+  const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || (row && lanes > 0);
+  if (q.uneven || (nothing_to_weigh && q.collective != Collective::barrier))
+    return first_row(q, row, lanes);
+  for (const Candidate& c : weigh_question(q, query_of(q, options, row, lanes)))
+    if (c.chosen) return {c.algorithm, c.lanes};
+  return first_row(q, row, lanes);
+}
+
+std::vector<Candidate> explain(const Question& q, const Options& options,
+                               const std::string& algorithm, int lanes) {
+  const Answer answer = choose(q, options, algorithm, lanes);
+  CandidateQuery query = query_of(q, options, named(q, options, algorithm), lanes);
+  query.all = true;
+  std::vector<Candidate> candidates = weigh_question(q, query);
+  for (Candidate& c : candidates) {
+    const bool chosen = c.algorithm == answer.algorithm && c.lanes == answer.lanes;
+    if (c.chosen && !chosen)
+      c.why_not = q.uneven ? "blocks differ, so the first row is taken" : "nothing to choose from";
+    c.chosen = chosen;
+    if (chosen) c.why_not.clear();
+  }
+  return candidates;
+}
+
+std::string print(std::vector<Candidate> candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return std::pair(!a.chosen, a.seconds) < std::pair(!b.chosen, b.seconds);
+  });
+  std::string text = fmt::format("# {:<18} {:>5} {:>12}  {}\n", "algorithm", "lanes", "time (us)",
+                                 "(~ estimated, > at least)");
+  for (const Candidate& c : candidates)
+    text += fmt::format("{} {:<18} {:>5} {:>12}  {}\n", c.chosen ? '*' : ' ', c.algorithm, c.lanes,
+                        time_text(c), c.chosen ? "chosen" : c.why_not);
+  return text;
+}
+
+Chooser::Chooser(Fabric fabric, const Options& options)
+    : fabric_(std::move(fabric)), options_(options) {}
+
+Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
+  q.fabric = &fabric_;
+  Key key{q.collective, size_class(q.bytes), q.type, q.op, q.n, q.uneven, algorithm, lanes};
+  std::lock_guard lock(mutex_);
+  const auto it = answers_.find(key);
+  if (it != answers_.end()) return it->second;
+  if (answers_.size() >= kMostAnswers) answers_.clear();
+  Answer answer = ringwood::choose(q, options_, algorithm, lanes);
+  return answers_.emplace(std::move(key), std::move(answer)).first->second;
 }
 
 }  // namespace ringwood

@@ -74,11 +74,27 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"RINGWOOD_SPIN_US", "-1", [](const Options& o) { return o.spin_us == -1; }},
       {"RINGWOOD_ALGORITHM", "all_reduce:ring",
        [](const Options& o) { return o.algorithm == "all_reduce:ring"; }},
+      {"RINGWOOD_CALIBRATION", "refresh",
+       [](const Options& o) { return o.calibration == "refresh"; }},
       {"RINGWOOD_LOG", "debug", [](const Options& o) { return o.log_level == LogLevel::debug; }},
   };
   for (const Case& c : cases) {
     ScopedEnvironment environment(Environment{{c.name, c.value}});
     EXPECT_TRUE(c.holds(Options::from_environment())) << c.name << "=" << c.value;
+  }
+}
+
+TEST(Options, TheCacheIsWhereTheUserHasIt) {
+  const std::pair<Environment, const char*> cases[] = {
+      {{{"XDG_CACHE_HOME", "/x"}, {"HOME", "/h"}}, "/x/ringwood"},
+      {{{"XDG_CACHE_HOME", "not/absolute"}, {"HOME", "/h"}}, "/h/.cache/ringwood"},
+      {{{"HOME", "/h"}}, "/h/.cache/ringwood"},
+      {{{"HOME", ""}}, ""},
+      {{}, ""},
+  };
+  for (const auto& [variables, expected] : cases) {
+    ScopedEnvironment environment(variables);
+    EXPECT_EQ(cache_directory(), expected);
   }
 }
 
@@ -107,6 +123,7 @@ TEST(Options, ValuesThatCannotBeReadAreNamed) {
       {"RINGWOOD_SHM_RING_BYTES", "99999999999999999999", "expected a power of two from 4096"},
       {"RINGWOOD_SHM_RING_BYTES", "18014398509481984K", "expected a power of two from 4096"},
       {"RINGWOOD_LANE_BYTES", "K", "expected bytes from 1"},
+      {"RINGWOOD_CALIBRATION", "on", "expected keep, refresh or off"},
       {"RINGWOOD_LOG", "loud", "expected error, warn, info or debug"},
   };
   for (const auto& [name, value, text] : cases) {

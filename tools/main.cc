@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "collectives/algorithms.h"
+#include "tools/explain.h"
 #include "tools/perf.h"
 #include "tools/schedule.h"
 #include "transports/error.h"
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_perf_command(app, exit_code);
   add_schedule_command(app, exit_code);
+  add_explain_command(app);
   app.add_subcommand("env", "Every knob: value, origin, default")->callback(print_environment);
   app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
   app.footer("ringwood COMMAND --help explains a command.");

@@ -102,6 +102,11 @@ LogLevel parse_level(const std::string& text) {
   return static_cast<LogLevel>(found - std::begin(kLevels));
 }
 
+void parse_calibration(const std::string& text, Options& options) {
+  if (text != "keep" && text != "refresh" && text != "off") throw Expected("keep, refresh or off");
+  options.calibration = text;
+}
+
 struct Row {
   const char* name;
   std::vector<const char*> aliases;
@@ -177,6 +182,11 @@ const std::vector<Row>& table() {
        "pipeline grain: about the size of one lane's message",
        [](Text text, Options& o) { o.lane_bytes = parse_bytes(text, 1, size_t{1} << 30, false); },
        [](const Options& o) { return std::to_string(o.lane_bytes); }},
+      {"RINGWOOD_CALIBRATION",
+       {},
+       "figures of this host for the choice of algorithms: keep (a file), refresh it, or off",
+       parse_calibration,
+       [](const Options& o) { return o.calibration; }},
       {"RINGWOOD_SPIN_US",
        {},
        "microseconds to spin before yielding (-1: the measured default)",
@@ -269,6 +279,13 @@ Options Options::from_environment() {
   }
   warn_about_unknown();
   return options;
+}
+
+std::string cache_directory() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache == '/') return std::string(cache) + "/ringwood";
+  const char* home = std::getenv("HOME");
+  return home && *home == '/' ? std::string(home) + "/.cache/ringwood" : "";
 }
 
 std::vector<Knob> describe(const Options& options) {

@@ -52,6 +52,10 @@ struct Options {
   // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about
   // this size.
   size_t lane_bytes = size_t{512} << 10;
+  // RINGWOOD_CALIBRATION=keep|refresh|off: the figures of this host from which algorithms are chosen
+  // are read from a file in the user's cache, measured and written anew, or left at their defaults.
+  // For hosts that change under the same name, and for runs that must choose alike.
+  std::string calibration = "keep";
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
   // measured default.
   int spin_us = -1;
@@ -71,7 +75,12 @@ struct Knob {
 };
 std::vector<Knob> describe(const Options& options);
 
-// The few variables of other launchers that say who we are; the only other use of getenv.
+// Where this user's programs keep what can be made again: $XDG_CACHE_HOME/ringwood, or that of
+// $HOME/.cache. Empty where neither is an absolute path.
+std::string cache_directory();
+
+// The few variables of other launchers that say who we are; with the one above the only
+// other uses of getenv.
 // Looks at RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT, then OMPI_COMM_WORLD_*,
 // PMI_*/PMIX_RANK, SLURM_*.
 struct LaunchEnvironment {

@@ -1,0 +1,348 @@
+#include "collectives/calibrate.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <hwy/cache_control.h>
+
+#include "collectives/reduce.h"
+#include "transports/clock.h"
+#include "transports/error.h"
+#include "transports/thread.h"
+
+namespace ringwood {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// ---- the host ----------------------------------------------------------------------------------
+
+std::string first_line(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+// "1024K"; 0 where the kernel does not say, as on some virtual machines.
+size_t cache_bytes(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string at = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    if (first_line(at + "level") != std::to_string(level) ||
+        first_line(at + "type") == "Instruction")
+      continue;
+    const std::string size = first_line(at + "size");
+    const size_t unit = size.empty()         ? 0
+                        : size.back() == 'K' ? 1 << 10
+                        : size.back() == 'M' ? 1 << 20
+                                             : 1;
+    return unit * static_cast<size_t>(std::strtoull(size.c_str(), nullptr, 10));
+  }
+  const long bytes = ::sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+struct Caches {
+  size_t l2, l3;
+};
+Caches caches() {
+  const size_t l2 = std::max<size_t>(cache_bytes(2), 128 << 10);
+  return {l2, std::max(cache_bytes(3), 2 * l2)};
+}
+
+// Every processor that this job may use, even if this rank was given only one of them: a host's
+// figures are the same for all its ranks. Changes the calling thread's affinity.
+std::vector<int> all_processors() {
+  cpu_set_t set;
+  std::memset(&set, 0xff, sizeof set);
+  ::sched_setaffinity(0, sizeof set, &set);  // the kernel keeps it within the job's
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> processors;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) processors.push_back(cpu);
+  return processors;
+}
+
+// The second of them is on another core than the first, where there is one.
+void separate(std::vector<int>& processors) {
+  const auto core = [](int cpu) {
+    const std::string at = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    return first_line(at + "physical_package_id") + "/" + first_line(at + "core_id");
+  };
+  const std::string first = core(processors[0]);
+  for (size_t i = 1; i < processors.size(); ++i) {
+    if (core(processors[i]) == first) continue;
+    std::swap(processors[1], processors[i]);
+    return;
+  }
+}
+
+// The calling thread on one processor, for the time of a scope.
+class Pinned {
+ public:
+  explicit Pinned(int cpu) {
+    CPU_ZERO(&before_);
+    restore_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    restore_ = ::sched_setaffinity(0, sizeof one, &one) == 0 && restore_;
+  }
+  ~Pinned() {
+    if (restore_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool restore_;
+};
+
+// ---- memory ------------------------------------------------------------------------------------
+
+class Pages {
+ public:
+  explicit Pages(size_t bytes) : bytes_(bytes) {
+    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw Error(ErrorCode::system, "calibration: " + system_message("mmap"));
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(p);
+    std::memset(data_, 0, bytes);
+  }
+  ~Pages() { ::munmap(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_;
+};
+
+using Kernel = void (*)(std::byte* dst, const std::byte* src, size_t bytes);
+// In pieces, as links copy: at once, memcpy would pass by the caches.
+void copy(std::byte* dst, const std::byte* src, size_t bytes) {
+  constexpr size_t kPiece = 128 << 10;
+  for (size_t at = 0; at < bytes; at += kPiece)
+    std::memcpy(dst + at, src + at, std::min(kPiece, bytes - at));
+}
+void add(std::byte* dst, const std::byte* src, size_t bytes) {
+  reduce(dst, src, bytes / sizeof(float), DataType::float32, ReduceOp::sum);
+}
+
+// Bytes/s of the best of some passes over a working set: half of it into the other half.
+double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Duration budget) {
+  const size_t half = (working_set / 2) & ~size_t{63};
+  const Deadline deadline = Deadline::after(budget);
+  double best = 1e9;
+  for (int pass = 0; pass < passes && !(pass > 1 && deadline.passed()); ++pass) {
+    const auto begin = Clock::now();
+    kernel(data + half, data, half);
+    best = std::min(best, seconds_since(begin));
+  }
+  return static_cast<double>(half) / std::max(best, 1e-9);
+}
+
+// A set larger than the last cache takes too long to touch for the first time, where a page costs
+// microseconds; so a small one is flushed out of all caches instead. What is then written back later
+// goes unseen: a third of the traffic, since a line written is read before.
+constexpr double kSeen = 2.0 / 3;
+constexpr bool kFlushes = HWY_ARCH_X86 == 1;  // elsewhere FlushCacheline() does nothing
+
+void flush(const std::byte* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += 64) hwy::FlushCacheline(data + at);
+}
+
+double rate_from_memory(std::byte* data, size_t bytes, Kernel kernel) {
+  double best = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    flush(data, bytes);
+    best = std::max(best, rate(data, bytes, kernel, 1, {}));
+  }
+  return best * kSeen;
+}
+
+// All cores at the same time, each on its own part.
+double rate_together(const Pages& pages, const std::vector<int>& cpus) {
+  constexpr size_t kMostThreads = 8;
+  const size_t count = std::min(cpus.size(), kMostThreads);
+  const size_t part = (pages.bytes() / count) & ~size_t{4095};
+  std::vector<double> rates(count, 0);
+  std::atomic<size_t> there{0};
+  std::vector<std::thread> threads;
+  const auto meet = [&](size_t meeting) {
+    for (there.fetch_add(1); there.load() < count * meeting;) ::sched_yield();
+  };
+  for (size_t i = 0; i < count; ++i)
+    threads.push_back(start_thread("rw-calibrate", [&, i] {
+      const Pinned pinned(cpus[i]);
+      std::byte* data = pages.data() + i * part;
+      for (size_t pass = 1; pass <= 3; ++pass) {
+        flush(data, part);
+        meet(pass);
+        rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
+      }
+    }));
+  for (std::thread& thread : threads) thread.join();
+  double sum = 0;
+  for (const double one : rates) sum += one;
+  return sum * kSeen;
+}
+
+// ---- two threads -------------------------------------------------------------------------------
+
+struct alignas(64) Flag {
+  std::atomic<uint32_t> value{0};
+};
+
+// Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
+// infinity where none was finished in time. Work is done in its turn by the first (0) and the second
+// (1).
+double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
+                  const std::function<void(int)>& work) {
+  constexpr uint32_t kEnd = ~uint32_t{0};
+  const Deadline deadline = Deadline::after(budget);
+  Flag turn, answer;
+  const bool yields = first_cpu == second_cpu;
+  // A partner that has lost its processor would not answer for milliseconds.
+  const auto wait = [&](const Flag& flag, uint32_t wanted) {
+    uint32_t seen;
+    for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
+      if (seen == kEnd) return false;
+      if (!yields && spins < 20000) continue;
+      ::sched_yield();
+      if (deadline.passed()) return false;
+    }
+    return true;
+  };
+  std::thread second = start_thread("rw-calibrate", [&] {
+    const Pinned pinned(second_cpu);
+    for (uint32_t round = 1; wait(turn, round); ++round) {
+      work(1);
+      answer.value.store(round, std::memory_order_release);
+    }
+  });
+  const Pinned pinned(first_cpu);
+  double best = kInfinite;
+  for (int round = 1; round <= rounds && !deadline.passed(); ++round) {
+    const auto begin = Clock::now();
+    work(0);
+    turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
+    if (!wait(answer, static_cast<uint32_t>(round))) break;
+    if (round > 1) best = std::min(best, seconds_since(begin));
+  }
+  turn.value.store(kEnd, std::memory_order_release);
+  second.join();
+  return best;
+}
+
+// False where the two threads were hardly ever awake at the same time, on a busy machine.
+bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data) {
+  const auto nothing = [](int) {};
+  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), nothing);
+  if (turns < kInfinite) fabric.yield = turns / 2;
+  if (cpus.size() < 2) return turns < kInfinite;
+  // A clock reading is part of every round and of no message.
+  const auto clock = Clock::now();
+  for (int i = 0; i < 100; ++i) (void)Clock::now();
+  const double reading = seconds_since(clock) / 101;
+  const double there_and_back = best_round(cpus[0], cpus[1], 4000, milliseconds(8), nothing);
+  constexpr size_t kBytes = 64 << 10;
+  std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
+  const double handing = best_round(cpus[0], cpus[1], 600, milliseconds(10), [=](int who) {
+    who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
+  });
+  // Two cores are quicker than two turns on one, or they did not run together.
+  const double round = std::max(2e-9, there_and_back - reading);
+  if (handing == kInfinite || round > fabric.yield) return false;
+  fabric.latency = round / 2;
+  fabric.handed = 2 * kBytes / std::max(1e-9, handing - round - reading);
+  return true;
+}
+
+bool measure_here(Fabric& fabric) {
+  const Fabric usual;
+  std::vector<int> cpus = all_processors();
+  separate(cpus);
+  const Caches sizes = caches();
+  fabric.cores = static_cast<int>(cpus.size());
+  fabric.l2_bytes = static_cast<double>(sizes.l2);
+  fabric.l3_bytes = static_cast<double>(sizes.l3);
+  constexpr size_t kMostPages = 4 << 20, kFlushed = 1 << 20;
+  const Pages pages(std::min(sizes.l3 / 2, kMostPages));
+  std::byte* data = pages.data();
+  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
+                                                              {fabric.reduce, usual.reduce, add}};
+  for (const auto& [rates, usually, kernel] : kernels) {
+    const Pinned pinned(cpus[0]);
+    rates.l2 = rate(data, std::min(sizes.l2 / 2, pages.bytes()), kernel, 60, milliseconds(2));
+    rates.l3 = std::min(rates.l2, rate(data, pages.bytes(), kernel, 24, milliseconds(3)));
+    const double dram = kFlushes ? rate_from_memory(data, std::min(pages.bytes(), kFlushed), kernel)
+                                 : rates.l3 * usually.dram / usually.l3;
+    rates.dram = std::min(rates.l3, dram);
+  }
+  fabric.memory =
+      std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
+                                          : fabric.copy.dram * usual.memory / usual.copy.dram);
+  const bool together = measure_pair(fabric, cpus, data);
+  fabric.handed = std::min(fabric.handed, fabric.copy.l2);
+  return together;
+}
+
+}  // namespace
+
+std::string host_description() {
+  std::string processor = "unknown processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0 && line.rfind("CPU part", 0) != 0) continue;
+    processor = line.substr(std::min(line.find(':') + 2, line.size()));
+    break;
+  }
+  utsname name{};
+  ::uname(&name);
+  const Caches sizes = caches();
+  return fmt::format("{}; {} cores; L2 {}; L3 {}; {} {} {}; {}", processor,
+                     ::sysconf(_SC_NPROCESSORS_ONLN), sizes.l2, sizes.l3, name.sysname,
+                     name.release, name.machine, simd_target());
+}
+
+Fabric measure_host(bool* disturbed) {
+  Fabric fabric;
+  bool together = false;
+  std::exception_ptr error;
+  // On a thread of its own, whose affinity nobody misses.
+  std::thread thread = start_thread("rw-calibrate", [&] {
+    try {
+      together = measure_here(fabric);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  thread.join();
+  if (error) std::rethrow_exception(error);
+  if (disturbed) *disturbed = !together;
+  return fabric;
+}
+
+}  // namespace ringwood

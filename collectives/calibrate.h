@@ -1,0 +1,43 @@
+// The figures of this host, measured once and kept in a file.
+//
+// measure_host() takes less than 50 ms (more only where the kernel takes the processor away for
+// longer): the copy and reduction bandwidth of a core in L2, L3 and memory, of all cores in memory,
+// what data handed from core to core in a cache get, how long a cache line takes to another core,
+// and a yield to another thread. Best of several times each, since interruptions only ever add.
+// Everything about networks, and the fixed cost of a message, keeps its default: links are measured
+// where there are links.
+//
+// The file is for one kind of host: processor, cores, caches, kernel and this format are in its name
+// and first line. It is replaced as a whole, readable by its owner alone, and protected by a
+// checksum; one that is damaged, or another user's, is ignored. Where none can be written, and after
+// a measurement that was disturbed, the next process measures again.
+#pragma once
+
+#include <string>
+
+#include "collectives/fabric.h"
+
+namespace ringwood {
+
+// `hosts` is empty and `cores` those that this process may use: a group's own are the caller's.
+// `disturbed` is set where the machine was so busy that the figures between two cores are defaults.
+Fabric measure_host(bool* disturbed = nullptr);
+
+// "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"
+std::string host_description();
+
+enum class CalibrationUse {
+  keep,     // read the file; measure and write it where there is none
+  refresh,  // measure and write it
+  off       // the defaults
+};
+// `directory` is made where it is missing; empty: no file. Never throws for what goes wrong with
+// the file. Any thread; two that measure at one time disturb each other's figures.
+Fabric calibration(const std::string& directory, CalibrationUse use);
+
+// The file's name in `directory`, and its two halves: pure but for the file system.
+std::string calibration_path(const std::string& directory);
+bool write_calibration(const std::string& path, const Fabric& fabric);
+bool read_calibration(const std::string& path, Fabric& fabric);
+
+}  // namespace ringwood

@@ -1,0 +1,97 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "collectives/calibrate.h"
+#include "transports/error.h"
+#include "transports/link_parts.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMostFile = 64 << 10;
+
+// FNV-1a: against damage and chance, not against malice; the file is its reader's own.
+uint64_t checksum(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::string body_of(const Fabric& fabric) {
+  return fmt::format("{}\n{}\n", host_description(), print(fabric));
+}
+
+void make_directories(const std::string& path) {
+  for (size_t at = path.find('/', 1); at != path.npos; at = path.find('/', at + 1))
+    ::mkdir(path.substr(0, at).c_str(), 0700);
+}
+
+bool read_whole(const std::string& path, std::string& text) {
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat what {};
+  if (!file || ::fstat(file.get(), &what) != 0 || !S_ISREG(what.st_mode) ||
+      what.st_uid != ::geteuid() || what.st_size > static_cast<off_t>(kMostFile))
+    return false;
+  text.resize(static_cast<size_t>(what.st_size));
+  return ::read(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace
+
+std::string calibration_path(const std::string& directory) {
+  return fmt::format("{}/calibration-{:016x}", directory, checksum(host_description()));
+}
+
+bool write_calibration(const std::string& path, const Fabric& fabric) {
+  static std::atomic<int> count{0};
+  make_directories(path);
+  const std::string body = body_of(fabric);
+  const std::string text = fmt::format("{}{:016x}\n", body, checksum(body));
+  const std::string fresh = fmt::format("{}.{}.{}", path, ::getpid(), count.fetch_add(1));
+  bool written = false;
+  {
+    const OwnedFd file(
+        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return false;
+    written = ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  if (written && ::rename(fresh.c_str(), path.c_str()) == 0) return true;
+  ::unlink(fresh.c_str());
+  return false;
+}
+
+bool read_calibration(const std::string& path, Fabric& fabric) {
+  std::string text;
+  if (!read_whole(path, text)) return false;
+  const std::string host = host_description() + "\n";
+  const size_t end = text.find('\n', host.size());
+  if (text.compare(0, host.size(), host) != 0 || end == text.npos) return false;
+  const std::string body = text.substr(0, end + 1);
+  if (text.substr(end + 1) != fmt::format("{:016x}\n", checksum(body))) return false;
+  try {
+    fabric = parse_fabric(body.substr(host.size(), end - host.size()));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Fabric calibration(const std::string& directory, CalibrationUse use) {
+  Fabric fabric;
+  if (use == CalibrationUse::off) return fabric;
+  const std::string path = directory.empty() ? "" : calibration_path(directory);
+  if (use == CalibrationUse::keep && !path.empty() && read_calibration(path, fabric)) return fabric;
+  bool disturbed = false;
+  fabric = measure_host(&disturbed);
+  if (!path.empty() && !disturbed) write_calibration(path, fabric);
+  return fabric;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,63 @@
+// What a schedule would cost: a simulation of it on a Fabric, no constants per algorithm.
+//
+// A fluid model, in the tradition of Hockney (t = alpha + beta bytes) and LogGP (Alexandrov et al.,
+// SPAA 1995: the processor's overhead per message apart from latency and gap), with shared resources
+// as in max-min fair sharing (cost_share.h) instead of one gap per port:
+//   - A rank is one thread. It does one thing at a time: the fixed part of each message (alpha), a
+//     copy, a reduction (gamma). Messages that are on their way at one time share it.
+//   - A host's ranks share its cores, its memory bandwidth (the part of the data that no cache
+//     holds) and, each direction, its network interface.
+//   - Inside a host a message is written by its sender's core and then read by its receiver's,
+//     piece by piece; between hosts both cores and both interfaces are used at once (beta).
+//   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
+//   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
+// Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
+//
+// What is too large to be simulated is estimated by two bounds: the busiest resource, and the longest
+// chain of steps that wait for each other.
+//
+// Times are seconds from the call on all ranks at once to the last step. Pure: equal arguments,
+// equal results, so all ranks of a group may compute it for themselves.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/fabric.h"
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+struct Load {
+  Collective collective = Collective::all_reduce;
+  size_t bytes = 0;  // of the whole buffer (all_reduce, reduce, broadcast), else of one block
+  size_t element = 4;
+  // The ranks agree on what they do before they receive (fingerprint.h). Left out in theory.
+  bool agreement = false;
+  bool timeline = false;
+  // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
+  // them. 0: `bytes`.
+  size_t of_bytes = 0;
+  // Ends the simulation after so much of FairShare::work(), at some 20 ns each. 0: no limit.
+  size_t most_work = 0;
+};
+
+struct Interval {
+  int rank = 0;
+  int32_t step = 0;
+  double begin = 0, end = 0;  // from the first time that anything is done for it
+};
+
+struct Prediction {
+  double seconds = 0;     // the slowest rank's
+  bool simulated = true;  // false: most_work ended it, and this is the bounds' estimate
+  size_t work = 0;
+  std::vector<double> finish;      // by rank
+  std::vector<Interval> timeline;  // in the order of their ends, if wanted
+};
+
+// `schedules` are those of all ranks, in order and alike in lanes, and of a kind that verify.h
+// accepts. Throws Error(invalid_argument) where they cannot finish.
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
+
+}  // namespace ringwood

@@ -1,0 +1,120 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "collectives/cost_model.h"
+
+namespace ringwood {
+namespace {
+
+const PerByte& local_cost(const CostRank& rank, size_t step) {
+  return rank.schedule->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
+}
+
+double busiest(const CostModel& model, const Fabric& fabric) {
+  std::vector<double> thread(model.ranks.size(), model.agreeing);
+  std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
+      in(model.hosts, 0);
+  const auto work = [&](int rank, double seconds, double memory_seconds) {
+    thread[rank] += seconds;
+    cores[fabric.host_of(rank)] += seconds / fabric.cores;
+    memory[fabric.host_of(rank)] += memory_seconds;
+  };
+  for (const CostMessage& m : model.messages) {
+    work(m.from, m.post + m.bytes * m.out.core, m.bytes * m.out.memory);
+    work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
+    out[fabric.host_of(m.from)] += m.bytes * m.wire;
+    in[fabric.host_of(m.to)] += m.bytes * m.wire;
+  }
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const CostRank& rank = model.ranks[r];
+    for (size_t i = 0; i < rank.bytes.size(); ++i) {
+      if (rank.message[i] >= 0) continue;
+      const PerByte& cost = local_cost(rank, i);
+      work(static_cast<int>(r), rank.bytes[i] * cost.core, rank.bytes[i] * cost.memory);
+    }
+  }
+  double most = 0;
+  for (const auto& kind : {thread, cores, memory, out, in})
+    most = std::max(most, *std::max_element(kind.begin(), kind.end()));
+  return most;
+}
+
+// Longest path over all ranks' steps: within a rank by its graph, between ranks from a send to its
+// receive.
+class Path {
+ public:
+  Path(const CostModel& model, bool with_bytes) : model_(model), with_bytes_(with_bytes) {
+    for (const CostRank& rank : model.ranks) {
+      start_.emplace_back(rank.bytes.size(), 0.0);
+      waits_.push_back(rank.graph.predecessors);
+      for (size_t i = 0; i < rank.bytes.size(); ++i) waits_.back()[i] += receives(rank, i);
+      left_ += rank.bytes.size();
+    }
+  }
+
+  double run() {
+    for (size_t r = 0; r < waits_.size(); ++r)
+      for (size_t i = 0; i < waits_[r].size(); ++i)
+        if (waits_[r][i] == 0) ready_.push_back({static_cast<int32_t>(r), static_cast<int32_t>(i)});
+    double last = 0;
+    while (!ready_.empty()) {
+      const auto [r, i] = ready_.back();
+      ready_.pop_back();
+      --left_;
+      last = std::max(last, finish(r, i));
+    }
+    if (left_ > 0)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cost: {} steps wait for each other in a circle and never begin", left_));
+    return last;
+  }
+
+ private:
+  static bool receives(const CostRank& rank, size_t i) {
+    return rank.message[i] >= 0 && rank.schedule->steps[i].kind != StepKind::send;
+  }
+
+  double finish(int32_t r, int32_t i) {
+    const CostRank& rank = model_.ranks[r];
+    double end = start_[r][i];
+    if (rank.message[i] < 0) {
+      end = std::max(end, model_.agreed) + bytes(rank.bytes[i]) * local_cost(rank, i).core;
+    } else {
+      const CostMessage& m = model_.messages[rank.message[i]];
+      if (receives(rank, i)) {
+        end = std::max(end, model_.agreed) + m.post;
+      } else {
+        end += m.post;
+        const double slowest = std::max({m.out.core, m.in.core, m.wire});
+        reach(m.to, m.recv_step, end + m.latency + bytes(m.bytes) * slowest);
+      }
+    }
+    for (int32_t k = rank.graph.offset[i]; k < rank.graph.offset[i + 1]; ++k)
+      reach(r, rank.graph.successor[k], end);
+    return end;
+  }
+
+  void reach(int32_t r, int32_t i, double time) {
+    start_[r][i] = std::max(start_[r][i], time);
+    if (--waits_[r][i] == 0) ready_.push_back({r, i});
+  }
+
+  double bytes(double count) const { return with_bytes_ ? count : 0; }
+
+  const CostModel& model_;
+  const bool with_bytes_;
+  std::vector<std::vector<double>> start_;
+  std::vector<std::vector<int32_t>> waits_;
+  std::vector<std::pair<int32_t, int32_t>> ready_;  // rank, step
+  size_t left_ = 0;
+};
+
+}  // namespace
+
+CostBounds bounds_of(const CostModel& model, const Fabric& fabric) {
+  return {busiest(model, fabric), Path(model, true).run(), Path(model, false).run()};
+}
+
+}  // namespace ringwood

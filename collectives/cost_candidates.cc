@@ -1,0 +1,256 @@
+#include "collectives/cost_candidates.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "collectives/compose.h"
+#include "collectives/cost_model.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Predictions nearer than this are equal: the model is not better than that.
+constexpr double kMargin = 1.05;
+// A pipeline's lanes are alike once it is filled, so that of many only these are simulated.
+constexpr size_t kFewerLanes = 3, kSomeLanes = 6;
+// Up to this many steps all lanes are.
+constexpr size_t kWholeSteps = 1500;
+// What it takes to bind a step, in units of FairShare::work().
+constexpr size_t kWorkOfStep = 4;
+// Pieces smaller than this are all overhead.
+constexpr size_t kLeastLaneBytes = 16 << 10;
+
+class Contest {
+ public:
+  Contest(const CandidateQuery& query, const Fabric& fabric) : query_(query), fabric_(fabric) {}
+
+  std::vector<Candidate> run() {
+    for (const AlgorithmRow* row : query_.rows) enter(*row);
+    if (query_.adds_once) keep_those_that_add_once();
+    std::vector<size_t> order;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty()) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return entries_[a].least < entries_[b].least; });
+    double best = kInfinite;
+    for (const size_t i : order) {
+      if (entries_[i].least > best * kMargin) {
+        beaten_.push_back(i);
+        continue;
+      }
+      judge(i, work_ <= kMostWork);
+      best = std::min(best, candidates_[i].seconds);
+    }
+    crown(best);
+    for (const size_t i : beaten_) {
+      candidates_[i].seconds = entries_[i].least;
+      candidates_[i].why_not = "slower even at its bound";
+      if (query_.all) judge(i, true);
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  struct Built {
+    std::vector<Schedule> schedules;
+    size_t steps = 0;
+    CostBounds bounds;
+    std::optional<Prediction> single;  // of one lane
+  };
+  struct Entry {
+    size_t built = 0;
+    double least = 0;  // no execution is faster
+  };
+
+  void refuse(const AlgorithmRow& row, std::string why) {
+    candidates_.push_back(
+        {row.name, std::max(1, query_.lanes), kInfinite, false, false, std::move(why)});
+    entries_.push_back({});
+  }
+
+  void enter(const AlgorithmRow& row) {
+    const int n = query_.n;
+    if (!row.accepts(n)) return refuse(row, fmt::format("not for {} ranks", n));
+    const Schedule first = row.build({0, n, 0});
+    // The ranks' lists are about equally long, so that a large one need not be built to be counted.
+    const size_t about = first.steps.size() * static_cast<size_t>(n);
+    if (about > kMostSteps)
+      return refuse(row, fmt::format("about {} steps in all, more than the {} that are predicted",
+                                     about, kMostSteps));
+    Built built;
+    built.schedules.push_back(first);
+    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0}));
+    for (const Schedule& s : built.schedules) built.steps += s.steps.size();
+    built.bounds = bounds_of(model_of(built.schedules, load(query_.bytes), fabric_), fabric_);
+    work_ += kWorkOfStep * built.steps;
+    for (const int count : lane_counts(first)) {
+      candidates_.push_back({row.name, count, kInfinite, false, false, ""});
+      // Lanes shorten the chain of waiting steps, but not what the resources have to do.
+      entries_.push_back(
+          {built_.size(), count == 1 ? built.bounds.lower() : built.bounds.resource});
+    }
+    built_.push_back(std::move(built));
+  }
+
+  std::vector<int> lane_counts(const Schedule& schedule) const {
+    if (query_.lanes > 0) return {std::min(query_.lanes, kMostLanes)};
+    if (query_.collective == Collective::barrier || query_.n == 1) return {1};
+    const int chunks =
+        required_chunks(query_.collective, query_.n) ? 1 : std::max(1, schedule.chunks);
+    const size_t message = query_.bytes / static_cast<size_t>(chunks);
+    std::vector<int> counts = {1};
+    for (size_t grain = query_.lane_bytes, i = 0; i < 3; ++i, grain /= 4) {
+      if (i > 0 && grain < kLeastLaneBytes) break;
+      const size_t count = std::min<size_t>(message / grain, kMostLanes);
+      if (count > static_cast<size_t>(counts.back())) counts.push_back(static_cast<int>(count));
+    }
+    return counts;
+  }
+
+  // If there is one at all: some collectives have no such row for many ranks.
+  void keep_those_that_add_once() {
+    std::vector<char> keeps;
+    for (const Built& built : built_) keeps.push_back(adds_once(built.schedules));
+    if (std::find(keeps.begin(), keeps.end(), true) == keeps.end()) return;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty() && !keeps[entries_[i].built]) {
+        candidates_[i].why_not = "rounds partial sums of a small type more than once";
+        judge(i, query_.all);
+      }
+  }
+
+  Load load(size_t bytes) const {
+    Load load{query_.collective, bytes, query_.element};
+    load.agreement = true;
+    load.of_bytes = query_.bytes;
+    load.most_work = kMostWorkEach;
+    return load;
+  }
+
+  Prediction simulate(const Built& built, int lane_count, size_t bytes) {
+    std::vector<Schedule> laned;
+    for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
+    Prediction p = predict(laned, load(bytes), fabric_);
+    work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
+    return p;
+  }
+
+  const Prediction& single(Built& built) {
+    if (!built.single) built.single = simulate(built, 1, query_.bytes);
+    return *built.single;
+  }
+
+  void judge(size_t i, bool may_simulate) {
+    Candidate& c = candidates_[i];
+    Built& built = built_[entries_[i].built];
+    const auto count = static_cast<size_t>(c.lanes);
+    Prediction p;
+    p.simulated = false;
+    if (may_simulate && count == 1) {
+      p = single(built);
+    } else if (may_simulate && built.steps * count <= kWholeSteps) {
+      p = simulate(built, c.lanes, query_.bytes);
+    } else if (may_simulate && built.steps * kSomeLanes <= kMostSteps) {
+      const Prediction fewer = simulate(built, kFewerLanes, query_.bytes / count * kFewerLanes);
+      p = simulate(built, kSomeLanes, query_.bytes / count * kSomeLanes);
+      const double each = (p.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
+      p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeLanes);
+      p.simulated = p.simulated && fewer.simulated;
+    }
+    c.simulated = p.simulated;
+    c.seconds = p.simulated ? p.seconds : estimate(built, c.lanes);
+  }
+
+  // Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
+  // simulated of its row.
+  double estimate(Built& built, int count) {
+    constexpr double kUnknown = 1.25;
+    const CostBounds& b = built.bounds;
+    double off = kUnknown;
+    if ((built.single || work_ <= kMostWork) && single(built).simulated)
+      off = built.single->seconds / std::max(1e-12, b.estimate());
+    return off * (count == 1 ? b.estimate() : std::max(b.resource + b.latencies, b.path / count));
+  }
+
+  // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
+  // model leaves out (other work, other groups) is slowed down by the rest.
+  void crown(double best) {
+    constexpr double kAlike = 1.005;
+    double least = kInfinite;
+    const auto may_win = [&](size_t i) {
+      return candidates_[i].why_not.empty() && candidates_[i].seconds <= best * kMargin;
+    };
+    const auto busy = [&](size_t i) { return built_[entries_[i].built].bounds.resource; };
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (may_win(i)) least = std::min(least, busy(i));
+    bool crowned = false;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      Candidate& c = candidates_[i];
+      if (!c.why_not.empty()) continue;
+      c.chosen = !crowned && may_win(i) && busy(i) <= least * kAlike;
+      crowned = crowned || c.chosen;
+      if (!c.chosen)
+        c.why_not = !may_win(i)                ? "slower"
+                    : busy(i) > least * kAlike ? "as fast, but with more work"
+                                               : "as fast, but after it in the table";
+    }
+  }
+
+  const CandidateQuery& query_;
+  const Fabric& fabric_;
+  std::vector<Built> built_;
+  std::vector<Candidate> candidates_;
+  std::vector<Entry> entries_;  // beside candidates_
+  std::vector<size_t> beaten_;
+  size_t work_ = 0;
+};
+
+}  // namespace
+
+std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric) {
+  return Contest(query, fabric).run();
+}
+
+// Runs all ranks one after the other, as far as each gets, and marks the chunks that hold a partial
+// sum: one that was added to.
+bool adds_once(const std::vector<Schedule>& schedules) {
+  std::map<std::pair<int, int>, std::deque<bool>> links;
+  std::vector<std::vector<char>> partial;
+  std::vector<size_t> at(schedules.size(), 0);
+  for (const Schedule& s : schedules) partial.emplace_back(s.chunks + s.scratch.size(), false);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t r = 0; r < schedules.size(); ++r) {
+      for (; at[r] < schedules[r].steps.size(); ++at[r], moved = true) {
+        const Step& step = schedules[r].steps[at[r]];
+        const auto any = [&](Span span) {
+          const auto begin = partial[r].begin() + span.first;
+          return std::find(begin, begin + span.count, true) != begin + span.count;
+        };
+        bool value = step.src.count > 0 && any(step.src);
+        if (step.kind == StepKind::send) {
+          links[{static_cast<int>(r), step.peer}].push_back(value);
+          continue;
+        }
+        if (step.peer >= 0) {
+          auto& link = links[{step.peer, static_cast<int>(r)}];
+          if (link.empty()) break;
+          value = link.front();
+          link.pop_front();
+        }
+        const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
+        if (adds && value) return false;
+        std::fill_n(partial[r].begin() + step.dst.first, step.dst.count, adds || value);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace ringwood

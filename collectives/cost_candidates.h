@@ -1,0 +1,53 @@
+// The candidates for a collective call, and what each would cost: rows of the table of algorithms
+// times a few numbers of lanes.
+//
+// Finding the cheapest has a budget: candidates are simulated in the order of their lower bounds,
+// those whose bound is above the best found cannot win and are not, and when kMostWork is used up the
+// rest are judged by estimate. A row with more than kMostSteps steps in all ranks together is refused.
+// All of it is counted, not timed, so every rank comes to the same answer. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms.h"
+#include "collectives/cost.h"
+#include "collectives/reduce.h"
+
+namespace ringwood {
+
+// Of FairShare::work(), for all candidates of a question together, and for each.
+inline constexpr size_t kMostWork = 120000, kMostWorkEach = 40000;
+inline constexpr size_t kMostSteps = 20000;
+inline constexpr int kMostLanes = 256;
+
+struct Candidate {
+  std::string algorithm;
+  int lanes = 1;
+  double seconds = 0;      // predicted; infinity: it cannot be chosen
+  bool simulated = false;  // else `seconds` is an estimate, or, where it says so, a lower bound
+  bool chosen = false;
+  std::string why_not;  // "" for the chosen one
+};
+
+struct CandidateQuery {
+  Collective collective = Collective::all_reduce;
+  size_t bytes = 0;
+  size_t element = 4;
+  int n = 1;
+  std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
+  bool adds_once = false;  // wanted: each element added up in one go by one owner (adds_once())
+  int lanes = 0;           // 0: those that `lane_bytes` suggests
+  size_t lane_bytes = size_t{512} << 10;
+  bool all = false;  // also predict those that cannot win any more; the choice stays the same
+};
+// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the one
+// with the least work for its busiest resource (within 0.5 %), the first row, the fewest lanes. In the
+// order of the rows, lanes ascending.
+std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
+
+// True if no partial sum is ever added to anything again: every element is then added up in one row
+// of additions, with one rounding at its end. `schedules` of all ranks, verified.
+bool adds_once(const std::vector<Schedule>& schedules);
+
+}  // namespace ringwood

@@ -1,0 +1,251 @@
+#include "collectives/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+namespace {
+
+bool in_place(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
+
+// Bytes of every chunk, cut as the plan cuts them.
+std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
+  std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
+  const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  const int lanes = blocks ? std::max(1, s.chunks / blocks) : 1;
+  for (int c = 0; c < s.chunks; ++c)
+    bytes[c] = load.element * (in_place(load.collective)
+                                   ? piece(count, s.chunks, c, unit).count
+                                   : piece(count, lanes, c / std::max(1, blocks), unit).count);
+  for (size_t i = 0; i < s.scratch.size(); ++i)
+    bytes[s.chunks + i] = s.chunks ? bytes[s.scratch[i]] : 1;  // a barrier's token is one byte
+  return bytes;
+}
+
+// What a rank reads and writes again and again: its buffers, and the links that it fills.
+double working_set(const CostRank& rank, const std::vector<size_t>& chunks, const Load& load,
+                   const Fabric& fabric) {
+  double bytes = 0;
+  for (const size_t chunk : chunks) bytes += static_cast<double>(chunk);
+  const double whole = load.of_bytes ? static_cast<double>(load.of_bytes) / load.bytes : 1;
+  bytes *= whole;
+  std::map<int, double> sent;
+  for (size_t i = 0; i < rank.bytes.size(); ++i)
+    if (rank.schedule->steps[i].kind == StepKind::send)
+      sent[rank.schedule->steps[i].peer] += rank.bytes[i] * whole;
+  if (fabric.staged)
+    for (const auto& [peer, total] : sent) bytes += std::min(total, fabric.eager);
+  return bytes;
+}
+
+// The part of a set that a cache holds, when it is gone through again and again: measured by copies
+// of sets half, once and twice as large as L2 and L3, which find about 0.95, 0.5 and 0.1 of it.
+double held(double cache, double set) {
+  const double times = set / cache;
+  return 1 / (1 + times * times * times);
+}
+
+PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabric& fabric) {
+  const double in_l2 = held(fabric.l2_bytes, of_core);
+  const double cached = std::max(in_l2, held(fabric.l3_bytes, of_host));
+  return {in_l2 / rates.l2 + (cached - in_l2) / rates.l3 + (1 - cached) / rates.dram,
+          (1 - cached) / fabric.memory};
+}
+
+class Binder {
+ public:
+  Binder(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric)
+      : schedules_(schedules),
+        load_(load),
+        fabric_(fabric),
+        n_(static_cast<int>(schedules.size())),
+        direction_of_(schedules.size() * schedules.size(), -1) {}
+
+  CostModel run() {
+    model_.ranks.resize(n_);
+    std::vector<double> sets(n_);
+    for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
+    set_rates(sets);
+    for (int r = 0; r < n_; ++r) add_messages(r);
+    for (CostMessage& m : model_.messages) set_costs(m);
+    if (load_.agreement) set_agreement();
+    return std::move(model_);
+  }
+
+ private:
+  double bind_rank(int r) {
+    const Schedule& s = schedules_[r];
+    if (s.rank != r || s.n != n_)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
+    CostRank& rank = model_.ranks[r];
+    rank.schedule = &s;
+    rank.graph = derive(s);
+    // Most algorithms cut all ranks' buffers alike.
+    if (r == 0 || s.chunks != schedules_[r - 1].chunks || s.scratch != schedules_[r - 1].scratch)
+      chunks_ = chunk_bytes(s, load_);
+    for (const Step& step : s.steps) {
+      const Span span = step.dst.count ? step.dst : step.src;
+      double bytes = 0;
+      for (int c = span.first; c < span.first + span.count; ++c)
+        bytes += static_cast<double>(chunks_[c]);
+      rank.bytes.push_back(bytes);
+    }
+    rank.message.assign(s.steps.size(), -1);
+    return working_set(rank, chunks_, load_, fabric_);
+  }
+
+  void set_rates(const std::vector<double>& sets) {
+    std::map<int, std::pair<int, double>> hosts;
+    for (int r = 0; r < n_; ++r) {
+      auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
+      ++ranks;
+      bytes += sets[r];
+    }
+    model_.hosts = hosts.rbegin()->first + 1;
+    for (int r = 0; r < n_; ++r) {
+      const auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
+      const double of_core = sets[r] * std::max(1.0, ranks / static_cast<double>(fabric_.cores));
+      model_.ranks[r].on_host = ranks;
+      model_.ranks[r].copies = per_byte(fabric_.copy, of_core, bytes, fabric_);
+      model_.ranks[r].reduces = per_byte(fabric_.reduce, of_core, bytes, fabric_);
+    }
+  }
+
+  // The k-th send of one end meets the k-th receive of the other.
+  void add_messages(int r) {
+    CostRank& rank = model_.ranks[r];
+    for (size_t i = 0; i < rank.bytes.size(); ++i) {
+      const Step& step = rank.schedule->steps[i];
+      if (local(step.kind) || rank.bytes[i] == 0) continue;
+      const bool sends = step.kind == StepKind::send;
+      Direction& d = direction(sends ? r : step.peer, sends ? step.peer : r);
+      size_t& at = sends ? d.sends : d.receives;
+      if (at == d.messages.size()) append(d, sends ? r : step.peer, sends ? step.peer : r);
+      const int32_t index = d.messages[at++];
+      CostMessage& m = model_.messages[index];
+      m.bytes = std::max(m.bytes, rank.bytes[i]);
+      m.parts = in_place(load_.collective) ? 1 : std::max(step.dst.count, step.src.count);
+      m.reduces |= step.kind == StepKind::recv_reduce;
+      (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
+      rank.message[i] = index;
+    }
+  }
+
+  struct Direction {
+    std::vector<int32_t> messages;
+    size_t sends = 0, receives = 0;
+  };
+
+  Direction& direction(int from, int to) {
+    int32_t& index = direction_of_[static_cast<size_t>(from) * n_ + to];
+    if (index < 0) {
+      index = static_cast<int32_t>(directions_.size());
+      directions_.push_back({});
+    }
+    return directions_[index];
+  }
+
+  void append(Direction& d, int from, int to) {
+    const auto index = static_cast<int32_t>(model_.messages.size());
+    if (d.messages.empty())
+      model_.heads.push_back(index);
+    else
+      model_.messages[d.messages.back()].next = index;
+    d.messages.push_back(index);
+    CostMessage m;
+    m.from = from;
+    m.to = to;
+    m.between_hosts = fabric_.host_of(from) != fabric_.host_of(to);
+    model_.messages.push_back(m);
+  }
+
+  void set_costs(CostMessage& m) const {
+    if (m.send_step < 0 || m.recv_step < 0)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("cost: a message from rank {} to rank {} has only one end", m.from, m.to));
+    const PerByte& copies = model_.ranks[m.from].copies;
+    const PerByte& takes = m.reduces ? model_.ranks[m.to].reduces : model_.ranks[m.to].copies;
+    m.latency = latency_to(m.to, m.between_hosts);
+    if (m.between_hosts) {
+      m.post = fabric_.net_post * m.parts;
+      m.out = {1 / fabric_.socket, 0};
+      m.in = {1 / fabric_.socket + (m.reduces ? takes.core : 0), takes.memory};
+      m.wire = 1 / fabric_.nic;
+      m.holds = fabric_.net_eager;
+      return;
+    }
+    m.post = fabric_.post * m.parts;
+    if (!fabric_.staged) {
+      m.in = {std::max(takes.core, 1 / fabric_.handed + takes.core - 1 / fabric_.copy.l2),
+              takes.memory};
+      return;
+    }
+    // What is handed over lies in a cache; only the user's side may not. A line read is one of the
+    // three transfers of a copy from memory to memory, a line written the other two.
+    m.out = handing(copies, fabric_.copy, 1.0 / 3);
+    m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, 2.0 / 3);
+    m.head = std::min(m.bytes, fabric_.piece);
+    m.holds = fabric_.eager;
+  }
+
+  PerByte handing(const PerByte& own, const Rates& rates, double part) const {
+    return {1 / fabric_.handed + (own.core - 1 / rates.l2) * part, own.memory * part};
+  }
+
+  // A rank that has no core to itself comes to look after those before it have had their turns.
+  double latency_to(int rank, bool between_hosts) const {
+    const int ranks = model_.ranks[rank].on_host;
+    const int in_turn = (ranks + fabric_.cores - 1) / fabric_.cores;
+    const double turn = fabric_.yield + fabric_.look;  // of one that finds nothing and gives way
+    return (between_hosts ? fabric_.net_latency : fabric_.latency + fabric_.look) +
+           (in_turn - 1) * turn;
+  }
+
+  // As many rounds of one small message as a dissemination has.
+  void set_agreement() {
+    double round = 0, post = 0;
+    for (int r = 0; r < n_; ++r)
+      for (const bool far : {false, true})
+        if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1) {
+          const double posts = 2 * (far ? fabric_.net_post : fabric_.post);
+          post = std::max(post, posts);
+          round = std::max(round, posts + latency_to(r, far));
+        }
+    const double rounds = std::ceil(std::log2(n_));
+    model_.agreed = fabric_.call + round * rounds;
+    model_.agreeing = fabric_.call + post * rounds;
+  }
+
+  const std::vector<Schedule>& schedules_;
+  const Load& load_;
+  const Fabric& fabric_;
+  const int n_;
+  CostModel model_;
+  std::vector<size_t> chunks_;  // bytes, of the rank bound last
+  std::vector<Direction> directions_;
+  std::vector<int32_t> direction_of_;  // by from * n + to; -1: no message yet
+};
+
+}  // namespace
+
+CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
+  if (schedules.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
+  if (!fabric.hosts.empty() && fabric.hosts.size() != schedules.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cost: {} schedules, but the fabric has {} ranks", schedules.size(),
+                            fabric.hosts.size()));
+  return Binder(schedules, load, fabric).run();
+}
+
+}  // namespace ringwood

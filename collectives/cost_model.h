@@ -1,0 +1,64 @@
+// Schedules bound to sizes and to a Fabric's seconds: what cost.cc simulates. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/cost.h"
+#include "collectives/graph.h"
+
+namespace ringwood {
+
+// Seconds of a core, and of its host's memory, for each byte.
+struct PerByte {
+  double core = 0, memory = 0;
+};
+
+struct CostMessage {
+  int32_t from = 0, to = 0;                // ranks
+  int32_t send_step = -1, recv_step = -1;  // -1: that end is missing
+  int32_t next = -1;                       // after this one on the same link and direction
+  bool between_hosts = false, reduces = false;
+  int parts = 1;  // messages that the plan makes of it
+  double bytes = 0;
+  double head = 0;     // of them, what the sender writes before the receiver can begin
+  double post = 0;     // seconds of a core at each end
+  double latency = 0;  // seconds from the end of the writing until the receiver knows
+  PerByte out, in;     // of the sender's core and the receiver's
+  double wire = 0;     // seconds of each network interface for each byte
+  double holds = 0;    // bytes that the link takes before the receiver is there
+};
+
+struct CostRank {
+  const Schedule* schedule = nullptr;
+  Graph graph;
+  std::vector<double> bytes;     // by step
+  std::vector<int32_t> message;  // by step: its message, -1 = local or empty
+  PerByte copies, reduces;       // in this rank's working set
+  int on_host = 1;               // ranks of its host, this one included
+};
+
+struct CostModel {
+  std::vector<CostRank> ranks;
+  std::vector<CostMessage> messages;
+  std::vector<int32_t> heads;  // the first message of each link and direction
+  int hosts = 1;
+  double agreed = 0;    // from when on receives may be posted
+  double agreeing = 0;  // seconds of each core until then
+};
+CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
+
+// No execution is faster than the busiest resource, or than the longest chain of steps that wait for
+// each other; `latencies` is that chain's length if bytes took no time.
+struct CostBounds {
+  double resource = 0, path = 0, latencies = 0;
+  double lower() const { return resource > path ? resource : path; }
+  // Exact for a chain of whole messages and for ranks that are busy all the time.
+  double estimate() const { return path > resource + latencies ? path : resource + latencies; }
+};
+// Throws Error(invalid_argument) where steps wait for each other in a circle.
+CostBounds bounds_of(const CostModel& model, const Fabric& fabric);
+
+Prediction predict(const CostModel& model, const Load& load, const Fabric& fabric);
+
+}  // namespace ringwood

@@ -1,0 +1,67 @@
+// The figures of a group's machines, from which schedules are costed (cost.h).
+//
+// A plain value: seconds, bytes, bytes per second. All ranks of a group must choose from the same
+// Fabric, or their choices differ (the fingerprint finds that out, but too late). So one rank's
+// figures (calibrate.h, or these defaults) travel to the others in their text form, and parsing
+// gives back exactly what was printed. The defaults are measured figures of the machine of
+// bench/README.md, float32, one core; every one of them can be replaced by a measurement.
+//
+// A message inside a host, staged: the sender's core copies it into shared memory, the receiver's
+// core copies or adds it from there; both work piece by piece at the same time. Not staged: the
+// receiver reads the sender's buffer. Between hosts: both cores feed the socket while the bytes pass
+// the two hosts' network interfaces, which their ranks share.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringwood {
+
+// Payload bytes/s of one core by where its working set lies.
+struct Rates {
+  double l2 = 0, l3 = 0, dram = 0;
+  bool operator==(const Rates&) const = default;
+};
+
+struct Fabric {
+  // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
+  std::vector<int> hosts;
+  int cores = 2;               // of each host, for all its ranks together
+  double l2_bytes = 1 << 20;   // of each core
+  double l3_bytes = 32 << 20;  // of each host
+  Rates copy{38e9, 33e9, 9e9};
+  Rates reduce{39e9, 36e9, 8e9};
+  double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
+
+  double call = 0.3e-6;  // a core's time for an operation, whatever its schedule
+
+  // Inside a host.
+  bool staged = true;
+  double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
+  double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
+  double latency = 0.062e-6;  // from the end of a write to another core's seeing it
+  double handed = 12e9;       // bytes/s at each end of data handed from core to core in a cache
+  double yield = 1.75e-6;     // until a rank without a core of its own gets one
+  double piece = 128 << 10;   // receiver and sender work at the same time from here on
+  double eager = 1 << 20;     // what a sender can be ahead of its receiver
+
+  // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces; on
+  // loopback with a faster processor 2 us a message and 6.5 GB/s a core were measured.
+  double net_latency = 5.8e-6;
+  double net_post = 1e-6;      // a core's time for a message at each end
+  double socket = 1.7e9;       // bytes/s of one core into or out of a socket
+  double nic = 1.25e9;         // bytes/s of a host, each direction
+  double net_eager = 1 << 18;  // what the sockets of a connection hold
+
+  bool operator==(const Fabric&) const = default;
+  int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
+};
+
+// One line of key=value, each key once: "ringwood-fabric-1 hosts=0,0,1 cores=2 ...".
+std::string print(const Fabric& fabric);
+// Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
+Fabric parse_fabric(std::string_view text);
+
+}  // namespace ringwood

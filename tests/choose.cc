@@ -1,0 +1,293 @@
+// The choice: what is chosen where, what overrides it, that it is quick, and the file of figures.
+#include "collectives/choose.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "collectives/algorithms.h"
+#include "collectives/calibrate.h"
+#include "collectives/compose.h"
+#include "tests/errors.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+Question question(Collective collective, size_t bytes, int n, const Fabric* fabric = nullptr) {
+  Question q;
+  q.collective = collective;
+  q.bytes = bytes;
+  q.n = n;
+  q.fabric = fabric;
+  return q;
+}
+
+// Slow wires, one rank on each host.
+Fabric slow_wires(int n) {
+  Fabric f;
+  for (int r = 0; r < n; ++r) f.hosts.push_back(r);
+  f.nic = 0.125e9;
+  f.net_latency = 30e-6;
+  return f;
+}
+
+TEST(Choose, TakesWhatTheRegionCallsFor) {
+  const Fabric wires8 = slow_wires(8), wires16 = slow_wires(16);
+  struct Case {
+    Collective collective;
+    size_t bytes;
+    int n;
+    const Fabric* fabric;
+    std::set<std::string> any_of;
+  };
+  const Case cases[] = {
+      // Latencies count: as few rounds as there are.
+      {Collective::all_reduce, 8, 8, &wires8, {"one_shot", "direct"}},
+      // Bytes count: never the rows that send more than 2 (n-1)/n of them from one rank.
+      {Collective::all_reduce, 64 << 20, 8, &wires8, {"direct", "halving_doubling", "ring"}},
+      {Collective::all_reduce, 64 << 20, 16, &wires16, {"direct", "halving_doubling", "ring"}},
+      {Collective::broadcast, 64 << 20, 8, &wires8, {"chain"}},
+      {Collective::broadcast, 8, 16, &wires16, {"binomial"}},
+      {Collective::reduce, 64 << 20, 8, &wires8, {"chain"}},
+      {Collective::reduce, 8, 16, &wires16, {"binomial"}},
+      {Collective::all_reduce, 64 << 20, 4, nullptr, {"direct", "halving_doubling", "ring"}},
+      {Collective::barrier, 0, 5, nullptr, {"dissemination"}},
+      {Collective::all_to_all, 100, 5, nullptr, {"pairwise"}},
+  };
+  for (const Case& c : cases) {
+    const Answer a = choose(question(c.collective, c.bytes, c.n, c.fabric), {});
+    EXPECT_TRUE(c.any_of.count(a.algorithm))
+        << to_string(c.collective) << " " << c.bytes << " n " << c.n << ": " << a.algorithm;
+  }
+}
+
+TEST(Choose, LargeChainsRunInLanes) {
+  const Fabric wires = slow_wires(8);
+  EXPECT_GT(choose(question(Collective::broadcast, 64 << 20, 8, &wires), {}).lanes, 8);
+  EXPECT_EQ(choose(question(Collective::broadcast, 64, 8, &wires), {}).lanes, 1);
+}
+
+TEST(Choose, IsTheCheapestOfItsExplanation) {
+  for (const Collective collective : {Collective::all_reduce, Collective::all_gather}) {
+    for (const int n : {2, 3, 8}) {
+      for (const size_t bytes : {size_t{64}, size_t{100000}, size_t{16} << 20}) {
+        const Question q = question(collective, bytes, n);
+        const Answer answer = choose(q, {});
+        const auto candidates = explain(q, {});
+        double best = INFINITY, mine = 0;
+        int chosen = 0;
+        for (const Candidate& c : candidates) {
+          best = std::min(best, c.seconds);
+          EXPECT_EQ(c.chosen, c.why_not.empty()) << c.algorithm;
+          if (!c.chosen) continue;
+          ++chosen;
+          mine = c.seconds;
+          EXPECT_EQ((Answer{c.algorithm, c.lanes}), answer);
+        }
+        EXPECT_EQ(chosen, 1);
+        EXPECT_LE(mine, best * 1.0501);
+        const std::string text = print(candidates);
+        EXPECT_PRED2(contains, text, "* " + answer.algorithm);
+      }
+    }
+  }
+}
+
+TEST(Choose, OverridesAreKept) {
+  Options options;
+  const Question q = question(Collective::all_reduce, 1 << 20, 4);
+  EXPECT_EQ(choose(q, options, "ring").algorithm, "ring");
+  EXPECT_EQ(choose(q, options, "ring", 7), (Answer{"ring", 7}));
+  EXPECT_EQ(choose(q, options, "", 3).lanes, 3);
+  EXPECT_EQ(choose(q, options, "", 100000).lanes, 256);
+  options.algorithm = "all_reduce:double_tree,broadcast:chain";
+  EXPECT_EQ(choose(q, options).algorithm, "double_tree");
+  EXPECT_EQ(choose(q, options, "direct").algorithm, "direct");
+  options.algorithm = "binomial";
+  EXPECT_EQ(choose(question(Collective::reduce, 1 << 20, 4), options).algorithm, "binomial");
+  EXPECT_NO_THROW(choose(q, options));  // all_reduce has no such row
+  options.algorithm = "all_reduce:nonesuch";
+  EXPECT_PRED2(contains, error_of([&] { choose(q, options); }).cause, "there are: one_shot");
+}
+
+TEST(Choose, SmallFloatsAreRoundedOnce) {
+  const Fabric wires = slow_wires(8);
+  for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float8_e4m3}) {
+    for (const size_t bytes : {size_t{64}, size_t{8192}, size_t{32} << 20}) {
+      for (const int n : {2, 3, 8}) {
+        Question q = question(Collective::all_reduce, bytes, n, n == 8 ? &wires : nullptr);
+        q.type = type;
+        const AlgorithmRow* row = find_algorithm(q.collective, choose(q, {}).algorithm);
+        std::vector<Schedule> all;
+        for (int r = 0; r < n; ++r) all.push_back(row->build({r, n, 0}));
+        EXPECT_TRUE(adds_once(all)) << row->name << " n " << n;
+        q.collective = Collective::reduce_scatter;
+        EXPECT_EQ(choose(q, {}).algorithm, n == 2 ? choose(q, {}).algorithm : "direct");
+      }
+    }
+  }
+}
+
+TEST(Choose, AddsOnceTellsTheRowsApart) {
+  const auto verdict = [](Collective collective, const char* name, int n) {
+    const AlgorithmRow* row = find_algorithm(collective, name);
+    std::vector<Schedule> all;
+    for (int r = 0; r < n; ++r) all.push_back(lanes(row->build({r, n, 0}), 2));
+    return adds_once(all);
+  };
+  EXPECT_TRUE(verdict(Collective::all_reduce, "direct", 5));
+  EXPECT_TRUE(verdict(Collective::reduce_scatter, "direct", 5));
+  EXPECT_TRUE(verdict(Collective::all_reduce, "ring", 2));
+  EXPECT_TRUE(verdict(Collective::all_reduce, "one_shot", 2));
+  // Its last rank adds its own operand to a sum that has been rounded.
+  EXPECT_FALSE(verdict(Collective::all_reduce, "one_shot", 3));
+  EXPECT_FALSE(verdict(Collective::all_reduce, "ring", 3));
+  EXPECT_FALSE(verdict(Collective::all_reduce, "halving_doubling", 4));
+  EXPECT_FALSE(verdict(Collective::reduce, "binomial", 4));
+}
+
+TEST(Choose, UnevenBlocksTakeTheFirstRow) {
+  const Fabric wires = slow_wires(8);
+  Question q = question(Collective::all_gather, 64 << 20, 8, &wires);
+  q.uneven = true;
+  EXPECT_EQ(choose(q, {}), (Answer{"direct", 1}));
+}
+
+TEST(Choose, SizesFallIntoClasses) {
+  EXPECT_EQ(size_class(0), 0u);
+  EXPECT_EQ(size_class(15), 15u);
+  EXPECT_EQ(size_class(17), 16u);
+  EXPECT_EQ(size_class(1 << 20), size_t{1} << 20);
+  EXPECT_EQ(size_class((1 << 20) + (1 << 17) - 1), size_t{1} << 20);
+  EXPECT_EQ(size_class(~size_t{0}), ~size_t{0} << 60);
+  for (size_t bytes = 1; bytes < 1 << 20; bytes = bytes * 3 / 2 + 1) {
+    EXPECT_LE(size_class(bytes), bytes);
+    EXPECT_LT(bytes, size_class(bytes) * 9 / 8 + 1);
+    EXPECT_EQ(size_class(size_class(bytes)), size_class(bytes));
+  }
+}
+
+TEST(Choose, LargeGroupsAreWeighedWithinABudget) {
+  for (const int n : {64, 300, 2000}) {
+    for (const size_t bytes : {size_t{64}, size_t{64} << 20}) {
+      const Question q = question(Collective::all_reduce, bytes, n);
+      EXPECT_NE(find_algorithm(q.collective, choose(q, {}).algorithm), nullptr) << n;
+      if (n < 2000) continue;
+      EXPECT_PRED2(contains, print(explain(q, {})), "steps in all");
+    }
+  }
+}
+
+TEST(Chooser, RemembersAndAgreesWithChoose) {
+  const Fabric f = slow_wires(5);
+  Chooser chooser(f, {});
+  for (int repeat : {0, 1}) {
+    for (const size_t bytes : {size_t{0}, size_t{8}, size_t{70000}, size_t{9} << 20}) {
+      const Question q = question(Collective::all_reduce, bytes, 5, &f);
+      EXPECT_EQ(chooser.choose(question(Collective::all_reduce, bytes, 5)), choose(q, {}))
+          << repeat << " " << bytes;
+    }
+  }
+  EXPECT_THROW(chooser.choose(question(Collective::all_reduce, 8, 5), "nonesuch"), Error);
+}
+
+// ---- calibration -------------------------------------------------------------------------------
+
+class CalibrationFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "ringwood-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override {
+    ::chmod(directory_.c_str(), 0700);
+    std::filesystem::remove_all(directory_);
+  }
+  std::string directory_;
+};
+
+Fabric marked() {
+  Fabric f;
+  f.post = 0.123456e-6;
+  return f;
+}
+
+TEST_F(CalibrationFile, IsReadBackAndIsPrivate) {
+  const std::string path = calibration_path(directory_ + "/a/b");
+  Fabric back;
+  EXPECT_FALSE(read_calibration(path, back));
+  ASSERT_TRUE(write_calibration(path, marked()));
+  ASSERT_TRUE(read_calibration(path, back));
+  EXPECT_EQ(back, marked());
+  EXPECT_EQ(calibration(directory_ + "/a/b", CalibrationUse::keep), marked());
+  EXPECT_EQ(calibration(directory_ + "/a/b", CalibrationUse::off), Fabric{});
+  struct stat what {};
+  ASSERT_EQ(::stat(path.c_str(), &what), 0);
+  EXPECT_EQ(what.st_mode & 0777, 0600u);
+  // Nothing is left beside it.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_ + "/a/b"), {}), 1);
+}
+
+TEST_F(CalibrationFile, DamageIsNoticed) {
+  const std::string path = calibration_path(directory_);
+  ASSERT_TRUE(write_calibration(path, marked()));
+  std::string good;
+  std::getline(std::ifstream(path), good, '\0');
+  const auto put = [&](const std::string& text) { std::ofstream(path, std::ios::trunc) << text; };
+  Fabric back;
+  for (size_t at = 0; at < good.size(); at += 7) {
+    std::string bad = good;
+    bad[at] = bad[at] == '1' ? '2' : '1';
+    put(bad);
+    EXPECT_FALSE(read_calibration(path, back)) << at;
+    put(good.substr(0, at));
+    EXPECT_FALSE(read_calibration(path, back)) << at;
+  }
+  put(good + "x");
+  EXPECT_FALSE(read_calibration(path, back));
+  put(good);
+  EXPECT_TRUE(read_calibration(path, back));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/zero", path);
+  EXPECT_FALSE(read_calibration(path, back));
+}
+
+TEST_F(CalibrationFile, UnwritablePlacesAreTolerated) {
+  EXPECT_FALSE(write_calibration("/proc/none/such", marked()));
+  std::ofstream(directory_ + "/file") << "";
+  EXPECT_FALSE(write_calibration(directory_ + "/file/x", marked()));
+}
+
+TEST_F(CalibrationFile, MeasuresOnceAndFindsAMachine) {
+  const Fabric f = calibration(directory_, CalibrationUse::keep);
+  Fabric kept;
+  if (read_calibration(calibration_path(directory_), kept)) {  // not on a machine too busy for it
+    EXPECT_EQ(kept, f);
+    EXPECT_EQ(calibration(directory_, CalibrationUse::keep), f);
+  }
+  EXPECT_GE(f.cores, 1);
+  EXPECT_TRUE(f.hosts.empty());
+  EXPECT_GE(f.l3_bytes, f.l2_bytes);
+  for (const Rates& rates : {f.copy, f.reduce}) {
+    EXPECT_LE(rates.dram, rates.l3);
+    EXPECT_LE(rates.l3, rates.l2);
+    EXPECT_GT(rates.dram, 1e6);  // slower than any memory, even under a sanitizer
+    EXPECT_LT(rates.l2, 1e13);
+  }
+  EXPECT_GE(f.memory, f.copy.dram);
+  EXPECT_GT(f.latency, 0);
+  EXPECT_LT(f.latency, 1e-2);
+  EXPECT_GT(f.yield, 0);
+}
+
+}  // namespace
+}  // namespace ringwood

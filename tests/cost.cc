@@ -1,0 +1,326 @@
+// The cost model against closed forms (Hockney's and LogGP's, for each algorithm), and the rules
+// that hold for every row of the table.
+#include "collectives/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "collectives/algorithms.h"
+#include "collectives/compose.h"
+#include "collectives/cost_model.h"
+#include "collectives/cost_share.h"
+#include "collectives/graph.h"
+#include "tests/errors.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+constexpr double kFree = 1e17;  // bytes/s of what shall cost nothing
+
+std::vector<Schedule> build_all(Collective collective, const char* name, int n, int lane_count,
+                                int root = 0) {
+  const AlgorithmRow* row = find_algorithm(collective, name);
+  std::vector<Schedule> all;
+  for (int r = 0; r < n; ++r) all.push_back(lanes(row->build({r, n, root}), lane_count));
+  return all;
+}
+
+// Only what a case sets costs anything.
+Fabric ideal(std::vector<int> hosts, int cores = 64) {
+  Fabric f;
+  f.hosts = std::move(hosts);
+  f.cores = cores;
+  f.copy = f.reduce = {kFree, kFree, kFree};
+  f.memory = f.handed = f.socket = f.nic = kFree;
+  f.call = f.post = f.look = f.latency = f.yield = f.net_latency = f.net_post = 0;
+  f.eager = f.net_eager = 1e12;
+  return f;
+}
+
+// One rank on each host, alpha and beta of the wire.
+Fabric wires(int n, double alpha, double beta) {
+  std::vector<int> hosts(n);
+  std::iota(hosts.begin(), hosts.end(), 0);
+  Fabric f = ideal(hosts);
+  f.net_latency = alpha;
+  f.nic = 1 / beta;
+  return f;
+}
+
+// All ranks on one host, reading each other's buffers, a core each.
+Fabric cores(int n, double alpha, double gamma) {
+  Fabric f = ideal(std::vector<int>(n, 0), n);
+  f.staged = false;
+  f.latency = alpha;
+  f.reduce = {1 / gamma, 1 / gamma, 1 / gamma};
+  return f;
+}
+
+constexpr double kAlpha = 20e-6, kBeta = 0.8e-9, kGamma = 0.1e-9;
+
+struct Closed {
+  const char* what;
+  Collective collective;
+  const char* algorithm;
+  int n, lanes;
+  Fabric fabric;
+  double S;  // bytes
+  double expected;
+};
+
+std::vector<Closed> closed_forms() {
+  using C = Collective;
+  const double a = kAlpha, b = kBeta, g = kGamma, S = 64e6;
+  Fabric two_hosts = ideal({0, 0, 0, 0, 1, 1, 1, 1});
+  two_hosts.nic = 1 / b;
+  Fabric posting = ideal(std::vector<int>(5, 0));
+  posting.post = 1e-6;
+  Fabric crowded = cores(4, 0, g);
+  crowded.cores = 2;
+  Fabric waiting = cores(4, 0, 1 / kFree);
+  waiting.cores = 2;
+  waiting.yield = 2e-6;
+  Fabric staging = ideal({0, 0});
+  staging.handed = 10e9;
+  Fabric memory = cores(4, 0, g);
+  memory.l2_bytes = memory.l3_bytes = 1;
+  memory.memory = 2 / g;
+  return {
+      {"the figure of the design", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6, 0.3584},
+      {"ring", C::all_reduce, "ring", 8, 1, wires(8, a, b), S, 14 * (a + S / 8 * b)},
+      {"direct shares its ports", C::all_reduce, "direct", 8, 1, wires(8, a, b), S,
+       2 * a + 2 * 7.0 / 8 * S * b},
+      {"one shot", C::all_reduce, "one_shot", 4, 1, wires(4, a, b), S, a + 3 * S * b},
+      {"halving", C::all_reduce, "halving_doubling", 8, 1, wires(8, a, b), S,
+       6 * a + 2 * 7.0 / 8 * S * b},
+      {"two ranks exchange", C::all_reduce, "halving_doubling", 2, 1, wires(2, a, b), S,
+       2 * a + S * b},
+      {"chain", C::broadcast, "chain", 5, 1, wires(5, a, b), S, 4 * (a + S * b)},
+      {"chain in lanes", C::broadcast, "chain", 5, 16, wires(5, a, b), S,
+       4 * a + (16 + 3) * S / 16 * b},
+      {"all-gather ring", C::all_gather, "ring", 6, 1, wires(6, a, b), S, 5 * (a + S * b)},
+      {"all-to-all", C::all_to_all, "pairwise", 6, 1, wires(6, a, b), S, a + 5 * S * b},
+      {"gather into one port", C::gather, "linear", 6, 1, wires(6, a, b), S, a + 5 * S * b},
+      {"barrier", C::barrier, "dissemination", 9, 1, wires(9, a, b), 0, 4 * a},
+      {"ring that adds", C::all_reduce, "ring", 4, 1, cores(4, a, g), S, 6 * a + 3.0 / 4 * S * g},
+      {"direct that adds", C::all_reduce, "direct", 4, 1, cores(4, a, g), S,
+       2 * a + 3.0 / 4 * S * g},
+      {"the hosts' wires are shared", C::all_reduce, "direct", 8, 1, two_hosts, S,
+       2 * 16 * S / 8 * b},
+      {"posting 4 messages, taking 4", C::all_gather, "direct", 5, 1, posting, 64, 8e-6},
+      {"4 ranks add on 2 cores", C::all_reduce, "direct", 4, 1, crowded, S, 2 * 3.0 / 4 * S * g},
+      {"waiting for a core, twice", C::all_reduce, "direct", 4, 1, waiting, 64, 4e-6},
+      {"written and read, each half", C::all_reduce, "direct", 2, 1, staging, S, 2 * S / 10e9},
+      {"one way, both at the same time", C::broadcast, "chain", 2, 1, staging, S,
+       (S + 131072) / 10e9},
+      {"the memory is shared, also by copies", C::all_reduce, "direct", 4, 1, memory, S,
+       2 * 4 * 3.0 / 4 * S * g / 2},
+  };
+}
+
+TEST(Cost, IsThatOfTheClosedForms) {
+  for (const Closed& c : closed_forms()) {
+    const Load load{c.collective, static_cast<size_t>(c.S)};
+    const double seconds =
+        predict(build_all(c.collective, c.algorithm, c.n, c.lanes), load, c.fabric).seconds;
+    EXPECT_NEAR(seconds, c.expected, 0.005 * c.expected) << c.what;
+  }
+}
+
+TEST(Cost, ADoubleTreeInLanesNearsTwiceTheVector) {
+  // 2 S beta for both trees together; the pipeline's depth and fair shares take the rest.
+  const int n = 8;
+  const double S = 64e6, bound = 2 * S * kBeta;
+  const auto seconds = [&](int lane_count) {
+    return predict(build_all(Collective::all_reduce, "double_tree", n, lane_count),
+                   {Collective::all_reduce, static_cast<size_t>(S)}, wires(n, 1e-6, kBeta))
+        .seconds;
+  };
+  EXPECT_GT(seconds(1), 1.8 * bound);
+  EXPECT_LT(seconds(64), 1.2 * bound);
+  EXPECT_GT(seconds(64), 0.7 * bound);
+}
+
+TEST(Cost, TheAgreementComesBeforeWhatIsReceived) {
+  Load load{Collective::all_reduce, 8};
+  const Fabric f = wires(8, kAlpha, kBeta);
+  const auto schedules = build_all(Collective::all_reduce, "direct", 8, 1);
+  EXPECT_NEAR(predict(schedules, load, f).seconds, 2 * kAlpha, 1e-7);
+  load.agreement = true;  // three rounds; the first of the data travels meanwhile
+  EXPECT_NEAR(predict(schedules, load, f).seconds, 4 * kAlpha, 1e-7);
+}
+
+TEST(Cost, EveryRowFinishesAndKeepsItsOrder) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (const int n : {1, 2, 3, 5, 8}) {
+      if (!row.accepts(n)) continue;
+      for (const size_t bytes : {size_t{0}, size_t{40}, size_t{3} << 20}) {
+        const auto schedules = build_all(row.collective, row.name, n, 3, n - 1);
+        Load load{row.collective, bytes};
+        load.timeline = load.agreement = true;
+        Fabric f;
+        for (int r = 0; r < n; ++r) f.hosts.push_back(r / 3);
+        const Prediction p = predict(schedules, load, f);
+        ASSERT_EQ(p.finish.size(), schedules.size());
+        std::vector<std::vector<double>> ended(n);
+        for (int r = 0; r < n; ++r) ended[r].assign(schedules[r].steps.size(), -1);
+        for (const Interval& i : p.timeline) {
+          EXPECT_LE(0, i.begin);
+          EXPECT_LE(i.begin, i.end);
+          EXPECT_LE(i.end, p.seconds);
+          EXPECT_EQ(ended[i.rank][i.step], -1) << row.name;
+          ended[i.rank][i.step] = i.end;
+        }
+        for (int r = 0; r < n; ++r) {
+          const Graph graph = derive(schedules[r]);
+          for (size_t i = 0; i < ended[r].size(); ++i) {
+            ASSERT_GE(ended[r][i], 0) << row.name << ": step " << i << " is missing";
+            for (int32_t k = graph.offset[i]; k < graph.offset[i + 1]; ++k)
+              EXPECT_LE(ended[r][i], ended[r][graph.successor[k]]) << row.name;
+          }
+        }
+        EXPECT_EQ(predict(schedules, load, f).seconds, p.seconds);
+      }
+    }
+  }
+}
+
+TEST(Cost, MoreBytesNeverCostLess) {
+  const Fabric f;
+  for (const AlgorithmRow& row : algorithm_table()) {
+    const auto schedules = build_all(row.collective, row.name, 4, 2);
+    double before = 0;
+    for (size_t bytes = 64; bytes <= size_t{64} << 20; bytes *= 8) {
+      const double seconds = predict(schedules, {row.collective, bytes}, f).seconds;
+      EXPECT_GE(seconds, before * 0.999) << row.name << " " << bytes;
+      before = seconds;
+    }
+  }
+}
+
+TEST(Cost, LiesBetweenItsBoundsAndTheirEstimateIsNear) {
+  std::vector<Fabric> fabrics(3);
+  fabrics[1].staged = false;
+  fabrics[2].hosts = {0, 0, 0, 1, 1, 2};
+  for (const Fabric& f : fabrics) {
+    for (const AlgorithmRow& row : algorithm_table()) {
+      for (const size_t bytes : {size_t{64}, size_t{100} << 10, size_t{20} << 20}) {
+        Load load{row.collective, bytes};
+        const auto schedules = build_all(row.collective, row.name, 6, 2);
+        const CostBounds bounds = bounds_of(model_of(schedules, load, f), f);
+        const Prediction p = predict(schedules, load, f);
+        EXPECT_TRUE(p.simulated);
+        EXPECT_GE(p.seconds, bounds.lower() * 0.9999) << row.name << " " << bytes;
+        EXPECT_LE(p.seconds, bounds.estimate() * 2.5) << row.name << " " << bytes;
+        EXPECT_GE(p.seconds, bounds.estimate() * 0.4) << row.name << " " << bytes;
+        load.most_work = 1;
+        const Prediction ended = predict(schedules, load, f);
+        EXPECT_FALSE(ended.simulated);
+        EXPECT_EQ(ended.seconds, bounds.estimate());
+      }
+    }
+  }
+}
+
+TEST(Cost, SchedulesThatCannotFinishAreRefused) {
+  auto schedules = build_all(Collective::all_reduce, "ring", 3, 1);
+  const Load load{Collective::all_reduce, 1024};
+  schedules[1].steps.pop_back();
+  EXPECT_PRED2(contains, error_of([&] { predict(schedules, load, {}); }).cause, "only one end");
+  // Each waits for what the other sends after.
+  std::vector<Schedule> crossed = {{0, 2, 1, {}, {}}, {1, 2, 1, {}, {}}};
+  for (int r : {0, 1}) {
+    crossed[r].recv(1 - r, {0});
+    crossed[r].send(1 - r, {0});
+  }
+  EXPECT_PRED2(contains, error_of([&] { predict(crossed, load, {}); }).cause, "never begin");
+  Fabric three;
+  three.hosts = {0, 0, 1};
+  EXPECT_PRED2(contains, error_of([&] { predict(crossed, load, three); }).cause, "3 ranks");
+}
+
+// ---- sharing -----------------------------------------------------------------------------------
+
+std::vector<int32_t> run_until(FairShare& share, double& time) {
+  std::vector<int32_t> finished;
+  time = share.next();
+  share.advance(time, finished);
+  return finished;
+}
+
+TEST(FairShare, IsMaxMin) {
+  // The long job passes both resources; what it leaves of the wide one goes to the other there.
+  FairShare share;
+  const int32_t narrow = share.add_resource(1), wide = share.add_resource(2);
+  const FairShare::Use both[] = {{narrow, 1}, {wide, 1}};
+  const FairShare::Use one[] = {{narrow, 1}}, other[] = {{wide, 2}};
+  share.start(1, both, 0);   // speed 1/2
+  share.start(2, one, 1);    // speed 1/2
+  share.start(3, other, 2);  // 3/4: 2 - 1/2 is left
+  double time = 0;
+  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{0}));
+  EXPECT_NEAR(time, 2, 1e-9);
+  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{1}));  // 1 left, alone
+  EXPECT_NEAR(time, 3, 1e-9);
+  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{2}));  // 3 - 1.5 left at 2, speed 1
+  EXPECT_NEAR(time, 3.5, 1e-9);
+  EXPECT_EQ(share.next(), INFINITY);
+}
+
+TEST(FairShare, WhatEndsTogetherIsOneEventInTheOrderOfStart) {
+  FairShare share;
+  const int32_t a = share.add_resource(1), b = share.add_resource(1);
+  const FairShare::Use on_a[] = {{a, 1}}, on_b[] = {{b, 1}};
+  share.start(0.1 + 0.2, on_b, 7);
+  share.start(0.3, on_a, 3);
+  double time = 0;
+  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{7, 3}));
+}
+
+// ---- the figures as text -----------------------------------------------------------------------
+
+TEST(Fabric, TextGivesBackWhatWasPrinted) {
+  Fabric f;
+  f.hosts = {0, 0, 1, 1, 2};
+  f.cores = 48;
+  f.staged = false;
+  f.latency = 0.1 + 0.2;  // no short decimal
+  f.nic = 1e17 / 3;
+  EXPECT_EQ(parse_fabric(print(f)), f);
+  EXPECT_EQ(parse_fabric(print(Fabric{})), Fabric{});
+}
+
+TEST(Fabric, DamagedTextIsRefused) {
+  const std::string good = print(Fabric{});
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "does not begin"},
+      {"ringwood-fabric-2" + good.substr(17), "does not begin"},
+      {good.substr(0, good.size() / 2), "missing or not in its place"},
+      {good + " more=1", "the form in which it is printed"},
+      {good + " ", "the form in which it is printed"},
+      {with("cores=2", "cores=0"), "cores=0 is not a number"},
+      {with("cores=2", "cores=+2"), "is not a number"},
+      {with("cores=2", "cores=02"), "the form in which it is printed"},
+      {with("hosts=", "hosts=1"), "hosts=1 is not"},
+      {with("hosts=", "hosts=0,2"), "hosts=2 is not"},
+      {with("hosts=", "hosts=0,"), "the form in which it is printed"},
+      {with("post=", "post=nan"), "is not a number"},
+      {with("post=", "post=-"), "is not a number"},
+      {with("nic=", "nic=inf"), "is not a number"},
+      {with("nic=", "cin="), "nic= is missing"},
+      {std::string(300000, 'x'), "longer than"},
+  };
+  for (const auto& [text, why] : cases)
+    EXPECT_PRED2(contains, error_of([&] { parse_fabric(text); }).cause, why) << text.substr(0, 80);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,64 @@
+"""`ringwood explain`: the candidates in order, the choice among them, and what is refused."""
+
+import json
+
+import pytest
+from ringwood_command import run
+
+
+def explained(*arguments: str) -> dict:
+    done = run("explain", *arguments, "--figures", "default", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "broadcast", "all_to_all", "barrier"])
+@pytest.mark.parametrize("ranks, hosts", [("1", "1"), ("2", "1"), ("5", "2"), ("12", "12")])
+def test_one_candidate_is_chosen(collective, ranks, hosts):
+    report = explained(collective, "1M", "--ranks", ranks, "--hosts", hosts)
+    chosen = [c for c in report["candidates"] if c["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["why_not"] == ""
+    assert all(c["why_not"] for c in report["candidates"] if not c["chosen"])
+    fastest = min(c["time_us"] for c in report["candidates"])
+    assert chosen[0]["time_us"] <= fastest * 1.06
+
+
+def test_the_table_begins_with_the_choice():
+    done = run("explain", "all_reduce", "1M", "--ranks", "4", "--figures", "default")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert rows[0].startswith("* ") and rows[0].endswith("  chosen")
+    assert not any(row.startswith("*") for row in rows[1:])
+    names = {row[2:].split()[0] for row in rows}
+    assert {"one_shot", "direct", "ring"} <= names
+
+
+def test_figures_are_measured_once(tmp_path):
+    arguments = ["explain", "all_reduce", "1M", "--json"]
+    first = run(*arguments, XDG_CACHE_HOME=str(tmp_path))
+    again = run(*arguments, XDG_CACHE_HOME=str(tmp_path))
+    assert (first.returncode, again.returncode) == (0, 0)
+    if list(tmp_path.glob("ringwood/calibration-*")):  # not on a machine too busy to measure
+        assert json.loads(first.stdout) == json.loads(again.stdout)
+    off = run(*arguments, XDG_CACHE_HOME=str(tmp_path / "off"), RINGWOOD_CALIBRATION="off")
+    assert json.loads(off.stdout)["figures"] == explained("all_reduce", "1M")["figures"]
+    assert not (tmp_path / "off").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (["nonesuch", "1M"], "unknown collective 'nonesuch'"),
+        (["all_reduce", "1Q"], 'BYTES "1Q" is not a size'),
+        (["all_reduce"], "bytes is required"),
+        (["all_reduce", "1M", "--hosts", "3"], "--hosts 3 is more than --ranks 2"),
+        (["all_reduce", "1M", "--type", "complex64", "--op", "max"], "cannot be reduced by max"),
+        (["all_reduce", "1M", "--ranks", "0"], "not in range 1 to 4096"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, why):
+    done = run("explain", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ringwood: ") and why in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

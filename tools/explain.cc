@@ -1,0 +1,127 @@
+#include "tools/explain.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "collectives/calibrate.h"
+#include "collectives/choose.h"
+#include "tools/perf.h"
+
+namespace ringwood::tools {
+namespace {
+
+// As they are typed.
+struct Typed {
+  std::string collective, bytes, type = "float32", op = "sum", figures = "host";
+  int ranks = 2, hosts = 1;
+  bool json = false;
+};
+
+[[noreturn]] void refuse(std::string why) {
+  throw Error(ErrorCode::invalid_argument, std::move(why));
+}
+
+CalibrationUse calibration_use(const std::string& knob) {
+  return knob == "off"       ? CalibrationUse::off
+         : knob == "refresh" ? CalibrationUse::refresh
+                             : CalibrationUse::keep;
+}
+
+// Hosts like this one, with equally many ranks, or one more on the first ones.
+Fabric fabric_of(const Typed& typed, const Options& options) {
+  Fabric fabric = calibration(cache_directory(), typed.figures == "default"
+                                                     ? CalibrationUse::off
+                                                     : calibration_use(options.calibration));
+  for (int r = 0; r < typed.ranks; ++r)
+    fabric.hosts.push_back(static_cast<int>(int64_t{r} * typed.hosts / typed.ranks));
+  return fabric;
+}
+
+Question question_of(const Typed& typed, const Fabric& fabric) {
+  Question q;
+  q.collective = parse_collective(typed.collective);
+  q.type = parse_data_type(typed.type);
+  q.op = parse_reduce_op(typed.op);
+  if (reduces(q.collective) && !supports(q.type, q.op))
+    refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
+  q.n = typed.ranks;
+  q.bytes = parse_bytes("BYTES", typed.bytes);
+  if (required_chunks(q.collective, q.n) > 0) q.bytes /= static_cast<size_t>(q.n);
+  if (q.collective == Collective::barrier) q.bytes = 0;
+  q.several_hosts = typed.hosts > 1;
+  q.fabric = &fabric;
+  return q;
+}
+
+nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
+                               const std::vector<Candidate>& candidates) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Candidate& c : candidates) {
+    nlohmann::ordered_json row = {{"algorithm", c.algorithm}, {"lanes", c.lanes},
+                                  {"time_us", nullptr},       {"simulated", c.simulated},
+                                  {"chosen", c.chosen},       {"why_not", c.why_not}};
+    if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
+    rows.push_back(std::move(row));
+  }
+  return {{"version", RINGWOOD_VERSION},
+          {"collective", to_string(q.collective)},
+          {"ranks", typed.ranks},
+          {"hosts", typed.hosts},
+          {"bytes", parse_bytes("BYTES", typed.bytes)},
+          {"dtype", to_string(q.type)},
+          {"figures", print(*q.fabric)},
+          {"candidates", std::move(rows)}};
+}
+
+void run_explain(const Typed& typed) {
+  if (typed.hosts > typed.ranks)
+    refuse(fmt::format("--hosts {} is more than --ranks {}", typed.hosts, typed.ranks));
+  const Options options = Options::from_environment();
+  // A bad question is refused before anything is measured.
+  const Fabric defaults = default_fabric(typed.ranks, typed.hosts > 1);
+  question_of(typed, defaults);
+  const Fabric fabric = fabric_of(typed, options);
+  const Question q = question_of(typed, fabric);
+  std::vector<Candidate> candidates = explain(q, options);
+  if (typed.json) {
+    fmt::print("{}\n", json_of(typed, q, candidates).dump(2));
+    return;
+  }
+  fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {} core{} each\n",
+             RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.bytes),
+             to_string(q.type), typed.ranks, typed.ranks == 1 ? "" : "s", typed.hosts,
+             typed.hosts == 1 ? "" : "s", fabric.cores, fabric.cores == 1 ? "" : "s");
+  fmt::print("{}", print(std::move(candidates)));
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app) {
+  auto typed = std::make_shared<Typed>();
+  CLI::App* command =
+      app.add_subcommand("explain", "What every algorithm would cost, and which is chosen");
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command->add_option(name, value, description)->type_name(type);
+  };
+  add("collective", typed->collective, "COLLECTIVE", "all_reduce, broadcast, ...")->required();
+  add("bytes", typed->bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
+      ->required();
+  add("--ranks", typed->ranks, "N", "ranks of the group (2)")
+      ->check(CLI::Range(1, 4096).description(""));
+  add("--hosts", typed->hosts, "H", "hosts like this one that they are spread over (1)")
+      ->check(CLI::Range(1, 4096).description(""));
+  add("-d,--type", typed->type, "TYPE", "float32, bfloat16, ... (float32)");
+  add("-o,--op", typed->op, "OP", "sum, avg, max, ... (sum)");
+  add("--figures", typed->figures, "host|default", "measured ones of this host, or the defaults")
+      ->check(CLI::IsMember({"host", "default"}).description(""));
+  command->add_flag("--json", typed->json, "an object with the figures and all candidates");
+  command->footer(
+      "Example:\n"
+      "  ringwood explain all_reduce 1M --ranks 8 --hosts 2");
+  command->callback([typed] { run_explain(*typed); });
+}
+
+}  // namespace ringwood::tools
