@@ -31,6 +31,7 @@ enum class CalibrationUse {
   refresh,  // measure and write it
   off       // the defaults
 };
+CalibrationUse calibration_use(const std::string& knob);  // of RINGWOOD_CALIBRATION, valid
 // `directory` is made where it is missing; empty: no file. Never throws for what goes wrong with
 // the file. Any thread; two that measure at one time disturb each other's figures.
 Fabric calibration(const std::string& directory, CalibrationUse use);

@@ -94,4 +94,10 @@ Fabric calibration(const std::string& directory, CalibrationUse use) {
   return fabric;
 }
 
+CalibrationUse calibration_use(const std::string& knob) {
+  return knob == "off"       ? CalibrationUse::off
+         : knob == "refresh" ? CalibrationUse::refresh
+                             : CalibrationUse::keep;
+}
+
 }  // namespace ringwood

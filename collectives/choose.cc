@@ -31,10 +31,14 @@ std::string from_options(const std::string& text, Collective collective) {
   return "";
 }
 
-std::string names(Collective collective, int n) {
+Where where_of(const Question& q) {
+  return {0, q.n, 0, q.fabric ? std::span<const int>(q.fabric->hosts) : std::span<const int>()};
+}
+
+std::string names(const Question& q) {
   std::string text;
   for (const AlgorithmRow& row : algorithm_table())
-    if (row.collective == collective && row.accepts(n))
+    if (row.collective == q.collective && row.accepts(where_of(q)))
       text += (text.empty() ? "" : ", ") + std::string(row.name);
   return text;
 }
@@ -45,23 +49,24 @@ const AlgorithmRow* named(const Question& q, const Options& options, const std::
       !algorithm.empty() ? algorithm : from_options(options.algorithm, q.collective);
   if (name.empty()) return nullptr;
   const AlgorithmRow* row = find_algorithm(q.collective, name);
-  if (row && row->accepts(q.n)) return row;
+  if (row && row->accepts(where_of(q))) return row;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("no algorithm '{}' for {} with {} ranks; there are: {}", name,
-                          to_string(q.collective), q.n, names(q.collective, q.n)));
+                          to_string(q.collective), q.n, names(q)));
 }
 
-std::vector<const AlgorithmRow*> rows_of(const Question& q) {
+std::vector<const AlgorithmRow*> rows_of(const Question& q, const Options& options) {
+  const bool ordered = options.reproducible && reduces(q.collective);
   std::vector<const AlgorithmRow*> rows;
   for (const AlgorithmRow& row : algorithm_table())
-    if (row.collective == q.collective) rows.push_back(&row);
+    if (row.collective == q.collective && (row.rank_order || !ordered)) rows.push_back(&row);
   return rows;
 }
 
 // Where there is nothing to weigh.
-Answer first_row(const Question& q, const AlgorithmRow* row, int lanes) {
-  for (const AlgorithmRow* one : rows_of(q))
-    if (!row && one->accepts(q.n)) row = one;
+Answer first_row(const Question& q, const Options& options, const AlgorithmRow* row, int lanes) {
+  for (const AlgorithmRow* one : rows_of(q, options))
+    if (!row && one->accepts(where_of(q))) row = one;
   return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes)};
 }
 
@@ -72,7 +77,7 @@ CandidateQuery query_of(const Question& q, const Options& options, const Algorit
   query.bytes = size_class(q.bytes);
   query.element = size_of(q.type);
   query.n = q.n;
-  query.rows = row ? std::vector{row} : rows_of(q);
+  query.rows = row ? std::vector{row} : rows_of(q, options);
   query.adds_once = !row && reduces(q.collective) && accumulates_wide(q.type, q.op);
   query.lanes = lanes;
   query.lane_bytes = options.lane_bytes;
@@ -116,10 +121,10 @@ Answer choose(const Question& q, const Options& options, const std::string& algo
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || (row && lanes > 0);
   if (q.uneven || (nothing_to_weigh && q.collective != Collective::barrier))
-    return first_row(q, row, lanes);
+    return first_row(q, options, row, lanes);
   for (const Candidate& c : weigh_question(q, query_of(q, options, row, lanes)))
     if (c.chosen) return {c.algorithm, c.lanes};
-  return first_row(q, row, lanes);
+  return first_row(q, options, row, lanes);
 }
 
 std::vector<Candidate> explain(const Question& q, const Options& options,

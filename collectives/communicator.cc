@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "collectives/engine.h"
+#include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 
 namespace ringwood {
@@ -20,7 +21,7 @@ class LiveCommunicator final : public Communicator {
  public:
   LiveCommunicator(std::shared_ptr<Engine> engine, const Options& options, std::string name)
       : engine_(std::move(engine)),
-        plans_(engine_->mesh().rank, engine_->mesh().size, engine_->mesh().several_hosts, options),
+        plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options),
         timeout_(options.timeout),
         name_(std::move(name)) {}
   ~LiveCommunicator() override {
@@ -398,8 +399,9 @@ std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store,
   if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
-  return std::make_unique<LiveCommunicator>(Engine::create(std::move(store), rank, size, options),
-                                            options, name);
+  const std::string figures = rank == 0 && size > 1 ? announced_figures(options) : "";
+  return std::make_unique<LiveCommunicator>(
+      Engine::create(std::move(store), rank, size, options, figures), options, name);
 }
 
 }  // namespace ringwood

@@ -76,8 +76,11 @@ class Contest {
 
   void enter(const AlgorithmRow& row) {
     const int n = query_.n;
-    if (!row.accepts(n)) return refuse(row, fmt::format("not for {} ranks", n));
-    const Schedule first = row.build({0, n, 0});
+    if (!row.accepts(Where{0, n, 0, fabric_.hosts})) {
+      return refuse(row, fmt::format("not for {} ranks{}", n,
+                                     fabric_.hosts.empty() ? "" : " placed like these"));
+    }
+    const Schedule first = row.build({0, n, 0, fabric_.hosts});
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
     if (about > kMostSteps)
@@ -85,7 +88,7 @@ class Contest {
                                      about, kMostSteps));
     Built built;
     built.schedules.push_back(first);
-    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0}));
+    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0, fabric_.hosts}));
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
     built.bounds = bounds_of(model_of(built.schedules, load(query_.bytes), fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;

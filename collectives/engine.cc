@@ -33,13 +33,14 @@ constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 Engine::Engine(const Options& options) : options_(options) {}
 
 std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, int size,
-                                       const Options& options) {
+                                       const Options& options, const std::string& announcement) {
   std::shared_ptr<Engine> engine(new Engine(options));
   Engine* e = engine.get();
   Control::Handlers handlers{[e] { return e->standing(); },
                              [e](const Error& error) { e->failed(error); },
                              [e](int who) { e->left(who); }};
-  engine->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers));
+  engine->mesh_ =
+      make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
   engine->executor_ = std::make_unique<Executor>(*engine->mesh_);
   engine->messages_ = std::make_unique<PointToPoint>(*engine->mesh_);
   engine->may_spin_ = engine->mesh_->ranks_on_this_host <= engine->mesh_->cores_on_this_host;

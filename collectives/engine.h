@@ -35,7 +35,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
  public:
   // Collective (see make_mesh). Throws Error.
   static std::shared_ptr<Engine> create(std::shared_ptr<Store> store, int rank, int size,
-                                        const Options& options);
+                                        const Options& options,
+                                        const std::string& announcement = "");
   ~Engine();
 
   // FIFO. With `synchronous` the caller is about to wait() and nobody else is woken for it.

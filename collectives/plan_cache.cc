@@ -15,8 +15,8 @@ constexpr int kOneRoundRanks = 16;
 
 }  // namespace
 
-PlanCache::PlanCache(int rank, int n, bool several_hosts, const Options& options)
-    : rank_(rank), n_(n), several_hosts_(several_hosts), options_(options) {}
+PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options)
+    : rank_(rank), n_(n), chooser_(fabric, options) {}
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
   const Shape& s = key.shape;
@@ -35,16 +35,15 @@ Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int l
   q.type = shape.type;
   q.op = shape.op;
   q.n = n_;
-  q.several_hosts = several_hosts_;
   q.uneven = !shape.blocks.empty();
-  return choose(q, options_, algorithm, lanes);
+  return chooser_.choose(q, algorithm, lanes);
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
   const bool small = shape.count * size_of(shape.type) <= kOneRoundBytes && n_ <= kOneRoundRanks;
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
-    if (!fits_one_round(row.build({r, n_, shape.root}))) return Opener::agreement;
+    if (!fits_one_round(row.build(where(r, shape.root)))) return Opener::agreement;
   return Opener::one_round;
 }
 
@@ -52,7 +51,7 @@ std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::strin
                                             int lanes) const {
   const Answer a = answer(shape, algorithm, lanes);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
-  return make_plan(row->build({rank_, n_, shape.root}), shape, a.algorithm, a.lanes,
+  return make_plan(row->build(where(rank_, shape.root)), shape, a.algorithm, a.lanes,
                    opener(*row, shape, a.lanes));
 }
 

@@ -14,7 +14,8 @@ namespace ringwood {
 
 class PlanCache final {
  public:
-  PlanCache(int rank, int n, bool several_hosts, const Options& options);
+  // `fabric`: the group's, equal on all ranks, with the host of each.
+  PlanCache(int rank, int n, const Fabric& fabric, const Options& options);
   // Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes);
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes) const;
@@ -35,8 +36,9 @@ class PlanCache final {
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
 
   const int rank_, n_;
-  const bool several_hosts_;
-  const Options options_;
+  Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }
+
+  mutable Chooser chooser_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;
   const std::pair<const Key, std::shared_ptr<const Plan>>* last_ = nullptr;  // asked for

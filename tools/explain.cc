@@ -24,12 +24,6 @@ struct Typed {
   throw Error(ErrorCode::invalid_argument, std::move(why));
 }
 
-CalibrationUse calibration_use(const std::string& knob) {
-  return knob == "off"       ? CalibrationUse::off
-         : knob == "refresh" ? CalibrationUse::refresh
-                             : CalibrationUse::keep;
-}
-
 // Hosts like this one, with equally many ranks, or one more on the first ones.
 Fabric fabric_of(const Typed& typed, const Options& options) {
   Fabric fabric = calibration(cache_directory(), typed.figures == "default"

@@ -40,7 +40,10 @@ void require_algorithm(const OperationRow& row, const std::string& name, int ran
     refuse(
         fmt::format("{} has no algorithm {:?}; it has {}", row.name, name, fmt::join(names, ", ")));
   }
-  if (!found->accepts(ranks))
+  // Where the ranks will be is not known yet.
+  std::vector<int> two_hosts(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) two_hosts[static_cast<size_t>(r)] = 2 * r / ranks;
+  if (!found->accepts(ranks) && !found->accepts(Where{0, ranks, 0, two_hosts}))
     refuse(fmt::format("algorithm {} of {} does not work with {} ranks", name, row.name, ranks));
 }
 

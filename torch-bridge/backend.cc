@@ -8,6 +8,7 @@
 
 #include "torch-bridge/errors.h"
 #include "torch-bridge/gil.h"
+#include "torch-bridge/shared.h"
 #include "torch-bridge/sparse.h"
 #include "torch-bridge/tensors.h"
 #include "torch-bridge/work.h"
@@ -66,6 +67,14 @@ TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tens
   ++begun_;
   work->start(guarded(note_, start));
   return work;
+}
+
+std::shared_ptr<c10::Allocator> TorchBackend::getMemAllocator() {
+  return {std::shared_ptr<void>(), &ArenaAllocator::instance()};
+}
+
+at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
+  return shared_tensor(size, options);
 }
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {

@@ -37,6 +37,10 @@ class TorchBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "ringwood"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  // Memory that the ranks of a host read in place (shared.h).
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   // Counts the calls that were begun; equal on all ranks that call the same.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return begun_; }

@@ -11,6 +11,7 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/shared.h"
 #include "torch-bridge/store.h"
 
 namespace py = pybind11;
@@ -95,6 +96,10 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
       py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "shared_bytes",
+      [](int64_t count) { return shared_tensor(count, at::TensorOptions(at::kByte)); },
+      py::arg("count"));
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

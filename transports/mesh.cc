@@ -114,7 +114,8 @@ class Meeting {
     return all;
   }
 
-  Identity session() {
+  // The session, and what rank 0 has to say to all.
+  Identity session(std::string& announcement) {
     Identity me;
     me.rank = rank_;
     me.size = size_;
@@ -124,7 +125,8 @@ class Meeting {
       me.session = random_session();
       if (!secret) me.key = random_key();
       store_->set("session", to_hex(me.session.data(), me.session.size()) +
-                                 (secret ? "" : to_hex(me.key.data(), me.key.size())));
+                                 (secret ? "" : to_hex(me.key.data(), me.key.size())) + " " +
+                                 announcement);
       return me;
     }
     std::string text;
@@ -134,6 +136,7 @@ class Meeting {
       if (e.code != ErrorCode::timeout) throw;
       throw missing("host");
     }
+    announcement = text.substr(std::min(text.find(' '), text.size() - 1) + 1);
     from_hex(text, 0, me.session.data(), me.session.size());
     if (!secret) from_hex(text, 2 * me.session.size(), me.key.data(), me.key.size());
     return me;
@@ -221,11 +224,23 @@ void check_names(const Options& options) {
   }
 }
 
+// Equal tokens, equal number; in the order of their first ranks.
+std::vector<int> numbered(const std::vector<std::string>& tokens) {
+  std::vector<std::string> known;
+  std::vector<int> numbers;
+  for (const std::string& token : tokens) {
+    const auto at = std::find(known.begin(), known.end(), token);
+    numbers.push_back(static_cast<int>(at - known.begin()));
+    if (at == known.end()) known.push_back(token);
+  }
+  return numbers;
+}
+
 void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
   group.deadline = meeting.deadline();
-  group.identity = meeting.session();
+  group.identity = meeting.session(mesh.announcement);
   std::vector<Introduction> all;
   for (const std::string& text :
        meeting.exchange("host", token_of(options) + "\n" + host_name() + "\n" + own_cores()))
@@ -234,8 +249,10 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   for (const Introduction& one : all) mesh.hosts.push_back(one.token);
   mesh.ranks_on_this_host =
       static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
+  mesh.host_numbers = numbered(mesh.hosts);
   mesh.several_hosts = mesh.hosts != std::vector<std::string>(mesh.size, mesh.hosts[0]);
   mesh.cores_on_this_host = count_cores(all, token);
+  mesh.cores_on_root_host = count_cores(all, all[0].token);
   group.hosts = mesh.hosts;
   group.store = &meeting.store();
   group.wait_set = mesh.wait_set.get();
@@ -262,9 +279,11 @@ void Mesh::disarm() noexcept {
 }
 
 std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,
-                                const Options& options, Control::Handlers handlers) {
+                                const Options& options, Control::Handlers handlers,
+                                const std::string& announcement) {
   check_names(options);
   auto mesh = std::make_unique<Mesh>();
+  mesh->announcement = announcement;
   mesh->rank = rank;
   mesh->size = size;
   mesh->process = getpid();
@@ -273,6 +292,7 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
   mesh->wait_set = std::make_unique<WaitSet>();
   if (size == 1) {
     mesh->hosts = {token_of(options)};
+    mesh->host_numbers = {0};
     Group group;
     group.options = &options;
     group.identity.rank = 0;

@@ -4,7 +4,7 @@
 // make_mesh() is collective over the store's ranks: it draws the session (rank 0), exchanges host
 // tokens and addresses, opens the control connection's listener, asks the transports in the order
 // of their table, and removes every key that it set. Throws Error naming the ranks that did not
-// come. Thread safety: as Link; arm/disarm by the one sleeper.
+// come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link; arm/disarm by the one sleeper.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,10 @@ class Mesh final {
   std::vector<Completions>
       totals;  // by rank: what the collective link reported last; the executor's
   std::vector<std::string> hosts;  // host token by rank
+  std::vector<int> host_numbers;   // by rank: equal on a host, from 0 in the order of first ranks
+  std::string announcement;        // rank 0's, on all ranks
   int ranks_on_this_host = 1;
+  int cores_on_root_host = 1;  // likewise, of rank 0's: equal on all ranks
   int cores_on_this_host = 1;  // that the ranks of this host may run on together
   bool several_hosts = false;
   int process = 0;  // pid at creation
@@ -47,6 +50,7 @@ class Mesh final {
 };
 
 std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,
-                                const Options& options, Control::Handlers handlers);
+                                const Options& options, Control::Handlers handlers,
+                                const std::string& announcement = "");
 
 }  // namespace ringwood

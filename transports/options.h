@@ -56,6 +56,9 @@ struct Options {
   // are read from a file in the user's cache, measured and written anew, or left at their defaults.
   // For hosts that change under the same name, and for runs that must choose alike.
   std::string calibration = "keep";
+  // RINGWOOD_REPRODUCIBLE=1: sums are added up in the order of the ranks, so that their bits depend
+  // neither on the algorithm, nor on the size, nor on where the ranks are placed.
+  bool reproducible = false;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
   // measured default.
   int spin_us = -1;

@@ -13,11 +13,32 @@ from ._autoload import register
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["monitored_barrier", "register"]
+__all__ = ["empty", "monitored_barrier", "register"]
 
 register()
+
+
+def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """An uninitialised CPU tensor that the other ranks of this host can read in place.
+
+    Collectives on it, or on views of it, copy nothing between the ranks of a host. Otherwise it is
+    an ordinary tensor, but forked processes (DataLoader workers) must not touch it: they do not
+    have its memory.
+    """
+    import torch
+
+    from ._autoload import _module
+
+    if len(size) == 1 and not isinstance(size[0], int):
+        size = tuple(size[0])
+    shape = torch.Size(size)
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"a tensor of shape {tuple(shape)}")
+    dtype = dtype or torch.get_default_dtype()
+    return _module().shared_bytes(shape.numel() * dtype.itemsize).view(dtype).view(shape)
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None) -> None:

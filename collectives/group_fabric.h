@@ -1,0 +1,19 @@
+// The figures that a group chooses its algorithms from: rank 0's, which it announces to all.
+#pragma once
+
+#include <string>
+
+#include "collectives/fabric.h"
+#include "transports/mesh.h"
+#include "transports/options.h"
+
+namespace ringwood {
+
+// What rank 0 announces (make_mesh): the figures of its host, measured at most once in a process.
+std::string announced_figures(const Options& options);
+
+// The announced figures, with everybody's place: equal on all ranks. Throws Error(invalid_argument)
+// for an announcement of another version.
+Fabric fabric_of(const Mesh& mesh);
+
+}  // namespace ringwood
