@@ -257,16 +257,20 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
 }
 
 // False where the two threads were hardly ever awake at the same time, on a busy machine.
-bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data) {
+bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+                  const Deadline& deadline) {
   const auto nothing = [](int) {};
   const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), nothing);
   if (turns < kInfinite) fabric.yield = turns / 2;
   if (cpus.size() < 2) return turns < kInfinite;
+  // Where a core is taken, every thread that is to run on it costs milliseconds more.
+  if (deadline.passed()) return false;
   // A clock reading is part of every round and of no message.
   const auto clock = Clock::now();
   for (int i = 0; i < 100; ++i) (void)Clock::now();
   const double reading = seconds_since(clock) / 101;
   const double there_and_back = best_round(cpus[0], cpus[1], 4000, milliseconds(8), nothing);
+  if (deadline.passed() || there_and_back == kInfinite) return false;
   constexpr size_t kBytes = 64 << 10;
   std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
   const double handing = best_round(cpus[0], cpus[1], 600, milliseconds(10), [=](int who) {
@@ -282,6 +286,7 @@ bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data)
 
 bool measure_here(Fabric& fabric) {
   const Fabric usual;
+  const Deadline deadline = Deadline::after(milliseconds(30));
   std::vector<int> cpus = all_processors();
   separate(cpus);
   const Caches sizes = caches();
@@ -304,7 +309,9 @@ bool measure_here(Fabric& fabric) {
   fabric.memory =
       std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
                                           : fabric.copy.dram * usual.memory / usual.copy.dram);
-  const bool together = measure_pair(fabric, cpus, data);
+  fabric.handed =
+      fabric.copy.l3;  // until it is measured: what is handed over passes the same cache
+  const bool together = measure_pair(fabric, cpus, data, deadline);
   fabric.handed = std::min(fabric.handed, fabric.copy.l2);
   return together;
 }

@@ -20,7 +20,7 @@
 namespace ringwood {
 
 // `hosts` is empty and `cores` those that this process may use: a group's own are the caller's.
-// `disturbed` is set where the machine was so busy that the figures between two cores are defaults.
+// `disturbed` is set where the machine was so busy that the figures between two cores are guesses.
 Fabric measure_host(bool* disturbed = nullptr);
 
 // "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"

@@ -42,7 +42,7 @@ struct Fabric {
   double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
   double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
-  double handed = 12e9;       // bytes/s at each end of data handed from core to core in a cache
+  double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double yield = 1.75e-6;     // until a rank without a core of its own gets one
   double piece = 128 << 10;   // receiver and sender work at the same time from here on
   double eager = 1 << 20;     // what a sender can be ahead of its receiver
