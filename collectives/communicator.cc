@@ -10,6 +10,7 @@
 #include "collectives/engine.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
+#include "collectives/recent_call.h"
 
 namespace ringwood {
 namespace {
@@ -292,39 +293,22 @@ class LiveCommunicator final : public Communicator {
   }
   std::shared_ptr<CollectiveState> make_state(const Shape& shape, const CallOptions& call) {
     const char* const name = to_string(shape.collective);
-    if (call.synchronous && !recent_.busy.test_and_set(std::memory_order_acquire)) {
-      if (recent_.state && recent_.state.use_count() == 1) {
-        std::atomic_thread_fence(std::memory_order_acquire);
-        recent_.state->reuse(name, time_for(call));
-      } else {
-        recent_.state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
-        recent_.state->recent = true;
-      }
-      CollectiveState& state = *recent_.state;
-      const bool same = state.plan && state.plan->shape == shape && recent_.lanes == call.lanes &&
-                        recent_.algorithm == call.algorithm;
-      if (!same) {
-        recent_.algorithm = call.algorithm;
-        recent_.lanes = call.lanes;
-        state.plan = nullptr;
-        try {
-          state.plan = plans_.get(shape, call.algorithm, call.lanes);
-        } catch (...) {
-          recent_.busy.clear(std::memory_order_release);
-          throw;
-        }
-      }
-      return recent_.state;
-    }
-    auto state = std::make_shared<CollectiveState>(engine_, name, time_for(call));
-    state->plan = plans_.get(shape, call.algorithm, call.lanes);
+    const auto make = [&] {
+      return std::make_shared<CollectiveState>(engine_, name, time_for(call));
+    };
+    const auto find = [&] { return plans_.get(shape, call.algorithm, call.lanes); };
+    std::shared_ptr<CollectiveState> state;
+    if (call.synchronous) state = recent_.take(name, time_for(call), shape, call, make, find);
+    if (state) return state;
+    state = make();
+    state->plan = find();
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));
-    if (state->recent) recent_.busy.clear(std::memory_order_release);
+    if (state->recent) recent_.give_back();
     return state;
   }
   // A dead communicator's operations are born settled, with the error that ended it.
@@ -377,14 +361,7 @@ class LiveCommunicator final : public Communicator {
 
   std::shared_ptr<Engine> engine_;
   PlanCache plans_;
-  // The last synchronous operation, to be used again with its plan once its handle is dropped: a
-  // repeated call asks for no memory and looks nothing up. Whoever holds `busy` may touch it.
-  struct Recent {
-    std::atomic_flag busy = ATOMIC_FLAG_INIT;
-    std::shared_ptr<CollectiveState> state;
-    std::string algorithm;  // as the call said, like lanes
-    int lanes = 0;
-  } recent_;
+  RecentCall recent_;
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;
 };

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/exception.h>
 
 #include <cstring>
+#include <memory>
 
 #include "transports/arena.h"
 
@@ -25,26 +26,31 @@ class ArenaAllocator final : public c10::Allocator {
   // Throws where the machine has no memory to share, or none left.
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
-    if (bytes == 0) return {nullptr, nullptr, &release, cpu};
+    if (bytes == 0) return {nullptr, nullptr, &forget, cpu};
     Arena* arena = Arena::of_process();
     TORCH_CHECK(arena, "ringwood: this machine gives no memory that ranks can share");
     try {
-      void* data = arena->allocate(bytes);
-      return {data, data, &release, cpu};
+      auto owned = std::make_unique<Owned>(Owned{arena->allocate(bytes), arena});
+      void* const data = owned->data;
+      return {data, owned.release(), &release, cpu};
     } catch (const Error& error) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "ringwood: ", error.cause);
     }
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* dest, const void* src, std::size_t count) const override {
     std::memcpy(dest, src, count);
   }
 
  private:
-  static void release(void* data) {
-    Arena* arena = data ? Arena::of_process() : nullptr;
-    // A child of fork() drops tensors of its parent's arena, which its own knows nothing of.
-    if (arena && arena->offset_of(data, 1)) arena->release(data);
+  struct Owned {
+    void* data;
+    Arena* arena;
+  };
+  static void forget(void*) {}
+  // In a child of fork(), which drops tensors of its parent's arena, that arena does nothing.
+  static void release(void* context) {
+    const std::unique_ptr<Owned> owned(static_cast<Owned*>(context));
+    owned->arena->release(owned->data);
   }
 };
 

@@ -33,6 +33,26 @@ uint64_t fitting_bytes() {
   return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);
 }
 
+// Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null: refused.
+std::byte* map_shared(int fd, uint64_t bytes) {
+  void* reserved = ::mmap(nullptr, bytes + kHugePage, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(reserved);
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  std::byte* const base = begin + (round_up(address, kHugePage) - address);
+  void* mapped =
+      ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  if (mapped == MAP_FAILED || ::madvise(base, bytes, MADV_DONTFORK) != 0) {
+    ::munmap(begin, bytes + kHugePage);
+    return nullptr;
+  }
+  if (base > begin) ::munmap(begin, static_cast<size_t>(base - begin));
+  ::munmap(base + bytes, kHugePage - static_cast<size_t>(base - begin));
+  ::madvise(base, bytes, MADV_HUGEPAGE);  // first touch costs a seventh
+  return base;
+}
+
 }  // namespace
 
 Arena::Arena(OwnedFd fd, std::byte* base, uint64_t bytes)
@@ -56,16 +76,10 @@ std::unique_ptr<Arena> Arena::make() {
   if (!fd) return none("memfd_create");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return none("ftruncate");
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none("sealing");
-  void* base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (base == MAP_FAILED) return none("mmap");
-  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
-    ::munmap(base, bytes);
-    return none("madvise(MADV_DONTFORK)");
-  }
-  ::madvise(base, bytes, MADV_HUGEPAGE);
+  std::byte* const base = map_shared(fd.get(), bytes);
+  if (!base) return none("mmap");
   close_on_fork(fd.get());
-  return std::unique_ptr<Arena>(new Arena(std::move(fd), static_cast<std::byte*>(base), bytes));
+  return std::unique_ptr<Arena>(new Arena(std::move(fd), base, bytes));
 }
 
 // Never destroyed: buffers may outlive everything else in the process.
@@ -100,10 +114,11 @@ void* Arena::allocate(size_t bytes) {
 }
 
 void Arena::release(void* data) noexcept {
+  if (forked_since(pid_)) return;  // nor is the lock to be trusted there
   uint64_t at = static_cast<uint64_t>(static_cast<std::byte*>(data) - base_);
   std::lock_guard lock(mutex_);
   const auto found = used_.find(at);
-  if (found == used_.end() || found->second.quarantined || forked_since(pid_)) return;
+  if (found == used_.end() || found->second.quarantined) return;
   uint64_t bytes = found->second.bytes;
   used_.erase(found);
   kept_ += bytes;
@@ -146,15 +161,8 @@ void PeerArena::map() noexcept {
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd_.get(), &file) != 0) return;
   const auto bytes = static_cast<uint64_t>(file.st_size);
   if (bytes == 0 || bytes > kLargest) return;
-  void* base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
-  if (base == MAP_FAILED) return;
-  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
-    ::munmap(base, bytes);
-    return;
-  }
-  ::madvise(base, bytes, MADV_HUGEPAGE);
-  base_ = static_cast<std::byte*>(base);
+  base_ = map_shared(fd_.get(), bytes);
+  if (!base_) return;
   bytes_ = bytes;
   pid_ = getpid();
 }
