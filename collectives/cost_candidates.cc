@@ -184,7 +184,7 @@ class Contest {
   // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
   // model leaves out (other work, other groups) is slowed down by the rest.
   void crown(double best) {
-    constexpr double kAlike = 1.01;
+    constexpr double kAlike = kMargin;
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
       return candidates_[i].why_not.empty() && candidates_[i].seconds <= best * kMargin;

@@ -196,6 +196,10 @@ void Engine::drive(bool patient, Until until) {
     // The first passes are free of the clock: most answers come within them.
     const auto now = ++idle_passes % 16 ? Clock::time_point{} : Clock::now();
     if (idle_passes == 16) idle_since = now;
+    if (!armed && !may_spin_ && now == Clock::time_point{}) {
+      sched_yield();  // whoever has the answer may be waiting for this very core
+      continue;
+    }
     if (now != Clock::time_point{} && now - checked_ > std::chrono::milliseconds(1)) check_clock();
     if (armed) {
       if (!new_work_.load() && !failed_.load()) mesh_->wait_set->wait(kLongestSleep);

@@ -198,9 +198,17 @@ Status Executor::post_sends(Run& run, bool& progressed) {
   return {};
 }
 
+// Of a fusion's operands each would wait for the one before; being shown they write nothing, so all
+// are posted with the first.
+bool Executor::postable(int32_t receive) const {
+  if (pending_[receive] == 0) return true;
+  const int32_t fusion = request_.plan->fusion_of[receive];
+  return fusion >= 0 && pending_[request_.plan->fusions[fusion].receives[0]] == 0;
+}
+
 Status Executor::post_receives(Run& run, bool& progressed) {
   const auto& receives = run.queue->receives;
-  while (run.receives_posted < receives.size() && pending_[receives[run.receives_posted]] == 0) {
+  while (run.receives_posted < receives.size() && postable(receives[run.receives_posted])) {
     const int32_t index = receives[run.receives_posted++];
     const BoundStep& step = request_.plan->steps[index];
     progressed = true;
@@ -257,6 +265,7 @@ bool Executor::show(Run& run) {
       if (verdict == Fused::done) continue;
       unfused_[fusion] = 1;
     }
+    if (pending_[receives[run.shown]] > 0) return moved;  // posted early, for a fusion
     reduce_piece(step, run.shown_offset, piece);
     run.link->consume(piece.size());
     moved = true;

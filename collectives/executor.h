@@ -91,6 +91,7 @@ class Executor final {
   Status poll(Run& run, bool& progressed);
   bool outstanding(const Run& run) const;
   bool show(Run& run);
+  bool postable(int32_t receive) const;
   // In one pass (executor_fusion.cc).
   enum class Fused { waiting, done, impossible };
   Fused fuse(const Fusion& fusion);

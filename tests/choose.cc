@@ -288,5 +288,21 @@ TEST_F(CalibrationFile, MeasuresOnceAndFindsAMachine) {
   EXPECT_GT(f.yield, 0);
 }
 
+TEST(Choose, ReproducibleModeTakesRowsThatAddInRankOrder) {
+  Options options;
+  options.reproducible = true;
+  for (const Collective c :
+       {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter})
+    for (const int n : {2, 3, 5, 8, 16})
+      for (const size_t bytes : {size_t{4}, size_t{64} << 10, size_t{64} << 20}) {
+        const Answer a = choose(question(c, bytes, n), options);
+        const AlgorithmRow* row = find_algorithm(c, a.algorithm);
+        ASSERT_TRUE(row) << a.algorithm;
+        EXPECT_TRUE(row->rank_order) << to_string(c) << " " << bytes << " n " << n;
+      }
+  EXPECT_EQ(choose(question(Collective::all_reduce, 1 << 20, 4), options, "ring").algorithm,
+            "ring");
+}
+
 }  // namespace
 }  // namespace ringwood

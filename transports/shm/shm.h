@@ -1,7 +1,8 @@
 // Shared memory between the processes of one host; see segment.h for what is where.
 //
 // A send is finished when its bytes are in the ring, so up to RINGWOOD_SHM_RING_BYTES are buffered
-// per direction. A process that dies without a word is not noticed here but by the control
+// per direction. A send of memory of the arena is lent instead and finished when the peer has read
+// it. A process that dies without a word is not noticed here but by the control
 // connection.
 #pragma once
 

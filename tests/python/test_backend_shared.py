@@ -1,0 +1,135 @@
+"""Tensors in memory that the ranks of a host share: ringwood.empty and the backend's allocator."""
+
+import gc
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import ringwood
+import torch
+import torch.distributed as dist
+from backend_ranks import BACKEND, run_ranks
+
+pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="an addition of ringwood's")
+
+
+def filled(count: int, value: float, dtype=torch.float32) -> torch.Tensor:
+    tensor = ringwood.empty(count, dtype=dtype)
+    return tensor.fill_(value)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_collectives_on_shared_tensors(size):
+    def body(rank, size):
+        for count in (1, 1000, 30_001, 1_000_003):
+            for dtype in (torch.float32, torch.bfloat16, torch.int64):
+                tensor = filled(count, rank + 1, dtype)
+                dist.all_reduce(tensor)
+                assert tensor.eq(size * (size + 1) / 2).all()
+                dist.broadcast(tensor.fill_(rank), src=1)
+                assert tensor.eq(1).all()
+                out = ringwood.empty(size * count, dtype=dtype)
+                dist.all_gather_into_tensor(out, tensor.fill_(rank))
+                assert out.view(size, count).eq(torch.arange(size).unsqueeze(1)).all()
+                part = ringwood.empty(count, dtype=dtype)
+                dist.reduce_scatter_tensor(part, out)
+                assert part.eq(rank * size).all()
+
+    run_ranks(size, body)
+
+
+def test_views_and_ranks_with_private_tensors_mix():
+    def body(rank, size):
+        base = filled(400_000, 1.0)
+        view = base[7:300_007] if rank == 0 else torch.ones(300_000)
+        for _ in range(20):
+            view.fill_(rank + 1.0)
+            dist.all_reduce(view)
+            assert view.eq(6.0).all()
+        assert base[:7].eq(1.0).all()
+        assert base[300_007:].eq(1.0).all()
+
+    run_ranks(3, body)
+
+
+def test_two_groups_use_one_buffer_in_turn_and_many_at_once():
+    def body(rank, size):
+        other = dist.new_group()
+        tensor = filled(200_000, 1.0)
+        for step in range(10):
+            tensor.fill_(rank + step)
+            dist.all_reduce(tensor, group=other if step % 2 else None)
+            assert tensor.eq(2 * step + 1).all()
+        tensors = [filled(50_000 + 1000 * i, rank + i) for i in range(12)]
+        groups = [None, other]
+        works = [
+            dist.all_reduce(t, group=groups[i % 2], async_op=True) for i, t in enumerate(tensors)
+        ]
+        for i, work in enumerate(works):
+            work.wait()
+            assert tensors[i].eq(2 * i + 1).all()
+
+    run_ranks(2, body)
+
+
+def test_memory_is_given_back_and_storages_can_grow():
+    def body(rank, size):
+        def resident() -> int:
+            return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+        addresses = set()
+        for _ in range(200):
+            tensor = filled(16 << 20, 1.0)  # 64 MiB: 200 of them would not fit
+            addresses.add(tensor.data_ptr())
+            del tensor
+            gc.collect()
+        assert len(addresses) < 20
+        assert resident() < 4 << 30
+        tensor = filled(10_000, rank)
+        tensor.resize_(300_000)
+        dist.all_reduce(tensor.fill_(rank))
+        assert tensor.eq(1).all()
+
+    run_ranks(2, body)
+
+
+def test_the_backends_allocator():
+    def body(rank, size):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        assert backend.supports_tensor_alloc(torch.device("cpu"))
+        tensor = backend.allocate_tensor(100_000, dtype=torch.float64, device=torch.device("cpu"))
+        dist.all_reduce(tensor.fill_(rank))
+        assert tensor.eq(1).all()
+
+    run_ranks(2, body)
+
+
+def test_a_forked_process_has_other_memory():
+    def body(rank, size):
+        tensor = filled(100_000, 5.0)
+        child = os.fork()
+        if child == 0:
+            own = filled(100_000, 9.0)
+            os._exit(0 if own.eq(9.0).all() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        child = os.fork()
+        if child == 0:
+            tensor.fill_(1.0)  # ends here
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) in (signal.SIGSEGV, signal.SIGBUS)
+        dist.all_reduce(tensor)
+        assert tensor.eq(10.0).all()
+
+    run_ranks(2, body)
+
+
+def test_shapes_and_types():
+    assert ringwood.empty(2, 3).shape == (2, 3)
+    assert ringwood.empty((4, 5), dtype=torch.int8).shape == (4, 5)
+    assert ringwood.empty(0).numel() == 0
+    assert ringwood.empty(3).dtype == torch.get_default_dtype()
+    with pytest.raises(ValueError, match="shape"):
+        ringwood.empty(-1)
+    with pytest.raises(torch.OutOfMemoryError, match="no room"):
+        ringwood.empty(1 << 50)
