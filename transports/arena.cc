@@ -33,6 +33,11 @@ uint64_t fitting_bytes() {
   return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);
 }
 
+bool addresses_are_limited() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 // Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null: refused.
 std::byte* map_shared(int fd, uint64_t bytes) {
   void* reserved = ::mmap(nullptr, bytes + kHugePage, PROT_NONE,
@@ -63,21 +68,23 @@ Arena::~Arena() {
 }
 
 std::unique_ptr<Arena> Arena::make() {
-  const auto none = [](const char* call) {
+  const auto none = [](const std::string& why) {
     static std::atomic<bool> told{false};
     if (!told.exchange(true))
-      log(LogLevel::warn, "shm",
-          fmt::format("no memory to share without copies: {}", system_message(call)));
+      log(LogLevel::info, "shm", "no memory to share without copies: " + why);
     return nullptr;
   };
   const uint64_t bytes = fitting_bytes();
-  if (bytes < kHugePage) return none("the limit of file sizes (ulimit -f)");
+  if (bytes < kHugePage || addresses_are_limited()) {
+    return none("addresses or file sizes are limited (ulimit -v, -f)");
+  }
   OwnedFd fd(::memfd_create("ringwood-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return none("memfd_create");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return none("ftruncate");
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none("sealing");
+  if (!fd) return none(system_message("memfd_create"));
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return none(system_message("ftruncate"));
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none(system_message("sealing"));
   std::byte* const base = map_shared(fd.get(), bytes);
-  if (!base) return none("mmap");
+  if (!base) return none(system_message("mmap"));
   close_on_fork(fd.get());
   return std::unique_ptr<Arena>(new Arena(std::move(fd), base, bytes));
 }
@@ -154,21 +161,19 @@ PeerArena::~PeerArena() {
   if (base_ && !forked_since(pid_)) ::munmap(base_, bytes_);
 }
 
-void PeerArena::map() noexcept {
-  tried_ = true;
+void PeerArena::map(int fd) noexcept {
   struct stat file {};
-  const int seals = fd_ ? ::fcntl(fd_.get(), F_GET_SEALS) : -1;
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd_.get(), &file) != 0) return;
+  const int seals = fd >= 0 ? ::fcntl(fd, F_GET_SEALS) : -1;
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &file) != 0) return;
   const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes == 0 || bytes > kLargest) return;
-  base_ = map_shared(fd_.get(), bytes);
+  if (bytes == 0 || bytes > kLargest || addresses_are_limited()) return;
+  base_ = map_shared(fd, bytes);
   if (!base_) return;
   bytes_ = bytes;
   pid_ = getpid();
 }
 
-std::byte* PeerArena::at(uint64_t offset, size_t bytes) noexcept {
-  if (!tried_) map();
+std::byte* PeerArena::at(uint64_t offset, size_t bytes) const noexcept {
   if (offset >= bytes_ || bytes > bytes_ - offset) return nullptr;
   return base_ + offset;
 }

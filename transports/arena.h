@@ -4,7 +4,7 @@
 // One arena per process, because a buffer belongs to no group: any number of groups may use it. It
 // is an anonymous memfd as large as the machine's memory, of which only touched pages exist, sealed
 // against shrinking, so that a peer's access can never fault. shm hands its descriptor to the ranks
-// of the host when a group is made; they map it when a buffer of it is first sent to them.
+// of the host when a group is made. Where addresses are limited (ulimit -v) there is none.
 //
 // Forks: the pages are kept out of children (MADV_DONTFORK). A child that touches a buffer of its
 // parent's arena ends with a segmentation fault; it can neither see nor change the parent's data.
@@ -73,20 +73,20 @@ class Arena final {
 };
 
 // Another process's arena, as this one sees it. Nothing that its owner says is believed beyond what
-// the descriptor itself proves. One thread.
+// the descriptor itself proves. Immutable: any thread.
 class PeerArena final {
  public:
-  explicit PeerArena(OwnedFd fd) : fd_(std::move(fd)) {}
+  explicit PeerArena(OwnedFd fd) { map(fd.get()); }
   ~PeerArena();
   PeerArena(const PeerArena&) = delete;
   PeerArena& operator=(const PeerArena&) = delete;
-  // Null: outside, or not to be mapped.
-  std::byte* at(uint64_t offset, size_t bytes) noexcept;
+  // Whether it could be mapped; otherwise nothing is inside.
+  bool mapped() const { return base_ != nullptr; }
+  // Null: outside.
+  std::byte* at(uint64_t offset, size_t bytes) const noexcept;
 
  private:
-  void map() noexcept;
-  OwnedFd fd_;
-  bool tried_ = false;
+  void map(int fd) noexcept;
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   int pid_ = 0;

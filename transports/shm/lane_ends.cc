@@ -11,8 +11,6 @@ namespace {
 
 // Large messages are published in pieces, so that both ends copy at the same time.
 constexpr size_t kPieceBytes = size_t{128} << 10;
-// Below, a copy through the ring is cheaper than the two lines that lending costs.
-constexpr size_t kLendBytes = 4 << 10;
 // A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for ever.
 constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
 
@@ -89,7 +87,7 @@ bool Sender::put(Message& message, bool& believable) {
     put_small(message);
     return true;
   }
-  if (message.bytes >= kLendBytes) {
+  if (message.bytes >= lend_from_ && lane_.reader.maps.load(std::memory_order_relaxed) != 0) {
     const Arena* arena = Arena::of_process();
     const auto offset = arena ? arena->offset_of(message.data, message.bytes) : std::nullopt;
     AbortGate::Pass pass(bench_.gate);

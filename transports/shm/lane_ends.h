@@ -38,8 +38,9 @@ struct Bench {
 
 class Sender {
  public:
-  Sender(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench)
-      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench) {}
+  // Messages of fewer bytes than `lend_from` are never lent.
+  Sender(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench, size_t lend_from)
+      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench), lend_from_(lend_from) {}
 
   bool idle() const { return queue_.empty(); }
   uint64_t posted() const { return finished_ + queue_.size(); }
@@ -74,6 +75,7 @@ class Sender {
   std::byte* const ring_;
   const uint64_t ring_bytes_;
   const Bench bench_;
+  const size_t lend_from_;
   Fifo<Message> queue_;  // those before next_ are on their way, or lent
   size_t next_ = 0;
   uint64_t finished_ = 0;
@@ -86,11 +88,9 @@ class Receiver {
  public:
   Receiver(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench,
            std::shared_ptr<PeerArena> arena)
-      : lane_(lane),
-        ring_(ring),
-        ring_bytes_(ring_bytes),
-        bench_(bench),
-        arena_(std::move(arena)) {}
+      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench), arena_(std::move(arena)) {
+    lane_.reader.maps.store(arena_ && arena_->mapped() ? 1 : 0, std::memory_order_release);
+  }
 
   bool idle() const { return queue_.empty(); }
   uint64_t finished() const { return finished_; }

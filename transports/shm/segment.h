@@ -60,6 +60,7 @@ struct alignas(128) Reader {
   std::atomic<uint64_t> tail;
   std::atomic<uint64_t> slots_read;
   std::atomic<uint64_t> returned;  // lent messages that were read
+  std::atomic<uint32_t> maps;      // it has mapped the sender's arena: lending makes sense
 };
 enum class Way : uint64_t { staged = 1, lent, placed };
 struct Notice {

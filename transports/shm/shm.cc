@@ -9,6 +9,12 @@
 namespace ringwood {
 namespace {
 
+// Below, a copy through the ring is cheaper than the two lines that lending costs.
+constexpr size_t kLendFrom = 4 << 10;
+// The other channels carry messages between users, where a short one must leave also while its
+// receiver is busy with something else.
+constexpr size_t kLendFromElsewhere = (16 << 10) + 1;
+
 struct Ends {
   int mine, theirs, channel;
 };
@@ -22,7 +28,8 @@ class ShmLink final : public Link {
         outgoing_(segment_->lane(e.mine, e.theirs, e.channel)),
         arriving_(segment_->lane(e.theirs, e.mine, e.channel)),
         sender_(outgoing_, segment_->ring(e.mine, e.theirs, e.channel),
-                segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_}),
+                segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_},
+                e.channel == 0 ? kLendFrom : kLendFromElsewhere),
         receiver_(arriving_, segment_->ring(e.theirs, e.mine, e.channel),
                   segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_},
                   meeting.arenas[peer]) {}
