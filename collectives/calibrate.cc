@@ -164,8 +164,8 @@ double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Dura
 }
 
 // A set larger than the last cache takes too long to touch for the first time, where a page costs
-// microseconds; so a small one is flushed out of all caches instead. What is then written back later
-// goes unseen: a third of the traffic, since a line written is read before.
+// microseconds; so a small one is flushed out of all caches instead. What is then written back
+// later goes unseen: a third of the traffic, since a line written is read before.
 constexpr double kSeen = 2.0 / 3;
 constexpr bool kFlushes = HWY_ARCH_X86 == 1;  // elsewhere FlushCacheline() does nothing
 
@@ -216,8 +216,8 @@ struct alignas(64) Flag {
 };
 
 // Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
-// infinity where none was finished in time. Work is done in its turn by the first (0) and the second
-// (1).
+// infinity where none was finished in time. Work is done in its turn by the first (0) and the
+// second (1).
 double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
                   const std::function<void(int)>& work) {
   constexpr uint32_t kEnd = ~uint32_t{0};

@@ -7,10 +7,10 @@
 // Everything about networks, and the fixed cost of a message, keeps its default: links are measured
 // where there are links.
 //
-// The file is for one kind of host: processor, cores, caches, kernel and this format are in its name
-// and first line. It is replaced as a whole, readable by its owner alone, and protected by a
-// checksum; one that is damaged, or another user's, is ignored. Where none can be written, and after
-// a measurement that was disturbed, the next process measures again.
+// The file is for one kind of host: processor, cores, caches, kernel and this format are in its
+// name and first line. It is replaced as a whole, readable by its owner alone, and protected by a
+// checksum; one that is damaged, or another user's, is ignored. Where none can be written, and
+// after a measurement that was disturbed, the next process measures again.
 #pragma once
 
 #include <string>

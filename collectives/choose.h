@@ -1,8 +1,8 @@
 // Which algorithm, and how many lanes: the cheapest by predicted cost (cost.h).
 //
 // Every rank must come to the same answer, so it is computed only from what all ranks know alike:
-// the collective, bytes, type, group size, and the figures of the group's machines (fabric.h), which
-// one rank hands to the others. A rank with other options is found by the fingerprint.
+// the collective, bytes, type, group size, and the figures of the group's machines (fabric.h),
+// which one rank hands to the others. A rank with other options is found by the fingerprint.
 //
 // Sizes are weighed in classes, eight for each doubling, so that a sweep of sizes is not weighed
 // anew for each. Roots cost alike here: root 0 stands for all.
@@ -45,13 +45,15 @@ struct Answer {
 // The documented figures of fabric.h, with a core for every rank.
 Fabric default_fabric(int n, bool several_hosts);
 
-// The bytes that stand for all of a class: the smallest of them. Powers of two stand for themselves.
+// The bytes that stand for all of a class: the smallest of them. Powers of two stand for
+// themselves.
 size_t size_class(size_t bytes);
 
 // `algorithm` and `lanes` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
 // that do.
-//   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a row
+//   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
+//   row
 //     does that, unless the user names another.
 //   - Blocks of different sizes are nothing that all ranks know: the table's first row is taken.
 Answer choose(const Question& question, const Options& options, const std::string& algorithm = "",

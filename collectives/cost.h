@@ -1,8 +1,8 @@
 // What a schedule would cost: a simulation of it on a Fabric, no constants per algorithm.
 //
 // A fluid model, in the tradition of Hockney (t = alpha + beta bytes) and LogGP (Alexandrov et al.,
-// SPAA 1995: the processor's overhead per message apart from latency and gap), with shared resources
-// as in max-min fair sharing (cost_share.h) instead of one gap per port:
+// SPAA 1995: the processor's overhead per message apart from latency and gap), with shared
+// resources as in max-min fair sharing (cost_share.h) instead of one gap per port:
 //   - A rank is one thread. It does one thing at a time: the fixed part of each message (alpha), a
 //     copy, a reduction (gamma). Messages that are on their way at one time share it.
 //   - A host's ranks share its cores, its memory bandwidth (the part of the data that no cache
@@ -13,8 +13,8 @@
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
 //
-// What is too large to be simulated is estimated by two bounds: the busiest resource, and the longest
-// chain of steps that wait for each other.
+// What is too large to be simulated is estimated by two bounds: the busiest resource, and the
+// longest chain of steps that wait for each other.
 //
 // Times are seconds from the call on all ranks at once to the last step. Pure: equal arguments,
 // equal results, so all ranks of a group may compute it for themselves.

@@ -2,9 +2,9 @@
 // times a few numbers of lanes.
 //
 // Finding the cheapest has a budget: candidates are simulated in the order of their lower bounds,
-// those whose bound is above the best found cannot win and are not, and when kMostWork is used up the
-// rest are judged by estimate. A row with more than kMostSteps steps in all ranks together is refused.
-// All of it is counted, not timed, so every rank comes to the same answer. Pure.
+// those whose bound is above the best found cannot win and are not, and when kMostWork is used up
+// the rest are judged by estimate. A row with more than kMostSteps steps in all ranks together is
+// refused. All of it is counted, not timed, so every rank comes to the same answer. Pure.
 #pragma once
 
 #include <string>
@@ -41,8 +41,9 @@ struct CandidateQuery {
   size_t lane_bytes = size_t{512} << 10;
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
-// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the one
-// with the least work for its busiest resource (within 1 %), the first row, the fewest lanes. In the
+// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the
+// one with the least work for its busiest resource (within 5 %), the first row, the fewest lanes.
+// In the
 // order of the rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 

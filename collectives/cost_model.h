@@ -48,8 +48,8 @@ struct CostModel {
 };
 CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
 
-// No execution is faster than the busiest resource, or than the longest chain of steps that wait for
-// each other; `latencies` is that chain's length if bytes took no time.
+// No execution is faster than the busiest resource, or than the longest chain of steps that wait
+// for each other; `latencies` is that chain's length if bytes took no time.
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
   double lower() const { return resource > path ? resource : path; }

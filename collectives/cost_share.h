@@ -1,8 +1,9 @@
 // Fluid sharing of resources by jobs: who runs how fast, and who is finished next.
 //
 // A job has so many seconds of work at full speed and, at full speed, uses a part of each of a few
-// resources. At every moment speeds are max-min fair: all jobs speed up together; when a resource is
-// full, the jobs on it keep the speed that they have, the others go on, up to full speed. (Bertsekas
+// resources. At every moment speeds are max-min fair: all jobs speed up together; when a resource
+// is full, the jobs on it keep the speed that they have, the others go on, up to full speed.
+// (Bertsekas
 // and Gallager, Data Networks, 6.5.2; as the fluid model of flow-level simulators such as SimGrid:
 // Casanova et al., JPDC 2014.) Only the jobs that share something, directly or through others, with
 // one that began or ended are computed anew.

@@ -284,7 +284,7 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   return true;
 }
 
-void Engine::deliver(Settled& settled, std::shared_ptr<const Error> error) {
+void Engine::deliver(Settled& settled, const std::shared_ptr<const Error>& error) {
   Settled mine;
   mine.swap(settled);
   for (auto& op : mine) op->settle(error);

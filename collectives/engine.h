@@ -69,7 +69,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void progress(bool& progressed, Settled& settled);
   bool run_collective(bool& progressed, Settled& settled);
   void take_work();
-  void deliver(Settled& settled, std::shared_ptr<const Error> error);
+  void deliver(Settled& settled, const std::shared_ptr<const Error>& error);
   void fail_everything(Settled& settled);
   void check_clock();
   std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;

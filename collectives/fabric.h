@@ -8,8 +8,8 @@
 //
 // A message inside a host, staged: the sender's core copies it into shared memory, the receiver's
 // core copies or adds it from there; both work piece by piece at the same time. Not staged: the
-// receiver reads the sender's buffer. Between hosts: both cores feed the socket while the bytes pass
-// the two hosts' network interfaces, which their ranks share.
+// receiver reads the sender's buffer. Between hosts: both cores feed the socket while the bytes
+// pass the two hosts' network interfaces, which their ranks share.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The last synchronous operation of a communicator, to be used again with its plan once its handle is
-// dropped: a repeated call asks for no memory and looks nothing up.
+// The last synchronous operation of a communicator, to be used again with its plan once its handle
+// is dropped: a repeated call asks for no memory and looks nothing up.
 #pragma once
 
 #include <atomic>

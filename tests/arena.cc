@@ -143,7 +143,8 @@ TEST(Lent, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(pair.now[0].sent, 1u);
 }
 
-// Lent, staged and small messages keep their order, and what follows a lent one does not wait for it.
+// Lent, staged and small messages keep their order, and what follows a lent one does not wait for
+// it.
 TEST(Lent, MessagesKeepTheirPlaceInTheRow) {
   Pair pair;
   std::mt19937 random(3);

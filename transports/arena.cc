@@ -38,7 +38,8 @@ bool addresses_are_limited() {
   return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null: refused.
+// Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null:
+// refused.
 std::byte* map_shared(int fd, uint64_t bytes) {
   void* reserved = ::mmap(nullptr, bytes + kHugePage, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -70,11 +70,12 @@ class Link {
   virtual void abort() noexcept = 0;
 
   // Refinement: answers in place. Where the peer's memory is mapped, a reduction of what several
-  // peers sent can be written straight to where they wait for it, so that every byte is read once and
-  // written once. A link that cannot inherits these, and everything is sent as usual.
+  // peers sent can be written straight to where they wait for it, so that every byte is read once
+  // and written once. A link that cannot inherits these, and everything is sent as usual.
   //
-  // post_offer: a post_send whose receiver may write into `data` the message that it sends as number
-  // `answer` (counted from 0 over the life of the link), which this side will receive at `data`.
+  // post_offer: a post_send whose receiver may write into `data` the message that it sends as
+  // number `answer` (counted from 0 over the life of the link), which this side will receive at
+  // `data`.
   virtual Status post_offer(void* data, size_t bytes, uint64_t /*answer*/) {
     return post_send(data, bytes);
   }

@@ -4,7 +4,8 @@
 // make_mesh() is collective over the store's ranks: it draws the session (rank 0), exchanges host
 // tokens and addresses, opens the control connection's listener, asks the transports in the order
 // of their table, and removes every key that it set. Throws Error naming the ranks that did not
-// come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link; arm/disarm by the one sleeper.
+// come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link; arm/disarm by
+// the one sleeper.
 #pragma once
 
 #include <functional>

@@ -52,9 +52,9 @@ struct Options {
   // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about
   // this size.
   size_t lane_bytes = size_t{512} << 10;
-  // RINGWOOD_CALIBRATION=keep|refresh|off: the figures of this host from which algorithms are chosen
-  // are read from a file in the user's cache, measured and written anew, or left at their defaults.
-  // For hosts that change under the same name, and for runs that must choose alike.
+  // RINGWOOD_CALIBRATION=keep|refresh|off: the figures of this host from which algorithms are
+  // chosen are read from a file in the user's cache, measured and written anew, or left at their
+  // defaults. For hosts that change under the same name, and for runs that must choose alike.
   std::string calibration = "keep";
   // RINGWOOD_REPRODUCIBLE=1: sums are added up in the order of the ranks, so that their bits depend
   // neither on the algorithm, nor on the size, nor on where the ranks are placed.

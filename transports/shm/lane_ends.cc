@@ -11,7 +11,8 @@ namespace {
 
 // Large messages are published in pieces, so that both ends copy at the same time.
 constexpr size_t kPieceBytes = size_t{128} << 10;
-// A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for ever.
+// A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for
+// ever.
 constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
 
 uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine - 1}; }

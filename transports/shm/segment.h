@@ -11,12 +11,12 @@
 //
 // A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
 // counters.
-//   Message k is announced in slot k mod kSlots, once its `stamp` is k + 1. Up to 56 bytes travel in
-//   that very line; both ends know every message's size, hence that. Of a larger one the slot holds a
-//   Notice:
-//     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts those that
-//              were ever written, `tail` those that were read. The notice comes with the first piece
-//              and its head.
+//   Message k is announced in slot k mod kSlots, once its `stamp` is k + 1. Up to 56 bytes travel
+//   in that very line; both ends know every message's size, hence that. Of a larger one the slot
+//   holds a Notice:
+//     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts what
+//              was ever written, `tail` what was read. The notice comes with the first piece and
+//              its head.
 //     lent     the bytes lie in the sender's arena (transports/arena.h), where the receiver reads
 //              them and then counts one `returned`. With `answer` the receiver may moreover write
 //              the message number answer - 1 of the other direction to that very place, instead of
