@@ -118,6 +118,41 @@ TEST(Arena, IsNotInAForkedChild) {
   EXPECT_EQ(block.data()[0], std::byte{42});
 }
 
+// As with ordinary memory: what was there at the fork, and nothing that happens later.
+TEST(Arena, GivesCopiesToForksWhereItIsTold) {
+  const pid_t parent = ::fork();  // what is told holds for good, so not in this process
+  if (parent == 0) {
+    Arena& arena = *Arena::of_process();
+    arena.give_copies_to_forks();
+    arena.give_copies_to_forks();
+    const Block small(100), large(size_t{3} << 20);
+    std::memset(small.data(), 1, 100);
+    std::memset(large.data(), 2, size_t{3} << 20);
+    int go[2];
+    if (::pipe(go) != 0) ::_exit(3);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      char byte;
+      bool right = ::read(go[0], &byte, 1) == 1;  // the parent has changed its own by now
+      right = right && small.data()[99] == std::byte{1};
+      right = right && large.data()[(3 << 20) - 1] == std::byte{2};
+      std::memset(large.data(), 9, size_t{3} << 20);
+      const Block own(100);
+      right = right && own.data() != small.data() && own.data()[0] == std::byte{0};
+      ::_exit(right ? 0 : 1);
+    }
+    std::memset(small.data(), 5, 100);
+    std::memset(large.data(), 6, size_t{3} << 20);
+    int status = 1;
+    const bool told = ::write(go[1], "x", 1) == 1 && ::waitpid(child, &status, 0) == child;
+    const bool kept = large.data()[0] == std::byte{6} && small.data()[0] == std::byte{5};
+    ::_exit(told && status == 0 && kept ? 0 : 2);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(parent, &status, 0), parent);
+  EXPECT_EQ(status, 0);
+}
+
 struct Pair {
   Ranks two = make_ranks(make_shm, Setting{2, 1, {}, [](int, int) { return true; }});
   Link& link(int rank) { return *two[rank].links[0][1 - rank]; }

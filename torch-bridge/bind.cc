@@ -68,6 +68,7 @@ c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& s
     Options options = Options::from_environment();
     options.timeout = timeout;
     options.init_timeout = std::min(options.init_timeout, timeout);
+    if (options.share_tensors > 0) SharingAllocator::install(options.share_tensors);
     auto communicator =
         Communicator::create(std::make_shared<TorchStore>(store), rank, size, options, name);
     auto torch_options = c10::make_intrusive<c10d::Backend::Options>("ringwood", timeout);
@@ -100,6 +101,7 @@ PYBIND11_MODULE(_C, module) {
       "shared_bytes",
       [](int64_t count) { return shared_tensor(count, at::TensorOptions(at::kByte)); },
       py::arg("count"));
+  module.def("share_large_tensors", &SharingAllocator::install, py::arg("least"));
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

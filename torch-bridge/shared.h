@@ -7,13 +7,16 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/distributed/c10d/exception.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 
 #include "transports/arena.h"
+#include "transports/fork_guard.h"
 
 namespace ringwood {
 
@@ -52,6 +55,64 @@ class ArenaAllocator final : public c10::Allocator {
     const std::unique_ptr<Owned> owned(static_cast<Owned*>(context));
     owned->arena->release(owned->data);
   }
+};
+
+// torch's CPU allocator with the large blocks in the arena, so that tensors which a script never
+// heard of (the buckets of DDP) need no copies either. Small ones, and what the arena has no room
+// for, come from the allocator that was there before. Forked processes get private copies.
+class SharingAllocator final : public c10::Allocator {
+ public:
+  // For good: memory of it may live as long as the process. `least` in bytes.
+  static void install(size_t least) {
+    Arena* arena = Arena::of_process();
+    TORCH_CHECK(arena, "ringwood: this machine gives no memory that ranks can share");
+    static SharingAllocator* installed = nullptr;
+    if (!installed) {
+      arena->give_copies_to_forks();
+      installed = new SharingAllocator(c10::GetCPUAllocator(), *arena);
+      c10::SetCPUAllocator(installed, 255);
+    }
+    installed->least_ = least;
+  }
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes < least_ || bytes == 0 || forked_since(made_by_)) return before_.allocate(bytes);
+    try {
+      void* data = arena_.allocate(bytes);
+      return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+    } catch (const Error&) {
+      return before_.allocate(bytes);
+    }
+  }
+  // By address: the arena's range never holds anything else, in forked processes neither.
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* dest, const void* src, std::size_t count) const override {
+    std::memcpy(dest, src, count);
+  }
+
+ private:
+  SharingAllocator(c10::Allocator* before, Arena& arena) : before_(*before), arena_(arena) {
+    the_arena() = &arena;
+    deleter_before() = before->raw_deleter();
+  }
+  static Arena*& the_arena() {
+    static Arena* arena;
+    return arena;
+  }
+  static c10::DeleterFnPtr& deleter_before() {
+    static c10::DeleterFnPtr deleter;
+    return deleter;
+  }
+  static void release(void* data) {
+    if (data && the_arena()->offset_of(data, 1))
+      the_arena()->release(data);
+    else
+      deleter_before()(data);
+  }
+
+  c10::Allocator& before_;
+  Arena& arena_;
+  const int made_by_ = current_pid();
+  std::atomic<size_t> least_{0};
 };
 
 // One dimension, uninitialised.

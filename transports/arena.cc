@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 #include "transports/fork_guard.h"
 #include "transports/log.h"
@@ -99,6 +101,77 @@ Arena* Arena::of_process() {
   if (!fresh) return nullptr;
   if (current.compare_exchange_strong(seen, fresh.get())) return fresh.release();
   return seen;  // another thread was first
+}
+
+// ---- copies for forks
+
+namespace {
+std::atomic<Arena*> copied_arena{nullptr};
+}
+
+void Arena::give_copies_to_forks() {
+  std::lock_guard lock(mutex_);
+  if (copy_fd_ >= 0) return;
+  copy_fd_ = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy_fd_ < 0) throw Error(ErrorCode::system, system_message("fcntl"));
+  copied_arena.store(this);
+  static const int installed =
+      pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+  (void)installed;  // it fails only without memory, and then forks get nothing
+}
+
+// The lock keeps the table of blocks whole; the pipe's end tells the parent that the child is done,
+// or dead.
+void Arena::before_fork() {
+  Arena* arena = copied_arena.load();
+  if (!arena || forked_since(arena->pid_)) return;
+  arena->mutex_.lock();
+  if (::pipe2(arena->fork_pipe_, O_CLOEXEC) != 0) arena->fork_pipe_[0] = arena->fork_pipe_[1] = -1;
+}
+
+void Arena::after_fork_in_parent() {
+  Arena* arena = copied_arena.load();
+  if (!arena || forked_since(arena->pid_)) return;
+  if (arena->fork_pipe_[1] >= 0) {
+    ::close(arena->fork_pipe_[1]);
+    char nothing;
+    while (::read(arena->fork_pipe_[0], &nothing, 1) < 0 && errno == EINTR) {
+    }
+    ::close(arena->fork_pipe_[0]);
+  }
+  arena->mutex_.unlock();
+}
+
+// Only async-signal-safe calls. The arena object is dead here (of_process() makes another), but its
+// addresses stay taken, by ordinary memory.
+void Arena::after_fork_in_child() {
+  Arena* arena = copied_arena.exchange(nullptr);
+  if (!arena || arena->copy_fd_ < 0) return;
+  if (!arena->copy_blocks()) {
+    constexpr char kWhy[] = "ringwood: no memory for a forked process's copy of shared tensors\n";
+    (void)!::write(2, kWhy, sizeof kWhy - 1);
+    ::_exit(71);
+  }
+  ::close(arena->copy_fd_);
+  if (arena->fork_pipe_[0] >= 0) {
+    ::close(arena->fork_pipe_[0]);
+    ::close(arena->fork_pipe_[1]);
+  }
+}
+
+bool Arena::copy_blocks() noexcept {
+  void* base = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (base == MAP_FAILED) return false;
+  for (const auto& [offset, block] : used_) {
+    for (uint64_t done = 0; done < block.bytes;) {
+      const ssize_t n = ::pread(copy_fd_, base_ + offset + done, block.bytes - done,
+                                static_cast<off_t>(offset + done));
+      if (n <= 0) return false;
+      done += static_cast<uint64_t>(n);
+    }
+  }
+  return true;
 }
 
 void* Arena::allocate(size_t bytes) {

@@ -8,7 +8,10 @@
 //
 // Forks: the pages are kept out of children (MADV_DONTFORK). A child that touches a buffer of its
 // parent's arena ends with a segmentation fault; it can neither see nor change the parent's data.
-// Give data loading processes ordinary memory.
+// Where buffers get into the arena that their user did not ask for, give_copies_to_forks() makes
+// every child a private copy of all blocks, as fork() does of ordinary memory, at the price of
+// copying at once what is otherwise copied when it is written: fork() then returns when the child
+// has it.
 //
 // Freed blocks keep their pages for the next allocation up to kKeptBytes, beyond that the kernel
 // gets them back. Thread safety: all functions.
@@ -47,6 +50,9 @@ class Arena final {
   // are never given to anybody else.
   void quarantine(const void* data) noexcept;
 
+  // For good, and before the first fork that matters. Idempotent.
+  void give_copies_to_forks();
+
   // Where [data, data + bytes) lies, if wholly inside.
   std::optional<uint64_t> offset_of(const void* data, size_t bytes) const noexcept {
     const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(base_);
@@ -57,6 +63,10 @@ class Arena final {
  private:
   Arena(OwnedFd fd, std::byte* base, uint64_t bytes);
   static std::unique_ptr<Arena> make();
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+  bool copy_blocks() noexcept;
   struct Block {
     uint64_t bytes = 0;
     bool quarantined = false;
@@ -69,6 +79,8 @@ class Arena final {
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> free_;  // offset -> bytes; neighbours are merged
   std::unordered_map<uint64_t, Block> used_;
+  int copy_fd_ = -1;  // the same file, not closed in forks; -1: forks get nothing
+  int fork_pipe_[2] = {-1, -1};
   uint64_t kept_ = 0;  // bytes of free blocks that may still have pages
 };
 

@@ -192,6 +192,13 @@ const std::vector<Row>& table() {
        "1: add in the order of the ranks, so that results do not depend on algorithm or placement",
        [](Text text, Options& o) { o.reproducible = parse_number(text, 0, 1) != 0; },
        [](const Options& o) { return std::string(o.reproducible ? "1" : "0"); }},
+      {"RINGWOOD_SHARE_TENSORS",
+       {},
+       "torch tensors from this size on need no copies inside a host (0: only ringwood.empty's)",
+       [](Text text, Options& o) {
+         o.share_tensors = parse_bytes(text, 0, size_t{1} << 40, false);
+       },
+       [](const Options& o) { return std::to_string(o.share_tensors); }},
       {"RINGWOOD_SPIN_US",
        {},
        "microseconds to spin before yielding (-1: the measured default)",

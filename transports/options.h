@@ -59,6 +59,10 @@ struct Options {
   // RINGWOOD_REPRODUCIBLE=1: sums are added up in the order of the ranks, so that their bits depend
   // neither on the algorithm, nor on the size, nor on where the ranks are placed.
   bool reproducible = false;
+  // RINGWOOD_SHARE_TENSORS=1M: PyTorch's CPU tensors of at least so many bytes that are made after
+  // the first group lie where the ranks of a host read them in place, in a script that knows
+  // nothing of it. 0: none.
+  size_t share_tensors = 0;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
   // measured default.
   int spin_us = -1;

@@ -124,6 +124,94 @@ def test_a_forked_process_has_other_memory():
     run_ranks(2, body)
 
 
+def child(body) -> int:
+    """Runs `body` in a forked process; its exit status."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if body() else 1)
+        finally:
+            os._exit(2)
+    return os.waitpid(pid, 0)[1]
+
+
+def test_large_tensors_of_any_script_are_shared_and_forks_get_copies():
+    def body(rank, size):
+        before = torch.zeros(100_000)
+        ringwood.share_large_tensors(64 << 10)
+        tensors = [torch.full((50_000 + i,), float(i)) for i in range(5)]
+        for i, tensor in enumerate(tensors):
+            dist.all_reduce(tensor)
+            assert tensor.eq(2.0 * i).all()
+        dist.all_reduce(before.fill_(1.0))
+        assert before.eq(2.0).all()
+        maps = Path("/proc/self/maps").read_text()
+        assert any(
+            int(line.split("-")[0], 16)
+            <= tensors[0].data_ptr()
+            < int(line.split()[0].split("-")[1], 16)
+            for line in maps.splitlines()
+            if "ringwood-arena" in line
+        )
+
+        def change() -> bool:
+            right = all(t.eq(2.0 * i).all() for i, t in enumerate(tensors))
+            for tensor in tensors:
+                tensor.fill_(-1.0)
+            more = torch.ones(200_000)
+            return bool(right and more.eq(1.0).all() and tensors[0].eq(-1.0).all())
+
+        for _ in range(3):
+            assert child(change) == 0
+        assert all(t.eq(2.0 * i).all() for i, t in enumerate(tensors))
+        # A child does not see what its parent does later either.
+        go, going = os.pipe()
+
+        def look() -> bool:
+            os.read(go, 1)
+            return bool(tensors[1].eq(2.0).all())
+
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if look() else 1)
+        tensors[1].fill_(77.0)
+        os.write(going, b"x")
+        assert os.waitpid(pid, 0)[1] == 0
+        dist.barrier()
+
+    run_ranks(2, body)
+
+
+def test_training_with_loaders_on_shared_tensors():
+    def train(rank: int) -> torch.Tensor:
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 9)
+        )
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
+        generator = torch.Generator().manual_seed(rank)
+        data = torch.utils.data.TensorDataset(
+            torch.randn(2000, 64, generator=generator),
+            torch.randint(9, (2000,), generator=generator),
+        )
+        for inputs, labels in torch.utils.data.DataLoader(data, 100, num_workers=2):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(ddp(inputs), labels).backward()
+            optimizer.step()
+        return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
+
+    def body(rank, size):
+        plain = train(rank)
+        ringwood.share_large_tensors(16 << 10)
+        shared = train(rank)
+        assert plain.equal(shared)
+        return shared.sum().item()
+
+    results = run_ranks(2, body)
+    assert results[0] == results[1]
+
+
 def test_shapes_and_types():
     assert ringwood.empty(2, 3).shape == (2, 3)
     assert ringwood.empty((4, 5), dtype=torch.int8).shape == (4, 5)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["empty", "monitored_barrier", "register"]
+__all__ = ["empty", "monitored_barrier", "register", "share_large_tensors"]
 
 register()
 
@@ -39,6 +39,21 @@ def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         raise ValueError(f"a tensor of shape {tuple(shape)}")
     dtype = dtype or torch.get_default_dtype()
     return _module().shared_bytes(shape.numel() * dtype.itemsize).view(dtype).view(shape)
+
+
+def share_large_tensors(min_bytes: int = 1 << 20) -> None:
+    """CPU tensors of at least `min_bytes` that are made from now on lie in shared memory.
+
+    So do those that a script never sees, such as the buckets of DistributedDataParallel, and
+    collectives on them copy nothing between the ranks of a host. RINGWOOD_SHARE_TENSORS=1M does the
+    same from the first init_process_group on, without a change of the script. Forked processes get
+    private copies of all these tensors when they are forked, which costs time and memory.
+    """
+    from ._autoload import _module
+
+    if min_bytes < 1:
+        raise ValueError(f"min_bytes {min_bytes} is not positive")
+    _module().share_large_tensors(min_bytes)
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
