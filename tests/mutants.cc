@@ -18,7 +18,7 @@ namespace ringwood {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kSizes[] = {2, 3, 4};
+constexpr int kSizes[] = {2, 3, 4, 6};
 #else
 constexpr int kSizes[] = {2, 3, 4, 7, 8};
 #endif
