@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-SECONDS_PER_RUN = 180
+SECONDS_PER_RUN = 60
 
 
 def say(text: str) -> None:
@@ -17,8 +17,9 @@ def say(text: str) -> None:
 
 def run(command: list[str]) -> str:
     """What the command prints; RuntimeError if it fails or does not end."""
+    # A group and not a session of its own: a session would lose the caller's scheduling weight.
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     )
     try:
         output, errors = process.communicate(timeout=SECONDS_PER_RUN)
