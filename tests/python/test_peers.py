@@ -1,4 +1,4 @@
-"""The bench that compares with MPI and gloo: its conclusions, and one short run."""
+"""The benches that compare with MPI and gloo: their conclusions, and one short run of each."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from processes import ROOT
 from ringwood_command import BINARY, environment
 
 sys.path.append(str(ROOT / "bench"))
+import ddp_report
 from peers_report import (
     Results,
     comparison,
@@ -207,3 +208,59 @@ def test_a_short_run(tmp_path):
     assert all(0 < row["best_us"] <= row["median_us"] for row in report["rows"])
     assert (tmp_path / "results" / "peers.md").read_text() in done.stdout
     assert (tmp_path / "results" / "peers.svg").exists()
+
+
+def steps(**seconds: list[float]) -> list[dict[str, list[float]]]:
+    """One round of one backend."""
+    return [seconds]
+
+
+def test_exposed_is_what_a_step_takes_longer_than_its_computation():
+    told = {
+        "ringwood": ddp_report.condense(
+            steps(step=[0.11, 0.22, 0.13], computation=[0.1, 0.2, 0.1], communication=[0.02] * 3)
+            + steps(step=[0.12] * 3, computation=[0.09] * 3, communication=[0.04] * 3)
+        ),
+        "gloo": ddp_report.condense(
+            steps(step=[0.3] * 3, computation=[0.1] * 3, communication=[0.1] * 3)
+        ),
+    }
+    ours = told["ringwood"]
+    assert ours["step"] == pytest.approx({"best_ms": 110, "median_ms": 125})
+    # Best: 110 - 90. Median: of 10, 20 and 30 in the first round, 30 in the second.
+    assert ours["exposed"] == pytest.approx({"best_ms": 20, "median_ms": 25})
+    assert ddp_report.ratios(told)["exposed"] == pytest.approx({"best": 10, "median": 8})
+    assert ddp_report.ratios(told)["communication"] == pytest.approx({"best": 5, "median": 3.333})
+    last = ddp_report.table(told).splitlines()[-1]
+    assert last.endswith("| 10.00x (8.00x) | 5.00x (3.33x) |")
+
+
+def test_communication_that_is_hidden_has_no_ratio():
+    hidden = ddp_report.condense(steps(step=[0.1], computation=[0.1], communication=[0.01]))
+    exposed = ddp_report.condense(steps(step=[0.2], computation=[0.1], communication=[0.05]))
+    told = {"ringwood": hidden, "gloo": exposed}
+    assert ddp_report.ratios(told)["exposed"] == {"best": None, "median": None}
+    assert "hidden (hidden)" in ddp_report.table(told)
+
+
+def test_a_short_run_of_ddp(tmp_path):
+    out = tmp_path / "ddp.json"
+    command = [sys.executable, ROOT / "bench" / "ddp", "--python", sys.executable, "--json", out]
+    options = ["--backends", "gloo", "--rounds", "1", "--steps", "1"]
+    done = subprocess.run(
+        [str(word) for word in [*command, *options]],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert 25e6 < report["settings"]["parameters"] < 26e6
+    assert {kind: len(times) for kind, times in report["seconds"]["gloo"][0].items()} == {
+        "step": 1,
+        "computation": 1,
+        "communication": 1,
+    }
+    assert report["times"]["gloo"]["step"]["best_ms"] > 0
+    assert "| gloo |" in done.stdout
