@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-SECONDS_PER_RUN = 60
+SECONDS_PER_RUN = 120
 
 
 def say(text: str) -> None:
