@@ -3,25 +3,64 @@
 import json
 import math
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
+
+from rounds import machine_line
 
 LABELS = {
     "limit": "memory limit",
-    "ringwood": "ringwood",
+    "ringwood": "ringwood staged",
+    "ringwood-shared": "ringwood zero copy",
     "openmpi": "Open MPI",
     "mpich": "MPICH",
-    "torch-ringwood": "ringwood in torch",
+    "openmpi5": "Open MPI 5",
+    "intelmpi": "Intel MPI",
+    "torch-ringwood": "staged in torch",
+    "torch-ringwood-shared": "zero copy in torch",
     "torch-gloo": "gloo in torch",
 }
 COLOURS = {
     "limit": "#999999",
     "ringwood": "#b3261e",
+    "ringwood-shared": "#f97316",
     "openmpi": "#1f6feb",
     "mpich": "#2da44e",
+    "openmpi5": "#54aeff",
+    "intelmpi": "#0a3069",
     "torch-ringwood": "#e88b84",
+    "torch-ringwood-shared": "#fdba74",
     "torch-gloo": "#8250df",
 }
-MPI = ("openmpi", "mpich")
+MPI = ("openmpi", "mpich", "openmpi5", "intelmpi")
+
+
+@dataclass
+class Ratio:
+    """How many times longer the best of `peers` takes than `ours`."""
+
+    key: str  # in peers.json, where _best or _median follows
+    ours: str
+    peers: tuple[str, ...]
+    heading: str
+
+
+HOW = (
+    "Staged: the ranks' buffers are private and their bytes pass through shared memory. Zero copy: "
+    "the buffers lie in memory that the ranks of a host share. gloo is compared with ringwood in "
+    "torch."
+)
+STAGED, ZERO_COPY = "", "_shared"
+RATIOS = [
+    Ratio("best_mpi_over_ringwood", "ringwood", MPI, "best MPI / staged"),
+    Ratio("best_mpi_over_ringwood_shared", "ringwood-shared", MPI, "best MPI / zero copy"),
+    Ratio("gloo_over_ringwood", "torch-ringwood", ("torch-gloo",), "gloo / staged"),
+    Ratio(
+        "gloo_over_ringwood_shared", "torch-ringwood-shared", ("torch-gloo",), "gloo / zero copy"
+    ),
+    Ratio("limit_over_ringwood", "ringwood", ("limit",), "limit / staged"),
+    Ratio("limit_over_ringwood_shared", "ringwood-shared", ("limit",), "limit / zero copy"),
+]
 
 
 def size_name(size: int) -> str:
@@ -69,14 +108,9 @@ class Results:
 def comparison(results: Results, ranks: int, mode: str, size: int) -> dict:
     """The ratios of one row: above 1 ringwood is faster."""
     row = {"ranks": ranks, "mode": mode, "bytes": size}
-    for name, ours, peers in (
-        ("best_mpi", "ringwood", MPI),
-        ("gloo", "torch-ringwood", ("torch-gloo",)),
-        ("limit", "ringwood", ("limit",)),
-    ):
+    for r in RATIOS:
         for kind, times in (("best", results.best), ("median", results.median)):
-            ratio = results.ratio(times, (ranks, mode, size), ours, peers)
-            row[f"{name}_over_ringwood_{kind}"] = ratio
+            row[f"{r.key}_{kind}"] = results.ratio(times, (ranks, mode, size), r.ours, r.peers)
     return row
 
 
@@ -94,47 +128,51 @@ def cell(results: Results, key: tuple) -> str:
     return f"{number(results.best[key])} ({number(results.median[key])})"
 
 
+def ratio_cell(row: dict, ratio: Ratio) -> str:
+    value = row[f"{ratio.key}_best"]
+    if value is None:
+        return "-"
+    return f"{value:.0%}" if ratio.peers == ("limit",) else f"{number(value)}x"
+
+
 def table(results: Results, ranks: int, mode: str) -> list[str]:
     names = results.contestants()
-    ratios = ["best MPI / ringwood", "gloo / ringwood in torch", "limit / ringwood"]
-    head = ["size", *(LABELS[n] for n in names), *ratios]
+    ratios = [ratio for ratio in RATIOS if ratio.ours in names]
+    head = ["size", *(LABELS[n] for n in names), *(ratio.heading for ratio in ratios)]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for size in results.sizes(ranks, mode):
         row = comparison(results, ranks, mode, size)
-        shown = [row[f"{n}_over_ringwood_best"] for n in ("best_mpi", "gloo", "limit")]
         cells = [cell(results, (ranks, mode, n, size)) for n in names]
-        cells += ["-" if r is None else f"{number(r)}x" for r in shown[:2]]
-        cells.append("-" if shown[2] is None else f"{shown[2]:.0%}")
+        cells += [ratio_cell(row, ratio) for ratio in ratios]
         lines.append(f"| {' | '.join([size_name(size), *cells])} |")
     return lines
 
 
-def verdict(rows: list[dict], ranks: int, mode: str, peer: str) -> str:
+def verdict(rows: list[dict], ranks: int, mode: str, peer: str, memory: str = STAGED) -> str:
     """One sentence on the sizes at which the peer was faster, by the best times."""
-    key = f"{peer}_over_ringwood_best"
+    key = f"{peer}_over_ringwood{memory}_best"
     compared = [r for r in rows if (r["ranks"], r["mode"]) == (ranks, mode) and r[key] is not None]
-    who = "gloo" if peer == "gloo" else "the better MPI"
+    who = "gloo" if peer == "gloo" else "the best MPI"
+    ours = f"{ranks} ranks, {mode}, {'zero copy' if memory == ZERO_COPY else 'staged'}"
     if not compared:
-        return f"{ranks} ranks, {mode}: not compared with {who}."
+        return f"{ours}: not compared with {who}."
     slower = [size_name(r["bytes"]) for r in compared if r[key] < 1]
     mean = math.exp(statistics.fmean(math.log(r[key]) for r in compared))
     least = min(r[key] for r in compared)
     where = f"slower at {', '.join(slower)}" if slower else "not slower at any size"
-    return (
-        f"{ranks} ranks, {mode}: {where} than {who} "
-        f"(geometric mean {number(mean)}x, least {number(least)}x)."
-    )
+    return f"{ours}: {where} than {who} (geometric mean {number(mean)}x, least {number(least)}x)."
 
 
-def machine_line(machine: dict, settings: dict) -> str:
-    versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items() if v)
-    load, foreign = machine["load_average"], machine["foreign_load"]
-    return (
-        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; {versions}; "
-        f"{settings['date']}, {settings['rounds']} interleaved rounds in {settings['seconds']} s. "
-        f"Load average {load['before']:.1f} before, {load['after']:.1f} after; cores used by "
-        f"others between rounds: {foreign['mean']:.0%} on average, {foreign['most']:.0%} at most."
-    )
+def verdicts(results: Results, rows: list[dict]) -> list[str]:
+    """All of them, but for contestants of ours that were not measured."""
+    names = results.contestants()
+    return [
+        verdict(rows, ranks, mode, peer, memory)
+        for ranks, mode in results.groups()
+        for memory, suffix in ((STAGED, ""), (ZERO_COPY, "-shared"))
+        for peer, ours in (("gloo", "torch-ringwood"), ("best_mpi", "ringwood"))
+        if ours + suffix in names
+    ]
 
 
 def limits(results: Results) -> list[str]:
@@ -156,20 +194,23 @@ def limits(results: Results) -> list[str]:
     return lines
 
 
-def markdown(machine: dict, settings: dict, results: Results, verdicts: list[str]) -> str:
+def markdown(machine: dict, settings: dict, results: Results, told: list[str]) -> str:
     lines = [
         "# float32 all-reduce, sum, in place, side by side",
         "",
         machine_line(machine, settings),
     ]
-    lines += ["", "Microseconds: best (median). A ratio above 1 is in our favour.", ""]
-    lines += [f"- {text}" for text in verdicts]
+    lines += ["", "Microseconds: best (median). A ratio above 1 is in our favour.", HOW, ""]
+    lines += [f"- {text}" for text in told]
     lines += [f"- limits of the machine, {text}" for text in limits(results)]
     for ranks, mode in results.groups():
         lines += ["", f"## {ranks} ranks, {mode}", "", *table(results, ranks, mode)]
     for failure in settings["failures"]:
         lines += ["", f"Failed: {failure}"]
     return "\n".join(lines) + "\n"
+
+
+LEGEND_COLUMNS = 5
 
 
 class Panel:
@@ -225,7 +266,9 @@ def picture(results: Results) -> str:
     groups = results.groups()
     columns = min(2, len(groups))
     width, height = Panel.WIDTH + 90, Panel.HEIGHT + 90
-    total = (columns * width, math.ceil(len(groups) / columns) * height + 30)
+    names = results.contestants()
+    rows = math.ceil(len(names) / LEGEND_COLUMNS)
+    total = (columns * width, math.ceil(len(groups) / columns) * height + 10 + 20 * rows)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total[0]} {total[1]}" '
         'font-family="sans-serif" font-size="12">',
@@ -237,8 +280,10 @@ def picture(results: Results) -> str:
         panel = Panel(results, ranks, mode)
         out.append(f'<g transform="translate({i % columns * width},{i // columns * height})">')
         out += [*panel.axes(), *panel.curves(), "</g>"]
-    for i, name in enumerate(results.contestants()):
-        x, y = 20 + i * (total[0] - 20) / len(results.contestants()), total[1] - 14
+    for i, name in enumerate(names):
+        row, column = divmod(i, LEGEND_COLUMNS)
+        x = 20 + column * (total[0] - 20) / min(len(names), LEGEND_COLUMNS)
+        y = total[1] - 14 - 20 * (rows - 1 - row)
         out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="14" height="9" fill="{COLOURS[name]}"/>')
         out.append(f'<text x="{x + 18:.0f}" y="{y}">{LABELS[name]}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
@@ -248,11 +293,7 @@ def write_report(folder: Path, machine: dict, settings: dict, rounds: dict) -> N
     """Writes peers.json, peers.md and peers.svg, and prints the Markdown."""
     results = Results(rounds)
     compared = comparisons(results)
-    verdicts = [
-        verdict(compared, ranks, mode, peer)
-        for ranks, mode in results.groups()
-        for peer in ("gloo", "best_mpi")
-    ]
+    told = verdicts(results, compared)
     rows = [
         {
             "ranks": key[0],
@@ -268,13 +309,13 @@ def write_report(folder: Path, machine: dict, settings: dict, rounds: dict) -> N
     everything = {
         "machine": machine,
         "settings": settings,
-        "verdicts": verdicts,
+        "verdicts": told,
         "ratios": compared,
         "rows": rows,
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "peers.json").write_text(json.dumps(everything, indent=1) + "\n")
-    text = markdown(machine, settings, results, verdicts)
+    text = markdown(machine, settings, results, told)
     (folder / "peers.md").write_text(text)
     (folder / "peers.svg").write_text(picture(results))
     print(text)

@@ -5,31 +5,20 @@ best and median of seven. Prints one JSON object per size. bench/peers runs it f
 ringwood, one after the other, so that both pay the same for Python and for c10d:
 
     python bench/torch_allreduce.py --backend gloo --ranks 2 --sizes 8,4096,1048576
+    python bench/torch_allreduce.py --backend ringwood --memory shared
 """
 
 import argparse
-import ctypes
 import json
-import multiprocessing
-import os
-import signal
 import statistics
 import sys
-import tempfile
 import time
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch_ranks import fork_ranks
 
 BATCHES, WARMUP, MOST_ITERATIONS, BATCH_SECONDS = 7, 5, 20000, 2e-3
-PR_SET_PDEATHSIG = 1
-
-
-def pin(rank: int, ranks: int) -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) >= ranks:
-        os.sched_setaffinity(0, {cores[rank]})
 
 
 def slowest(times: list[float]) -> list[float]:
@@ -57,9 +46,9 @@ def batch_seconds(tensor: torch.Tensor, iterations: int, touch: bool) -> float:
     return total
 
 
-def measure(size: int, touch: bool) -> tuple[float, float]:
+def measure(tensor: torch.Tensor, touch: bool) -> tuple[float, float]:
     """Best and median microseconds of one all_reduce."""
-    tensor = torch.zeros(max(1, size // 4))
+    tensor.zero_()
     for _ in range(WARMUP):
         dist.all_reduce(tensor)
     iterations = 1
@@ -73,34 +62,28 @@ def measure(size: int, touch: bool) -> tuple[float, float]:
     return min(times) / iterations * 1e6, statistics.median(times) / iterations * 1e6
 
 
-def check(rank: int, ranks: int, size: int) -> None:
-    tensor = torch.full((max(1, size // 4),), float(rank + 1))
+def check(rank: int, ranks: int, tensor: torch.Tensor) -> None:
+    tensor.fill_(rank + 1)
     dist.all_reduce(tensor)
     if not bool((tensor == ranks * (ranks + 1) / 2).all()):
         sys.exit(f"rank {rank}: {dist.get_backend()} added wrongly")
 
 
-def run_rank(rank: int, args: argparse.Namespace, store: str) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    pin(rank, args.ranks)
-    torch.set_num_threads(1)
-    if args.backend not in ("gloo", "mpi"):
-        __import__(args.backend)
-    dist.init_process_group(
-        args.backend,
-        init_method=f"file://{store}",
-        rank=rank,
-        world_size=args.ranks,
-        timeout=timedelta(seconds=120),
-    )
-    check(rank, args.ranks, max(args.sizes))
+def make_tensor(size: int, args: argparse.Namespace) -> torch.Tensor:
+    count = max(1, size // 4)
+    if args.memory == "private":
+        return torch.empty(count)
+    return __import__(args.backend).empty(count, dtype=torch.float32)
+
+
+def run_rank(rank: int, args: argparse.Namespace) -> None:
+    check(rank, args.ranks, make_tensor(max(args.sizes), args))
     for mode in args.modes:
         for size in args.sizes:
-            best, median = measure(size, mode == "touched")
+            best, median = measure(make_tensor(size, args), mode == "touched")
             if rank == 0:
                 row = {"mode": mode, "bytes": size, "best_us": best, "median_us": median}
                 print(json.dumps(row), flush=True)
-    dist.destroy_process_group()
 
 
 def main() -> int:
@@ -109,17 +92,9 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", type=lambda t: [int(s) for s in t.split(",")], default=[8, 4096])
     parser.add_argument("--modes", type=lambda t: t.split(","), default=["plain"])
+    parser.add_argument("--memory", choices=["private", "shared"], default="private")
     args = parser.parse_args()
-    # torch is imported once and the ranks are forked: on few cores an import costs seconds.
-    context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory(prefix="torch-allreduce-") as folder:
-        store = os.path.join(folder, "store")
-        ranks = [context.Process(target=run_rank, args=(r, args, store)) for r in range(args.ranks)]
-        for process in ranks:
-            process.start()
-        for process in ranks:
-            process.join()
-    return max(abs(process.exitcode) for process in ranks)
+    return fork_ranks(args.backend, args.ranks, lambda rank: run_rank(rank, args))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The bench that compares with MPI and gloo: its conclusions, and one short run."""
+"""The benches that compare with MPI and gloo: their conclusions, and one short run of each."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from processes import ROOT
 from ringwood_command import BINARY, environment
 
 sys.path.append(str(ROOT / "bench"))
+import ddp_report
 from peers_report import (
     Results,
     comparison,
@@ -19,6 +20,7 @@ from peers_report import (
     picture,
     size_name,
     verdict,
+    verdicts,
 )
 
 MACHINE = {
@@ -30,6 +32,17 @@ MACHINE = {
     "foreign_load": {"mean": 0.0, "most": 0.01},
 }
 SETTINGS = {"date": "2026-01-01", "rounds": 2, "seconds": 9, "failures": ["mpich, 2 ranks: why"]}
+
+
+def peers(*arguments, **more: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, ROOT / "bench" / "peers", *arguments]
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=environment(**more),
+    )
 
 
 def rounds(**times: list) -> dict:
@@ -65,9 +78,38 @@ def test_a_size_at_which_we_are_slower_is_named():
     rows = [comparison(RESULTS, 2, "plain", size) for size in (8, 1024)]
     assert "not slower at any size than gloo" in verdict(rows, 2, "plain", "gloo")
     text = verdict(rows, 2, "plain", "best_mpi")
-    assert "slower at 1 KiB than the better MPI" in text
+    assert "slower at 1 KiB than the best MPI" in text
     assert "least 0.500x" in text
-    assert verdict(rows, 4, "plain", "gloo") == "4 ranks, plain: not compared with gloo."
+    assert verdict(rows, 4, "plain", "gloo") == "4 ranks, plain, staged: not compared with gloo."
+
+
+def test_zero_copy_is_compared_apart_and_with_the_best_of_all_mpis():
+    results = Results(
+        rounds(
+            limit=[[(0.1, 0.1)], [(0.5, 0.5)]],
+            ringwood=[[(0.5, 0.5)], [(2.0, 2.0)]],
+            ringwood_shared=[[(0.4, 0.5)], [(1.0, 2.0)]],
+            openmpi=[[(0.8, 0.8)], [(4.0, 4.0)]],
+            openmpi5=[[(0.6, 0.9)], [(4.0, 4.0)]],
+            intelmpi=[[(0.9, 0.7)], [(3.0, 5.0)]],
+        )
+    )
+    rows = [comparison(results, 2, "plain", size) for size in (8, 1024)]
+    assert [row["best_mpi_over_ringwood_best"] for row in rows] == [1.2, 1.5]
+    assert [row["best_mpi_over_ringwood_shared_best"] for row in rows] == [1.5, 3.0]
+    assert [row["best_mpi_over_ringwood_shared_median"] for row in rows] == [1.4, 2.0]
+    assert [row["limit_over_ringwood_shared_best"] for row in rows] == [0.25, 0.5]
+    assert rows[0]["gloo_over_ringwood_shared_best"] is None
+    assert [text[: text.index("(")] for text in verdicts(results, rows)] == [
+        "2 ranks, plain, staged: not slower at any size than the best MPI ",
+        "2 ranks, plain, zero copy: not slower at any size than the best MPI ",
+    ]
+    lines = markdown(MACHINE, SETTINGS, results, []).splitlines()
+    head, row = (next(x for x in lines if x.startswith(f"| {w} |")) for w in ("size", "1 KiB"))
+    cells = dict(zip(head.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
+    assert cells["Intel MPI"] == "3.00 (5.00)"
+    assert (cells["best MPI / staged"], cells["best MPI / zero copy"]) == ("1.50x", "3.00x")
+    assert (cells["limit / staged"], cells["limit / zero copy"]) == ("25%", "50%")
 
 
 def test_limits_in_words():
@@ -111,25 +153,44 @@ def test_size_names(size, name):
     assert size_name(size) == name
 
 
+def test_what_is_not_there_is_told_and_left_out(tmp_path):
+    """Neither the program nor the MPIs: each is named with the way to get it."""
+    done = peers(
+        *("--only", "ringwood,openmpi5,intelmpi", "--mpi-env", tmp_path),
+        *("--build", tmp_path, "--output", tmp_path),
+    )
+    assert done.returncode == 1
+    assert "without ringwood:" in done.stderr
+    for name in ("openmpi5", "intelmpi"):
+        mpirun = tmp_path / name / "bin" / "mpirun"
+        assert (
+            f"without {name}: {mpirun} does not exist; run bench/peers --install-mpi" in done.stderr
+        )
+    assert "nothing of ours to measure" in done.stderr
+
+
+def test_an_installation_that_fails_is_one_sentence(tmp_path):
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    done = peers("--install-mpi", occupied)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"cannot install openmpi in {occupied / 'openmpi5'}: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_contestant_that_nobody_knows():
+    done = peers("--only", "ringwood,openmi")
+    assert done.returncode == 2
+    assert "no contestant is named openmi; there are limit, ringwood, " in done.stderr
+
+
 def test_a_short_run(tmp_path):
     (tmp_path / "build" / "tools").mkdir(parents=True)
     (tmp_path / "build" / "tools" / "ringwood").symlink_to(BINARY.resolve())
-    arguments = ["--rounds", "1", "--ranks", "2", "--modes", "plain,touched", "--sizes", "8,4096"]
-    done = subprocess.run(
-        [
-            *(
-                sys.executable,
-                str(ROOT / "bench" / "peers"),
-                *arguments,
-                "--only",
-                "ringwood,limit",
-            ),
-            *("--build", str(tmp_path / "build"), "--output", str(tmp_path / "results")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env=environment(),
+    done = peers(
+        *("--rounds", "1", "--ranks", "2", "--modes", "plain,touched", "--sizes", "8,4096"),
+        *("--only", "ringwood,ringwood-shared,limit"),
+        *("--build", tmp_path / "build", "--output", tmp_path / "results"),
     )
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "results" / "peers.json").read_text())
@@ -138,7 +199,7 @@ def test_a_short_run(tmp_path):
         *(
             (m, c, s)
             for m in ("plain", "touched")
-            for c in ("ringwood", "limit")
+            for c in ("ringwood", "ringwood-shared", "limit")
             for s in (8, 4096)
         ),
         ("barrier", "limit", 0),
@@ -147,3 +208,59 @@ def test_a_short_run(tmp_path):
     assert all(0 < row["best_us"] <= row["median_us"] for row in report["rows"])
     assert (tmp_path / "results" / "peers.md").read_text() in done.stdout
     assert (tmp_path / "results" / "peers.svg").exists()
+
+
+def steps(**seconds: list[float]) -> list[dict[str, list[float]]]:
+    """One round of one backend."""
+    return [seconds]
+
+
+def test_exposed_is_what_a_step_takes_longer_than_its_computation():
+    told = {
+        "ringwood": ddp_report.condense(
+            steps(step=[0.11, 0.22, 0.13], computation=[0.1, 0.2, 0.1], communication=[0.02] * 3)
+            + steps(step=[0.12] * 3, computation=[0.09] * 3, communication=[0.04] * 3)
+        ),
+        "gloo": ddp_report.condense(
+            steps(step=[0.3] * 3, computation=[0.1] * 3, communication=[0.1] * 3)
+        ),
+    }
+    ours = told["ringwood"]
+    assert ours["step"] == pytest.approx({"best_ms": 110, "median_ms": 125})
+    # Best: 110 - 90. Median: of 10, 20 and 30 in the first round, 30 in the second.
+    assert ours["exposed"] == pytest.approx({"best_ms": 20, "median_ms": 25})
+    assert ddp_report.ratios(told)["exposed"] == pytest.approx({"best": 10, "median": 8})
+    assert ddp_report.ratios(told)["communication"] == pytest.approx({"best": 5, "median": 3.333})
+    last = ddp_report.table(told).splitlines()[-1]
+    assert last.endswith("| 10.00x (8.00x) | 5.00x (3.33x) |")
+
+
+def test_communication_that_is_hidden_has_no_ratio():
+    hidden = ddp_report.condense(steps(step=[0.1], computation=[0.1], communication=[0.01]))
+    exposed = ddp_report.condense(steps(step=[0.2], computation=[0.1], communication=[0.05]))
+    told = {"ringwood": hidden, "gloo": exposed}
+    assert ddp_report.ratios(told)["exposed"] == {"best": None, "median": None}
+    assert "hidden (hidden)" in ddp_report.table(told)
+
+
+def test_a_short_run_of_ddp(tmp_path):
+    out = tmp_path / "ddp.json"
+    command = [sys.executable, ROOT / "bench" / "ddp", "--python", sys.executable, "--json", out]
+    options = ["--backends", "gloo", "--rounds", "1", "--steps", "1"]
+    done = subprocess.run(
+        [str(word) for word in [*command, *options]],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert 25e6 < report["settings"]["parameters"] < 26e6
+    assert {kind: len(times) for kind, times in report["seconds"]["gloo"][0].items()} == {
+        "step": 1,
+        "computation": 1,
+        "communication": 1,
+    }
+    assert report["times"]["gloo"]["step"]["best_ms"] > 0
+    assert "| gloo |" in done.stdout

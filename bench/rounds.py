@@ -1,0 +1,93 @@
+"""What bench/peers and bench/ddp share: contestants run in rounds, and the machine around them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SECONDS_PER_RUN = 120
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(command: list[str]) -> str:
+    """What the command prints; RuntimeError if it fails or does not end."""
+    # A group and not a session of its own: a session would lose the caller's scheduling weight.
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    try:
+        output, errors = process.communicate(timeout=SECONDS_PER_RUN)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise RuntimeError(f"{' '.join(command)}: no end after {SECONDS_PER_RUN} s") from error
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{errors[-800:]}")
+    return output
+
+
+def numbered_rounds(rounds: int, seconds: float):
+    """0, 1, ... for as long as the next round ends within `seconds`, if it takes as long as those
+    before it. The first one always takes place."""
+    begin = time.monotonic()
+    for number in range(rounds):
+        spent = time.monotonic() - begin
+        if number and spent * (number + 1) / number > seconds:
+            say(f"stopped after {number} rounds: another would end after {seconds:.0f} s")
+            return
+        yield number
+
+
+def foreign_load(seconds: float = 0.5) -> float:
+    """The share of all cores that others use while we do nothing."""
+
+    def ticks() -> tuple[int, int]:
+        fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    before = ticks()
+    time.sleep(seconds)
+    after = ticks()
+    return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
+def first_match(command: list[str], pattern: str) -> str:
+    """The pattern's first group in what the command prints; "" without either."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return ""
+    found = re.search(pattern, done.stdout)
+    return found[1] if found else ""
+
+
+def processor() -> dict:
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return {
+        "processor": model[1] if model else os.uname().machine,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": os.uname().release,
+    }
+
+
+def machine_line(machine: dict, settings: dict) -> str:
+    """The machine, its load, the versions and the rounds, in words."""
+    versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items() if v)
+    load, foreign = machine["load_average"], machine["foreign_load"]
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; {versions}; "
+        f"{settings['date']}, {settings['rounds']} interleaved rounds in {settings['seconds']} s. "
+        f"Load average {load['before']:.1f} before, {load['after']:.1f} after; cores used by "
+        f"others between rounds: {foreign['mean']:.0%} on average, {foreign['most']:.0%} at most."
+    )
