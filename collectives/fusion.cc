@@ -8,7 +8,7 @@ namespace ringwood {
 namespace {
 
 // Below, the flags cost more than the copies.
-constexpr size_t kFusedBytes = 4 << 10;
+constexpr size_t kFusedBytes = 16 << 10;
 
 struct Range {
   int32_t buffer;

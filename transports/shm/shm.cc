@@ -10,10 +10,10 @@ namespace ringwood {
 namespace {
 
 // Below, a copy through the ring is cheaper than the two lines that lending costs.
-constexpr size_t kLendFrom = 4 << 10;
+constexpr size_t kLendFrom = 16 << 10;
 // The other channels carry messages between users, where a short one must leave also while its
 // receiver is busy with something else.
-constexpr size_t kLendFromElsewhere = (16 << 10) + 1;
+constexpr size_t kLendFromElsewhere = kLendFrom + 1;
 
 struct Ends {
   int mine, theirs, channel;
