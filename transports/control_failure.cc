@@ -8,7 +8,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCensusTime{60};
-// A link often sees the end of its peer before the control connection does, which knows more.
+// A link often sees the end of its peer before the control connection does, which knows more. And
+// what a rank had sent before it left in good order may still be on its way to the others: they end
+// their earlier operations with it before the verdict ends them all.
 constexpr milliseconds kDeathGrace{50};
 constexpr milliseconds kRootPatience{300};
 // A timer that rings this late rang in a process that was itself kept from running.
@@ -50,7 +52,8 @@ void ControlStar::freeze(Error error) {
   first_ = std::move(error);
   int peer = first_->peer;
   bool census = needs_census(first_->code);
-  bool grace = is_loss(*first_) && peer > 0 && peer < size_ && members_[peer].present();
+  bool grace = is_loss(*first_) && peer > 0 && peer < size_ &&
+               (members_[peer].present() || members_[peer].left);
   if (!census && !grace) return conclude();
   verdict_timer_.expires_after(census ? kCensusTime : kDeathGrace);
   verdict_timer_.async_wait([this](asio::error_code failed) {
