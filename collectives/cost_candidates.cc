@@ -184,7 +184,6 @@ class Contest {
   // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
   // model leaves out (other work, other groups) is slowed down by the rest.
   void crown(double best) {
-    constexpr double kAlike = kMargin;
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
       return candidates_[i].why_not.empty() && candidates_[i].seconds <= best * kMargin;
@@ -196,12 +195,12 @@ class Contest {
     for (size_t i = 0; i < candidates_.size(); ++i) {
       Candidate& c = candidates_[i];
       if (!c.why_not.empty()) continue;
-      c.chosen = !crowned && may_win(i) && busy(i) <= least * kAlike;
+      c.chosen = !crowned && may_win(i) && busy(i) <= least * kMargin;
       crowned = crowned || c.chosen;
       if (!c.chosen)
-        c.why_not = !may_win(i)                ? "slower"
-                    : busy(i) > least * kAlike ? "as fast, but with more work"
-                                               : "as fast, but after it in the table";
+        c.why_not = !may_win(i)                 ? "slower"
+                    : busy(i) > least * kMargin ? "as fast, but with more work"
+                                                : "as fast, but after it in the table";
     }
   }
 

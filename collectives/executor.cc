@@ -75,13 +75,13 @@ void Executor::start(const Request& request) {
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
+  cursor_ = 0;
+  if (plan.one_round) return;
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   left_ = plan.steps.size();
-  cursor_ = 0;
   ready_.clear();
   unfused_.assign(plan.fusions.size(), 0);
   held_back_ = {};
-  if (plan.one_round) return;
   for (size_t i = 0; i < plan.steps.size(); ++i)
     if (pending_[i] == 0 && (local(plan.steps[i].kind) || plan.steps[i].bytes == 0))
       ready_.push_back(i);
@@ -176,10 +176,14 @@ Status Executor::step(bool& progressed) {
   return {};
 }
 
+bool Executor::sending(const Run& run) const {
+  return mesh_.totals[run.queue->peer].sent - run.base.sent <
+         run.sends_posted + run.greetings_posted;
+}
+
 bool Executor::outstanding(const Run& run) const {
-  const Completions& now = mesh_.totals[run.queue->peer];
-  return now.sent - run.base.sent < run.sends_posted + run.greetings_posted ||
-         now.received - run.base.received < run.receives_posted + run.hearings_posted;
+  return sending(run) || mesh_.totals[run.queue->peer].received - run.base.received <
+                             run.receives_posted + run.hearings_posted;
 }
 
 Status Executor::post_sends(Run& run, bool& progressed) {

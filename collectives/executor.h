@@ -79,8 +79,7 @@ class Executor final {
   Status send_payloads();
   Status receive(const BoundStep& step, int32_t index, bool& finished, bool& progressed);
   Run& run_of(int peer);
-  Status quiet(bool& yes);
-  Status sent(bool& yes);
+  Status settle(bool (Executor::*open)(const Run&) const, bool& none);
   Status push();
 
   Status agree(bool& progressed);
@@ -89,6 +88,7 @@ class Executor final {
   Status post_sends(Run& run, bool& progressed);
   Status post_receives(Run& run, bool& progressed);
   Status poll(Run& run, bool& progressed);
+  bool sending(const Run& run) const;
   bool outstanding(const Run& run) const;
   bool show(Run& run);
   bool postable(int32_t receive) const;

@@ -73,40 +73,24 @@ Status Executor::hear_openings(bool& all, bool& progressed) {
   return {};
 }
 
-// Whether nothing that was posted is on its way any more. A peer that has finished and left is no
-// fault.
-Status Executor::quiet(bool& yes) {
-  yes = true;
+// Polls the links of which `open` holds; `none` tells whether it holds of none any more. A peer that
+// has finished and left is no fault.
+Status Executor::settle(bool (Executor::*open)(const Run&) const, bool& none) {
+  none = true;
   for (Run& run : runs_) {
-    if (!outstanding(run)) continue;
+    if (!(this->*open)(run)) continue;
     Status s = run.link->poll(mesh_.totals[run.queue->peer]);
-    if (!outstanding(run)) continue;
+    if (!(this->*open)(run)) continue;
     if (!s) return s;
-    yes = false;
+    none = false;
   }
   return {};
 }
 
 // While one link is waited for, what was posted on the others must go on its way.
 Status Executor::push() {
-  bool yes = false;
-  return quiet(yes);
-}
-
-Status Executor::sent(bool& yes) {
-  yes = true;
-  for (Run& run : runs_) {
-    const Completions& totals = mesh_.totals[run.queue->peer];
-    const auto short_of = [&] {
-      return totals.sent - run.base.sent < run.sends_posted + run.greetings_posted;
-    };
-    if (!short_of()) continue;
-    Status s = run.link->poll(mesh_.totals[run.queue->peer]);
-    if (!short_of()) continue;
-    if (!s) return s;
-    yes = false;
-  }
-  return {};
+  bool none = false;
+  return settle(&Executor::outstanding, none);
 }
 
 // Takes what has come of one message.
@@ -165,8 +149,8 @@ Status Executor::step_one_round(bool& progressed) {
     const BoundStep& step = plan.steps[cursor_];
     if (step.bytes == 0 || step.kind == StepKind::send) continue;
     if (cursor_ >= plan.sends_until) {
-      bool yes = false;
-      if (Status s = sent(yes); !s || !yes) return s;
+      bool none = false;
+      if (Status s = settle(&Executor::sending, none); !s || !none) return s;
     }
     if (step.peer < 0) {
       run_local(step);
@@ -176,8 +160,8 @@ Status Executor::step_one_round(bool& progressed) {
     if (Status s = receive(step, static_cast<int32_t>(cursor_), finished, progressed); !s) return s;
     if (!finished) return push();
   }
-  bool yes = false;
-  if (Status s = quiet(yes); !s || !yes) return s;
+  bool none = false;
+  if (Status s = settle(&Executor::outstanding, none); !s || !none) return s;
   request_.plan = nullptr;
   progressed = true;
   return {};

@@ -59,18 +59,12 @@ std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string
                                            int lanes) {
   // Uneven blocks (mixtures of experts) change with every call.
   if (!shape.blocks.empty()) return make(shape, algorithm, lanes);
-  std::lock_guard lock(mutex_);
-  if (last_ && last_->second->shape == shape && last_->first.lanes == lanes &&
-      last_->first.algorithm == algorithm)
-    return last_->second;
   Key key{shape, algorithm, lanes};
+  std::lock_guard lock(mutex_);
   auto it = plans_.find(key);
-  if (it == plans_.end()) {
-    if (plans_.size() >= kMostPlans) plans_.clear();
-    it = plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first;
-  }
-  last_ = &*it;  // nodes stay where they are
-  return it->second;
+  if (it != plans_.end()) return it->second;
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  return plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first->second;
 }
 
 }  // namespace ringwood

@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <utility>
 
 #include "collectives/algorithms.h"
 #include "collectives/choose.h"
@@ -34,14 +33,12 @@ class PlanCache final {
                                    int lanes) const;
 
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
-
-  const int rank_, n_;
   Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }
 
+  const int rank_, n_;
   mutable Chooser chooser_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;
-  const std::pair<const Key, std::shared_ptr<const Plan>>* last_ = nullptr;  // asked for
 };
 
 }  // namespace ringwood

@@ -76,17 +76,9 @@ Place place_of(const Where& where) {
 
 }  // namespace
 
-Schedule bine_broadcast(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  hand_down(s, place_of(where), {0});
-  return s;
-}
+Schedule bine_broadcast(const Where& where) { return tree_broadcast(where, place_of(where)); }
 
-Schedule bine_reduce(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  add_up(s, place_of(where), 0);
-  return s;
-}
+Schedule bine_reduce(const Where& where) { return tree_reduce(where, place_of(where)); }
 
 Schedule bine_all_reduce(const Where& where) {
   Schedule s{where.rank, where.n, 1, {}, {}};

@@ -13,46 +13,14 @@
 //       +-- 2 ---- 3
 //       +-- 4 --+- 5          broadcast: far children first, their subtrees are deeper
 //               +- 6 --- 7    reduce: near children first, their sums are complete earlier
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/tree.h"
 
 namespace ringwood {
-namespace {
-
-// Where the subtree of v ends: v's lowest one bit, or the first power of two >= n for the root.
-int reach(int v, int n) {
-  int bit = 1;
-  while (bit < n && !(v & bit)) bit *= 2;
-  return bit;
-}
-
-}  // namespace
 
 Schedule binomial_broadcast(const Where& where) {
-  const auto [r, n, root, host] = where;
-  Schedule s{r, n, 1, {}, {}};
-  const int v = wrap(r - root, n), top = reach(v, n);
-  if (v != 0) s.recv(wrap(v - top + root, n), {0});
-  for (int bit = top / 2; bit > 0; bit /= 2) {
-    if (v + bit < n) s.send(wrap(v + bit + root, n), {0});
-  }
-  return s;
+  return tree_broadcast(where, knomial_place(where, 2));
 }
 
-// The buffers of all but the root are read only, so the sums of inner ranks grow in scratch.
-Schedule binomial_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
-  Schedule s{r, n, 1, {}, {}};
-  const int v = wrap(r - root, n), top = reach(v, n);
-  int sum = 0;
-  if (v != 0 && top > 1 && v + 1 < n) {
-    sum = s.add_scratch(0);
-    s.copy({sum}, {0});
-  }
-  for (int bit = 1; bit < top; bit *= 2) {
-    if (v + bit < n) s.recv_reduce(wrap(v + bit + root, n), {sum});
-  }
-  if (v != 0) s.send(wrap(v - top + root, n), {sum});
-  return s;
-}
+Schedule binomial_reduce(const Where& where) { return tree_reduce(where, knomial_place(where, 2)); }
 
 }  // namespace ringwood

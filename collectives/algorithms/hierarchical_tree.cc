@@ -43,16 +43,10 @@ Place place_of(const Where& where) {
 }  // namespace
 
 Schedule hierarchical_broadcast(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  hand_down(s, place_of(where), {0});
-  return s;
+  return tree_broadcast(where, place_of(where));
 }
 
-Schedule hierarchical_reduce(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  add_up(s, place_of(where), 0);
-  return s;
-}
+Schedule hierarchical_reduce(const Where& where) { return tree_reduce(where, place_of(where)); }
 
 // The token of a leader stands for all it has heard of: what comes in is copied into it, so that
 // each send waits for what was heard before (dissemination.cc).

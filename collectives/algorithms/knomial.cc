@@ -11,29 +11,14 @@
 //
 //   n = 16, root 0     round 0   0 -> 4, 8, 12
 //                      round 1   0 -> 1, 2, 3   4 -> 5, 6, 7   8 -> 9, 10, 11   12 -> 13, 14, 15
-#include "collectives/algorithms.h"
 #include "collectives/algorithms/tree.h"
 
 namespace ringwood {
-namespace {
-
-Place place_of(const Where& where) {
-  const int v = wrap(where.rank - where.root, where.n);
-  return rotated(knomial_place(v, where.n, 4), where.root, where.n);
-}
-
-}  // namespace
 
 Schedule knomial_broadcast(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  hand_down(s, place_of(where), {0});
-  return s;
+  return tree_broadcast(where, knomial_place(where, 4));
 }
 
-Schedule knomial_reduce(const Where& where) {
-  Schedule s{where.rank, where.n, 1, {}, {}};
-  add_up(s, place_of(where), 0);
-  return s;
-}
+Schedule knomial_reduce(const Where& where) { return tree_reduce(where, knomial_place(where, 4)); }
 
 }  // namespace ringwood

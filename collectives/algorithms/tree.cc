@@ -17,6 +17,23 @@ void add_up(Schedule& s, const Place& place, int own) {
   if (place.parent >= 0) s.send(place.parent, sum);
 }
 
+Schedule tree_broadcast(const Where& where, const Place& place) {
+  Schedule s{where.rank, where.n, 1, {}, {}};
+  hand_down(s, place, {0});
+  return s;
+}
+
+Schedule tree_reduce(const Where& where, const Place& place) {
+  Schedule s{where.rank, where.n, 1, {}, {}};
+  add_up(s, place, 0);
+  return s;
+}
+
+Place knomial_place(const Where& where, int radix) {
+  const int v = wrap(where.rank - where.root, where.n);
+  return rotated(knomial_place(v, where.n, radix), where.root, where.n);
+}
+
 Place knomial_place(int v, int n, int radix) {
   Place place;
   int weight = 1;  // of v's lowest digit that is not 0; for the root, the first power >= n

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/algorithms.h"
 
 namespace ringwood {
 
@@ -21,9 +21,15 @@ void hand_down(Schedule& s, const Place& place, Span span);
 // the sums of inner ranks grow in scratch.
 void add_up(Schedule& s, const Place& place, int own);
 
+// A whole broadcast, a whole reduce: this rank's part of one, at its place.
+Schedule tree_broadcast(const Where& where, const Place& place);
+Schedule tree_reduce(const Where& where, const Place& place);
+
 // Radix k: the place of v among n, 0 being the root. In every round each rank that has the data
 // gives it to k-1 that have not. k = 2 is the binomial tree.
 Place knomial_place(int v, int n, int radix);
+// The same tree with where.root at its top: this rank's place.
+Place knomial_place(const Where& where, int radix);
 
 // Place numbers v -> ranks[v].
 Place renamed(Place place, const std::vector<int>& ranks);

@@ -99,8 +99,7 @@ bool Sender::put(Message& message, bool& believable) {
     return true;
   }
   if (message.bytes >= lend_from_ && lane_.reader.maps.load(std::memory_order_relaxed) != 0) {
-    const Arena* arena = Arena::of_process();
-    const auto offset = arena ? arena->offset_of(message.data, message.bytes) : std::nullopt;
+    const auto offset = arena_ ? arena_->offset_of(message.data, message.bytes) : std::nullopt;
     AbortGate::Pass pass(bench_.gate);
     if (offset && pass) {
       message.ticket = ++lent_;
@@ -159,9 +158,8 @@ void Sender::revoke(std::atomic<uint32_t>& answering) noexcept {
   while (answering.load(std::memory_order_acquire) != 0 && Clock::now() < until)
     std::this_thread::yield();
   if (answering.load(std::memory_order_acquire) == 0) return;
-  Arena* arena = Arena::of_process();
-  for (size_t i = 0; arena && i < next_; ++i)
-    if (queue_[i].answer) arena->quarantine(queue_[i].data);
+  for (size_t i = 0; arena_ && i < next_; ++i)
+    if (queue_[i].answer) arena_->quarantine(queue_[i].data);
 }
 
 // ---- the receiver

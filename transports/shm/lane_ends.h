@@ -76,7 +76,8 @@ class Sender {
   const uint64_t ring_bytes_;
   const Bench bench_;
   const size_t lend_from_;
-  Fifo<Message> queue_;  // those before next_ are on their way, or lent
+  Arena* const arena_ = Arena::of_process();  // that the peer was shown; null: nothing is lent
+  Fifo<Message> queue_;                       // those before next_ are on their way, or lent
   size_t next_ = 0;
   uint64_t finished_ = 0;
   uint64_t head_ = 0, tail_ = 0;  // our own, and the peer's as last seen and believed
