@@ -73,8 +73,8 @@ Status Executor::hear_openings(bool& all, bool& progressed) {
   return {};
 }
 
-// Polls the links of which `open` holds; `none` tells whether it holds of none any more. A peer that
-// has finished and left is no fault.
+// Polls the links of which `open` holds; `none` tells whether it holds of none any more. A peer
+// that has finished and left is no fault.
 Status Executor::settle(bool (Executor::*open)(const Run&) const, bool& none) {
   none = true;
   for (Run& run : runs_) {
