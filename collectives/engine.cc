@@ -114,10 +114,7 @@ Status Engine::wait(OperationState& operation) {
     lock.unlock();
     drive(false, [&] { return operation.done(); });
     lock.lock();
-    if (!nested) {
-      driven_ = false;
-      driver_ = {};
-    }
+    if (!nested) driven_ = false;
   }
   if (waiters_.fetch_sub(1) > 1 || !idle()) changed_.notify_all();
   return {};
@@ -131,7 +128,8 @@ bool Engine::take_role_for(const std::shared_ptr<CollectiveState>& operation, St
   pending_.store(1, std::memory_order_relaxed);
   driven_ = true;
   driver_ = std::this_thread::get_id();
-  current_ = operation;
+  // The caller holds it: counting one more holder would cost two locked instructions.
+  current_ = std::shared_ptr<CollectiveState>(std::shared_ptr<void>(), operation.get());
   return true;
 }
 
@@ -146,10 +144,12 @@ Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
   unshared_ = operation.get();
   drive(false, [&] { return operation->done(); });
   unshared_ = nullptr;
-  std::lock_guard lock(mutex_);
-  driven_ = false;
-  driver_ = {};
-  if (waiters_.load(std::memory_order_relaxed) > 0 || !idle()) changed_.notify_all();
+  // Whoever finds the role taken has counted as a waiter, or its work as pending, before.
+  driven_.store(false, std::memory_order_seq_cst);
+  if (waiters_.load() > 0 || !idle()) [[unlikely]] {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
   return {};
 }
 
@@ -168,7 +168,6 @@ void Engine::serve() {
     lock.lock();
     service_drives_.store(false);
     driven_ = false;
-    driver_ = {};
     changed_.notify_all();
   }
 }
@@ -255,11 +254,12 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   }
   CollectiveState& op = *current_;
   if (executor_->idle()) {
+    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
+                      static_cast<bool>(op.prepare)});
+    // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);
     inside_.store(true, std::memory_order_release);
-    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
-                      static_cast<bool>(op.prepare)});
   }
   if (Status s = executor_->step(progressed); !s) {
     report(std::move(s.error()), &op);
@@ -323,7 +323,6 @@ Status Engine::shutdown(std::chrono::milliseconds timeout) {
     drive(false, [&] { return idle() || failed_.load() || deadline.passed(); });
     lock.lock();
     driven_ = false;
-    driver_ = {};
     changed_.notify_all();
   }
   if (!idle())

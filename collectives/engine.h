@@ -96,8 +96,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<CollectiveState>> queue_;       // submitted, not begun
   std::vector<std::shared_ptr<MessageState>> new_messages_;  // submitted, not taken
-  bool driven_ = false;                                      // the role is taken
-  std::thread::id driver_;
+  std::atomic<bool> driven_{false};  // the role is taken: with mutex_ held; given back: call()
+  std::thread::id driver_;           // who took it last
   uint64_t sequence_ = 0;  // of the next collective
   bool closed_ = false;
   std::atomic<bool> stopping_{false};

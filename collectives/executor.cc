@@ -20,6 +20,8 @@ void* map_pages(size_t bytes) {
   return p;
 }
 
+constexpr const char* kUnheard = "its fingerprint: it has not begun this operation";
+
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 
 const char* to_string(StepKind kind) {
@@ -35,7 +37,7 @@ const char* to_string(StepKind kind) {
 
 }  // namespace
 
-Executor::Executor(Mesh& mesh) : mesh_(mesh) {}
+Executor::Executor(Mesh& mesh) : mesh_(mesh) { find_mailboxes(); }
 
 Executor::~Executor() {
   if (scratch_) munmap(scratch_, scratch_bytes_);
@@ -63,8 +65,13 @@ void Executor::start(const Request& request) {
   request_ = request;
   held_ = request.hold_sends;
   agreed_ = plan.agreement.empty() && !plan.one_round;
-  exchanged_ = 0;
+  exchanged_ = cursor_ = 0;
   runs_.clear();
+  if (by_letter()) {
+    agreed_ = false;
+    write_letters();
+    if (plan.one_round) return;
+  }
   for (const PeerQueue& queue : plan.peers) {
     Run run;
     run.queue = &queue;
@@ -75,7 +82,6 @@ void Executor::start(const Request& request) {
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
-  cursor_ = 0;
   if (plan.one_round) return;
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   left_ = plan.steps.size();
@@ -137,13 +143,16 @@ Status Executor::exchange(const Plan::Exchange& exchange, bool& progressed) {
 }
 
 Status Executor::hear(Run& run) {
-  const Fingerprint& theirs = run.theirs[run.heard++].fingerprint;
+  return agrees(run.theirs[run.heard++].fingerprint, run.queue->peer);
+}
+
+Status Executor::agrees(const Fingerprint& theirs, int peer) const {
   Fingerprint mine = request_.fingerprint;
-  if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[run.queue->peer];
-  auto difference = compare(mine, mesh_.rank, theirs, run.queue->peer);
+  if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[peer];
+  auto difference = compare(mine, mesh_.rank, theirs, peer);
   if (!difference) return {};
   Error error(ErrorCode::mismatch, *difference);
-  error.peer = run.queue->peer;
+  error.peer = peer;
   return error;
 }
 
@@ -151,9 +160,10 @@ Status Executor::hear(Run& run) {
 // ------------------------------------------------------------------------------------------------
 
 Status Executor::step(bool& progressed) {
-  if (request_.plan->one_round) return step_one_round(progressed);
+  if (request_.plan->one_round)
+    return by_letter() ? step_letters(progressed) : step_one_round(progressed);
   if (!agreed_)
-    if (Status s = agree(progressed); !s) return s;
+    if (Status s = by_letter() ? hear_letters(progressed) : agree(progressed); !s) return s;
   if (agreed_ && !held_) run_ready(progressed);
   bool quiet = true;
   for (Run& run : runs_) {
@@ -170,6 +180,7 @@ Status Executor::step(bool& progressed) {
   if (agreed_ && !held_ && left_ == 0 && quiet) {
     for (Run& run : runs_)
       if (outstanding(run)) return {};
+    if (by_letter()) put_letters_away();
     request_.plan = nullptr;
     progressed = true;
   }
@@ -188,15 +199,16 @@ bool Executor::outstanding(const Run& run) const {
 
 Status Executor::post_sends(Run& run, bool& progressed) {
   const auto& sends = run.queue->sends;
-  if (run.greetings_posted < run.queue->greets) return {};
+  if (run.greetings_posted < greets(run)) return {};
   while (run.sends_posted < sends.size() && pending_[sends[run.sends_posted]] == 0) {
     const int32_t index = sends[run.sends_posted++];
     const BoundStep& step = request_.plan->steps[index];
     progressed = true;
     Status s = step.answer < 0
                    ? run.link->post_send(at(step.src), step.bytes)
-                   : run.link->post_offer(at(step.src), step.bytes,
-                                          run.base.received + run.queue->greeted + step.answer);
+                   : run.link->post_offer(
+                         at(step.src), step.bytes,
+                         run.base.received + (by_letter() ? 0 : run.queue->greeted) + step.answer);
     if (!s) return at_step(s.error(), index);
   }
   return {};
@@ -326,12 +338,24 @@ void Executor::complete(int32_t index) {
 std::string Executor::waiting_for(std::vector<int>* peers) const {
   std::string text;
   if (idle()) return text;
+  const auto add = [&](int peer, const std::string& what) {
+    if (peers) peers->push_back(peer);
+    text += fmt::format("{}rank {} ({})", text.empty() ? "" : ", ", peer, what);
+  };
+  if (by_letter()) {
+    for (int peer = 0; peer < mesh_.size; ++peer)
+      if (boxes_[peer] && !heard_[peer]) add(peer, kUnheard);
+    if (request_.plan->one_round && agreed_ && cursor_ < request_.plan->steps.size()) {
+      const BoundStep& step = request_.plan->steps[cursor_];
+      if (step.peer >= 0) add(step.peer, fmt::format("step {}: its data", cursor_));
+    }
+  }
   for (const Run& run : runs_) {
     std::string one;
     const auto& receives = run.queue->receives;
     const auto& sends = run.queue->sends;
     if (run.heard < run.hearings_posted) {
-      one = "its fingerprint: it has not begun this operation";
+      one = kUnheard;
     } else if (run.receives_done < run.receives_posted) {
       const int32_t index = receives[run.receives_done];
       one =
@@ -343,8 +367,7 @@ std::string Executor::waiting_for(std::vector<int>* peers) const {
     } else {
       continue;
     }
-    if (peers) peers->push_back(run.queue->peer);
-    text += fmt::format("{}rank {} ({})", text.empty() ? "" : ", ", run.queue->peer, one);
+    add(run.queue->peer, one);
   }
   return text;
 }

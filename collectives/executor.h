@@ -6,7 +6,8 @@
 //   done        every step and every fingerprint is finished: the buffers are the caller's again
 //
 // A plan of one round needs no agreement of its own: every rank's opening, with its data in it or
-// behind it, comes to every other rank, and nothing is written before all have been heard.
+// behind it, comes to every other rank, and nothing is written before all have been heard. Among
+// ranks that share memory every operation opens so, by letter (transports/mailbox.h).
 //
 // One execution at a time; one thread at a time. The caller owns the loop around step(), its
 // deadline, its sleeping and the abort. No allocation once the scratch has grown to the largest
@@ -22,6 +23,7 @@
 #include "collectives/fingerprint.h"
 #include "collectives/plan.h"
 #include "transports/clock.h"
+#include "transports/mailbox.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -72,7 +74,6 @@ class Executor final {
   };
 
   // One round (executor_one_round.cc).
-  Status start_one_round();
   Status step_one_round(bool& progressed);
   Status open(Run& run);
   Status hear_openings(bool& all, bool& progressed);
@@ -82,9 +83,24 @@ class Executor final {
   Status settle(bool (Executor::*open)(const Run&) const, bool& none);
   Status push();
 
+  // By letter (executor_letters.cc).
+  void find_mailboxes();
+  bool by_letter() const { return !boxes_.empty(); }
+  int greets(const Run& run) const { return by_letter() ? 0 : run.queue->greets; }
+  const BoundStep* enclosed(const std::vector<int32_t>& steps, int peer) const;
+  void write_letters();
+  void write_late();
+  Status look_for_letters();
+  Status hear_letters(bool& progressed);
+  bool take_letter(const BoundStep& step);
+  Status gone(int peer) const;
+  void put_letters_away();
+  Status step_letters(bool& progressed);
+
   Status agree(bool& progressed);
   Status exchange(const Plan::Exchange& exchange, bool& progressed);
   Status hear(Run& run);
+  Status agrees(const Fingerprint& theirs, int peer) const;
   Status post_sends(Run& run, bool& progressed);
   Status post_receives(Run& run, bool& progressed);
   Status poll(Run& run, bool& progressed);
@@ -118,6 +134,11 @@ class Executor final {
   std::vector<const void*> operands_;
   Clock::time_point held_back_{};  // since when some peers' operands wait for the others'
   bool agreed_ = false, held_ = false;
+  std::vector<Mailbox*> boxes_;  // by rank, null for this one; empty unless all others have one
+  std::vector<char> heard_;      // by rank: its letter's head is here and agrees
+  size_t unheard_ = 0;
+  int looks_ = 1;
+  bool late_ = false;             // the letters' data is to follow their heads
   std::byte* scratch_ = nullptr;  // mapped, page aligned
   size_t scratch_bytes_ = 0;
   float* wide_ = nullptr;

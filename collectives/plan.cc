@@ -164,6 +164,15 @@ void plan_one_round(Plan& plan, int rank, int n) {
   }
 }
 
+void enclose(Plan& plan, int n) {
+  plan.letters_out.assign(n, -1);
+  plan.letters_in.assign(n, -1);
+  for (const PeerQueue& queue : plan.peers) {
+    if (!queue.sends.empty()) plan.letters_out[queue.peer] = queue.sends[0];
+    if (!queue.receives.empty()) plan.letters_in[queue.peer] = queue.receives[0];
+  }
+}
+
 size_t first_after_a_send(const Plan& plan) {
   size_t first = plan.steps.size();
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -229,6 +238,7 @@ std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& sha
     (step.kind == StepKind::send ? queue.sends : queue.receives).push_back(static_cast<int32_t>(i));
   }
   plan->graph = derive(laned);
+  if (plan->one_round) enclose(*plan, schedule.n);
   plan->sends_until = first_after_a_send(*plan);
   if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
   find_fusions(*plan);

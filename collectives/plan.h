@@ -92,6 +92,8 @@ struct Plan {
   // Every message of every rank is small, may leave at once, and each rank hears from all others:
   // then the openings go along with the data instead of the exchanges (Executor, "one round").
   bool one_round = false;
+  std::vector<int32_t> letters_out,
+      letters_in;          // one round: by rank, the step of its message or -1
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1

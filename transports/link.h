@@ -44,6 +44,7 @@
 namespace ringwood {
 
 class Listener;
+class Mailbox;
 class Store;
 class WaitSet;
 
@@ -87,6 +88,10 @@ class Link {
   virtual void end_answer() {}
   // Instead of the post_send of message `number`, after consume().
   virtual Status post_answered(size_t bytes) { return post_send(nullptr, bytes); }
+
+  // Refinement: small messages that both ends write and read without a call, apart from the order
+  // of the link's messages. Null where the link has none. It lives as long as the link.
+  virtual Mailbox* mailbox() { return nullptr; }
 };
 
 // What every transport is told about the group that it serves.

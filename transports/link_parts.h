@@ -50,6 +50,15 @@ class Fifo {
 // it.)
 inline void full_fence() { __sync_synchronize(); }
 
+// Brings a line that another core has read last here, to be written soon.
+inline void fetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 // Keeps abort()'s promise. The link's user holds a Pass while it touches the memory of a message;
 // abort() returns when nobody does and nobody will. Costs one locked instruction per Pass.
 class AbortGate {
@@ -138,6 +147,21 @@ class Doorbell {
 
  private:
   OwnedFd fd_;
+};
+
+// Wakes the peer if it sleeps. What was published before is visible to a peer that arms after.
+class Alarm {
+ public:
+  Alarm(std::atomic<uint32_t>& armed, std::shared_ptr<Doorbell> bell)
+      : armed_(armed), bell_(std::move(bell)) {}
+  void wake() {
+    full_fence();
+    if (armed_.load(std::memory_order_relaxed) != 0 && armed_.exchange(0) != 0) bell_->ring();
+  }
+
+ private:
+  std::atomic<uint32_t>& armed_;
+  const std::shared_ptr<Doorbell> bell_;
 };
 
 }  // namespace ringwood

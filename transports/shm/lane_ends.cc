@@ -17,15 +17,6 @@ constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
 
 uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine - 1}; }
 
-// The peer has read this line last. Asked for now, it is here when the next message is written.
-void fetch_to_write(const void* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
 }  // namespace
 
 // ---- the sender

@@ -15,21 +15,6 @@
 
 namespace ringwood::shm {
 
-// Wakes the peer if it sleeps. What was published before is visible to a peer that arms after.
-class Alarm {
- public:
-  Alarm(std::atomic<uint32_t>& armed, std::shared_ptr<Doorbell> bell)
-      : armed_(armed), bell_(std::move(bell)) {}
-  void wake() {
-    full_fence();
-    if (armed_.load(std::memory_order_relaxed) != 0 && armed_.exchange(0) != 0) bell_->ring();
-  }
-
- private:
-  std::atomic<uint32_t>& armed_;
-  const std::shared_ptr<Doorbell> bell_;
-};
-
 // What both ends of this rank's side of a link work with.
 struct Bench {
   Alarm& alarm;

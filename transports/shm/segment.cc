@@ -48,8 +48,12 @@ void size(int fd, uint64_t bytes) {
 }  // namespace
 
 uint64_t Geometry::lanes_at() const { return round_up(seats * sizeof(Seat), 4096); }
+uint64_t Geometry::mail_at() const {
+  return round_up(lanes_at() + uint64_t{seats} * seats * channels * sizeof(Lane), 4096);
+}
 uint64_t Geometry::rings_at() const {
-  return round_up(lanes_at() + uint64_t{seats} * seats * channels * sizeof(Lane), kHugePage);
+  const uint64_t mail = has_mail() ? uint64_t{seats} * seats * sizeof(MailLane) : 0;
+  return round_up(mail_at() + mail, kHugePage);
 }
 uint64_t Geometry::total() const {
   const uint64_t pair = ring_bytes + (channels - 1) * ring_bytes_of(1);
@@ -116,6 +120,10 @@ Seat& Segment::seat(int index) const { return reinterpret_cast<Seat*>(base_)[ind
 Lane& Segment::lane(int from, int to, int channel) const {
   auto* lanes = reinterpret_cast<Lane*>(base_ + geometry_.lanes_at());
   return lanes[(from * geometry_.seats + to) * geometry_.channels + channel];
+}
+
+MailLane& Segment::mail(int from, int to) const {
+  return reinterpret_cast<MailLane*>(base_ + geometry_.mail_at())[from * geometry_.seats + to];
 }
 
 std::byte* Segment::ring(int from, int to, int channel) const {

@@ -8,6 +8,7 @@
 //   seats, one per rank: its `armed` word
 //   lanes, one per (from, to, channel): counters, and slots for small messages
 //   rings, one per (from, to, channel): bytes of larger messages
+//   mail, one per (from, to), where ranks are few: letters (transports/mailbox.h)
 //
 // A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
 // counters.
@@ -36,6 +37,7 @@
 #include "transports/arena.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
+#include "transports/mailbox.h"
 
 namespace ringwood::shm {
 
@@ -45,6 +47,8 @@ inline constexpr uint64_t kSlots = 64;
 // A reader reports what it has read after so many slots: far from all, so that the sender need not
 // stop.
 inline constexpr uint64_t kSlotReport = kSlots / 4;
+// Letters go from each rank to each other: among more ranks nobody would write them.
+inline constexpr uint32_t kMailSeats = 16;
 
 struct alignas(kLine) Slot {
   std::byte payload[kSmallBytes];
@@ -91,7 +95,9 @@ struct Geometry {
   uint64_t ring_bytes = 0;  // channel 0; the others have a quarter
 
   uint64_t ring_bytes_of(int channel) const { return channel == 0 ? ring_bytes : ring_bytes / 4; }
+  bool has_mail() const { return seats <= kMailSeats; }
   uint64_t lanes_at() const;
+  uint64_t mail_at() const;
   uint64_t rings_at() const;
   uint64_t total() const;
 };
@@ -116,6 +122,7 @@ class Segment final {
   Seat& seat(int index) const;
   Lane& lane(int from, int to, int channel) const;
   std::byte* ring(int from, int to, int channel) const;
+  MailLane& mail(int from, int to) const;  // requires has_mail()
 
  private:
   Segment(OwnedFd fd, const Geometry& geometry);

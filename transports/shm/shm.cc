@@ -1,6 +1,7 @@
 #include "transports/shm/shm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "transports/link_parts.h"
 #include "transports/shm/lane_ends.h"
@@ -32,7 +33,11 @@ class ShmLink final : public Link {
                 e.channel == 0 ? kLendFrom : kLendFromElsewhere),
         receiver_(arriving_, segment_->ring(e.theirs, e.mine, e.channel),
                   segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_},
-                  meeting.arenas[peer]) {}
+                  meeting.arenas[peer]) {
+    if (e.channel == 0 && segment_->geometry().has_mail())
+      mailbox_.emplace(segment_->mail(e.mine, e.theirs), segment_->mail(e.theirs, e.mine), alarm_,
+                       arriving_.writer.closed);
+  }
   ~ShmLink() override {
     if (!segment_->mapped_here()) return;
     if (!sender_.idle()) sender_.revoke(arriving_.writer.answering);
@@ -95,6 +100,8 @@ class ShmLink final : public Link {
     return status;
   }
 
+  Mailbox* mailbox() override { return mailbox_ ? &*mailbox_ : nullptr; }
+
   void abort() noexcept override {
     gate_.abort();
     if (segment_->mapped_here()) sender_.revoke(arriving_.writer.answering);
@@ -142,13 +149,14 @@ class ShmLink final : public Link {
   }
 
   const std::shared_ptr<shm::Segment> segment_;
-  shm::Alarm alarm_;
+  Alarm alarm_;
   AbortGate gate_;
   LinkFault fault_;
   shm::Lane& outgoing_;
   shm::Lane& arriving_;
   shm::Sender sender_;
   shm::Receiver receiver_;
+  std::optional<Mailbox> mailbox_;
 };
 
 class Shm final : public Transport {

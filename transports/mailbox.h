@@ -1,0 +1,159 @@
+// Letters: the shortest way for a small message between two ranks whose memory is mapped by both.
+//
+// A Mailbox is both directions between this rank and one peer. Each direction has two cells; letter
+// v lies in cell v mod 2. A letter is a head (kHeadBytes) and at most kLetterBytes of data; its size
+// is what the reader expects, never what it reads. Head and data may be written one after the
+// other.
+//
+// Contract: both write a letter, then take the other's, then call done(), again and again. So who
+// sees letter v + 1 of its peer knows that the peer is done with its own letter v, and two cells
+// need no acknowledgement.
+//
+// A cell's lines: the head with its stamp and room for kInlineBytes; the data; a stamp for data that
+// came after its head. Data of up to kStampedBytes is spread over lines that each carry a stamp of
+// their own, so that all of them are on their way at once: one line transfer is the latency of the
+// letter. (The idea is that of NCCL's LL128 protocol, with stores that need not be atomic as a
+// line.) Larger data lies in one piece, complete before the stamp that announces it.
+//
+// Thread safety: one thread, except closed(). Header only: a call costs more than the letter.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "transports/link_parts.h"
+
+namespace ringwood {
+
+inline constexpr size_t kHeadBytes = 32;
+inline constexpr size_t kInlineBytes = 16;
+inline constexpr size_t kLetterBytes = 8 << 10;
+// What a stamped line carries: a multiple of 16, so that no element is cut.
+inline constexpr size_t kStampedLineBytes = 48;
+inline constexpr size_t kStampedLines = 8;
+inline constexpr size_t kStampedBytes = kStampedLineBytes * kStampedLines;
+
+// Zeros are a cell that was never used.
+struct alignas(128) Cell {
+  struct alignas(64) Head {
+    std::byte bytes[kHeadBytes];
+    std::byte data[kInlineBytes];
+    std::atomic<uint64_t> stamp;  // 2 (v + 1), and 1 if data in one piece came with it
+  };
+  struct alignas(64) Line {
+    std::byte bytes[kStampedLineBytes];
+    std::atomic<uint64_t> stamp;  // v + 1
+  };
+  Head head;
+  Line lines[kStampedLines];
+  std::byte data[kLetterBytes];
+  alignas(64) std::atomic<uint64_t> late;  // v + 1: data in one piece has followed the head
+};
+static_assert(sizeof(Cell::Head) == 64 && sizeof(Cell::Line) == 64);
+
+// One direction. All zero before its first use.
+struct MailLane {
+  Cell cells[2];
+};
+
+class Mailbox final {
+ public:
+  // `peer_closed`: not 0 once the peer has left.
+  Mailbox(MailLane& outgoing, MailLane& arriving, Alarm& alarm,
+          const std::atomic<uint32_t>& peer_closed)
+      : outgoing_(outgoing), arriving_(arriving), alarm_(alarm), peer_closed_(peer_closed) {}
+
+  // Head and data at once; `data` may be null where bytes is 0.
+  void write(const void* head, const void* data, size_t bytes) {
+    Cell& cell = outgoing_.cells[number_ % 2];
+    const bool spread = stamped(bytes) || bytes == 0;
+    if (!spread) copy(bytes <= kInlineBytes ? cell.head.data : cell.data, data, bytes);
+    std::memcpy(cell.head.bytes, head, kHeadBytes);
+    cell.head.stamp.store(2 * (number_ + 1) + (spread ? 0 : 1), std::memory_order_release);
+    if (spread) write_lines(cell, data, bytes);
+    alarm_.wake();
+  }
+  // The data of a letter whose head was written without.
+  void write_data(const void* data, size_t bytes) {
+    Cell& cell = outgoing_.cells[number_ % 2];
+    if (stamped(bytes)) {
+      write_lines(cell, data, bytes);
+    } else {
+      std::memcpy(cell.data, data, bytes);
+      cell.late.store(number_ + 1, std::memory_order_release);
+    }
+    alarm_.wake();
+  }
+
+  // Null until the head of the peer's letter is here. `bytes` of data will be read next: asking for
+  // their lines together with the head's makes one transfer of two.
+  const std::byte* head(size_t bytes) const {
+    const Cell& cell = arriving_.cells[number_ % 2];
+    if (stamped(bytes))
+      for (size_t line = 0; line * kStampedLineBytes < bytes; ++line)
+        (void)cell.lines[line].stamp.load(std::memory_order_relaxed);
+    const uint64_t stamp = cell.head.stamp.load(std::memory_order_acquire);
+    return stamp / 2 == number_ + 1 ? cell.head.bytes : nullptr;
+  }
+  // The letter's data, valid until done(); empty until all of it is here. `room`: kStampedBytes.
+  // Requires head() and bytes > 0.
+  std::span<const std::byte> data(size_t bytes, std::byte* room) const {
+    const Cell& cell = arriving_.cells[number_ % 2];
+    if (stamped(bytes)) return read_lines(cell, bytes, room);
+    if (cell.head.stamp.load(std::memory_order_relaxed) % 2 == 1)
+      return {bytes <= kInlineBytes ? cell.head.data : cell.data, bytes};
+    if (cell.late.load(std::memory_order_acquire) == number_ + 1) return {cell.data, bytes};
+    return {};
+  }
+  // Both letters were written and taken. `bytes`: as many will probably be written next; their lines
+  // are asked for now, so that they are here by then.
+  void done(size_t bytes) {
+    ++number_;
+    const Cell& next = outgoing_.cells[number_ % 2];
+    fetch_to_write(&next.head);
+    if (!stamped(bytes)) return;
+    for (size_t line = 0; line * kStampedLineBytes < bytes; ++line)
+      fetch_to_write(&next.lines[line]);
+  }
+
+  bool closed() const { return peer_closed_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  static bool stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
+  // The usual sizes without a call.
+  static void copy(std::byte* to, const void* from, size_t bytes) {
+    switch (bytes) {
+      case 4: std::memcpy(to, from, 4); break;
+      case 8: std::memcpy(to, from, 8); break;
+      case 16: std::memcpy(to, from, 16); break;
+      case kStampedLineBytes: std::memcpy(to, from, kStampedLineBytes); break;
+      default: std::memcpy(to, from, bytes);
+    }
+  }
+  void write_lines(Cell& cell, const void* data, size_t bytes) {
+    const auto* from = static_cast<const std::byte*>(data);
+    for (size_t at = 0, line = 0; at < bytes; at += kStampedLineBytes, ++line) {
+      copy(cell.lines[line].bytes, from + at, std::min(bytes - at, kStampedLineBytes));
+      cell.lines[line].stamp.store(number_ + 1, std::memory_order_release);
+    }
+  }
+  std::span<const std::byte> read_lines(const Cell& cell, size_t bytes, std::byte* room) const {
+    for (size_t at = 0, line = 0; at < bytes; at += kStampedLineBytes, ++line) {
+      if (cell.lines[line].stamp.load(std::memory_order_acquire) != number_ + 1) return {};
+      copy(room + at, cell.lines[line].bytes, std::min(bytes - at, kStampedLineBytes));
+    }
+    return {room, bytes};
+  }
+
+  MailLane& outgoing_;
+  MailLane& arriving_;
+  Alarm& alarm_;
+  const std::atomic<uint32_t>& peer_closed_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace ringwood
