@@ -11,6 +11,8 @@ namespace {
 
 // Large messages are published in pieces, so that both ends copy at the same time.
 constexpr size_t kPieceBytes = size_t{128} << 10;
+// What a ring may be used ahead without asking whether it is empty.
+constexpr uint64_t kWarmBytes = uint64_t{16} << 10;
 // A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for
 // ever.
 constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
@@ -111,13 +113,29 @@ void Sender::put_small(Message& message) {
   bench_.alarm.wake();
 }
 
+bool Sender::look_at_tail() {
+  const uint64_t tail = lane_.reader.tail.load(std::memory_order_acquire);
+  if (tail < seen_tail_ || tail > head_ || tail % kLine != 0) return false;
+  seen_tail_ = tail;
+  tail_ = std::max(tail_, tail);
+  return true;
+}
+
+// A ring that was read empty is used from its beginning again: what both ends have in their caches,
+// and pages that were touched before, are worth more than a ring's length ahead.
+bool Sender::rewind(size_t bytes) {
+  const uint64_t at = head_ & (ring_bytes_ - 1);
+  if (at == 0 || at + bytes <= kWarmBytes) return true;
+  if (!look_at_tail()) return false;
+  if (tail_ == head_) tail_ = head_ += ring_bytes_ - at;
+  return true;
+}
+
 bool Sender::put_piece(Message& message, bool& believable) {
-  if (head_ - tail_ == ring_bytes_) {
-    const uint64_t tail = lane_.reader.tail.load(std::memory_order_acquire);
-    believable = tail >= tail_ && tail <= head_ && tail % kLine == 0;
-    if (!believable || tail == tail_) return false;
-    tail_ = tail;
-  }
+  const bool first = message.done == 0;
+  if (first) believable = rewind(message.bytes);
+  if (believable && head_ - tail_ == ring_bytes_) believable = look_at_tail();
+  if (!believable || head_ - tail_ == ring_bytes_) return false;
   AbortGate::Pass pass(bench_.gate);
   if (!pass) return false;
   const uint64_t at = head_ & (ring_bytes_ - 1);
@@ -125,11 +143,11 @@ bool Sender::put_piece(Message& message, bool& believable) {
   const size_t bytes =
       std::min({message.bytes - message.done, static_cast<size_t>(room), kPieceBytes});
   std::memcpy(ring_ + at, message.data + message.done, bytes);
-  const bool first = message.done == 0;
+  const uint64_t start = head_;
   message.done += bytes;
   head_ += line_up(bytes);  // only the end of a message is no multiple of a line
   if (first) {
-    announce({static_cast<uint64_t>(Way::staged), head_, 0});
+    announce({static_cast<uint64_t>(Way::staged), head_, start});
   } else {
     lane_.writer.head.store(head_, std::memory_order_release);
     bench_.alarm.wake();
@@ -189,13 +207,17 @@ bool Receiver::open(Message& message, bool& believable) {
     way_ = static_cast<Way>(notice.way);
     if (way_ == Way::staged) {
       // `head` may have told of this message's later pieces already.
-      believable =
-          notice.at > read_ && notice.at - read_floor() <= ring_bytes_ && notice.at % kLine == 0;
-      if (believable) head_ = std::max(head_, notice.at);
+      const uint64_t start = notice.more;
+      believable = start >= read_ && start - read_ < ring_bytes_ && start % kLine == 0 &&
+                   notice.at > start && notice.at - start <= ring_bytes_ && notice.at % kLine == 0;
+      if (believable) {
+        read_ = start;
+        head_ = std::max(head_, notice.at);
+      }
     } else if (way_ == Way::lent) {
       lent_ = arena_ ? arena_->at(notice.at, message.bytes) : nullptr;
       believable = lent_ != nullptr;
-      answer_ = notice.answer;
+      answer_ = notice.more;
     } else {
       believable = way_ == Way::placed && message.data != nullptr;
     }
@@ -230,11 +252,12 @@ bool Receiver::take(size_t bytes) {
   const bool last = message.done == message.bytes;
   if (message.bytes > kSmallBytes && way_ == Way::staged) {
     read_ = last ? line_up(read_ + bytes) : read_ + bytes;
-    if (read_floor() - reported_ >= ring_bytes_ / 8) {
+    const bool needed = read_floor() - reported_ >= ring_bytes_ / 8;
+    if (needed || last) {
       reported_ = read_floor();
       lane_.reader.tail.store(reported_, std::memory_order_release);
-      bench_.alarm.wake();
     }
+    if (needed) bench_.alarm.wake();
   }
   if (!last) return true;
   if (way_ == Way::lent && message.bytes > kSmallBytes) {

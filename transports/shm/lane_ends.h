@@ -54,6 +54,8 @@ class Sender {
   void announce(Notice notice);
   void put_small(Message& message);
   bool put_piece(Message& message, bool& believable);
+  bool look_at_tail();
+  bool rewind(size_t bytes);
   bool retire();
 
   Lane& lane_;
@@ -65,7 +67,8 @@ class Sender {
   Fifo<Message> queue_;                       // those before next_ are on their way, or lent
   size_t next_ = 0;
   uint64_t finished_ = 0;
-  uint64_t head_ = 0, tail_ = 0;  // our own, and the peer's as last seen and believed
+  uint64_t head_ = 0, tail_ = 0;  // our own, and what the peer has read or was skipped
+  uint64_t seen_tail_ = 0;        // the peer's as last seen and believed
   uint64_t slots_written_ = 0, slots_read_ = 0;
   uint64_t lent_ = 0, returned_ = 0;
 };

@@ -16,11 +16,11 @@
 //   in that very line; both ends know every message's size, hence that. Of a larger one the slot
 //   holds a Notice:
 //     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts what
-//              was ever written, `tail` what was read. The notice comes with the first piece and
-//              its head.
+//              was ever written or skipped, `tail` what was read. The notice comes with the first
+//              piece: where it begins, and its head.
 //     lent     the bytes lie in the sender's arena (transports/arena.h), where the receiver reads
-//              them and then counts one `returned`. With `answer` the receiver may moreover write
-//              the message number answer - 1 of the other direction to that very place, instead of
+//              them and then counts one `returned`. With `more` the receiver may moreover write
+//              the message number more - 1 of the other direction to that very place, instead of
 //              sending it.
 //     placed   the bytes are already where the receiver wants them: in what it lent.
 //   A sender that aborts sets `revoked`, and waits until the receiver is not `answering` any more;
@@ -70,7 +70,7 @@ enum class Way : uint64_t { staged = 1, lent, placed };
 struct Notice {
   uint64_t way;  // of Way; as the peer wrote it
   uint64_t at;   // staged: head; lent: offset in the arena
-  uint64_t answer;
+  uint64_t more;  // staged: where the ring's bytes begin; lent: see Sender::post
 };
 static_assert(sizeof(Notice) <= kSmallBytes);
 // Apart from what changes all the time: the other side looks at it around every answer.
