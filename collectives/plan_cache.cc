@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMostPlans = 256;
 // Beyond these the data of a whole round no longer fits into what links hold on their way, and
 // log2(n) openings are fewer than n - 1.
-constexpr size_t kOneRoundBytes = 8 << 10;
+constexpr size_t kOneRoundBytes = 16 << 10;
 constexpr int kOneRoundRanks = 16;
 
 }  // namespace

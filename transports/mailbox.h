@@ -31,7 +31,7 @@ namespace ringwood {
 
 inline constexpr size_t kHeadBytes = 32;
 inline constexpr size_t kInlineBytes = 16;
-inline constexpr size_t kLetterBytes = 8 << 10;
+inline constexpr size_t kLetterBytes = 16 << 10;
 // What a stamped line carries: a multiple of 16, so that no element is cut.
 inline constexpr size_t kStampedLineBytes = 48;
 inline constexpr size_t kStampedLines = 8;
