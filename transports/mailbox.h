@@ -83,7 +83,7 @@ class Mailbox final {
     if (stamped(bytes)) {
       write_lines(cell, data, bytes);
     } else {
-      std::memcpy(cell.data, data, bytes);
+      copy_across(cell.data, data, bytes);
       cell.late.store(number_ + 1, std::memory_order_release);
     }
     alarm_.wake();
@@ -131,7 +131,7 @@ class Mailbox final {
       case 8: std::memcpy(to, from, 8); break;
       case 16: std::memcpy(to, from, 16); break;
       case kStampedLineBytes: std::memcpy(to, from, kStampedLineBytes); break;
-      default: std::memcpy(to, from, bytes);
+      default: copy_across(to, from, bytes);
     }
   }
   void write_lines(Cell& cell, const void* data, size_t bytes) {

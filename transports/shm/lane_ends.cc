@@ -142,7 +142,7 @@ bool Sender::put_piece(Message& message, bool& believable) {
   const uint64_t room = std::min(ring_bytes_ - (head_ - tail_), ring_bytes_ - at);
   const size_t bytes =
       std::min({message.bytes - message.done, static_cast<size_t>(room), kPieceBytes});
-  std::memcpy(ring_ + at, message.data + message.done, bytes);
+  copy_across(ring_ + at, message.data + message.done, bytes);
   const uint64_t start = head_;
   message.done += bytes;
   head_ += line_up(bytes);  // only the end of a message is no multiple of a line
