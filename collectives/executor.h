@@ -55,6 +55,8 @@ class Executor final {
   Status step(bool& progressed);
   // Forgets a plan that failed. The links must have been aborted.
   void drop();
+  // Reductions that were carried out in one pass (fusion.h).
+  uint64_t fused() const { return fused_; }
   // For errors: "rank 3 (step 7: recv_reduce of 65536 bytes), rank 5 (its fingerprint)", and the
   // peers as a list.
   std::string waiting_for(std::vector<int>* peers = nullptr) const;
@@ -138,6 +140,7 @@ class Executor final {
   std::vector<char> heard_;      // by rank: its letter's head is here and agrees
   size_t unheard_ = 0;
   int looks_ = 1;
+  uint64_t fused_ = 0;
   bool late_ = false;             // the letters' data is to follow their heads
   std::byte* scratch_ = nullptr;  // mapped, page aligned
   size_t scratch_bytes_ = 0;

@@ -23,7 +23,7 @@ bool Executor::ready(const Fusion& fusion, size_t k, Fused& verdict) {
   if (piece.empty()) return false;
   verdict = Fused::impossible;
   if (run.shown_offset != 0 || piece.size() != step.bytes) return false;
-  const auto number = static_cast<uint64_t>(run.queue->greets + fusion.numbers[k]);
+  const auto number = static_cast<uint64_t>(greets(run) + fusion.numbers[k]);
   std::byte* const place = run.link->answer_place(run.base.sent + number);
   if (!place) return false;
   verdict = Fused::waiting;  // for what goes before the answer on this link
@@ -58,6 +58,7 @@ bool Executor::carry_out(const Fusion& fusion) {
   if (all) reduce_many(places_, operands_, bytes / plan.element, plan.shape.type, plan.shape.op);
   for (size_t k = 0; k < begun; ++k) runs_[fusion.queues[k]].link->end_answer();
   if (!all) return false;
+  ++fused_;
   for (size_t k = 0; k < fusion.queues.size(); ++k) {
     Run& run = runs_[fusion.queues[k]];
     run.link->consume(bytes);

@@ -11,16 +11,20 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/executor.h"
+#include "transports/arena.h"
 #include "transports/loopback/loopback.h"
 #include "transports/net.h"
+#include "transports/shm/shm.h"
 #include "transports/store.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::testing {
 namespace {
 
-// Meshes of loopback links only: no control connection, since nothing here waits or fails.
-std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
+using MakeTransport = std::function<std::unique_ptr<Transport>()>;
+
+// Meshes of one transport only: no control connection, since nothing here waits or fails.
+std::vector<std::unique_ptr<Mesh>> make_meshes(int n, const MakeTransport& make_transport) {
   std::vector<std::unique_ptr<Mesh>> meshes(n);
   auto store = memory_store();
   Identity identity;
@@ -47,7 +51,7 @@ std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& 
       group.deadline = Deadline::after(std::chrono::seconds(20));
       std::vector<bool> wanted(n, true);
       wanted[r] = false;
-      auto transport = make_loopback(faults);
+      auto transport = make_transport();
       auto links = transport->connect(group, wanted, kChannels);
       for (int p = 0; p < n; ++p)
         for (int c = 0; c < kChannels; ++c) mesh->peers[p].link[c] = std::move(links[c][p]);
@@ -56,6 +60,10 @@ std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& 
     });
   for (auto& t : threads) t.join();
   return meshes;
+}
+
+std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
+  return make_meshes(n, [&] { return make_loopback(faults); });
 }
 
 using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
@@ -141,25 +149,31 @@ struct Runner {
   std::vector<std::unique_ptr<Executor>> executors;
   uint64_t sequence = 0;
 
-  Runner(int n, const LoopbackFaults& faults) : meshes(loopback_meshes(n, faults)) {
+  explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
     for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
   }
+  Runner(int n, const LoopbackFaults& faults) : Runner(loopback_meshes(n, faults)) {}
 
   // Steps the executors in random order until all are idle. False: no end within a bound far above
   // what is needed.
   bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes, Memory& memory,
            std::mt19937& random) {
     const size_t n = schedules.size();
+    std::vector<void*> buffers;
+    for (size_t r = 0; r < n; ++r) buffers.push_back(memory[r].data());
+    return run(schedules, shape, lanes, buffers, random);
+  }
+  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes,
+           const std::vector<void*>& buffers, std::mt19937& random,
+           Opener opener = Opener::agreement) {
+    const size_t n = schedules.size();
     std::vector<std::shared_ptr<const Plan>> plans;
-    std::vector<std::vector<void*>> buffers;
-    for (size_t r = 0; r < n; ++r) {
-      plans.push_back(make_plan(schedules[r], shape, "test", lanes));
-      buffers.push_back({memory[r].data()});
-    }
+    for (size_t r = 0; r < n; ++r)
+      plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
     for (size_t r = 0; r < n; ++r)
       executors[r]->start({plans[r].get(),
                            fingerprint_of(shape, "test", lanes, sequence),
-                           buffers[r],
+                           {&buffers[r], 1},
                            {},
                            {},
                            false});
@@ -243,6 +257,62 @@ TEST(Executor, RunsEveryAllReduceRowWithLanes) {
       ASSERT_TRUE(runner.run(schedules, shape, lanes, memory, random)) << row.name;
       for (int r = 0; r < n; ++r) ASSERT_EQ(memory[r], want) << row.name << " lanes " << lanes;
     }
+  }
+}
+
+Schedule direct_for(int rank, int n) {
+  return find_algorithm(Collective::all_reduce, "direct")->build({rank, n, 0, {}});
+}
+
+Shape sum_of(size_t count) {
+  Shape shape;
+  shape.collective = Collective::all_reduce;
+  shape.type = DataType::int64;
+  shape.count = count;
+  return shape;
+}
+
+// Nothing in the result would tell that operands go the long way.
+TEST(Executor, ReducesInOnePassWhereEveryOperandCanBeAnsweredInPlace) {
+  for (int n : {2, 3}) {
+    Runner runner(make_meshes(n, make_shm));
+    std::mt19937 random(3);
+    const size_t count = 30000 * n;
+    std::vector<Schedule> schedules;
+    std::vector<void*> buffers;
+    for (int r = 0; r < n; ++r) {
+      schedules.push_back(direct_for(r, n));
+      buffers.push_back(Arena::of_process()->allocate(count * sizeof(int64_t)));
+    }
+    for (int again = 0; again < 3; ++again) {
+      for (void* b : buffers) std::fill_n(static_cast<int64_t*>(b), count, 5);
+      ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, buffers, random));
+      for (void* b : buffers)
+        ASSERT_EQ(std::count(static_cast<int64_t*>(b), static_cast<int64_t*>(b) + count, 5 * n),
+                  static_cast<std::ptrdiff_t>(count));
+    }
+    for (const auto& e : runner.executors) EXPECT_EQ(e->fused(), 3u) << n;
+    for (void* b : buffers) Arena::of_process()->release(b);
+  }
+}
+
+TEST(Executor, OpensByLetterWithAndWithoutTheDataInIt) {
+  const int n = 3;
+  Runner runner(make_meshes(n, make_shm));
+  std::mt19937 random(5);
+  for (int k = 0; k < 60; ++k) {
+    const size_t count = random() % 2000;
+    const bool enclosed = k % 3 != 0;
+    Memory memory(n, std::vector<int64_t>(count, k));
+    std::vector<Schedule> schedules;
+    std::vector<void*> buffers;
+    for (int r = 0; r < n; ++r) {
+      schedules.push_back(enclosed ? one_shot_all_reduce({r, n, 0}) : direct_for(r, n));
+      buffers.push_back(memory[r].data());
+    }
+    ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, buffers, random,
+                           enclosed ? Opener::one_round : Opener::agreement));
+    ASSERT_EQ(memory, Memory(n, std::vector<int64_t>(count, k * n))) << k;
   }
 }
 
