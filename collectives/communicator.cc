@@ -15,6 +15,10 @@
 namespace ringwood {
 namespace {
 
+// Between them, one copy into scratch is cheaper than one for each peer: smaller messages are never
+// read in place, and the copy of larger ones does not stay in the cache.
+constexpr size_t kPublishedFrom = 64 << 10, kPublishedUpTo = 16 << 20;
+
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
 // The calls of the interface, turned into a shape, a plan and a table of buffers.
@@ -23,6 +27,7 @@ class LiveCommunicator final : public Communicator {
   LiveCommunicator(std::shared_ptr<Engine> engine, const Options& options, std::string name)
       : engine_(std::move(engine)),
         plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options),
+        publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
         timeout_(options.timeout),
         name_(std::move(name)) {}
   ~LiveCommunicator() override {
@@ -281,24 +286,33 @@ class LiveCommunicator final : public Communicator {
   }
   std::shared_ptr<CollectiveState> begin(const Shape& shape, std::vector<void*> buffers,
                                          const CallOptions& call) {
-    auto state = make_state(shape, call);
+    const bool gathers = shape.collective == Collective::all_gather;
+    auto state = make_state(shape, gathers ? buffers[rank()] : nullptr, call);
     state->buffers = std::move(buffers);
     return state;
   }
   std::shared_ptr<CollectiveState> begin(const Shape& shape, void* buffer,
                                          const CallOptions& call) {
-    auto state = make_state(shape, call);
+    auto state = make_state(shape, buffer, call);
     state->buffers.assign(1, buffer);
     return state;
   }
-  std::shared_ptr<CollectiveState> make_state(const Shape& shape, const CallOptions& call) {
+  // Whether what is sent from there would have to be copied for each peer.
+  bool private_source(const void* source, size_t bytes) const {
+    return publishes_ && source && bytes >= kPublishedFrom && bytes <= kPublishedUpTo &&
+           !Arena::of_process()->offset_of(source, bytes);
+  }
+  std::shared_ptr<CollectiveState> make_state(const Shape& shape, const void* source,
+                                              const CallOptions& call) {
+    const bool apart = private_source(source, shape.count * size_of(shape.type));
     const char* const name = to_string(shape.collective);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
-    const auto find = [&] { return plans_.get(shape, call.algorithm, call.lanes); };
+    const auto find = [&] { return plans_.get(shape, call.algorithm, call.lanes, apart); };
     std::shared_ptr<CollectiveState> state;
-    if (call.synchronous) state = recent_.take(name, time_for(call), shape, call, make, find);
+    if (call.synchronous)
+      state = recent_.take(name, time_for(call), shape, call, apart, make, find);
     if (state) return state;
     state = make();
     state->plan = find();
@@ -362,6 +376,7 @@ class LiveCommunicator final : public Communicator {
   std::shared_ptr<Engine> engine_;
   PlanCache plans_;
   RecentCall recent_;
+  const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;
 };

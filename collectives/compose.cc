@@ -11,6 +11,17 @@ Span renamed(Span span, Rename rename) {
   return span.count == 0 ? span : Span{rename(span.first), span.count};
 }
 
+bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
+
+// The sends of step i's span from there on, until it changes.
+std::vector<size_t> sends_alike(const Schedule& s, size_t i) {
+  const Span span = s.steps[i].src;
+  std::vector<size_t> found;
+  for (size_t j = i; j < s.steps.size() && !overlap(s.steps[j].dst, span); ++j)
+    if (s.steps[j].kind == StepKind::send && s.steps[j].src == span) found.push_back(j);
+  return found;
+}
+
 [[noreturn]] void refuse(std::string why) {
   throw Error(ErrorCode::invalid_argument, std::move(why));
 }
@@ -104,6 +115,26 @@ Schedule within(int first, int chunks, const Schedule& s) {
   for (const Step& step : s.steps) {
     result.steps.push_back(
         {step.kind, step.peer, renamed(step.dst, moved), renamed(step.src, moved)});
+  }
+  return result;
+}
+
+Schedule publish(const Schedule& s) {
+  Schedule result{s.rank, s.n, s.chunks, s.scratch, {}};
+  std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: where it is sent from instead
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    Step step = s.steps[i];
+    const bool first = step.kind == StepKind::send && sources[i].count == 0;
+    const std::vector<size_t> alike =
+        first && step.src.first < s.chunks ? sends_alike(s, i) : std::vector<size_t>{};
+    if (alike.size() > 1) {
+      const Span copy{result.chunks + static_cast<int>(result.scratch.size()), step.src.count};
+      for (int c = 0; c < copy.count; ++c) result.add_scratch(step.src.first + c);
+      result.copy(copy, step.src);
+      for (size_t j : alike) sources[j] = copy;
+    }
+    if (sources[i].count > 0) step.src = sources[i];
+    result.steps.push_back(step);
   }
   return result;
 }

@@ -28,4 +28,8 @@ Schedule widen(const Schedule& s, int count);
 // Narrower: the chunks of `s` become those from `first` on of a buffer of `chunks`.
 Schedule within(int first, int chunks, const Schedule& s);
 
+// Published once: where one span of the user's goes to several peers, it is copied to scratch, from
+// where all of them are sent. Pays where peers read scratch in place.
+Schedule publish(const Schedule& s);
+
 }  // namespace ringwood

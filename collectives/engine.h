@@ -54,6 +54,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   // The error that ended this group, if one did; also in a forked child.
   Status health() const;
   const Mesh& mesh() const { return *mesh_; }
+  bool reads_in_place() const { return executor_->reads_in_place(); }
 
  private:
   using Settled = std::vector<std::shared_ptr<OperationState>>;
@@ -98,7 +99,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   std::vector<std::shared_ptr<MessageState>> new_messages_;  // submitted, not taken
   std::atomic<bool> driven_{false};  // the role is taken: with mutex_ held; given back: call()
   std::thread::id driver_;           // who took it last
-  uint64_t sequence_ = 0;  // of the next collective
+  uint64_t sequence_ = 0;            // of the next collective
   bool closed_ = false;
   std::atomic<bool> stopping_{false};
   std::shared_ptr<const Error> failure_;

@@ -37,18 +37,31 @@ const char* to_string(StepKind kind) {
 
 }  // namespace
 
-Executor::Executor(Mesh& mesh) : mesh_(mesh) { find_mailboxes(); }
+Executor::Executor(Mesh& mesh) : mesh_(mesh) {
+  find_mailboxes();
+  if (by_letter() && mesh_.size > 1) arena_ = Arena::of_process();
+}
 
 Executor::~Executor() {
-  if (scratch_) munmap(scratch_, scratch_bytes_);
+  give_scratch_back();
   if (wide_) munmap(wide_, wide_bytes_);
+}
+
+void Executor::give_scratch_back() noexcept {
+  if (!scratch_) return;
+  if (arena_)
+    arena_->release(scratch_);
+  else
+    munmap(scratch_, scratch_bytes_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
 }
 
 void Executor::grow(size_t scratch_bytes, size_t wide_count) {
   if (scratch_bytes > scratch_bytes_) {
-    void* fresh = map_pages(scratch_bytes);
-    if (scratch_) munmap(scratch_, scratch_bytes_);
-    scratch_ = static_cast<std::byte*>(fresh);
+    give_scratch_back();
+    scratch_ = static_cast<std::byte*>(arena_ ? arena_->allocate(scratch_bytes)
+                                              : map_pages(scratch_bytes));
     scratch_bytes_ = scratch_bytes;
   }
   if (wide_count * sizeof(float) > wide_bytes_) {

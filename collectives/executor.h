@@ -22,6 +22,7 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/plan.h"
+#include "transports/arena.h"
 #include "transports/clock.h"
 #include "transports/mailbox.h"
 #include "transports/mesh.h"
@@ -55,6 +56,8 @@ class Executor final {
   Status step(bool& progressed);
   // Forgets a plan that failed. The links must have been aborted.
   void drop();
+  // Whether peers read this rank's scratch where it lies.
+  bool reads_in_place() const { return arena_ != nullptr; }
   // Reductions that were carried out in one pass (fusion.h).
   uint64_t fused() const { return fused_; }
   // For errors: "rank 3 (step 7: recv_reduce of 65536 bytes), rank 5 (its fingerprint)", and the
@@ -122,6 +125,7 @@ class Executor final {
   std::byte* at(Place place);
   Error at_step(Error error, int32_t step) const;
   void grow(size_t scratch_bytes, size_t wide_count);
+  void give_scratch_back() noexcept;
 
   Mesh& mesh_;
   Request request_;
@@ -142,7 +146,8 @@ class Executor final {
   int looks_ = 1;
   uint64_t fused_ = 0;
   bool late_ = false;             // the letters' data is to follow their heads
-  std::byte* scratch_ = nullptr;  // mapped, page aligned
+  Arena* arena_ = nullptr;        // that has the scratch; null: pages of its own
+  std::byte* scratch_ = nullptr;  // page aligned
   size_t scratch_bytes_ = 0;
   float* wide_ = nullptr;
   size_t wide_bytes_ = 0;

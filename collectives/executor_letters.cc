@@ -26,7 +26,7 @@ void Executor::find_mailboxes() {
     if (peer != mesh_.rank && !box) return boxes_.clear();
     boxes_.push_back(box);
   }
-  looks_ = mesh_.ranks_on_this_host <= mesh_.cores_on_this_host ? kLooks : 1;
+  looks_ = mesh_.ranks_on_this_host <= mesh_.cores_on_this_host ? kLooks : 10;
 }
 
 // What goes to, or comes from, a peer in its letter; null for nothing.

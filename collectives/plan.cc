@@ -207,8 +207,8 @@ Piece piece(size_t count, int parts, int index, size_t unit) {
   return {begin(index), begin(index + 1) - begin(index)};
 }
 
-std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                      const std::string& algorithm, int lane_count, Opener opener) {
+std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
+                                const std::string& algorithm, int lane_count, Opener opener) {
   auto plan = std::make_shared<Plan>();
   plan->shape = shape;
   plan->algorithm = algorithm;

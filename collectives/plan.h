@@ -77,7 +77,8 @@ struct Plan {
   Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
   int lanes = 1;
-  size_t element = 1;  // bytes
+  bool published = false;  // see publish() in compose.h; each rank as it likes
+  size_t element = 1;      // bytes
   std::vector<BoundStep> steps;
   Graph graph;
   std::vector<PeerQueue> peers;
@@ -112,9 +113,9 @@ Piece piece(size_t count, int parts, int index, size_t unit);
 enum class Opener { agreement, one_round };
 
 // `schedule` is before lanes(). Pure.
-std::shared_ptr<const Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                      const std::string& algorithm, int lane_count,
-                                      Opener opener = Opener::agreement);
+std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
+                                const std::string& algorithm, int lane_count,
+                                Opener opener = Opener::agreement);
 
 // Whether one rank's schedule can run in one round; the group may only if all ranks' can.
 bool fits_one_round(const Schedule& schedule);

@@ -1,6 +1,7 @@
 #include "collectives/plan_cache.h"
 
 #include "collectives/algorithms.h"
+#include "collectives/compose.h"
 
 namespace ringwood {
 namespace {
@@ -21,9 +22,9 @@ PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& optio
 size_t PlanCache::Hash::operator()(const Key& key) const {
   const Shape& s = key.shape;
   size_t h = s.count;
-  for (size_t field :
-       {static_cast<size_t>(s.collective), static_cast<size_t>(s.type), static_cast<size_t>(s.op),
-        static_cast<size_t>(s.root), static_cast<size_t>(key.lanes)})
+  for (size_t field : {static_cast<size_t>(s.collective), static_cast<size_t>(s.type),
+                       static_cast<size_t>(s.op), static_cast<size_t>(s.root),
+                       static_cast<size_t>(key.lanes), static_cast<size_t>(key.private_source)})
     h = h * 0x9e3779b97f4a7c15u + field;
   return h ^ std::hash<std::string>()(key.algorithm);
 }
@@ -48,23 +49,29 @@ Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes)
 }
 
 std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
-                                            int lanes) const {
+                                            int lanes, bool private_source) const {
   const Answer a = answer(shape, algorithm, lanes);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
-  return make_plan(row->build(where(rank_, shape.root)), shape, a.algorithm, a.lanes,
-                   opener(*row, shape, a.lanes));
+  const Schedule schedule = row->build(where(rank_, shape.root));
+  const Opener way = opener(*row, shape, a.lanes);
+  if (!private_source || way == Opener::one_round)
+    return make_plan(schedule, shape, a.algorithm, a.lanes, way);
+  auto plan = make_plan(publish(schedule), shape, a.algorithm, a.lanes, way);
+  plan->published = true;
+  return plan;
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
-                                           int lanes) {
+                                           int lanes, bool private_source) {
   // Uneven blocks (mixtures of experts) change with every call.
-  if (!shape.blocks.empty()) return make(shape, algorithm, lanes);
-  Key key{shape, algorithm, lanes};
+  if (!shape.blocks.empty()) return make(shape, algorithm, lanes, false);
+  Key key{shape, algorithm, lanes, private_source};
   std::lock_guard lock(mutex_);
   auto it = plans_.find(key);
   if (it != plans_.end()) return it->second;
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(std::move(key), make(shape, algorithm, lanes)).first->second;
+  return plans_.emplace(std::move(key), make(shape, algorithm, lanes, private_source))
+      .first->second;
 }
 
 }  // namespace ringwood

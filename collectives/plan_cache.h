@@ -15,8 +15,10 @@ class PlanCache final {
  public:
   // `fabric`: the group's, equal on all ranks, with the host of each.
   PlanCache(int rank, int n, const Fabric& fabric, const Options& options);
-  // Throws Error(invalid_argument) for an unusable algorithm.
-  std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes);
+  // `private_source`: peers could read this rank's scratch in place, but not what it sends. Throws
+  // Error(invalid_argument) for an unusable algorithm.
+  std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
+                                  bool private_source);
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes) const;
 
  private:
@@ -24,13 +26,14 @@ class PlanCache final {
     Shape shape;
     std::string algorithm;
     int lanes;
+    bool private_source;
     bool operator==(const Key&) const = default;
   };
   struct Hash {
     size_t operator()(const Key& key) const;
   };
-  std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm,
-                                   int lanes) const;
+  std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
+                                   bool private_source) const;
 
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
   Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }

@@ -16,7 +16,8 @@ class RecentCall final {
   // Null: taken. Otherwise give_back() must follow. `make` makes a new state, `find` a plan.
   template <class Make, class Find>
   std::shared_ptr<CollectiveState> take(const char* name, Duration timeout, const Shape& shape,
-                                        const CallOptions& call, Make make, Find find) {
+                                        const CallOptions& call, bool private_source, Make make,
+                                        Find find) {
     if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
     try {
       if (state_ && state_.use_count() == 1) {
@@ -27,11 +28,13 @@ class RecentCall final {
         state_->recent = true;
       }
       const auto& plan = state_->plan;
-      if (!plan || lanes_ != call.lanes || plan->shape != shape || algorithm_ != call.algorithm) {
+      if (!plan || lanes_ != call.lanes || plan->shape != shape || algorithm_ != call.algorithm ||
+          private_source_ != private_source) {
         state_->plan = nullptr;
         state_->plan = find();
         algorithm_ = call.algorithm;
         lanes_ = call.lanes;
+        private_source_ = private_source;
       }
     } catch (...) {
       give_back();
@@ -46,6 +49,7 @@ class RecentCall final {
   std::shared_ptr<CollectiveState> state_;
   std::string algorithm_;  // as the call said, like lanes
   int lanes_ = 0;
+  bool private_source_ = false;
 };
 
 }  // namespace ringwood

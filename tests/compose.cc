@@ -149,6 +149,41 @@ TEST(Compose, RenamedRanksAreProved) {
   }
 }
 
+TEST(Compose, PublishCopiesOnceWhatGoesToSeveral) {
+  Schedule s{0, 4, 2, {}, {}};
+  s.send(1, {0});
+  s.send(2, {0});
+  s.send(1, {1});
+  s.recv(3, {0});
+  s.send(3, {0});
+  Schedule expected{0, 4, 2, {0}, {}};
+  expected.copy({2}, {0});
+  expected.send(1, {2});
+  expected.send(2, {2});
+  expected.send(1, {1});
+  expected.recv(3, {0});
+  expected.send(3, {0});
+  EXPECT_EQ(publish(s), expected);
+}
+
+// Each rank may do so or not.
+TEST(Compose, PublishedRowsAreProved) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (int n : {1, 2, 3, 4, 6, 8}) {
+      const int root = has_root(row.collective) ? n - 1 : 0;
+      std::vector<int> hosts(n);
+      for (int r = 0; r < n; ++r) hosts[r] = r % 2;
+      if (!row.accepts({0, n, root, hosts})) continue;
+      std::vector<Schedule> all;
+      for (int r = 0; r < n; ++r) {
+        const Schedule s = row.build({r, n, root, hosts});
+        all.push_back(r % 3 == 1 ? s : publish(s));
+      }
+      EXPECT_EQ(verify(row.collective, all, root, 1).value_or(""), "") << row.name << " " << n;
+    }
+  }
+}
+
 TEST(Compose, MisuseIsRefused) {
   const Schedule s = ring_all_reduce({0, 2, 0});
   EXPECT_THROW(then(s, ring_all_reduce({1, 2, 0})), Error);
