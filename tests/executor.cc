@@ -4,63 +4,19 @@
 // All ranks live in one thread: the set-up needs threads (it is collective), the runs are stepped
 // one executor at a time in a seeded order, so that a failure repeats.
 #include <random>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms.h"
 #include "collectives/executor.h"
+#include "tests/meshes.h"
 #include "transports/arena.h"
 #include "transports/loopback/loopback.h"
-#include "transports/net.h"
 #include "transports/shm/shm.h"
-#include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::testing {
 namespace {
-
-using MakeTransport = std::function<std::unique_ptr<Transport>()>;
-
-// Meshes of one transport only: no control connection, since nothing here waits or fails.
-std::vector<std::unique_ptr<Mesh>> make_meshes(int n, const MakeTransport& make_transport) {
-  std::vector<std::unique_ptr<Mesh>> meshes(n);
-  auto store = memory_store();
-  Identity identity;
-  identity.key = random_key();
-  identity.session = random_session();
-  identity.size = n;
-  std::vector<std::thread> threads;
-  for (int r = 0; r < n; ++r)
-    threads.emplace_back([&, r] {
-      auto mesh = std::make_unique<Mesh>();
-      mesh->rank = r;
-      mesh->size = n;
-      mesh->peers.resize(n);
-      mesh->totals.resize(n);
-      mesh->wait_set = std::make_unique<WaitSet>();
-      const Options options;
-      Group group;
-      group.identity = identity;
-      group.identity.rank = r;
-      group.hosts.assign(n, host_token());
-      group.options = &options;
-      group.store = store.get();
-      group.wait_set = mesh->wait_set.get();
-      group.deadline = Deadline::after(std::chrono::seconds(20));
-      std::vector<bool> wanted(n, true);
-      wanted[r] = false;
-      auto transport = make_transport();
-      auto links = transport->connect(group, wanted, kChannels);
-      for (int p = 0; p < n; ++p)
-        for (int c = 0; c < kChannels; ++c) mesh->peers[p].link[c] = std::move(links[c][p]);
-      mesh->transports.push_back(std::move(transport));
-      meshes[r] = std::move(mesh);
-    });
-  for (auto& t : threads) t.join();
-  return meshes;
-}
 
 std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
   return make_meshes(n, [&] { return make_loopback(faults); });
