@@ -3,9 +3,9 @@
 //
 //   bench_executor --benchmark_filter='execute/.*'
 //
-// `execute` steps all ranks' executors in turn in one thread, so that nothing is waited for: divided
-// by the ranks it is what a rank's processor works for one operation, apart from moving bytes
-// between cores.
+// `execute` steps all ranks' executors in turn in one thread, so that nothing is waited for:
+// divided by the ranks it is what a rank's processor works for one operation, apart from moving
+// bytes between cores.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 

@@ -1,16 +1,16 @@
 // Letters: the shortest way for a small message between two ranks whose memory is mapped by both.
 //
 // A Mailbox is both directions between this rank and one peer. Each direction has two cells; letter
-// v lies in cell v mod 2. A letter is a head (kHeadBytes) and at most kLetterBytes of data; its size
-// is what the reader expects, never what it reads. Head and data may be written one after the
+// v lies in cell v mod 2. A letter is a head (kHeadBytes) and at most kLetterBytes of data; its
+// size is what the reader expects, never what it reads. Head and data may be written one after the
 // other.
 //
 // Contract: both write a letter, then take the other's, then call done(), again and again. So who
 // sees letter v + 1 of its peer knows that the peer is done with its own letter v, and two cells
 // need no acknowledgement.
 //
-// A cell's lines: the head with its stamp and room for kInlineBytes; the data; a stamp for data that
-// came after its head. Data of up to kStampedBytes is spread over lines that each carry a stamp of
+// A cell's lines: the head with its stamp and room for kInlineBytes; the data; a stamp for data
+// that came after its head. Data of up to kStampedBytes is spread over lines that each carry a stamp of
 // their own, so that all of them are on their way at once: one line transfer is the latency of the
 // letter. (The idea is that of NCCL's LL128 protocol, with stores that need not be atomic as a
 // line.) Larger data lies in one piece, complete before the stamp that announces it.
@@ -109,8 +109,8 @@ class Mailbox final {
     if (cell.late.load(std::memory_order_acquire) == number_ + 1) return {cell.data, bytes};
     return {};
   }
-  // Both letters were written and taken. `bytes`: as many will probably be written next; their lines
-  // are asked for now, so that they are here by then.
+  // Both letters were written and taken. `bytes`: as many will probably be written next; their
+  // lines are asked for now, so that they are here by then.
   void done(size_t bytes) {
     ++number_;
     const Cell& next = outgoing_.cells[number_ % 2];
