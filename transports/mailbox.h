@@ -10,10 +10,10 @@
 // need no acknowledgement.
 //
 // A cell's lines: the head with its stamp and room for kInlineBytes; the data; a stamp for data
-// that came after its head. Data of up to kStampedBytes is spread over lines that each carry a stamp of
-// their own, so that all of them are on their way at once: one line transfer is the latency of the
-// letter. (The idea is that of NCCL's LL128 protocol, with stores that need not be atomic as a
-// line.) Larger data lies in one piece, complete before the stamp that announces it.
+// that came after its head. Data of up to kStampedBytes is spread over lines that each carry a
+// stamp of their own, so that all of them are on their way at once: one line transfer is the
+// latency of the letter. (The idea is that of NCCL's LL128 protocol, with stores that need not be
+// atomic as a line.) Larger data lies in one piece, complete before the stamp that announces it.
 //
 // Thread safety: one thread, except closed(). Header only: a call costs more than the letter.
 #pragma once
