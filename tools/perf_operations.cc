@@ -135,8 +135,8 @@ bool ranks_share_a_clock(const Call& c) {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, bool shared) : shared_(shared) {
-  if (shared) {
+Buffer::Buffer(size_t bytes, BufferKind kind) : shared_(kind == BufferKind::shared) {
+  if (shared_) {
     Arena* arena = Arena::of_process();
     if (!arena)
       throw Error(ErrorCode::unsupported, "this machine gives no memory that ranks can share");
