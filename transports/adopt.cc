@@ -59,15 +59,12 @@ Adopted::Adopted(Arena& arena)
 
 // Never destroyed: buffers outlive everything else in the process.
 Adopted* Adopted::of_process() {
-  static std::mutex making;
   if (Adopted* made = current()) return made;
   const auto none = [](const std::string& why) {
     static std::atomic<bool> told{false};
     if (!told.exchange(true)) log(LogLevel::warn, "shm", "no buffer is adopted: " + why);
     return nullptr;
   };
-  std::lock_guard lock(making);
-  if (Adopted* made = current()) return made;
   Arena* arena = Arena::of_process();
   if (!arena) return none("this machine gives no memory that ranks can share");
   if (!allocator_is_known()) return none("malloc() is not the C library's");
@@ -75,7 +72,9 @@ Adopted* Adopted::of_process() {
     static const int installed =
         pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
     if (installed != 0) return none("fork() cannot be prepared for it");
-    the_one.store(new Adopted(*arena), std::memory_order_release);
+    std::unique_ptr<Adopted> fresh(new Adopted(*arena));
+    Adopted* seen = nullptr;
+    if (the_one.compare_exchange_strong(seen, fresh.get())) fresh.release();
   } catch (const Error& error) {
     return none(error.cause);
   }
@@ -141,7 +140,8 @@ bool Adopted::adopt_locked(uintptr_t begin, uintptr_t end) noexcept {
     give_back_unmapped();
     const size_t bytes = range.last - range.first;
     void* const block = arena_.allocate(range.block_bytes(), range.first - kPage);
-    range.block.reset(static_cast<std::byte*>(block), [&](void* data) { arena_.release(data); });
+    range.block.reset(static_cast<std::byte*>(block), [this](void* data) { arena_.release(data); });
+    arena_.keep_from_forks(block);  // they get it where it is in use
     range.offset = *arena_.offset_of(block, 1);
     std::byte* const pages = fill(range);
     if (!pages || !put_in_place(pages, range.first, bytes)) return false;
@@ -178,8 +178,8 @@ bool Adopted::put_in_place(std::byte* pages, uintptr_t at, size_t bytes) noexcep
   if (::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(at)) != MAP_FAILED)
     return true;
   // The kernel unmaps the destination before the last of its own allocations.
-  if (!maps_.at(at) && ::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-                                pointer(at)) == MAP_FAILED) {
+  if (!maps_.at(at) &&
+      ::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(at)) == MAP_FAILED) {
     log(LogLevel::error, "shm", system_message("a buffer is lost: mremap"));
     std::abort();
   }
@@ -324,6 +324,8 @@ void Adopted::before_fork() {
   if (!forking) return;
   forking->switching_.lock();
   forking->forked_ = forking->pieces();
+  for (const Mapping& piece : forking->forked_)  // whatever has been said of them meanwhile
+    ::madvise(pointer(piece.begin), piece.end - piece.begin, MADV_DONTFORK);
   if (!forking->forked_.empty()) forking->handover_.before_fork();
 }
 
@@ -333,7 +335,7 @@ void Adopted::after_fork_in_parent() {
   forking->switching_.unlock();
 }
 
-// Only async-signal-safe calls.
+// Only async-signal-safe calls. The object is dead here, current() is null.
 void Adopted::after_fork_in_child() {
   the_one.store(nullptr);
   if (!forking) return;

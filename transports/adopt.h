@@ -43,6 +43,8 @@
 // One per process, like the arena. Thread safety: all functions.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +69,7 @@ class Adopted final {
   static Adopted* of_process();
   // Null: nobody has asked for it in this process.
   static Adopted* current() noexcept;
+  ~Adopted() { ::close(copy_fd_); }
   Adopted(const Adopted&) = delete;
   Adopted& operator=(const Adopted&) = delete;
 
@@ -101,10 +104,11 @@ class Adopted final {
 
  private:
   struct Range {
-    uintptr_t begin = 0, end = 0;     // the buffer
-    uintptr_t first = 0, last = 0;    // its whole pages
-    std::shared_ptr<std::byte> block; // in the arena: shadow, pages, shadow; held here, and if lent
-    uint64_t offset = 0;              // of the block
+    uintptr_t begin = 0, end = 0;   // the buffer
+    uintptr_t first = 0, last = 0;  // its whole pages
+    std::shared_ptr<std::byte>
+        block;            // in the arena: shadow, pages, shadow; held here, and if lent
+    uint64_t offset = 0;  // of the block
 
     uint64_t offset_of(uintptr_t address) const;
     uint64_t block_bytes() const;

@@ -154,6 +154,7 @@ bool Arena::copy_blocks() noexcept {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (base == MAP_FAILED) return false;
   for (const auto& [offset, block] : used_) {
+    if (!block.forked) continue;
     for (uint64_t done = 0; done < block.bytes;) {
       const ssize_t n = ::pread(copy_fd_, base_ + offset + done, block.bytes - done,
                                 static_cast<off_t>(offset + done));
@@ -162,6 +163,12 @@ bool Arena::copy_blocks() noexcept {
     }
   }
   return true;
+}
+
+void Arena::keep_from_forks(const void* block) noexcept {
+  const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(block) - base_);
+  std::lock_guard lock(mutex_);
+  if (const auto found = used_.find(at); found != used_.end()) found->second.forked = false;
 }
 
 void* Arena::allocate(size_t bytes, uintptr_t like) {
@@ -176,7 +183,7 @@ void* Arena::allocate(size_t bytes, uintptr_t like) {
     free_.erase(it);
     if (at > offset) free_[offset] = at - offset;
     if (at + need < offset + size) free_[at + need] = offset + size - at - need;
-    used_[at] = {need, false};
+    used_[at] = {need};
     kept_ -= std::min(kept_, need);
     return base_ + at;
   }

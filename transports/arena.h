@@ -55,6 +55,8 @@ class Arena final {
 
   // For good, and before the first fork that matters. Idempotent.
   void give_copies_to_forks();
+  // Excepts a block from that.
+  void keep_from_forks(const void* block) noexcept;
 
   std::byte* at(uint64_t offset) const noexcept { return base_ + offset; }
   // Where [data, data + bytes) lies, if wholly inside.
@@ -74,6 +76,7 @@ class Arena final {
   struct Block {
     uint64_t bytes = 0;
     bool quarantined = false;
+    bool forked = true;
   };
 
   const OwnedFd fd_;

@@ -32,12 +32,12 @@ void AwaitedEdges::settle(uint64_t number, bool placed) {
 // ---- the sender
 
 bool Sender::post(const void* data, size_t bytes, uint64_t answer) {
-  queue_.push({static_cast<const std::byte*>(data), bytes, 0, answer});
+  queue_.push({static_cast<const std::byte*>(data), bytes, 0, answer, 0, 0, {}});
   return advance();
 }
 
 bool Sender::post_placed(size_t bytes) {
-  queue_.push({nullptr, bytes, 0, 0});
+  queue_.push({nullptr, bytes, 0, 0, 0, 0, {}});
   return advance();
 }
 

@@ -71,8 +71,8 @@ class Sender {
     size_t bytes;
     size_t done;
     uint64_t answer;
-    uint64_t ticket = 0;  // of a lent message: finished when so many were returned
-    uint64_t at = 0;      // and where it is, in the arena
+    uint64_t ticket;  // of a lent message: finished when so many were returned
+    uint64_t at;      // and where it is, in the arena
     std::shared_ptr<const void> hold;
   };
   bool put(Message& message, bool& believable);
