@@ -2,6 +2,7 @@
 #include "transports/adopt.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -322,14 +323,34 @@ TEST_F(AdoptedBuffers, AreCopiedForForksWhereverTheyLie) {
   EXPECT_EQ(status_of(right), 0);
 }
 
-TEST_F(AdoptedBuffers, OfTheHeapAreGrownFreedAndHandedOutAgain) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(AdoptedBuffers, AreNotPartsOfAHeap) {
+  const auto refused = [&] {
+    bool all = true;
+    for (const size_t pages : {10, 100, 1000}) {
+      const std::unique_ptr<std::byte[]> block(new std::byte[pages * kPage]);
+      all = all && !adopted().adopt(block.get(), pages * kPage);
+    }
+    return all;
+  };
+  ASSERT_EQ(::mallopt(M_MMAP_THRESHOLD, 32 << 20), 1);
+  EXPECT_TRUE(refused());
+  bool in_thread = false;
+  std::thread([&] { in_thread = refused(); }).join();
+  EXPECT_TRUE(in_thread);
+}
+#endif
+
+TEST_F(AdoptedBuffers, OfMallocAreGrownFreedAndHandedOutAgain) {
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
   const size_t sizes[] = {40 * kPage, 300 * kPage, 100 * kPage, 1000 * kPage, 17 * kPage};
+  size_t grown = 0;
   for (int round = 0; round < 40; ++round) {
     std::vector<std::byte*> blocks;
     for (const size_t size : sizes) {
       auto* block = static_cast<std::byte*>(std::malloc(size));
       std::memset(block, round, size);
-      (void)adopted().adopt(block, size);
+      grown += adopted().adopt(block, size);
       blocks.push_back(block);
     }
     for (size_t i = 0; i < std::size(sizes); ++i) {
@@ -349,6 +370,7 @@ TEST_F(AdoptedBuffers, OfTheHeapAreGrownFreedAndHandedOutAgain) {
     for (std::byte* block : blocks) std::free(block);
     if (round % 8 == 0) adopted().collect();
   }
+  EXPECT_GT(grown, 0u);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -38,6 +40,19 @@ bool allocator_is_known() {
                      [&](std::string_view known) { return name.starts_with(known); });
 }
 
+// glibc gives threads heaps of their own that begin at multiples of 64 MiB: with a pointer to their
+// arena, which lies behind the head of the same or another heap, the previous heap, and the size.
+bool of_a_threads_heap(uintptr_t address) {
+  constexpr uintptr_t kHeap = uintptr_t{64} << 20;
+  constexpr uintptr_t kLongestHead = 128;
+  uintptr_t head[3];
+  const iovec here{head, sizeof head}, there{pointer(address & ~(kHeap - 1)), sizeof head};
+  // Not read directly: it may be somebody else's, and be unmapped at any moment.
+  if (::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) != sizeof head) return errno != EFAULT;
+  const bool arena = head[0] != 0 && head[0] % kHeap != 0 && head[0] % kHeap <= kLongestHead;
+  return arena && head[1] % kHeap == 0 && head[2] <= kHeap && head[2] % kPage == 0;
+}
+
 std::atomic<Adopted*> the_one{nullptr};
 
 Adopted* mine(Adopted* adopted, int pid) { return forked_since(pid) ? nullptr : adopted; }
@@ -50,12 +65,7 @@ uint64_t Adopted::Range::offset_of(uintptr_t address) const {
 }
 uint64_t Adopted::Range::block_bytes() const { return last - first + 2 * kPage; }
 
-Adopted::Adopted(Arena& arena)
-    : arena_(arena),
-      file_(FileId::of(arena.fd())),
-      copy_fd_(::fcntl(arena.fd(), F_DUPFD_CLOEXEC, 0)) {
-  if (copy_fd_ < 0) throw Error(ErrorCode::system, system_message("fcntl"));
-}
+Adopted::Adopted(Arena& arena) : arena_(arena), file_(FileId::of(arena.fd())) {}
 
 // Never destroyed: buffers outlive everything else in the process.
 Adopted* Adopted::of_process() {
@@ -136,6 +146,7 @@ bool Adopted::adopt_locked(uintptr_t begin, uintptr_t end) noexcept {
       const Range* known = covering(begin, end);
       if (known && in_place(*known)) return true;
     }
+    if (of_a_threads_heap(range.first)) return false;
     if (!maps_.ordinary(range.first, range.last, file_)) return false;
     give_back_unmapped();
     const size_t bytes = range.last - range.first;
@@ -162,8 +173,7 @@ std::byte* Adopted::fill(const Range& range) const noexcept {
   if (pages == MAP_FAILED) return nullptr;
   ::madvise(pages, bytes, MADV_HUGEPAGE);
   // Where there is no memory, writing would end the process; this says so.
-  if (::madvise(pages, bytes, MADV_DONTFORK) != 0 ||
-      ::madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) {
+  if (::madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) {
     ::munmap(pages, bytes);
     return nullptr;
   }
@@ -174,7 +184,6 @@ std::byte* Adopted::fill(const Range& range) const noexcept {
 // Moves pages over what is mapped at `at`, of the same contents, or else unmaps them. The page
 // tables move too, so that nobody pays for faults.
 bool Adopted::put_in_place(std::byte* pages, uintptr_t at, size_t bytes) noexcept {
-  std::lock_guard lock(switching_);
   if (::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(at)) != MAP_FAILED)
     return true;
   // The kernel unmaps the destination before the last of its own allocations.
@@ -316,54 +325,48 @@ std::vector<Mapping> Adopted::pieces() const {
 }
 
 namespace {
-thread_local Adopted* forking = nullptr;
+thread_local ForkHandover handover;
+
+// Of a mapping that the child has inherited; no other thread runs here.
+bool make_private(const Mapping& shared) noexcept {
+  const size_t bytes = shared.end - shared.begin;
+  if (!shared.readable) return ::munmap(pointer(shared.begin), bytes) == 0;
+  void* const pages =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return false;
+  std::memcpy(pages, pointer(shared.begin), bytes);
+  return ::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(shared.begin)) !=
+         MAP_FAILED;
 }
+
+bool make_private(const FileId& file) noexcept {
+  const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return false;
+  bool all = true;
+  for (auto next = ProcessMaps::next_shared(maps, 0); next && all;
+       next = ProcessMaps::next_shared(maps, next->end))
+    if (next->file == file) all = make_private(*next);
+  ::close(maps);
+  return all;
+}
+}  // namespace
 
 void Adopted::before_fork() {
-  forking = current();
-  if (!forking) return;
-  forking->switching_.lock();
-  forking->forked_ = forking->pieces();
-  for (const Mapping& piece : forking->forked_)  // whatever has been said of them meanwhile
-    ::madvise(pointer(piece.begin), piece.end - piece.begin, MADV_DONTFORK);
-  if (!forking->forked_.empty()) forking->handover_.before_fork();
+  if (current()) handover.before_fork();
 }
 
-void Adopted::after_fork_in_parent() {
-  if (!forking) return;
-  forking->handover_.wait_for_child();
-  forking->switching_.unlock();
-}
+void Adopted::after_fork_in_parent() { handover.wait_for_child(); }
 
-// Only async-signal-safe calls. The object is dead here, current() is null.
+// Only async-signal-safe calls. The object is dead here: current() is null.
 void Adopted::after_fork_in_child() {
-  the_one.store(nullptr);
-  if (!forking) return;
-  if (!forking->copy_pieces()) {
+  const Adopted* const adopted = the_one.exchange(nullptr);
+  if (!adopted) return;
+  if (!make_private(adopted->file_)) {
     constexpr char kWhy[] = "ringwood: no memory for a forked process's copy of adopted buffers\n";
     (void)!::write(2, kWhy, sizeof kWhy - 1);
     ::_exit(71);
   }
-  ::close(forking->copy_fd_);
-  forking->handover_.done_in_child();
-}
-
-bool Adopted::copy_pieces() noexcept {
-  for (const Mapping& piece : forked_) {
-    const size_t bytes = piece.end - piece.begin;
-    // Not over anything that another library's handler has put there meanwhile.
-    void* const pages =
-        ::mmap(pointer(piece.begin), bytes, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (pages != pointer(piece.begin)) return false;
-    for (size_t done = 0; done < bytes;) {
-      const ssize_t n = ::pread(copy_fd_, pointer(piece.begin) + done, bytes - done,
-                                static_cast<off_t>(piece.offset + done));
-      if (n <= 0) return false;
-      done += static_cast<size_t>(n);
-    }
-  }
-  return true;
+  handover.done_in_child();
 }
 
 }  // namespace ringwood

@@ -19,13 +19,13 @@
 //   3. What becomes of the address later is its user's affair: free(), munmap(), brk(), realloc(),
 //      another mapping on top. So nothing is believed: each lend() asks the kernel whether the
 //      block still lies there, page for page, and a message whose memory does not is copied.
-//      Memory that malloc() gives out again is shared memory, and as good as any.
 //   4. A block is used again, or its memory given back, when no message is lent from it and the
 //      kernel knows of no mapping of it at any address: looked for, twice in a row, by adopt() and
 //      once a second by used(). So what is freed stays taken until the next such call.
-//   5. Forks: the pages are kept out of the child (MADV_DONTFORK); before fork() returns there, it
-//      gets private copies of all of them, wherever they lie by then. A child made without the
-//      handlers of fork() (clone(), _Fork()) does not have the pages: it ends when it touches them.
+//   5. Forks: before fork() returns in the child, it gets private copies of all that lies in the
+//      arena's file, wherever that is by then; fork() returns in the parent when it has them.
+//      Nothing is taken of malloc()'s heaps, only of blocks that it has mapped one by one: parts
+//      of a heap are handed out again, and what runs earlier in a child uses such memory.
 //   6. A buffer that overlaps an adopted one without lying within it gets a block of its own.
 //   7. Nothing is turned back when a group ends, which owns no buffer by then, and other groups may
 //      use it. Only what a stopped peer might still write to is turned back (withdraw()).
@@ -37,13 +37,13 @@
 //   - Pages that a device knows by their physical place (RDMA registration, cudaHostRegister, fixed
 //     buffers of io_uring) without a trace in the mapping. Buffers registered later are fine.
 //   - A thread's stack without a guard below that shows as a mapping (glibc 2.42 and later).
+//   - A child made without the handlers of fork() (clone(), _Fork()) shares the pages with its
+//     parent until it calls exec(): it must not write.
 //   - mremap() of a buffer by another thread, twice, just while (4) looks.
 //   - A child's copies are made at once, not when written: fork() takes longer by what it copies.
 //
 // One per process, like the arena. Thread safety: all functions.
 #pragma once
-
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -69,7 +69,6 @@ class Adopted final {
   static Adopted* of_process();
   // Null: nobody has asked for it in this process.
   static Adopted* current() noexcept;
-  ~Adopted() { ::close(copy_fd_); }
   Adopted(const Adopted&) = delete;
   Adopted& operator=(const Adopted&) = delete;
 
@@ -133,13 +132,11 @@ class Adopted final {
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
-  bool copy_pieces() noexcept;
 
   Arena& arena_;
   const ProcessMaps maps_;
   const FileId file_;
   const int pid_ = current_pid();
-  const int copy_fd_;  // the arena's file, not closed in forks
 
   std::mutex changing_;  // one at a time adopts, withdraws, collects
   std::map<std::pair<uintptr_t, size_t>, Candidate> candidates_;
@@ -149,11 +146,6 @@ class Adopted final {
   mutable std::shared_mutex table_;
   std::map<uintptr_t, Range> ranges_;  // by begin; disjoint
   std::mutex edges_;                   // while they are copied to their shadows
-
-  // Held while pages change places, and while a fork takes stock of them.
-  std::mutex switching_;
-  std::vector<Mapping> forked_;
-  ForkHandover handover_;
 };
 
 }  // namespace ringwood

@@ -30,6 +30,21 @@ static_assert(sizeof(Query) == 104);
 constexpr unsigned long kQuery = _IOWR('f', 17, Query);
 constexpr uint64_t kReadable = 1, kWritable = 2, kShared = 8, kOrNext = 16, kOfFile = 32;
 
+std::optional<Mapping> query(int fd, uintptr_t address, uint64_t flags) noexcept {
+  Query q{};
+  q.size = sizeof q;
+  q.query_flags = flags;
+  q.query_addr = address;
+  if (::ioctl(fd, kQuery, &q) != 0) return std::nullopt;
+  return Mapping{q.vma_start,
+                 q.vma_end,
+                 q.vma_offset,
+                 {q.inode, q.dev_major, q.dev_minor},
+                 (q.vma_flags & kReadable) != 0,
+                 (q.vma_flags & kWritable) != 0,
+                 (q.vma_flags & kShared) != 0};
+}
+
 // The head of one mapping in /proc/self/smaps.
 struct Head {
   uintptr_t begin = 0, end = 0;
@@ -45,14 +60,13 @@ bool read_head(const std::string& line, Head& head) {
   if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %x:%x %lu %n", &begin, &end, permissions, &offset,
                   &major, &minor, &inode, &name_at) != 7)
     return false;
-  head = {begin, end, permissions, line.substr(static_cast<size_t>(name_at)),
-          {inode, major, minor}};
+  head = {
+      begin, end, permissions, line.substr(static_cast<size_t>(name_at)), {inode, major, minor}};
   return true;
 }
 
 bool plain_head(const Head& head) {
-  const bool named_otherwise =
-      !head.name.empty() && head.name != "[heap]" && !head.name.starts_with("[anon:");
+  const bool named_otherwise = !head.name.empty() && !head.name.starts_with("[anon:");
   return head.permissions == "rw-p" && head.file.inode == 0 && !named_otherwise;
 }
 
@@ -81,29 +95,18 @@ ProcessMaps::ProcessMaps() : fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)
     throw Error(ErrorCode::system, system_message("asking for mappings (Linux 6.11 and later)"));
 }
 
-std::optional<Mapping> ProcessMaps::query(uintptr_t address, uint64_t flags) const noexcept {
-  Query q{};
-  q.size = sizeof q;
-  q.query_flags = flags;
-  q.query_addr = address;
-  if (::ioctl(fd_.get(), kQuery, &q) != 0) return std::nullopt;
-  return Mapping{q.vma_start,
-                 q.vma_end,
-                 q.vma_offset,
-                 {q.inode, q.dev_major, q.dev_minor},
-                 (q.vma_flags & kReadable) != 0,
-                 (q.vma_flags & kWritable) != 0,
-                 (q.vma_flags & kShared) != 0};
+std::optional<Mapping> ProcessMaps::at(uintptr_t address) const noexcept {
+  return query(fd_.get(), address, 0);
 }
 
-std::optional<Mapping> ProcessMaps::at(uintptr_t address) const noexcept {
-  return query(address, 0);
+std::optional<Mapping> ProcessMaps::next_shared(int fd, uintptr_t address) noexcept {
+  return query(fd, address, kShared | kOfFile | kOrNext);
 }
 
 std::vector<Mapping> ProcessMaps::shared_mappings_of(const FileId& file) const {
   std::vector<Mapping> found;
   for (uintptr_t at = 0;;) {
-    const auto mapping = query(at, kShared | kOfFile | kOrNext);
+    const auto mapping = next_shared(fd_.get(), at);
     if (!mapping) return found;
     if (mapping->file == file) found.push_back(*mapping);
     at = mapping->end;

@@ -40,16 +40,19 @@ class ProcessMaps final {
   // The shared mappings of `file`, ascending. Not a snapshot: what other threads map, unmap or move
   // meanwhile may be missed; what stays where it is cannot be.
   std::vector<Mapping> shared_mappings_of(const FileId& file) const;
+  // The first shared mapping of a file at `address` or above it, of the process that opened `fd`,
+  // its /proc/self/maps. Async-signal-safe.
+  static std::optional<Mapping> next_shared(int fd, uintptr_t address) noexcept;
   // Whether the file lies at [begin, end), from `offset` on, readable, writable and shared.
   bool holds(uintptr_t begin, uintptr_t end, const FileId& file, uint64_t offset) const noexcept;
   // Whether nobody but ordinary loads and stores of this process knows the pages: private,
   // anonymous, writable, without any property beyond huge pages (neither locked, nor kept out of
-  // forks or dumps, nor watched), and no stack; or else shared pages of `file`. Looks through
+  // forks or dumps, nor watched), neither stack nor the heap of brk(); or else shared pages of
+  // `file`. Looks through
   // /proc/self/smaps: milliseconds.
   bool ordinary(uintptr_t begin, uintptr_t end, const FileId& file) const;
 
  private:
-  std::optional<Mapping> query(uintptr_t address, uint64_t flags) const noexcept;
   OwnedFd fd_;
 };
 
