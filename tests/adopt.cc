@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,7 +47,8 @@ class Unusual : public Adopting, public ::testing::WithParamInterface<Refused> {
 INSTANTIATE_TEST_SUITE_P(
     Memory, Unusual,
     ::testing::Values(
-        Refused{"locked", [](const Pages& p) { ASSERT_EQ(::mlock(p.base(), kPage * 3), 0); }},
+        Refused{"locked",  // the sanitizers' mlock() does nothing
+                [](const Pages& p) { ASSERT_EQ(::syscall(SYS_mlock, p.base(), kPage * 3), 0); }},
         Refused{"out_of_forks",
                 [](const Pages& p) { ::madvise(p.base() + kPage * 9, kPage, MADV_DONTFORK); }},
         Refused{"out_of_dumps",

@@ -29,7 +29,8 @@ class Buffer final {
 
  private:
   std::byte* data_;
-  bool shared_;
+  const BufferKind kind_;
+  const size_t bytes_;
 };
 
 // One operation with its buffers, on one rank.
