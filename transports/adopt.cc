@@ -19,7 +19,7 @@ namespace ringwood {
 namespace {
 
 constexpr uintptr_t kPage = 4096;
-constexpr unsigned kMostReluctant = 1u << 20;
+constexpr unsigned kMostReluctant = 768;
 constexpr size_t kMostCandidates = 4096;
 constexpr auto kBetweenCollections = std::chrono::seconds(1);
 
