@@ -1,5 +1,6 @@
 """Tensors in memory that the ranks of a host share: ringwood.empty and the backend's allocator."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -182,7 +183,7 @@ def test_large_tensors_of_any_script_are_shared_and_forks_get_copies():
     run_ranks(2, body)
 
 
-def train(rank: int, hidden: int = 512) -> torch.Tensor:
+def train(rank: int, hidden: int = 512, at_each_step=lambda: None) -> torch.Tensor:
     torch.manual_seed(3)
     model = torch.nn.Sequential(
         torch.nn.Linear(64, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 9)
@@ -198,6 +199,7 @@ def train(rank: int, hidden: int = 512) -> torch.Tensor:
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(ddp(inputs), labels).backward()
         optimizer.step()
+        at_each_step()
     return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
 
 
@@ -261,8 +263,12 @@ def test_adopted_tensors_and_forks(monkeypatch):
 
 def test_training_with_loaders_on_adopted_buckets(monkeypatch):
     def body(rank, size):
-        weights = train(rank, hidden=16_000)
-        return weights.double().sum().item(), adopted_bytes()
+        # As MALLOC_MMAP_THRESHOLD_=1048576 in the environment: nothing is adopted of heaps.
+        m_mmap_threshold = -3
+        assert ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20) == 1
+        seen = []
+        weights = train(rank, 8_000, lambda: seen.append(adopted_bytes()))
+        return weights.double().sum().item(), max(seen)
 
     plain = run_ranks(2, body)
     monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
