@@ -8,8 +8,8 @@
 
 namespace ringwood {
 
-// The bytes of the buffers from which an execution of the plan sends anything; what lies end to
-// end is one. Pure.
+// The bytes of the buffers from which an execution of the plan sends anything, also by way of its
+// scratch; what lies end to end is one. Pure.
 std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,
                                                     std::span<void* const> buffers);
 
