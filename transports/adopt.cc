@@ -105,11 +105,7 @@ void Adopted::used(const void* data, size_t bytes) noexcept {
     collected_ = now;
     collect_locked();
   }
-  {
-    std::shared_lock table(table_);
-    if (covering(begin, begin + bytes)) return;
-  }
-  if (arena_.offset_of(data, 1)) return;
+  if (knows(data, bytes) || arena_.offset_of(data, 1)) return;
   if (candidates_.size() >= kMostCandidates) candidates_.clear();
   Candidate& candidate = candidates_[{begin, bytes}];
   if (++candidate.seen < candidate.needed) return;
@@ -129,6 +125,12 @@ const Adopted::Range* Adopted::covering(uintptr_t begin, uintptr_t end) const {
   if (found == ranges_.begin()) return nullptr;
   const Range& range = std::prev(found)->second;
   return end <= range.end ? &range : nullptr;
+}
+
+bool Adopted::knows(const void* data, size_t bytes) const noexcept {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  std::shared_lock table(table_);
+  return covering(begin, begin + bytes) != nullptr;
 }
 
 bool Adopted::in_place(const Range& range) const noexcept {
