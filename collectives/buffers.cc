@@ -22,8 +22,8 @@ std::vector<Extent> extents(const Plan& plan, size_t buffers) {
     if (step.kind != StepKind::send) widen(step.dst, step.bytes);
     if (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) continue;
     widen(step.src, step.bytes);
-    const bool on_its_way = step.kind == StepKind::send ||
-                            (step.kind == StepKind::copy && step.dst.buffer == kScratch);
+    const bool on_its_way =
+        step.kind == StepKind::send || (step.kind == StepKind::copy && step.dst.buffer == kScratch);
     if (on_its_way && step.src.buffer != kScratch)
       all[static_cast<size_t>(step.src.buffer)].sent = true;
   }

@@ -300,9 +300,7 @@ class LiveCommunicator final : public Communicator {
   // Whether what is sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
     if (!publishes_ || !source || bytes < kPublishedFrom || bytes > kPublishedUpTo) return false;
-    if (Arena::of_process()->offset_of(source, bytes)) return false;
-    const Adopted* adopted = Adopted::current();
-    return !adopted || !adopted->knows(source, bytes);
+    return !Arena::of_process()->offset_of(source, bytes) && !Adopted::knows(source, bytes);
   }
   std::shared_ptr<CollectiveState> make_state(const Shape& shape, const void* source,
                                               const CallOptions& call) {

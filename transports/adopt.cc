@@ -127,10 +127,12 @@ const Adopted::Range* Adopted::covering(uintptr_t begin, uintptr_t end) const {
   return end <= range.end ? &range : nullptr;
 }
 
-bool Adopted::knows(const void* data, size_t bytes) const noexcept {
+bool Adopted::knows(const void* data, size_t bytes) noexcept {
+  const Adopted* const adopted = current();
+  if (!adopted) return false;
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  std::shared_lock table(table_);
-  return covering(begin, begin + bytes) != nullptr;
+  std::shared_lock table(adopted->table_);
+  return adopted->covering(begin, begin + bytes) != nullptr;
 }
 
 bool Adopted::in_place(const Range& range) const noexcept {

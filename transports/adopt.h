@@ -93,8 +93,8 @@ class Adopted final {
   // copied to their shadows, and what a peer writes to a shadow is to be copied back.
   std::optional<Lent> lend(const void* data, size_t bytes) noexcept;
 
-  // Whether it was adopted, wherever it may be now. Takes no system call.
-  bool knows(const void* data, size_t bytes) const noexcept;
+  // Whether it was adopted in this process, whatever has become of it. No system call.
+  static bool knows(const void* data, size_t bytes) noexcept;
 
   // Gives the owner of the buffer private pages, with the same bytes, where the arena's are in
   // quarantine.
