@@ -299,8 +299,8 @@ class LiveCommunicator final : public Communicator {
   }
   // Whether what is sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
-    return publishes_ && source && bytes >= kPublishedFrom && bytes <= kPublishedUpTo &&
-           !Arena::of_process()->offset_of(source, bytes);
+    if (!publishes_ || !source || bytes < kPublishedFrom || bytes > kPublishedUpTo) return false;
+    return !Arena::of_process()->offset_of(source, bytes) && !Adopted::knows(source, bytes);
   }
   std::shared_ptr<CollectiveState> make_state(const Shape& shape, const void* source,
                                               const CallOptions& call) {

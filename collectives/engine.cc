@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/buffers.h"
 #include "transports/fork_guard.h"
 #include "transports/wait_set.h"
 
@@ -43,6 +44,8 @@ std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, i
       make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
   engine->executor_ = std::make_unique<Executor>(*engine->mesh_);
   engine->messages_ = std::make_unique<PointToPoint>(*engine->mesh_);
+  if (options.adopt > 0 && engine->mesh_->ranks_on_this_host > 1)
+    engine->adopted_ = Adopted::of_process();
   engine->may_spin_ = engine->mesh_->ranks_on_this_host <= engine->mesh_->cores_on_this_host;
   engine->spin_ = std::chrono::microseconds(options.spin_us >= 0 ? options.spin_us : 200);
   return engine;
@@ -254,6 +257,7 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   }
   CollectiveState& op = *current_;
   if (executor_->idle()) {
+    if (adopted_) adopt(op);
     executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
                       static_cast<bool>(op.prepare)});
     // While the first words are on their way.
@@ -282,6 +286,13 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   settled.push_back(std::move(current_));
   current_ = nullptr;
   return true;
+}
+
+// The buffers are ours from now on, until the operation is settled.
+void Engine::adopt(const CollectiveState& op) {
+  if (op.plan->one_round) return;
+  for (const auto& bytes : sent_memory(*op.plan, op.buffers))
+    if (bytes.size() >= options_.adopt) adopted_->used(bytes.data(), bytes.size());
 }
 
 void Engine::deliver(Settled& settled, const std::shared_ptr<const Error>& error) {

@@ -27,6 +27,7 @@
 #include "collectives/operation.h"
 #include "collectives/point_to_point.h"
 #include "collectives/posted.h"
+#include "transports/adopt.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -69,6 +70,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void drive(bool patient, Until until);
   void progress(bool& progressed, Settled& settled);
   bool run_collective(bool& progressed, Settled& settled);
+  void adopt(const CollectiveState& operation);
   void take_work();
   void deliver(Settled& settled, const std::shared_ptr<const Error>& error);
   void fail_everything(Settled& settled);
@@ -90,6 +92,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;
+  Adopted* adopted_ = nullptr;  // null: no buffer is to become shared
   bool may_spin_ = false;
   Duration spin_{};
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/buffers.h"
 #include "collectives/engine.h"
 #include "transports/fork_guard.h"
 #include "transports/net.h"
@@ -34,6 +35,9 @@ void Engine::fail_everything(Settled& settled) {
       for (auto& link : peer.link)
         if (link) link->abort();
   }
+  if (current_ && adopted_)
+    for (const auto& bytes : memory(*current_->plan, current_->buffers))
+      adopted_->withdraw(bytes.data(), bytes.size());
   if (current_) settled.push_back(std::move(current_));
   current_ = nullptr;
   executor_->drop();

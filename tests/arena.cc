@@ -9,8 +9,7 @@
 #include <map>
 #include <random>
 
-#include "tests/link_ranks.h"
-#include "transports/shm/shm.h"
+#include "tests/shm_pair.h"
 
 namespace ringwood {
 namespace {
@@ -152,13 +151,6 @@ TEST(Arena, GivesCopiesToForksWhereItIsTold) {
   ASSERT_EQ(::waitpid(parent, &status, 0), parent);
   EXPECT_EQ(status, 0);
 }
-
-struct Pair {
-  Ranks two = make_ranks(make_shm, Setting{2, 1, {}, [](int, int) { return true; }});
-  Link& link(int rank) { return *two[rank].links[0][1 - rank]; }
-  Completions now[2];
-  Status poll(int rank) { return link(rank).poll(now[rank]); }
-};
 
 TEST(Lent, MessagesAreReadWhereTheyLie) {
   Pair pair;

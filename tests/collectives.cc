@@ -55,9 +55,10 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* transports : {"loopback", "shm", "lent", "tcp", "mixed"})
+  for (const char* transports : {"loopback", "shm", "lent", "adopted", "tcp", "mixed"})
     for (int n : kSlow ? std::vector<int>{2, 3, 5} : std::vector<int>{2, 3, 4, 5, 6, 7, 8, 9})
-      if (n <= 5 || std::string(transports) != "lent") all.push_back({transports, n});
+      if (n <= 5 || std::string(transports) != "lent")
+        if (n <= 3 || std::string(transports) != "adopted") all.push_back({transports, n});
   return all;
 }
 

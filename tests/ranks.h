@@ -18,7 +18,8 @@
 
 namespace ringwood::testing {
 
-// "shm": every pair over shm; "lent": likewise, with all Guarded buffers in the arena; "mixed": two
+// "shm": every pair over shm; "lent": likewise, with all Guarded buffers in the arena; "adopted":
+// likewise, with their pages turned into the arena's; "mixed": two
 // pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
@@ -27,7 +28,7 @@ inline Options options_for(const std::string& transports, int rank) {
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
-  } else if (transports == "lent") {
+  } else if (transports == "lent" || transports == "adopted") {
     o.transports = {"shm"};
   } else {
     o.transports = {transports};
@@ -60,7 +61,9 @@ inline void run_ranks(int n, const std::string& transports,
   run_ranks(
       n, [&](int rank) { return options_for(transports, rank); },
       [&](Communicator& c) {
-        buffers_in_arena = transports == "lent";
+        buffers_placed = transports == "lent"      ? Placement::arena
+                         : transports == "adopted" ? Placement::adopted
+                                                   : Placement::heap;
         body(c);
       });
 }

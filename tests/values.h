@@ -1,10 +1,14 @@
 // Buffers of any data type, filled from and read as doubles. Complex elements hold v + 2v i.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "collectives/reduce.h"
+#include "transports/adopt.h"
 #include "transports/arena.h"
 
 namespace ringwood::testing {
@@ -74,24 +78,43 @@ inline double shown(DataType type, double v) {
   return type == DataType::complex64 || type == DataType::complex128 ? v + 2000 * v : v;
 }
 
-// Whether buffers that this thread makes lie in the arena, where peers can read them in place.
-inline thread_local bool buffers_in_arena = false;
+// Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
+// to be lent, in pages of their own that are adopted at once. The latter two are read in place by
+// peers.
+enum class Placement { heap, arena, adopted };
+inline thread_local Placement buffers_placed = Placement::heap;
 
 template <class T>
 struct PlacedAllocator {
   using value_type = T;
   using propagate_on_container_move_assignment = std::true_type;
-  bool in_arena = buffers_in_arena;
+  Placement place = buffers_placed;
   PlacedAllocator() = default;
   T* allocate(size_t n) {
+    if (place == Placement::arena)
+      return static_cast<T*>(Arena::of_process()->allocate(n * sizeof(T)));
+    if (!mapped(n)) return static_cast<T*>(::operator new(n * sizeof(T)));
     void* p =
-        in_arena ? Arena::of_process()->allocate(n * sizeof(T)) : ::operator new(n * sizeof(T));
+        ::mmap(nullptr, n * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    Adopted::of_process()->adopt(static_cast<std::byte*>(p) + 64,
+                                 n * sizeof(T) - 128);  // its edges too
     return static_cast<T*>(p);
   }
-  void deallocate(T* p, size_t) {
-    in_arena ? Arena::of_process()->release(p) : ::operator delete(p);
+  void deallocate(T* p, size_t n) {
+    if (place == Placement::arena)
+      Arena::of_process()->release(p);
+    else if (mapped(n))
+      ::munmap(p, n * sizeof(T));
+    else
+      ::operator delete(p);
   }
   bool operator==(const PlacedAllocator&) const = default;
+
+ private:
+  bool mapped(size_t n) const {
+    return place == Placement::adopted && n * sizeof(T) > 16 << 10 && Adopted::of_process();
+  }
 };
 
 // A buffer with guards on both sides, so that a write outside is found.

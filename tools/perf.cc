@@ -25,6 +25,7 @@ Options communicator_options(const PerfOptions& perf) {
     options.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
     options.init_timeout = options.timeout;
   }
+  if (perf.memory == BufferKind::adopted && options.adopt == 0) options.adopt = 16 << 10;
   return options;
 }
 
@@ -117,13 +118,12 @@ class Run {
       call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
       if (call.count == last && last != 0) continue;  // sizes below one element per block
       last = call.count;
-      const Buffer in(row.inputs(call) * call.block_bytes(), perf_.shared_memory);
+      const Buffer in(row.inputs(call) * call.block_bytes(), perf_.memory);
       std::optional<Buffer> out;
       call.in = in.data();
-      call.out =
-          row.in_place
-              ? in.data()
-              : out.emplace(row.outputs(call) * call.block_bytes(), perf_.shared_memory).data();
+      call.out = row.in_place
+                     ? in.data()
+                     : out.emplace(row.outputs(call) * call.block_bytes(), perf_.memory).data();
       measure(row, call, pattern);
     }
   }
@@ -180,7 +180,9 @@ class Run {
 
 std::string remarks(const PerfOptions& perf) {
   std::string text;
-  if (perf.shared_memory) text += ", buffers in memory that the ranks of a host share";
+  if (perf.memory == BufferKind::shared)
+    text += ", buffers in memory that the ranks of a host share";
+  if (perf.memory == BufferKind::adopted) text += ", buffers that became shared memory in place";
   if (perf.trial.touch) text += ", buffers touched before and after";
   return text;
 }

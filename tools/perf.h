@@ -30,7 +30,7 @@ struct PerfOptions {
   std::vector<size_t> sizes;  // bytes, ascending
   TrialOptions trial;
   bool check = true;
-  bool shared_memory = false;  // buffers in the arena: no copies between the ranks of a host
+  BufferKind memory = BufferKind::ordinary;
   int root = 0;
   std::string algorithm;  // "" = chosen by the communicator
   int lanes = 0;          // 0 = chosen

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -135,23 +136,32 @@ bool ranks_share_a_clock(const Call& c) {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, bool shared) : shared_(shared) {
-  if (shared) {
+// What is to be adopted comes from the kernel: of malloc()'s heaps nothing is.
+Buffer::Buffer(size_t bytes, BufferKind kind) : kind_(kind), bytes_(bytes + 1) {
+  if (kind == BufferKind::shared) {
     Arena* arena = Arena::of_process();
     if (!arena)
       throw Error(ErrorCode::unsupported, "this machine gives no memory that ranks can share");
     data_ = static_cast<std::byte*>(arena->allocate(bytes));
     return;
   }
-  data_ = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096));
+  void* data = nullptr;
+  if (kind == BufferKind::adopted) {
+    data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  } else {
+    data = std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096);
+  }
+  data_ = data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
   if (data_ == nullptr) {
     throw Error(ErrorCode::system,
                 fmt::format("no memory for a buffer of {} bytes; lower --maxbytes", bytes));
   }
 }
 Buffer::~Buffer() {
-  if (shared_)
+  if (kind_ == BufferKind::shared)
     Arena::of_process()->release(data_);
+  else if (kind_ == BufferKind::adopted)
+    ::munmap(data_, bytes_);
   else
     std::free(data_);
 }

@@ -16,10 +16,12 @@
 
 namespace ringwood::tools {
 
-// Page-aligned memory: this process's own, or of the arena that its host's ranks can map.
+// Page-aligned memory: this process's own, of the arena that its host's ranks can map, or its own
+// until the group adopts it.
+enum class BufferKind { ordinary, shared, adopted };
 class Buffer final {
  public:
-  Buffer(size_t bytes, bool shared);  // throws Error(system)
+  Buffer(size_t bytes, BufferKind kind);  // throws Error(system)
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -27,7 +29,8 @@ class Buffer final {
 
  private:
   std::byte* data_;
-  bool shared_;
+  const BufferKind kind_;
+  const size_t bytes_;
 };
 
 // One operation with its buffers, on one rank.

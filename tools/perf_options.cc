@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 #include "tools/perf.h"
@@ -130,7 +131,10 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
   perf.sizes = parse_sizes(typed);
   perf.transports = split(typed.transports);
   perf.check = typed.check != 0;
-  perf.shared_memory = typed.memory == "shared";
+  static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
+                                                        {"shared", BufferKind::shared},
+                                                        {"adopted", BufferKind::adopted}};
+  perf.memory = kKinds.at(typed.memory);
   perf.launch.pin = typed.pin != 0;
   require_supported(typed, perf);
   return perf;
@@ -171,8 +175,8 @@ void add_how(CLI::App& command, Typed& typed) {
   add("--lanes", perf.lanes, "N", "pipeline lanes instead of the choice")->check(in_range(1, 4096));
   add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "KIND",
-      "private, or shared: buffers that the ranks of a host read in place (private)")
-      ->check(CLI::IsMember({"private", "shared"}));
+      "private; shared: the ranks of a host read it in place; adopted: becomes so (private)")
+      ->check(CLI::IsMember({"private", "shared", "adopted"}));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(in_range(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")

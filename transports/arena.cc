@@ -120,25 +120,18 @@ void Arena::give_copies_to_forks() {
   (void)installed;  // it fails only without memory, and then forks get nothing
 }
 
-// The lock keeps the table of blocks whole; the pipe's end tells the parent that the child is done,
-// or dead.
+// The lock keeps the table of blocks whole.
 void Arena::before_fork() {
   Arena* arena = copied_arena.load();
   if (!arena || forked_since(arena->pid_)) return;
   arena->mutex_.lock();
-  if (::pipe2(arena->fork_pipe_, O_CLOEXEC) != 0) arena->fork_pipe_[0] = arena->fork_pipe_[1] = -1;
+  arena->handover_.before_fork();
 }
 
 void Arena::after_fork_in_parent() {
   Arena* arena = copied_arena.load();
   if (!arena || forked_since(arena->pid_)) return;
-  if (arena->fork_pipe_[1] >= 0) {
-    ::close(arena->fork_pipe_[1]);
-    char nothing;
-    while (::read(arena->fork_pipe_[0], &nothing, 1) < 0 && errno == EINTR) {
-    }
-    ::close(arena->fork_pipe_[0]);
-  }
+  arena->handover_.wait_for_child();
   arena->mutex_.unlock();
 }
 
@@ -153,10 +146,7 @@ void Arena::after_fork_in_child() {
     ::_exit(71);
   }
   ::close(arena->copy_fd_);
-  if (arena->fork_pipe_[0] >= 0) {
-    ::close(arena->fork_pipe_[0]);
-    ::close(arena->fork_pipe_[1]);
-  }
+  arena->handover_.done_in_child();
 }
 
 bool Arena::copy_blocks() noexcept {
@@ -164,6 +154,7 @@ bool Arena::copy_blocks() noexcept {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (base == MAP_FAILED) return false;
   for (const auto& [offset, block] : used_) {
+    if (!block.forked) continue;
     for (uint64_t done = 0; done < block.bytes;) {
       const ssize_t n = ::pread(copy_fd_, base_ + offset + done, block.bytes - done,
                                 static_cast<off_t>(offset + done));
@@ -174,18 +165,25 @@ bool Arena::copy_blocks() noexcept {
   return true;
 }
 
-void* Arena::allocate(size_t bytes) {
+void Arena::keep_from_forks(const void* block) noexcept {
+  const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(block) - base_);
+  std::lock_guard lock(mutex_);
+  if (const auto found = used_.find(at); found != used_.end()) found->second.forked = false;
+}
+
+void* Arena::allocate(size_t bytes, uintptr_t like) {
   const uint64_t need = round_up(std::max<uint64_t>(bytes, 1), kPage);
   const uint64_t alignment = need >= kHugePage ? kHugePage : kPage;
+  const uint64_t past = like % alignment;
   std::lock_guard lock(mutex_);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [offset, size] = *it;
-    const uint64_t at = round_up(offset, alignment);
+    const uint64_t at = round_up(std::max(offset, past) - past, alignment) + past;
     if (at + need > offset + size) continue;
     free_.erase(it);
     if (at > offset) free_[offset] = at - offset;
     if (at + need < offset + size) free_[at + need] = offset + size - at - need;
-    used_[at] = {need, false};
+    used_[at] = {need};
     kept_ -= std::min(kept_, need);
     return base_ + at;
   }
@@ -229,6 +227,13 @@ void Arena::quarantine(const void* data) noexcept {
   for (auto& [offset, block] : used_) {
     if (at >= offset && at - offset < block.bytes) block.quarantined = true;
   }
+}
+
+bool Arena::in_quarantine(const void* data) noexcept {
+  const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(data) - base_);
+  std::lock_guard lock(mutex_);
+  const auto found = used_.find(at);
+  return found != used_.end() && found->second.quarantined;
 }
 
 PeerArena::~PeerArena() {

@@ -26,6 +26,7 @@
 #include <unordered_map>
 
 #include "transports/error.h"
+#include "transports/fork_guard.h"
 #include "transports/link_parts.h"
 
 namespace ringwood {
@@ -42,17 +43,22 @@ class Arena final {
   int fd() const { return fd_.get(); }
   uint64_t bytes() const { return bytes_; }
 
-  // Aligned to a page, to a huge page from that size on. Throws Error(system) when it is full.
-  void* allocate(size_t bytes);
+  // Aligned to a page, to a huge page from that size on; or, within one, as far from it as `like`
+  // is (a multiple of a page). Throws Error(system) when it is full.
+  void* allocate(size_t bytes, uintptr_t like = 0);
   // Precondition: from allocate(), and not given back yet.
   void release(void* data) noexcept;
   // A block that a peer may still write to although its operation has ended in an error: its pages
   // are never given to anybody else.
   void quarantine(const void* data) noexcept;
+  bool in_quarantine(const void* block) noexcept;
 
   // For good, and before the first fork that matters. Idempotent.
   void give_copies_to_forks();
+  // Excepts a block from that.
+  void keep_from_forks(const void* block) noexcept;
 
+  std::byte* at(uint64_t offset) const noexcept { return base_ + offset; }
   // Where [data, data + bytes) lies, if wholly inside.
   std::optional<uint64_t> offset_of(const void* data, size_t bytes) const noexcept {
     const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(base_);
@@ -70,6 +76,7 @@ class Arena final {
   struct Block {
     uint64_t bytes = 0;
     bool quarantined = false;
+    bool forked = true;
   };
 
   const OwnedFd fd_;
@@ -80,7 +87,7 @@ class Arena final {
   std::map<uint64_t, uint64_t> free_;  // offset -> bytes; neighbours are merged
   std::unordered_map<uint64_t, Block> used_;
   int copy_fd_ = -1;  // the same file, not closed in forks; -1: forks get nothing
-  int fork_pipe_[2] = {-1, -1};
+  ForkHandover handover_;
   uint64_t kept_ = 0;  // bytes of free blocks that may still have pages
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <vector>
 
@@ -83,5 +84,26 @@ int current_pid() noexcept {
 }
 
 bool forked_since(int pid_at_creation) noexcept { return current_pid() != pid_at_creation; }
+
+void ForkHandover::before_fork() noexcept {
+  if (pipe2(pipe_, O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
+}
+
+void ForkHandover::wait_for_child() noexcept {
+  if (pipe_[1] < 0) return;
+  close(pipe_[1]);
+  char nothing;
+  while (read(pipe_[0], &nothing, 1) < 0 && errno == EINTR) {
+  }
+  close(pipe_[0]);
+  pipe_[0] = pipe_[1] = -1;
+}
+
+void ForkHandover::done_in_child() noexcept {
+  if (pipe_[0] < 0) return;
+  close(pipe_[0]);
+  close(pipe_[1]);
+  pipe_[0] = pipe_[1] = -1;
+}
 
 }  // namespace ringwood

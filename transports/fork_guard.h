@@ -22,6 +22,18 @@ int current_pid() noexcept;
 // True in a process that was forked since: communicators of the parent are dead here.
 bool forked_since(int pid_at_creation) noexcept;
 
+// Lets fork() return in the parent only once the child has done something, or has died. One fork at
+// a time; all but wait_for_child() may be called between fork() and exec().
+class ForkHandover {
+ public:
+  void before_fork() noexcept;
+  void wait_for_child() noexcept;  // in the parent
+  void done_in_child() noexcept;
+
+ private:
+  int pipe_[2] = {-1, -1};
+};
+
 // Deleter for objects that own a thread. The child has no such thread and finds its locks as the
 // fork froze them, so there the object is abandoned.
 template <class T>

@@ -199,6 +199,11 @@ const std::vector<Row>& table() {
          o.share_tensors = parse_bytes(text, 0, size_t{1} << 40, false);
        },
        [](const Options& o) { return std::to_string(o.share_tensors); }},
+      {"RINGWOOD_ADOPT",
+       {},
+       "buffers from this size on that are used repeatedly become shared in place (0: never)",
+       [](Text text, Options& o) { o.adopt = parse_bytes(text, 0, size_t{1} << 40, false); },
+       [](const Options& o) { return std::to_string(o.adopt); }},
       {"RINGWOOD_SPIN_US",
        {},
        "microseconds to spin before yielding (-1: the measured default)",

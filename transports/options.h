@@ -63,6 +63,11 @@ struct Options {
   // the first group lie where the ranks of a host read them in place, in a script that knows
   // nothing of it. 0: none.
   size_t share_tensors = 0;
+  // RINGWOOD_ADOPT=1M: buffers of at least so many bytes that operations use again and again become
+  // shared memory where they lie, so that the ranks of a host read them in place, whatever
+  // allocated them. 0: never; off by default because not every program may be treated so
+  // (adopt.h).
+  size_t adopt = 0;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
   // measured default.
   int spin_us = -1;

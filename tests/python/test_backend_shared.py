@@ -1,5 +1,6 @@
 """Tensors in memory that the ranks of a host share: ringwood.empty and the backend's allocator."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -182,25 +183,27 @@ def test_large_tensors_of_any_script_are_shared_and_forks_get_copies():
     run_ranks(2, body)
 
 
-def test_training_with_loaders_on_shared_tensors():
-    def train(rank: int) -> torch.Tensor:
-        torch.manual_seed(3)
-        model = torch.nn.Sequential(
-            torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 9)
-        )
-        ddp = torch.nn.parallel.DistributedDataParallel(model)
-        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
-        generator = torch.Generator().manual_seed(rank)
-        data = torch.utils.data.TensorDataset(
-            torch.randn(2000, 64, generator=generator),
-            torch.randint(9, (2000,), generator=generator),
-        )
-        for inputs, labels in torch.utils.data.DataLoader(data, 100, num_workers=2):
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(ddp(inputs), labels).backward()
-            optimizer.step()
-        return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
+def train(rank: int, hidden: int = 512, at_each_step=lambda: None) -> torch.Tensor:
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 9)
+    )
+    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
+    generator = torch.Generator().manual_seed(rank)
+    data = torch.utils.data.TensorDataset(
+        torch.randn(2000, 64, generator=generator),
+        torch.randint(9, (2000,), generator=generator),
+    )
+    for inputs, labels in torch.utils.data.DataLoader(data, 100, num_workers=2):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(ddp(inputs), labels).backward()
+        optimizer.step()
+        at_each_step()
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()
 
+
+def test_training_with_loaders_on_shared_tensors():
     def body(rank, size):
         plain = train(rank)
         ringwood.share_large_tensors(16 << 10)
@@ -210,6 +213,69 @@ def test_training_with_loaders_on_shared_tensors():
 
     results = run_ranks(2, body)
     assert results[0] == results[1]
+
+
+def adopted_bytes() -> int:
+    """Of this process's addresses, what lies in the arena although it is not the arena."""
+    sizes = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "ringwood-arena" in line:
+            begin, end = line.split()[0].split("-")
+            sizes.append(int(end, 16) - int(begin, 16))
+    return sum(size for size in sizes if size != max(sizes))
+
+
+# malloc() maps blocks of more than 32 MiB one by one, whatever it has done before.
+MAPPED = 9_000_000
+
+
+def test_adopted_tensors_and_forks(monkeypatch):
+    monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
+
+    def body(rank, size):
+        tensor = torch.zeros(MAPPED)
+        address = tensor.data_ptr()
+        for step in range(6):
+            tensor.fill_(rank + step)
+            dist.all_reduce(tensor)
+            assert tensor.eq(2 * step + 1).all()
+        assert tensor.data_ptr() == address
+        assert adopted_bytes() > 4 * MAPPED - 8192
+
+        def change() -> bool:
+            right = bool(tensor.eq(11.0).all())
+            tensor.fill_(-1.0)
+            return right and adopted_bytes() == 0
+
+        assert child(change) == 0
+        assert tensor.eq(11.0).all()
+        # Freed, resized, and made again: what is not where it was is copied.
+        for count in (MAPPED + 5000, MAPPED, 2 * MAPPED, MAPPED + 5000):
+            tensor.resize_(count).fill_(rank)
+            dist.all_reduce(tensor)
+            assert tensor.eq(1.0).all()
+            tensor = torch.full((count - 1,), float(rank))
+            dist.all_reduce(tensor)
+            assert tensor.eq(1.0).all()
+
+    run_ranks(2, body)
+
+
+def test_training_with_loaders_on_adopted_buckets(monkeypatch):
+    def body(rank, size):
+        # As MALLOC_MMAP_THRESHOLD_=1048576 in the environment: nothing is adopted of heaps.
+        m_mmap_threshold = -3
+        assert ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20) == 1
+        seen = []
+        weights = train(rank, 8_000, lambda: seen.append(adopted_bytes()))
+        return weights.double().sum().item(), max(seen)
+
+    plain = run_ranks(2, body)
+    monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
+    adopted = run_ranks(2, body)
+    assert [total for total, _ in plain] == [total for total, _ in adopted]
+    assert plain[0][1] == 0
+    assert min(count for _, count in adopted) > 1 << 20
 
 
 def test_shapes_and_types():

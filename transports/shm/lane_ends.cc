@@ -21,15 +21,23 @@ uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine 
 
 }  // namespace
 
+void AwaitedEdges::settle(uint64_t number, bool placed) {
+  std::erase_if(all_, [&](const Awaited& one) {
+    if (one.number != number) return false;
+    if (placed) std::memcpy(one.edge.own, one.edge.shadow, one.edge.bytes);
+    return true;
+  });
+}
+
 // ---- the sender
 
 bool Sender::post(const void* data, size_t bytes, uint64_t answer) {
-  queue_.push({static_cast<const std::byte*>(data), bytes, 0, answer, 0});
+  queue_.push({static_cast<const std::byte*>(data), bytes, 0, answer, 0, 0, {}});
   return advance();
 }
 
 bool Sender::post_placed(size_t bytes) {
-  queue_.push({nullptr, bytes, 0, 0, 0});
+  queue_.push({nullptr, bytes, 0, 0, 0, 0, {}});
   return advance();
 }
 
@@ -52,6 +60,7 @@ bool Sender::retire() {
       returned_ = returned;
       if (queue_.front().ticket > returned_) return true;
     }
+    queue_.front().hold.reset();
     queue_.pop();
     --next_;
     ++finished_;
@@ -91,17 +100,31 @@ bool Sender::put(Message& message, bool& believable) {
     put_small(message);
     return true;
   }
-  if (message.bytes >= lend_from_ && lane_.reader.maps.load(std::memory_order_relaxed) != 0) {
-    const auto offset = arena_ ? arena_->offset_of(message.data, message.bytes) : std::nullopt;
-    AbortGate::Pass pass(bench_.gate);
-    if (offset && pass) {
-      message.ticket = ++lent_;
-      message.done = message.bytes;
-      announce({static_cast<uint64_t>(Way::lent), *offset, message.answer});
-      return true;
-    }
-  }
+  if (message.bytes >= lend_from_ && arena_ &&
+      lane_.reader.maps.load(std::memory_order_relaxed) != 0 && lend(message))
+    return true;
   return put_piece(message, believable);
+}
+
+// False: it is in no memory that the peer sees, or must not be read any more.
+bool Sender::lend(Message& message) {
+  AbortGate::Pass pass(bench_.gate);
+  if (!pass) return false;
+  if (const auto offset = arena_->offset_of(message.data, message.bytes)) {
+    message.at = *offset;
+  } else {
+    Adopted* adopted = Adopted::current();
+    auto lent = adopted ? adopted->lend(message.data, message.bytes) : std::nullopt;
+    if (!lent) return false;
+    message.at = lent->offset;
+    message.hold = std::move(lent->hold);
+    for (const Adopted::Edge& edge : lent->edges)
+      if (message.answer) bench_.edges.await(message.answer - 1, edge);
+  }
+  message.ticket = ++lent_;
+  message.done = message.bytes;
+  announce({static_cast<uint64_t>(Way::lent), message.at, message.answer});
+  return true;
 }
 
 void Sender::put_small(Message& message) {
@@ -168,7 +191,7 @@ void Sender::revoke(std::atomic<uint32_t>& answering) noexcept {
     std::this_thread::yield();
   if (answering.load(std::memory_order_acquire) == 0) return;
   for (size_t i = 0; arena_ && i < next_; ++i)
-    if (queue_[i].answer) arena_->quarantine(queue_[i].data);
+    if (queue_[i].answer && queue_[i].ticket) arena_->quarantine(arena_->at(queue_[i].at));
 }
 
 // ---- the receiver
@@ -184,7 +207,12 @@ bool Receiver::advance() {
 bool Receiver::copy_first(bool& believable) {
   Message& message = queue_.front();
   if (!open(message, believable)) return false;
-  if (way_ == Way::placed) return take(message.bytes);
+  if (way_ == Way::placed) {
+    AbortGate::Pass pass(bench_.gate);
+    if (!pass) return false;
+    bench_.edges.arrived(finished_, true);
+    return take(message.bytes);
+  }
   const std::span<const std::byte> piece = arrived(believable);
   if (piece.empty()) return false;
   AbortGate::Pass pass(bench_.gate);
@@ -272,6 +300,7 @@ bool Receiver::take(size_t bytes) {
     bench_.alarm.wake();
   }
   opened_ = false;
+  bench_.edges.arrived(finished_, false);
   queue_.pop();
   ++finished_;
   return true;

@@ -8,17 +8,41 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "transports/adopt.h"
 #include "transports/arena.h"
 #include "transports/link_parts.h"
 #include "transports/shm/segment.h"
 
 namespace ringwood::shm {
 
+// Of adopted buffers (adopt.h) that were lent to be answered: the bytes which an answer leaves in
+// the arena instead of the buffer, by the number of the message that it stands for.
+class AwaitedEdges {
+ public:
+  void await(uint64_t number, const Adopted::Edge& edge) {
+    if (edge.bytes > 0) all_.push_back({number, edge});
+  }
+  // Message `number` is here, in its place, or as a copy of its own.
+  void arrived(uint64_t number, bool placed) {
+    if (!all_.empty()) settle(number, placed);
+  }
+
+ private:
+  struct Awaited {
+    uint64_t number;
+    Adopted::Edge edge;
+  };
+  void settle(uint64_t number, bool placed);
+  std::vector<Awaited> all_;
+};
+
 // What both ends of this rank's side of a link work with.
 struct Bench {
   Alarm& alarm;
   AbortGate& gate;
+  AwaitedEdges& edges;
 };
 
 class Sender {
@@ -48,8 +72,11 @@ class Sender {
     size_t done;
     uint64_t answer;
     uint64_t ticket;  // of a lent message: finished when so many were returned
+    uint64_t at;      // and where it is, in the arena
+    std::shared_ptr<const void> hold;
   };
   bool put(Message& message, bool& believable);
+  bool lend(Message& message);
   bool slot_free(bool& believable);
   void announce(Notice notice);
   void put_small(Message& message);

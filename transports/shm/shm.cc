@@ -29,10 +29,10 @@ class ShmLink final : public Link {
         outgoing_(segment_->lane(e.mine, e.theirs, e.channel)),
         arriving_(segment_->lane(e.theirs, e.mine, e.channel)),
         sender_(outgoing_, segment_->ring(e.mine, e.theirs, e.channel),
-                segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_},
+                segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
                 e.channel == 0 ? kLendFrom : kLendFromElsewhere),
         receiver_(arriving_, segment_->ring(e.theirs, e.mine, e.channel),
-                  segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_},
+                  segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
                   meeting.arenas[peer]) {
     if (e.channel == 0 && segment_->geometry().has_mail())
       mailbox_.emplace(segment_->mail(e.mine, e.theirs), segment_->mail(e.theirs, e.mine), alarm_,
@@ -151,6 +151,7 @@ class ShmLink final : public Link {
   const std::shared_ptr<shm::Segment> segment_;
   Alarm alarm_;
   AbortGate gate_;
+  shm::AwaitedEdges edges_;
   LinkFault fault_;
   shm::Lane& outgoing_;
   shm::Lane& arriving_;

@@ -1,0 +1,19 @@
+// The memory of an operation, as its user sees it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+
+// The bytes of the buffers from which an execution of the plan sends anything, also by way of its
+// scratch; what lies end to end is one. Pure.
+std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,
+                                                    std::span<void* const> buffers);
+
+// All of them, whatever is done with them.
+std::vector<std::span<const std::byte>> memory(const Plan& plan, std::span<void* const> buffers);
+
+}  // namespace ringwood

@@ -1,0 +1,154 @@
+// Private buffers turned into shared memory where they lie (RINGWOOD_ADOPT).
+//
+// A buffer that operations use again and again gets the pages of a block of the arena (arena.h)
+// under its own address: the bytes are copied there, and the block is mapped over the whole pages
+// of the buffer. From then on the host's ranks read and answer it in place, like any other memory
+// of the arena. The bytes before the first and behind the last whole page stay where they are,
+// because their pages belong to others too; the block has a page for each side, their shadows,
+// through which they travel, so that to a peer the buffer is in one piece:
+//
+//   user:   [ others | edge ][  whole pages  ][ edge | others ]
+//                       |     same memory         |
+//   arena:  [        shadow ][  whole pages  ][ shadow        ]
+//
+// When it is safe, and why
+//   1. Only an operation that owns the buffer adopts it: nobody may write to it meanwhile, readers
+//      see the same bytes before and after, and the switch is one system call.
+//   2. Only ordinary pages are taken (ProcessMaps::ordinary). All failures (no memory, no room in
+//      the arena, too many mappings) leave the buffer as it was.
+//   3. What becomes of the address later is its user's affair: free(), munmap(), brk(), realloc(),
+//      another mapping on top. So nothing is believed: each lend() asks the kernel whether the
+//      block still lies there, page for page, and a message whose memory does not is copied.
+//   4. A block is used again, or its memory given back, when no message is lent from it and the
+//      kernel knows of no mapping of it at any address: looked for, twice in a row, by adopt() and
+//      once a second by used(). So what is freed stays taken until the next such call.
+//   5. Forks: before fork() returns in the child, it gets private copies of all that lies in the
+//      arena's file, wherever that is by then; fork() returns in the parent when it has them.
+//      Nothing is taken of malloc()'s heaps, only of blocks that it has mapped one by one: parts
+//      of a heap are handed out again, and what runs earlier in a child uses such memory.
+//   6. A buffer that overlaps an adopted one without lying within it gets a block of its own.
+//   7. Nothing is turned back when a group ends, which owns no buffer by then, and other groups may
+//      use it. Only what a stopped peer might still write to is turned back (withdraw()).
+//
+// What cannot be made safe, hence off by default
+//   - madvise(MADV_DONTNEED) leaves the bytes of shared memory as they are, instead of zeros. glibc
+//     does not count on zeros; other allocators do, so there nothing is adopted; a program that
+//     does it to its own buffers must not use this.
+//   - Pages that a device knows by their physical place (RDMA registration, cudaHostRegister, fixed
+//     buffers of io_uring) without a trace in the mapping. Buffers registered later are fine.
+//   - A thread's stack without a guard below that shows as a mapping (glibc 2.42 and later).
+//   - A child made without the handlers of fork() (clone(), _Fork()) shares the pages with its
+//     parent until it calls exec(): it must not write.
+//   - mremap() of a buffer by another thread, twice, just while (4) looks.
+//   - A child's copies are made at once, not when written: fork() takes longer by what it copies.
+//
+// One per process, like the arena. Thread safety: all functions.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "transports/arena.h"
+#include "transports/clock.h"
+#include "transports/fork_guard.h"
+#include "transports/process_maps.h"
+
+namespace ringwood {
+
+class Adopted final {
+ public:
+  // This process's, made at the first call; null where that cannot be (told once in the log).
+  static Adopted* of_process();
+  // Null: nobody has asked for it in this process.
+  static Adopted* current() noexcept;
+  Adopted(const Adopted&) = delete;
+  Adopted& operator=(const Adopted&) = delete;
+
+  // An operation that owns [data, data + bytes) is about to begin. Adopts it at the third time, and
+  // ever more reluctantly where adopted buffers do not last.
+  void used(const void* data, size_t bytes) noexcept;
+  // At once. Precondition: the caller owns the buffer. False: it stays as it was.
+  bool adopt(const void* data, size_t bytes) noexcept;
+
+  // A piece of the buffer's edge, and its shadow.
+  struct Edge {
+    std::byte* own = nullptr;
+    std::byte* shadow = nullptr;
+    size_t bytes = 0;
+  };
+  struct Lent {
+    uint64_t offset = 0;               // in the arena
+    std::shared_ptr<const void> hold;  // while a peer may read or write there
+    Edge edges[2];                     // empty ones included
+  };
+  // Where peers can read, or answer, what lies wholly in an adopted buffer: its edges have been
+  // copied to their shadows, and what a peer writes to a shadow is to be copied back.
+  std::optional<Lent> lend(const void* data, size_t bytes) noexcept;
+
+  // Whether it was adopted in this process, whatever has become of it. No system call.
+  static bool knows(const void* data, size_t bytes) noexcept;
+
+  // Gives the owner of the buffer private pages, with the same bytes, where the arena's are in
+  // quarantine.
+  void withdraw(const void* data, size_t bytes) noexcept;
+  // Forgets what does not lie where it did, and gives back what nobody has mapped.
+  void collect() noexcept;
+  // Bytes of blocks in use; for tests.
+  size_t bytes_held() noexcept;
+
+ private:
+  struct Range {
+    uintptr_t begin = 0, end = 0;   // the buffer
+    uintptr_t first = 0, last = 0;  // its whole pages
+    std::shared_ptr<std::byte>
+        block;            // in the arena: shadow, pages, shadow; held here, and if lent
+    uint64_t offset = 0;  // of the block
+
+    uint64_t offset_of(uintptr_t address) const;
+    uint64_t block_bytes() const;
+  };
+  struct Candidate {
+    unsigned seen = 0, needed = 3;
+  };
+
+  explicit Adopted(Arena& arena);
+  const Range* covering(uintptr_t begin, uintptr_t end) const;
+  bool in_place(const Range& range) const noexcept;
+  Edge edge(const Range& range, uintptr_t begin, uintptr_t end) const;
+  std::byte* fill(const Range& range) const noexcept;
+  bool put_in_place(std::byte* pages, uintptr_t at, size_t bytes) noexcept;
+  bool adopt_locked(uintptr_t begin, uintptr_t end) noexcept;
+  void drop_overlapping(uintptr_t begin, uintptr_t end);
+  void collect_locked();
+  void give_back_unmapped();
+  void keep_mapped(std::vector<Range>& unmapped) const;
+  bool withdraw_from(const Range& range, uintptr_t begin, uintptr_t end) noexcept;
+  std::vector<Mapping> pieces() const;
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  Arena& arena_;
+  const ProcessMaps maps_;
+  const FileId file_;
+  const int pid_ = current_pid();
+
+  std::mutex changing_;  // one at a time adopts, withdraws, collects
+  std::map<std::pair<uintptr_t, size_t>, Candidate> candidates_;
+  Clock::time_point collected_ = Clock::now();
+  std::vector<Range> retired_;  // blocks that may still be mapped somewhere
+
+  mutable std::shared_mutex table_;
+  std::map<uintptr_t, Range> ranges_;  // by begin; disjoint
+  std::mutex edges_;                   // while they are copied to their shadows
+};
+
+}  // namespace ringwood
