@@ -169,4 +169,9 @@ Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
   return answers_.emplace(std::move(key), std::move(answer)).first->second;
 }
 
+std::vector<Candidate> Chooser::explain(Question q) const {
+  q.fabric = &fabric_;
+  return ringwood::explain(q, options_);
+}
+
 }  // namespace ringwood

@@ -71,6 +71,7 @@ class Chooser final {
   Chooser(Fabric fabric, const Options& options);
   // The question's fabric is ours.
   Answer choose(Question question, const std::string& algorithm = "", int lanes = 0);
+  std::vector<Candidate> explain(Question question) const;
   const Fabric& fabric() const { return fabric_; }
 
  private:

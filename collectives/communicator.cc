@@ -223,6 +223,10 @@ class LiveCommunicator final : public Communicator {
         transports += (transports.empty() ? "" : "+") + peer.transport;
     return {a.algorithm, a.lanes, transports};
   }
+  std::vector<Candidate> explain(Collective collective, size_t bytes, DataType type,
+                                 ReduceOp op) const override {
+    return plans_.explain(block_wise(collective, type, bytes / size_of(type), op));
+  }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
       refuse(fmt::format("no rank {} in a group of {}", peer, size()));

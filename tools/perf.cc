@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "collectives/algorithms.h"
 #include "transports/link.h"
@@ -62,7 +65,8 @@ void validate(const PerfOptions& perf, int ranks) {
     refuse(fmt::format("--root {} is not one of the ranks 0 to {}", perf.root, ranks - 1));
   require_transports(perf.transports);
   for (const OperationRow* row : perf.operations) {
-    if (!perf.algorithm.empty()) require_algorithm(*row, perf.algorithm, ranks);
+    if (!perf.algorithm.empty() && !(perf.compares() && row->collective))
+      require_algorithm(*row, perf.algorithm, ranks);
     if (!row->collective && ranks == 1 && perf.operations.size() == 1)
       refuse(fmt::format("{} needs at least 2 ranks", row->name));
   }
@@ -107,7 +111,7 @@ class Run {
   void sweep(const OperationRow& row, DataType type, ReduceOp op,
              const std::vector<size_t>& sizes) {
     Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
-    call.options.algorithm = perf_.algorithm;
+    if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
     call.options.lanes = perf_.lanes;
     if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
@@ -124,8 +128,66 @@ class Run {
           row.in_place
               ? in.data()
               : out.emplace(row.outputs(call) * call.block_bytes(), perf_.shared_memory).data();
-      measure(row, call, pattern);
+      if (perf_.compares() && call.size() > 1)
+        compare(row, call, pattern);
+      else
+        measure(row, call, pattern);
     }
+  }
+
+  // Each algorithm with one lane and with the lanes that are predicted to be its best.
+  std::vector<Candidate> contestants(const OperationRow& row, const Call& call) const {
+    std::vector<Candidate> taken;
+    std::map<std::string, Candidate> best;
+    for (const Candidate& c :
+         communicator_.explain(*row.collective, call.block_bytes(), call.type, call.op)) {
+      if (std::isinf(c.seconds)) continue;
+      const auto [it, first] = best.try_emplace(c.algorithm, c);
+      if (!first && (c.chosen || (!it->second.chosen && c.seconds < it->second.seconds)))
+        it->second = c;
+      if (c.lanes == 1) taken.push_back(c);
+    }
+    for (const auto& [name, c] : best)
+      if (c.lanes != 1) taken.push_back(c);
+    return taken;
+  }
+
+  // All of them take turns, batch by batch, so that a slow moment of the machine hits all.
+  void compare(const OperationRow& row, const Call& call, const Pattern& pattern) {
+    const std::vector<Candidate> taken = contestants(row, call);
+    std::deque<Call> calls;
+    std::deque<Trial> trials;
+    std::vector<int64_t> wrong;
+    for (const Candidate& c : taken) {
+      Call& one = calls.emplace_back(call);
+      one.options.algorithm = c.algorithm;
+      one.options.lanes = c.lanes;
+      Trial& trial = trials.emplace_back(row, one, perf_.trial);
+      trial.warm_up();
+      wrong.push_back(perf_.check ? trial.check(pattern) : 0);
+      trial.begin();
+    }
+    for (int batch = 0; batch < perf_.trial.batches; ++batch) {
+      if (report_ != nullptr) report_->progress(fmt::format("{}: batch {}", row.name, batch + 1));
+      for (Trial& trial : trials) trial.run_batch();
+    }
+    for (size_t i = 0; i < taken.size(); ++i) {
+      Row result = describe(row, calls[i]);
+      result.algorithm = taken[i].algorithm;
+      result.lanes = taken[i].lanes;
+      result.predicted_us = taken[i].seconds * 1e6;
+      result.chosen = taken[i].chosen;
+      if (perf_.check) result.wrong = wrong[i];
+      wrong_ += wrong[i];
+      add(row, result, trials[i].result());
+    }
+  }
+
+  void add(const OperationRow& row, Row& result, std::pair<double, double> best_and_median) {
+    std::tie(result.time_us_best, result.time_us_median) = best_and_median;
+    result.algbw_gbs = static_cast<double>(result.bytes) / result.time_us_best / 1e3;
+    result.busbw_gbs = result.algbw_gbs * row.bus_factor(communicator_.size());
+    if (report_ != nullptr) report_->add(result);
   }
 
   void measure(const OperationRow& row, const Call& call, const Pattern& pattern) {
@@ -133,7 +195,7 @@ class Run {
     Trial trial(row, call, perf_.trial);
     trial.warm_up();
     if (perf_.check) result.wrong = trial.check(pattern);
-    const auto [best, median] = trial.measure([&](int batch) {
+    const auto times = trial.measure([&](int batch) {
       if (report_ == nullptr) return;
       report_->progress(fmt::format("{} {} B: batch {} of {}", row.name, result.bytes, batch + 1,
                                     perf_.trial.batches));
@@ -141,11 +203,7 @@ class Run {
     // Once more: the plan has been used often now, and a late write of the batches would show.
     if (perf_.check) *result.wrong += trial.check(pattern);
     wrong_ += result.wrong.value_or(0);
-    result.time_us_best = best;
-    result.time_us_median = median;
-    result.algbw_gbs = static_cast<double>(result.bytes) / best / 1e3;
-    result.busbw_gbs = result.algbw_gbs * row.bus_factor(call.size());
-    if (report_ != nullptr) report_->add(result);
+    add(row, result, times);
   }
 
   Row describe(const OperationRow& row, const Call& call) const {
