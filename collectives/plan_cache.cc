@@ -9,10 +9,6 @@ namespace {
 // A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
 // waste.
 constexpr size_t kMostPlans = 256;
-// Beyond these the data of a whole round no longer fits into what links hold on their way, and
-// log2(n) openings are fewer than n - 1.
-constexpr size_t kOneRoundBytes = 16 << 10;
-constexpr int kOneRoundRanks = 16;
 
 }  // namespace
 

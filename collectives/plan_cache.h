@@ -38,7 +38,9 @@ class PlanCache final {
 
   Question question(const Shape& shape) const;
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
-  Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }
+  Where where(int rank, int root) const {
+    return {rank, n_, root, chooser_.fabric().hosts, chooser_.fabric().nodes};
+  }
 
   const int rank_, n_;
   mutable Chooser chooser_;
