@@ -169,7 +169,11 @@ class Run {
     }
     for (int batch = 0; batch < perf_.trial.batches; ++batch) {
       if (report_ != nullptr) report_->progress(fmt::format("{}: batch {}", row.name, batch + 1));
-      for (Trial& trial : trials) trial.run_batch();
+      // Once before each batch: its caches shall be its own, not those of the one before.
+      for (Trial& trial : trials) {
+        trial.run_once();
+        trial.run_batch();
+      }
     }
     for (size_t i = 0; i < taken.size(); ++i) {
       Row result = describe(row, calls[i]);

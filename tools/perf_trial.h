@@ -29,6 +29,7 @@ class Trial final {
   std::pair<double, double> measure(const std::function<void(int batch)>& progress);
   // The same in parts, so that several trials can take turns: begin() once, then batches, result().
   void begin();
+  void run_once() { row_.run(call_); }  // untimed
   void run_batch();
   std::pair<double, double> result();
   // Carries it out once on known data. The number of wrong elements over all ranks.
