@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "collectives/algorithms.h"
@@ -135,13 +136,34 @@ class Run {
     }
   }
 
+  // The flat rows that are the same as one before them, the choice first: with two ranks most are.
+  std::set<std::string> repeated(Collective collective, const std::string& chosen) const {
+    std::vector<const AlgorithmRow*> rows = {find_algorithm(collective, chosen)};
+    for (const AlgorithmRow& row : algorithm_table())
+      if (row.collective == collective && row.name != chosen) rows.push_back(&row);
+    std::set<std::string> names;
+    std::vector<std::vector<Schedule>> known;
+    for (const AlgorithmRow* row : rows) {
+      if (!row || !row->accepts(communicator_.size())) continue;
+      std::vector<Schedule> all = build_all(*row, Where{0, communicator_.size(), perf_.root});
+      if (std::find(known.begin(), known.end(), all) != known.end())
+        names.insert(row->name);
+      else
+        known.push_back(std::move(all));
+    }
+    return names;
+  }
+
   // Each algorithm with one lane and with the lanes that are predicted to be its best.
   std::vector<Candidate> contestants(const OperationRow& row, const Call& call) const {
     std::vector<Candidate> taken;
+    const auto choice =
+        communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
+    const std::set<std::string> left_out = repeated(*row.collective, choice.algorithm);
     std::map<std::string, Candidate> best;
     for (const Candidate& c :
          communicator_.explain(*row.collective, call.block_bytes(), call.type, call.op)) {
-      if (std::isinf(c.seconds)) continue;
+      if (std::isinf(c.seconds) || left_out.count(c.algorithm) > 0) continue;
       const auto [it, first] = best.try_emplace(c.algorithm, c);
       if (!first && (c.chosen || (!it->second.chosen && c.seconds < it->second.seconds)))
         it->second = c;
