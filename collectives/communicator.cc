@@ -203,12 +203,10 @@ class LiveCommunicator final : public Communicator {
                     const CallOptions& call) override {
     return message("send", true, const_cast<void*>(data), count, type, peer, tag, call);
   }
-
   OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
     return message("recv", false, data, count, type, peer, tag, call);
   }
-
   void abort(const std::string& reason) override { engine_->abort(reason); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
   Status health() const override { return engine_->health(); }
@@ -223,9 +221,9 @@ class LiveCommunicator final : public Communicator {
         transports += (transports.empty() ? "" : "+") + peer.transport;
     return {a.algorithm, a.lanes, transports};
   }
-  std::vector<Candidate> explain(Collective collective, size_t bytes, DataType type,
+  std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
-    return plans_.explain(block_wise(collective, type, bytes / size_of(type), op));
+    return plans_.explain(block_wise(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())

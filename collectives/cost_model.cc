@@ -150,6 +150,7 @@ class Binder {
       bytes += sets[r];
     }
     model_.hosts = hosts.rbegin()->first + 1;
+    letters_ = model_.hosts == 1 && fabric_.staged && !fabric_.loopback;
     for (int r = 0; r < n_; ++r) {
       const auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
       const double of_core = sets[r] * std::max(1.0, ranks / static_cast<double>(fabric_.cores));
@@ -224,8 +225,7 @@ class Binder {
     const bool mapped = !m.sockets && fabric_.staged && m.bytes >= fabric_.lent;
     m.answers = m.answers && mapped;
     m.in_place = !m.sockets && !m.answers && (!fabric_.staged || (m.in_place && mapped));
-    // In the opening, or by the same call.
-    if (load_.one_round && (m.sockets || m.bytes <= kCarriedBytes)) m.post = m.latency = 0;
+    if (load_.one_round && (m.sockets || letters_)) m.post = m.latency = 0;  // with the opening
     if (m.sockets) {
       const PerByte& copies = model_.ranks[m.from].copies;
       m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
@@ -275,10 +275,11 @@ class Binder {
     return (between_nodes ? fabric_.node_latency : fabric_.latency) + fabric_.look;
   }
 
-  // As many rounds of one small message as a dissemination has; in one round, a message to and from
-  // everybody.
+  // As many rounds of one small message as a dissemination has; in one round, as always by letter
+  // (transports/mailbox.h), a message to and from everybody.
   void set_agreement() {
-    const int messages = load_.one_round ? n_ - 1 : 1;
+    const bool once = load_.one_round || letters_;
+    const int messages = once ? n_ - 1 : 1;
     double round = 0, post = 0;
     for (int r = 0; r < n_; ++r)
       for (const bool far : {false, true})
@@ -288,7 +289,7 @@ class Binder {
           post = std::max(post, posts);
           round = std::max(round, posts + latency(far, false) + model_.ranks[r].turn);
         }
-    const double rounds = load_.one_round ? 1 : std::ceil(std::log2(n_));
+    const double rounds = once ? 1 : std::ceil(std::log2(n_));
     model_.agreed = fabric_.call + round * rounds;
     model_.agreeing = fabric_.call + post * rounds;
   }
@@ -298,6 +299,7 @@ class Binder {
   const Fabric& fabric_;
   const int n_;
   CostModel model_;
+  bool letters_ = false;                    // every rank maps every other's memory
   std::vector<size_t> chunks_;              // bytes, of the rank bound last
   std::vector<std::vector<char>> answers_;  // by rank and step; empty unless lent
   std::vector<Direction> directions_;

@@ -40,7 +40,8 @@ struct Fabric {
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
   // A core's time for an operation, whatever its schedule: what `ringwood perf -a all` finds for 8
-  // bytes among two ranks (0.23 us in one round, 0.61 us in three) beyond the messages below.
+  // bytes among two ranks (0.23 us in one round, 0.61 us in three, both before openings went by
+  // letter) beyond the messages below.
   double call = 0.05e-6;
 
   // Inside a host.
