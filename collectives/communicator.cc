@@ -198,7 +198,6 @@ class LiveCommunicator final : public Communicator {
         begin(block_wise(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
         call);
   }
-
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
     return message("send", true, const_cast<void*>(data), count, type, peer, tag, call);
