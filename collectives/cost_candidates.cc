@@ -122,7 +122,8 @@ class Contest {
   }
 
   double regret(const Candidate& c) const {
-    return std::max(c.seconds / best_, c.lent_seconds / best_lent_);
+    const auto times = [](double seconds, double best) { return best > 0 ? seconds / best : 1; };
+    return std::max(times(c.seconds, best_), times(c.lent_seconds, best_lent_));
   }
   double least_regret() const {
     double least = judged_.empty() ? 1 : kInfinite;
