@@ -29,6 +29,18 @@ class Paths:
     build: Path
     python: str
     mpi: Path | None = None  # where install_mpi has put its environments
+    # What is measured; bench/collectives changes it between runs, and has programs for any.
+    collective: str = "all_reduce"
+    any_collective: bool = False
+
+    @property
+    def mpi_source(self) -> str:
+        return "mpi_collectives.c" if self.any_collective else "mpi_allreduce.c"
+
+    @property
+    def what(self) -> list[str]:
+        """The argument that tells a program of any_collective what to do."""
+        return [self.collective] if self.any_collective else []
 
     @property
     def helpers(self) -> Path:
@@ -119,7 +131,7 @@ def compile_helper(
 
 def ringwood(paths: Paths, name: str, memory: str) -> Contestant:
     def start(ranks: int, sizes: str, modes: list[str]) -> list[list[str]]:
-        base = [str(paths.ringwood), "perf", "all_reduce", "--ranks", str(ranks)]
+        base = [str(paths.ringwood), "perf", paths.collective, "--ranks", str(ranks)]
         base += ["--memory", memory, "--sizes", sizes, "--json"]
         return [[*base, *(["--touch"] if mode == "touched" else [])] for mode in modes]
 
@@ -130,12 +142,12 @@ def ringwood(paths: Paths, name: str, memory: str) -> Contestant:
 
 def system_mpi(paths: Paths, name: str, options: list[str], version: str) -> Contestant:
     """The MPI that Debian's alternatives call mpirun.NAME."""
-    program = paths.helpers / f"mpi_allreduce.{name}"
-    missing = compile_helper(f"mpicc.{name}", "mpi_allreduce.c", program)
+    program = paths.helpers / f"{Path(paths.mpi_source).stem}.{name}"
+    missing = compile_helper(f"mpicc.{name}", paths.mpi_source, program)
 
     def start(ranks: int, sizes: str, modes: list[str]) -> list[list[str]]:
         launcher = [f"mpirun.{name}", *options, "-n", str(ranks)]
-        return [[*launcher, str(program), sizes, ",".join(modes)]]
+        return [[*launcher, str(program), sizes, ",".join(modes), *paths.what]]
 
     return Contestant(name, start, missing, (name, [f"mpirun.{name}", "--version"], version))
 
@@ -149,8 +161,9 @@ def packaged_mpi(paths: Paths, name: str) -> Contestant:
     if not mpirun.exists():
         missing = f"{mpirun} does not exist; run bench/peers --install-mpi {paths.mpi}"
         return Contestant(name, None, missing)
-    program, compiler = paths.helpers / f"mpi_allreduce.{name}", str(home / "bin" / mpi.compiler)
-    missing = compile_helper(compiler, "mpi_allreduce.c", program, mpi.environment(home, 1))
+    program = paths.helpers / f"{Path(paths.mpi_source).stem}.{name}"
+    compiler = str(home / "bin" / mpi.compiler)
+    missing = compile_helper(compiler, paths.mpi_source, program, mpi.environment(home, 1))
 
     def launcher(ranks: int) -> list[str]:
         variables = [f"{k}={v}" for k, v in mpi.environment(home, ranks).items()]
@@ -158,14 +171,15 @@ def packaged_mpi(paths: Paths, name: str) -> Contestant:
 
     def start(ranks: int, sizes: str, modes: list[str]) -> list[list[str]]:
         command = [*launcher(ranks), *mpi.options, "-n", str(ranks)]
-        return [[*command, str(program), sizes, ",".join(modes)]]
+        return [[*command, str(program), sizes, ",".join(modes), *paths.what]]
 
     return Contestant(name, start, missing, (name, [*launcher(1), "--version"], mpi.version))
 
 
 def torch(paths: Paths, name: str, backend: str, memory: str = "private") -> Contestant:
     def start(ranks: int, sizes: str, modes: list[str]) -> list[list[str]]:
-        script = [paths.python, str(BENCH / "torch_allreduce.py"), "--backend", backend]
+        program = "torch_collectives.py" if paths.any_collective else "torch_allreduce.py"
+        script = [paths.python, str(BENCH / program), *paths.what, "--backend", backend]
         script += ["--memory", memory, "--ranks", str(ranks), "--sizes", sizes]
         return [[*script, "--modes", ",".join(modes)]]
 

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: mpi_allreduce SIZES MODES\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  Contestant c = {barrier, run, slowest, 0, 1};
+  Contestant c = {barrier, run, slowest, 0, 1, NULL, 1};
   MPI_Comm_rank(MPI_COMM_WORLD, &c.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &c.ranks);
   pin_rank(c.rank, c.ranks);

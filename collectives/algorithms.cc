@@ -8,9 +8,18 @@ namespace {
 bool any(const Where& where) { return where.n >= 1; }
 bool pair(const Where& where) { return where.n == 2; }
 bool power_of_two(const Where& where) { return (where.n & (where.n - 1)) == 0; }
+bool nodes_of_one_host(const Where& where) {
+  return has_nodes(where) && hosts_of(where).count() == 1;
+}
 bool composite(const Where& where) { return has_several_factors(where.n); }
 
 constexpr bool kRankOrder = true;
+
+// A hierarchical row with memory nodes in the place of hosts.
+template <Schedule (*Build)(const Where&)>
+Schedule of_nodes(const Where& where) {
+  return Build(by_node(where));
+}
 
 // The notation of the descriptions: n ranks, on H hosts of k; S bytes of the user's buffer, B bytes
 // of one rank's block.
@@ -53,6 +62,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::all_reduce, "hierarchical",
      "2 rounds in hosts, few across, 2 (H-1)/H S bytes leave a host: several hosts",
      hierarchical_all_reduce, has_hierarchy},
+    {Collective::all_reduce, "hierarchical_nodes",
+     "as hierarchical, of memory nodes on one host or several: several nodes on a host",
+     hierarchical_nodes_all_reduce, has_nodes},
     {Collective::all_reduce, "hierarchical_leaders",
      "2 rounds in hosts, log2(H) across, one rank per host: small messages, several hosts",
      hierarchical_leaders_all_reduce, has_hierarchy},
@@ -76,6 +88,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::reduce, "hierarchical",
      "log2(H) + log4(k) rounds, S bytes leave a host: small messages, several hosts",
      hierarchical_reduce, has_hierarchy},
+    {Collective::reduce, "hierarchical_nodes",
+     "log2(N) + log4(k) rounds, S bytes leave a node: one host of N memory nodes",
+     of_nodes<hierarchical_reduce>, nodes_of_one_host},
     {Collective::broadcast, "linear",
      "1 round, (n-1) S bytes from the root: shared memory, few ranks", linear_broadcast, any},
     {Collective::broadcast, "binomial",
@@ -94,6 +109,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::broadcast, "hierarchical",
      "log2(H) + log4(k) rounds, S bytes enter a host: small messages, several hosts",
      hierarchical_broadcast, has_hierarchy},
+    {Collective::broadcast, "hierarchical_nodes",
+     "log2(N) + log4(k) rounds, S bytes enter a node: one host of N memory nodes",
+     of_nodes<hierarchical_broadcast>, nodes_of_one_host},
     {Collective::all_gather, "direct",
      "1 round, (n-1) B bytes: every rank reaches every other at full speed", direct_all_gather,
      any},
@@ -107,6 +125,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::all_gather, "hierarchical",
      "2 rounds, (n-k) B bytes enter a host of k: several hosts", hierarchical_all_gather,
      has_hierarchy},
+    {Collective::all_gather, "hierarchical_nodes",
+     "2 rounds, (n-k) B bytes enter a node of k: one host of N memory nodes",
+     of_nodes<hierarchical_all_gather>, nodes_of_one_host},
     {Collective::gather, "linear", "1 round, B bytes from each rank to the root", linear_gather,
      any},
     {Collective::reduce_scatter, "direct",
@@ -124,6 +145,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::reduce_scatter, "hierarchical",
      "2 rounds, (n-k) B bytes leave a host of k: several hosts", hierarchical_reduce_scatter,
      has_hierarchy},
+    {Collective::reduce_scatter, "hierarchical_nodes",
+     "2 rounds, (n-k) B bytes leave a node of k: one host of N memory nodes",
+     of_nodes<hierarchical_reduce_scatter>, nodes_of_one_host},
     {Collective::scatter, "linear", "1 round, B bytes from the root to each rank", linear_scatter,
      any},
     {Collective::all_to_all, "pairwise", "n-1 exchanges, all posted at once, (n-1) B bytes",
@@ -133,6 +157,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::barrier, "hierarchical",
      "2 rounds in hosts, log2(H) across, of one byte: several hosts", hierarchical_barrier,
      has_hierarchy},
+    {Collective::barrier, "hierarchical_nodes",
+     "2 rounds in nodes, log2(N) across, of one byte: one host of N memory nodes",
+     of_nodes<hierarchical_barrier>, nodes_of_one_host},
 };
 
 }  // namespace
@@ -149,7 +176,7 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view name)
 std::vector<Schedule> build_all(const AlgorithmRow& row, const Where& where) {
   std::vector<Schedule> all;
   for (int rank = 0; rank < where.n; ++rank) {
-    all.push_back(row.build({rank, where.n, where.root, where.host}));
+    all.push_back(row.build({rank, where.n, where.root, where.host, where.node}));
   }
   return all;
 }

@@ -14,8 +14,9 @@ struct Where {
   int n = 1;
   int root = 0;  // collectives with a root
   // Which host each rank is on: equal numbers, equal host. Empty: all on one. The caller's memory.
-  // A host is whatever the inside of which is cheaper than the outside: a socket will do as well.
   std::span<const int> host = {};
+  // Likewise its memory node (NUMA); no node is on two hosts. Empty: each host is one.
+  std::span<const int> node = {};
 };
 
 struct AlgorithmRow {
@@ -54,6 +55,7 @@ Schedule swing_all_reduce(const Where& where);  // 2^k ranks
 Schedule double_tree_all_reduce(const Where& where);
 Schedule ring_all_reduce(const Where& where);
 Schedule hierarchical_all_reduce(const Where& where);
+Schedule hierarchical_nodes_all_reduce(const Where& where);
 Schedule hierarchical_leaders_all_reduce(const Where& where);
 Schedule linear_broadcast(const Where& where);
 Schedule binomial_broadcast(const Where& where);

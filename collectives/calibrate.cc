@@ -21,6 +21,7 @@
 #include "collectives/reduce.h"
 #include "transports/clock.h"
 #include "transports/error.h"
+#include "transports/numa.h"
 #include "transports/thread.h"
 
 namespace ringwood {
@@ -81,15 +82,16 @@ std::vector<int> all_processors() {
   return processors;
 }
 
-// The second of them is on another core than the first, where there is one.
+// The second of them is on another core of the first one's memory node, where there is one.
 void separate(std::vector<int>& processors) {
   const auto core = [](int cpu) {
     const std::string at = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
     return first_line(at + "physical_package_id") + "/" + first_line(at + "core_id");
   };
   const std::string first = core(processors[0]);
+  const std::vector<int> nodes = numa_nodes(processors);
   for (size_t i = 1; i < processors.size(); ++i) {
-    if (core(processors[i]) == first) continue;
+    if (core(processors[i]) == first || nodes[i] != nodes[0]) continue;
     std::swap(processors[1], processors[i]);
     return;
   }
@@ -256,37 +258,58 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
   return best;
 }
 
+struct Pair {
+  double latency = 0, handed = 0;
+};
+
 // False where the two threads were hardly ever awake at the same time, on a busy machine.
-bool measure_pair(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* data,
                   const Deadline& deadline) {
   const auto nothing = [](int) {};
-  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), nothing);
-  if (turns < kInfinite) fabric.yield = turns / 2;
-  if (cpus.size() < 2) return turns < kInfinite;
   // Where a core is taken, every thread that is to run on it costs milliseconds more.
   if (deadline.passed()) return false;
   // A clock reading is part of every round and of no message.
   const auto clock = Clock::now();
   for (int i = 0; i < 100; ++i) (void)Clock::now();
   const double reading = seconds_since(clock) / 101;
-  const double there_and_back = best_round(cpus[0], cpus[1], 4000, milliseconds(8), nothing);
+  const double there_and_back = best_round(first, second, 4000, milliseconds(6), nothing);
   if (deadline.passed() || there_and_back == kInfinite) return false;
   constexpr size_t kBytes = 64 << 10;
   std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
-  const double handing = best_round(cpus[0], cpus[1], 600, milliseconds(10), [=](int who) {
+  const double handing = best_round(first, second, 600, milliseconds(8), [=](int who) {
     who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
   });
   // Two cores are quicker than two turns on one, or they did not run together.
   const double round = std::max(2e-9, there_and_back - reading);
-  if (handing == kInfinite || round > fabric.yield) return false;
-  fabric.latency = round / 2;
-  fabric.handed = 2 * kBytes / std::max(1e-9, handing - round - reading);
+  if (handing == kInfinite || round > yield) return false;
+  pair = {round / 2, 2 * kBytes / std::max(1e-9, handing - round - reading)};
+  return true;
+}
+
+// Between two cores of a memory node, and between two nodes where there are several.
+bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+                   const Deadline& deadline) {
+  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), [](int) {});
+  if (turns < kInfinite) fabric.yield = turns / 2;
+  if (cpus.size() < 2) return turns < kInfinite;
+  Pair near;
+  if (!measure_pair(near, cpus[0], cpus[1], fabric.yield, data, deadline)) return false;
+  fabric.latency = fabric.node_latency = near.latency;
+  fabric.handed = fabric.node_handed = std::min(near.handed, fabric.copy.l2);
+  const std::vector<int> nodes = numa_nodes(cpus);
+  const auto other = std::find_if(nodes.begin(), nodes.end(), [&](int n) { return n != nodes[0]; });
+  if (other == nodes.end()) return true;
+  Pair far;
+  const int there = cpus[static_cast<size_t>(other - nodes.begin())];
+  if (!measure_pair(far, cpus[0], there, fabric.yield, data, deadline)) return false;
+  fabric.node_latency = far.latency;
+  fabric.node_handed = std::min(far.handed, fabric.copy.l2);
   return true;
 }
 
 bool measure_here(Fabric& fabric) {
   const Fabric usual;
-  const Deadline deadline = Deadline::after(milliseconds(30));
+  const Deadline deadline = Deadline::after(milliseconds(34));
   std::vector<int> cpus = all_processors();
   separate(cpus);
   const Caches sizes = caches();
@@ -309,11 +332,13 @@ bool measure_here(Fabric& fabric) {
   fabric.memory =
       std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
                                           : fabric.copy.dram * usual.memory / usual.copy.dram);
-  fabric.handed =
-      fabric.copy.l3;  // until it is measured: what is handed over passes the same cache
-  const bool together = measure_pair(fabric, cpus, data, deadline);
-  fabric.handed = std::min(fabric.handed, fabric.copy.l2);
-  return together;
+  {
+    const Pinned pinned(cpus[0]);
+    measure_sockets(fabric, milliseconds(4));
+  }
+  // Until it is measured: what is handed over passes the same cache.
+  fabric.handed = fabric.node_handed = fabric.copy.l3;
+  return measure_pairs(fabric, cpus, data, deadline);
 }
 
 }  // namespace

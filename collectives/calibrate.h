@@ -2,10 +2,11 @@
 //
 // measure_host() takes less than 50 ms (more only where the kernel takes the processor away for
 // longer): the copy and reduction bandwidth of a core in L2, L3 and memory, of all cores in memory,
-// what data handed from core to core in a cache get, how long a cache line takes to another core,
-// and a yield to another thread. Best of several times each, since interruptions only ever add.
-// Everything about networks, and the fixed cost of a message, keeps its default: links are measured
-// where there are links.
+// what data handed from core to core in a cache get and how long a cache line takes to another
+// core, inside a memory node and from one to another, a yield to another thread, and what a message
+// and its bytes cost a core on a socket (loopback). Best of several times each, since interruptions
+// only ever add. The wire's own figures and the fixed cost of a message in shared memory keep their
+// defaults.
 //
 // The file is for one kind of host: processor, cores, caches, kernel and this format are in its
 // name and first line. It is replaced as a whole, readable by its owner alone, and protected by a
@@ -16,12 +17,17 @@
 #include <string>
 
 #include "collectives/fabric.h"
+#include "transports/clock.h"
 
 namespace ringwood {
 
 // `hosts` is empty and `cores` those that this process may use: a group's own are the caller's.
 // `disturbed` is set where the machine was so busy that the figures between two cores are guesses.
 Fabric measure_host(bool* disturbed = nullptr);
+
+// Sets net_post and socket by messages that the calling thread sends to itself over loopback, within
+// the budget; leaves them where there is no loopback.
+void measure_sockets(Fabric& fabric, Duration budget);
 
 // "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"
 std::string host_description();

@@ -32,7 +32,8 @@ std::string from_options(const std::string& text, Collective collective) {
 }
 
 Where where_of(const Question& q) {
-  return {0, q.n, 0, q.fabric ? std::span<const int>(q.fabric->hosts) : std::span<const int>()};
+  if (!q.fabric) return {0, q.n};
+  return {0, q.n, 0, q.fabric->hosts, q.fabric->nodes};
 }
 
 std::string names(const Question& q) {
@@ -89,17 +90,17 @@ std::vector<Candidate> weigh_question(const Question& q, const CandidateQuery& q
   return weigh(query, default_fabric(q.n, q.several_hosts));
 }
 
-std::string time_text(const Candidate& c) {
-  if (std::isinf(c.seconds)) return "-";
+std::string time_text(const Candidate& c, double seconds) {
+  if (std::isinf(seconds)) return "-";
   const bool bound = c.why_not == "slower even at its bound" && !c.simulated;
   return fmt::format("{}{:.{}f}",
                      c.simulated ? ""
                      : bound     ? ">"
                                  : "~",
-                     c.seconds * 1e6,
-                     c.seconds < 1e-5   ? 3
-                     : c.seconds < 1e-1 ? 1
-                                        : 0);
+                     seconds * 1e6,
+                     seconds < 1e-5   ? 3
+                     : seconds < 1e-1 ? 1
+                                      : 0);
 }
 
 }  // namespace
@@ -147,11 +148,12 @@ std::string print(std::vector<Candidate> candidates) {
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::pair(!a.chosen, a.seconds) < std::pair(!b.chosen, b.seconds);
   });
-  std::string text = fmt::format("# {:<18} {:>5} {:>12}  {}\n", "algorithm", "lanes", "time (us)",
-                                 "(~ estimated, > at least)");
+  std::string text = fmt::format("# {:<18} {:>5} {:>12} {:>12}  {}\n", "algorithm", "lanes",
+                                 "time (us)", "shared (us)", "(~ estimated, > at least)");
   for (const Candidate& c : candidates)
-    text += fmt::format("{} {:<18} {:>5} {:>12}  {}\n", c.chosen ? '*' : ' ', c.algorithm, c.lanes,
-                        time_text(c), c.chosen ? "chosen" : c.why_not);
+    text += fmt::format("{} {:<18} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ', c.algorithm,
+                        c.lanes, time_text(c, c.seconds), time_text(c, c.lent_seconds),
+                        c.chosen ? "chosen" : c.why_not);
   return text;
 }
 
@@ -167,6 +169,11 @@ Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
   if (answers_.size() >= kMostAnswers) answers_.clear();
   Answer answer = ringwood::choose(q, options_, algorithm, lanes);
   return answers_.emplace(std::move(key), std::move(answer)).first->second;
+}
+
+std::vector<Candidate> Chooser::explain(Question q) const {
+  q.fabric = &fabric_;
+  return ringwood::explain(q, options_);
 }
 
 }  // namespace ringwood

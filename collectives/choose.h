@@ -7,9 +7,9 @@
 // Sizes are weighed in classes, eight for each doubling, so that a sweep of sizes is not weighed
 // anew for each. Roots cost alike here: root 0 stands for all.
 //
-// What a class costs the first time, measured on a loaded machine of two cores, all_reduce:
-// 2 ranks 0.02 to 0.4 ms, 8 ranks 0.1 to 8 ms (24 at most, over eight hosts), 64 ranks 4 to 11 ms,
-// 512 ranks 17 to 30 ms; remembered by a Chooser, a look-up.
+// What a class costs the first time, in a core's time measured on a loaded machine, all_reduce of 8
+// B to 64 MiB: 2 ranks 0.04 to 2 ms, 8 ranks 0.2 to 5 ms, 64 ranks on hosts of 8 5 to 8 ms, 512
+// ranks 24 to 29 ms; remembered by a Chooser, a look-up.
 #pragma once
 
 #include <map>
@@ -71,6 +71,7 @@ class Chooser final {
   Chooser(Fabric fabric, const Options& options);
   // The question's fabric is ours.
   Answer choose(Question question, const std::string& algorithm = "", int lanes = 0);
+  std::vector<Candidate> explain(Question question) const;
   const Fabric& fabric() const { return fabric_; }
 
  private:

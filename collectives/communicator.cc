@@ -198,17 +198,14 @@ class LiveCommunicator final : public Communicator {
         begin(block_wise(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
         call);
   }
-
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
     return message("send", true, const_cast<void*>(data), count, type, peer, tag, call);
   }
-
   OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
     return message("recv", false, data, count, type, peer, tag, call);
   }
-
   void abort(const std::string& reason) override { engine_->abort(reason); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
   Status health() const override { return engine_->health(); }
@@ -222,6 +219,10 @@ class LiveCommunicator final : public Communicator {
       if (!peer.transport.empty() && transports.find(peer.transport) == std::string::npos)
         transports += (transports.empty() ? "" : "+") + peer.transport;
     return {a.algorithm, a.lanes, transports};
+  }
+  std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
+                                 ReduceOp op) const override {
+    return plans_.explain(block_wise(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())

@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/cost_candidates.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
 #include "transports/error.h"
@@ -146,6 +147,12 @@ class Communicator {
     std::string transports;
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
+  // Every row of the table, with its predicted time in this group, and why it is not chosen; in the
+  // table's order (print() in choose.h sorts it). `bytes` as in choice(): of the whole buffer, or
+  // of one block. Computed anew at each call: milliseconds.
+  virtual std::vector<Candidate> explain(Collective collective, size_t bytes,
+                                         DataType type = DataType::float32,
+                                         ReduceOp op = ReduceOp::sum) const = 0;
   virtual std::string transport_to(int peer) const = 0;
 };
 

@@ -156,9 +156,6 @@ class Simulation {
   // ---- messages
 
   bool receivable(const Moving& m) const { return m.recv_ready && m.recv_turn; }
-  // Read by the receiver where it lies, so the sender's buffer is in use until then.
-  bool in_place(const CostMessage& m) const { return !m.between_hosts && !fabric_.staged; }
-
   // Lets a message do what its phase and its ends allow.
   void look(int32_t index) {
     const CostMessage& m = model_.messages[index];
@@ -182,14 +179,14 @@ class Simulation {
     const CostMessage& m = model_.messages[index];
     Moving& s = moving_[index];
     const double rest = m.bytes - m.head;
-    if (rest == 0 || in_place(m)) return sent(index);
+    if (rest == 0 || m.in_place) return sent(index);
     if (receivable(s)) return start_body(index);
     if (m.bytes > m.holds) {
       s.phase = Phase::halted;
       return;
     }
     s.phase = Phase::alone;
-    if (m.between_hosts) return flow(Kind::alone, index, m.bytes, m.out, {});
+    if (m.sockets) return flow(Kind::alone, index, m.bytes, m.out, {});
     queue({Kind::alone, m.from, index, rest * m.out.core, rest * m.out.memory});
   }
 
@@ -206,7 +203,7 @@ class Simulation {
     const CostMessage& m = model_.messages[index];
     moving_[index].phase = Phase::flying;
     at(share_.now() + m.latency, index, -1, -1);
-    if (!in_place(m)) leave(index);
+    if (!m.in_place) leave(index);
   }
 
   void leave(int32_t index) {
@@ -226,7 +223,7 @@ class Simulation {
       look(m.next);
     }
     done(m.to, m.recv_step);
-    if (in_place(m)) leave(index);
+    if (m.in_place) leave(index);
   }
 
   // ---- what takes time

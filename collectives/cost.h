@@ -9,6 +9,8 @@
 //     holds) and, each direction, its network interface.
 //   - Inside a host a message is written by its sender's core and then read by its receiver's,
 //     piece by piece; between hosts both cores and both interfaces are used at once (beta).
+//   - Buffers that all ranks of a host map (`lent`) are read where they lie, and a reduction that
+//     goes back to where its operands came from is written there (fusion.h).
 //   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
@@ -34,6 +36,8 @@ struct Load {
   size_t element = 4;
   // The ranks agree on what they do before they receive (fingerprint.h). Left out in theory.
   bool agreement = false;
+  bool one_round = false;  // with the data, where the plan does so (plan.h)
+  bool lent = false;       // every rank's buffers lie in its arena
   bool timeline = false;
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.

@@ -41,28 +41,40 @@ double busiest(const CostModel& model, const Fabric& fabric) {
 }
 
 // Longest path over all ranks' steps: within a rank by its graph, between ranks from a send to its
-// receive.
+// receive; with its bytes, and as if they took no time.
 class Path {
  public:
-  Path(const CostModel& model, bool with_bytes) : model_(model), with_bytes_(with_bytes) {
+  struct Length {
+    double whole = 0, latencies = 0;
+    void grow(const Length& other) {
+      whole = std::max(whole, other.whole);
+      latencies = std::max(latencies, other.latencies);
+    }
+    void add(double latency, double seconds_of_bytes) {
+      whole += latency + seconds_of_bytes;
+      latencies += latency;
+    }
+  };
+
+  explicit Path(const CostModel& model) : model_(model) {
     for (const CostRank& rank : model.ranks) {
-      start_.emplace_back(rank.bytes.size(), 0.0);
+      start_.emplace_back(rank.bytes.size());
       waits_.push_back(rank.graph.predecessors);
       for (size_t i = 0; i < rank.bytes.size(); ++i) waits_.back()[i] += receives(rank, i);
       left_ += rank.bytes.size();
     }
   }
 
-  double run() {
+  Length run() {
     for (size_t r = 0; r < waits_.size(); ++r)
       for (size_t i = 0; i < waits_[r].size(); ++i)
         if (waits_[r][i] == 0) ready_.push_back({static_cast<int32_t>(r), static_cast<int32_t>(i)});
-    double last = 0;
+    Length last;
     while (!ready_.empty()) {
       const auto [r, i] = ready_.back();
       ready_.pop_back();
       --left_;
-      last = std::max(last, finish(r, i));
+      last.grow(finish(r, i));
     }
     if (left_ > 0)
       throw Error(
@@ -76,19 +88,22 @@ class Path {
     return rank.message[i] >= 0 && rank.schedule->steps[i].kind != StepKind::send;
   }
 
-  double finish(int32_t r, int32_t i) {
+  Length finish(int32_t r, int32_t i) {
     const CostRank& rank = model_.ranks[r];
-    double end = start_[r][i];
+    Length end = start_[r][i];
+    const Length agreed{model_.agreed, model_.agreed};
     if (rank.message[i] < 0) {
-      end = std::max(end, model_.agreed) + bytes(rank.bytes[i]) * local_cost(rank, i).core;
+      end.grow(agreed);
+      end.add(0, rank.bytes[i] * local_cost(rank, i).core);
     } else {
       const CostMessage& m = model_.messages[rank.message[i]];
-      if (receives(rank, i)) {
-        end = std::max(end, model_.agreed) + m.post;
-      } else {
-        end += m.post;
-        const double slowest = std::max({m.out.core, m.in.core, m.wire});
-        reach(m.to, m.recv_step, end + m.latency + bytes(m.bytes) * slowest);
+      const bool takes = receives(rank, i);
+      if (takes) end.grow(agreed);
+      end.add(m.post, 0);
+      if (!takes) {
+        Length arrival = end;
+        arrival.add(m.latency, m.bytes * std::max({m.out.core, m.in.core, m.wire}));
+        reach(m.to, m.recv_step, arrival);
       }
     }
     for (int32_t k = rank.graph.offset[i]; k < rank.graph.offset[i + 1]; ++k)
@@ -96,16 +111,13 @@ class Path {
     return end;
   }
 
-  void reach(int32_t r, int32_t i, double time) {
-    start_[r][i] = std::max(start_[r][i], time);
+  void reach(int32_t r, int32_t i, const Length& time) {
+    start_[r][i].grow(time);
     if (--waits_[r][i] == 0) ready_.push_back({r, i});
   }
 
-  double bytes(double count) const { return with_bytes_ ? count : 0; }
-
   const CostModel& model_;
-  const bool with_bytes_;
-  std::vector<std::vector<double>> start_;
+  std::vector<std::vector<Length>> start_;
   std::vector<std::vector<int32_t>> waits_;
   std::vector<std::pair<int32_t, int32_t>> ready_;  // rank, step
   size_t left_ = 0;
@@ -114,7 +126,8 @@ class Path {
 }  // namespace
 
 CostBounds bounds_of(const CostModel& model, const Fabric& fabric) {
-  return {busiest(model, fabric), Path(model, true).run(), Path(model, false).run()};
+  const Path::Length path = Path(model).run();
+  return {busiest(model, fabric), path.whole, path.latencies};
 }
 
 }  // namespace ringwood

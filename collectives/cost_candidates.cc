@@ -10,6 +10,7 @@
 
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
+#include "collectives/plan.h"
 
 namespace ringwood {
 namespace {
@@ -38,18 +39,19 @@ class Contest {
       if (candidates_[i].why_not.empty()) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return entries_[a].least < entries_[b].least; });
-    double best = kInfinite;
     for (const size_t i : order) {
-      if (entries_[i].least > best * kMargin) {
+      if (entries_[i].least > best_ * least_regret() * kMargin) {
         beaten_.push_back(i);
         continue;
       }
       judge(i, work_ <= kMostWork);
-      best = std::min(best, candidates_[i].seconds);
+      judged_.push_back(i);
+      best_ = std::min(best_, candidates_[i].seconds);
+      best_lent_ = std::min(best_lent_, candidates_[i].lent_seconds);
     }
-    crown(best);
+    crown(least_regret());
     for (const size_t i : beaten_) {
-      candidates_[i].seconds = entries_[i].least;
+      candidates_[i].seconds = candidates_[i].lent_seconds = entries_[i].least;
       candidates_[i].why_not = "slower even at its bound";
       if (query_.all) judge(i, true);
     }
@@ -62,6 +64,7 @@ class Contest {
     size_t steps = 0;
     CostBounds bounds;
     std::optional<Prediction> single;  // of one lane
+    bool one_round = false;            // the plan of one lane
   };
   struct Entry {
     size_t built = 0;
@@ -70,17 +73,17 @@ class Contest {
 
   void refuse(const AlgorithmRow& row, std::string why) {
     candidates_.push_back(
-        {row.name, std::max(1, query_.lanes), kInfinite, false, false, std::move(why)});
+        {row.name, std::max(1, query_.lanes), kInfinite, kInfinite, false, false, std::move(why)});
     entries_.push_back({});
   }
 
   void enter(const AlgorithmRow& row) {
     const int n = query_.n;
-    if (!row.accepts(Where{0, n, 0, fabric_.hosts})) {
+    if (!row.accepts(where(0))) {
       return refuse(row, fmt::format("not for {} ranks{}", n,
                                      fabric_.hosts.empty() ? "" : " placed like these"));
     }
-    const Schedule first = row.build({0, n, 0, fabric_.hosts});
+    const Schedule first = row.build(where(0));
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
     if (about > kMostSteps)
@@ -88,17 +91,44 @@ class Contest {
                                      about, kMostSteps));
     Built built;
     built.schedules.push_back(first);
-    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0, fabric_.hosts}));
+    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build(where(r)));
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
-    built.bounds = bounds_of(model_of(built.schedules, load(query_.bytes), fabric_), fabric_);
+    built.one_round = in_one_round(built.schedules);
+    const Load whole = load(query_.bytes, built.one_round, false);
+    built.bounds = bounds_of(model_of(built.schedules, whole, fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;
     for (const int count : lane_counts(first)) {
-      candidates_.push_back({row.name, count, kInfinite, false, false, ""});
+      candidates_.push_back({row.name, count, kInfinite, kInfinite, false, false, ""});
       // Lanes shorten the chain of waiting steps, but not what the resources have to do.
       entries_.push_back(
           {built_.size(), count == 1 ? built.bounds.lower() : built.bounds.resource});
     }
     built_.push_back(std::move(built));
+  }
+
+  Where where(int rank) const { return {rank, query_.n, 0, fabric_.hosts, fabric_.nodes}; }
+
+  bool in_one_round(const std::vector<Schedule>& schedules) const {
+    return query_.bytes <= kOneRoundBytes && query_.n <= kOneRoundRanks &&
+           std::all_of(schedules.begin(), schedules.end(), fits_one_round);
+  }
+
+  // Where shared buffers make a difference at all.
+  bool may_lend() const {
+    if (!fabric_.staged || fabric_.loopback || static_cast<double>(query_.bytes) < fabric_.lent)
+      return false;
+    return fabric_.hosts.empty() ||
+           *std::max_element(fabric_.hosts.begin(), fabric_.hosts.end()) < query_.n - 1;
+  }
+
+  double regret(const Candidate& c) const {
+    const auto times = [](double seconds, double best) { return best > 0 ? seconds / best : 1; };
+    return std::max(times(c.seconds, best_), times(c.lent_seconds, best_lent_));
+  }
+  double least_regret() const {
+    double least = judged_.empty() ? 1 : kInfinite;
+    for (const size_t i : judged_) least = std::min(least, regret(candidates_[i]));
+    return least;
   }
 
   std::vector<int> lane_counts(const Schedule& schedule) const {
@@ -128,46 +158,57 @@ class Contest {
       }
   }
 
-  Load load(size_t bytes) const {
+  Load load(size_t bytes, bool one_round, bool lent) const {
     Load load{query_.collective, bytes, query_.element};
     load.agreement = true;
+    load.one_round = one_round;
+    load.lent = lent;
     load.of_bytes = query_.bytes;
     load.most_work = kMostWorkEach;
     return load;
   }
 
-  Prediction simulate(const Built& built, int lane_count, size_t bytes) {
+  Prediction simulate(const Built& built, int lane_count, size_t bytes, bool lent) {
     std::vector<Schedule> laned;
     for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
-    Prediction p = predict(laned, load(bytes), fabric_);
+    const bool one_round = built.one_round && lane_count == 1;
+    Prediction p = predict(laned, load(bytes, one_round, lent), fabric_);
     work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
     return p;
   }
 
   const Prediction& single(Built& built) {
-    if (!built.single) built.single = simulate(built, 1, query_.bytes);
+    if (!built.single) built.single = simulate(built, 1, query_.bytes, false);
     return *built.single;
   }
 
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
     Built& built = built_[entries_[i].built];
-    const auto count = static_cast<size_t>(c.lanes);
     Prediction p;
     p.simulated = false;
-    if (may_simulate && count == 1) {
-      p = single(built);
-    } else if (may_simulate && built.steps * count <= kWholeSteps) {
-      p = simulate(built, c.lanes, query_.bytes);
-    } else if (may_simulate && built.steps * kSomeLanes <= kMostSteps) {
-      const Prediction fewer = simulate(built, kFewerLanes, query_.bytes / count * kFewerLanes);
-      p = simulate(built, kSomeLanes, query_.bytes / count * kSomeLanes);
-      const double each = (p.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
-      p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeLanes);
-      p.simulated = p.simulated && fewer.simulated;
-    }
+    if (may_simulate) p = c.lanes == 1 ? single(built) : in_lanes(built, c.lanes, false);
     c.simulated = p.simulated;
-    c.seconds = p.simulated ? p.seconds : estimate(built, c.lanes);
+    c.seconds = c.lent_seconds = p.simulated ? p.seconds : estimate(built, c.lanes);
+    if (!p.simulated || !may_lend() || built.steps > kWholeSteps) return;
+    const Prediction lent = in_lanes(built, c.lanes, true);
+    if (lent.simulated) c.lent_seconds = lent.seconds;
+  }
+
+  // Of many lanes some are simulated, the rest take as long each.
+  Prediction in_lanes(Built& built, int lane_count, bool lent) {
+    const auto count = static_cast<size_t>(lane_count);
+    if (count == 1 || built.steps * count <= kWholeSteps)
+      return simulate(built, lane_count, query_.bytes, lent);
+    Prediction p;
+    p.simulated = false;
+    if (built.steps * kSomeLanes > kMostSteps) return p;
+    const Prediction fewer = simulate(built, kFewerLanes, query_.bytes / count * kFewerLanes, lent);
+    p = simulate(built, kSomeLanes, query_.bytes / count * kSomeLanes, lent);
+    const double each = (p.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
+    p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeLanes);
+    p.simulated = p.simulated && fewer.simulated;
+    return p;
   }
 
   // Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
@@ -183,10 +224,10 @@ class Contest {
 
   // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
   // model leaves out (other work, other groups) is slowed down by the rest.
-  void crown(double best) {
+  void crown(double least_of_all) {
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
-      return candidates_[i].why_not.empty() && candidates_[i].seconds <= best * kMargin;
+      return candidates_[i].why_not.empty() && regret(candidates_[i]) <= least_of_all * kMargin;
     };
     const auto busy = [&](size_t i) { return built_[entries_[i].built].bounds.resource; };
     for (size_t i = 0; i < candidates_.size(); ++i)
@@ -198,7 +239,8 @@ class Contest {
       c.chosen = !crowned && may_win(i) && busy(i) <= least * kMargin;
       crowned = crowned || c.chosen;
       if (!c.chosen)
-        c.why_not = !may_win(i)                 ? "slower"
+        c.why_not = !may_win(i)
+                        ? (c.seconds <= best_ * kMargin ? "slower with shared buffers" : "slower")
                     : busy(i) > least * kMargin ? "as fast, but with more work"
                                                 : "as fast, but after it in the table";
     }
@@ -209,7 +251,8 @@ class Contest {
   std::vector<Built> built_;
   std::vector<Candidate> candidates_;
   std::vector<Entry> entries_;  // beside candidates_
-  std::vector<size_t> beaten_;
+  std::vector<size_t> beaten_, judged_;
+  double best_ = kInfinite, best_lent_ = kInfinite;  // of those judged
   size_t work_ = 0;
 };
 

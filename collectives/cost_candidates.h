@@ -24,8 +24,9 @@ inline constexpr int kMostLanes = 256;
 struct Candidate {
   std::string algorithm;
   int lanes = 1;
-  double seconds = 0;      // predicted; infinity: it cannot be chosen
-  bool simulated = false;  // else `seconds` is an estimate, or, where it says so, a lower bound
+  double seconds = 0;       // predicted, for private buffers; infinity: it cannot be chosen
+  double lent_seconds = 0;  // the same where the ranks of a host share theirs
+  bool simulated = false;   // else `seconds` is an estimate, or, where it says so, a lower bound
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
 };
@@ -41,10 +42,12 @@ struct CandidateQuery {
   size_t lane_bytes = size_t{512} << 10;
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
-// The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the
-// one with the least work for its busiest resource (within 5 %), the first row, the fewest lanes.
-// In the
-// order of the rows, lanes ascending.
+// Whether buffers are shared is known to each rank alone, so it cannot decide. A candidate's regret
+// is how many times longer it takes than the best one, for private or for shared buffers, whichever
+// is more; the one with the least regret is `chosen`. Where the two kinds cost alike that is the
+// cheapest. Among those within 5 % of it, which the model cannot tell apart, the one with the least
+// work for its busiest resource (within 5 %), the first row, the fewest lanes. In the order of the
+// rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 
 // True if no partial sum is ever added to anything again: every element is then added up in one row

@@ -42,7 +42,7 @@ double working_set(const CostRank& rank, const std::vector<size_t>& chunks, cons
   for (size_t i = 0; i < rank.bytes.size(); ++i)
     if (rank.schedule->steps[i].kind == StepKind::send)
       sent[rank.schedule->steps[i].peer] += rank.bytes[i] * whole;
-  if (fabric.staged)
+  if (fabric.staged && !load.lent)
     for (const auto& [peer, total] : sent) bytes += std::min(total, fabric.eager);
   return bytes;
 }
@@ -59,6 +59,43 @@ PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabri
   const double cached = std::max(in_l2, held(fabric.l3_bytes, of_host));
   return {in_l2 / rates.l2 + (cached - in_l2) / rates.l3 + (1 - cached) / rates.dram,
           (1 - cached) / fabric.memory};
+}
+
+bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
+bool touches(const Step& step, Span span) {
+  return (step.dst.count && overlap(step.dst, span)) || (step.src.count && overlap(step.src, span));
+}
+
+// The sends that fusion.h would carry out as answers, were all of them large enough: those of a sum
+// to each of the peers that it came from, with nothing else in between.
+std::vector<char> answers_of(const Schedule& s) {
+  std::vector<char> answers(s.steps.size(), false), taken(s.steps.size(), false);
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const Span sum = s.steps[i].dst;
+    if (s.steps[i].kind != StepKind::recv_reduce || taken[i]) continue;
+    std::map<int, int64_t> sends;  // by peer; -1: not yet
+    size_t missing = 0;
+    bool sending = false;
+    for (size_t j = i; j < std::min(s.steps.size(), i + 8 * static_cast<size_t>(s.n) + 16); ++j) {
+      const Step& step = s.steps[j];
+      if (!touches(step, sum)) continue;
+      if (step.kind == StepKind::recv_reduce && !sending && step.dst == sum &&
+          sends.try_emplace(step.peer, -1).second) {
+        taken[j] = true;
+        ++missing;
+        continue;
+      }
+      const auto at = sends.find(step.peer);
+      if (step.kind != StepKind::send || !(step.src == sum) || at == sends.end() || at->second >= 0)
+        break;
+      sending = true;
+      at->second = static_cast<int64_t>(j);
+      if (--missing > 0) continue;
+      for (const auto& [peer, send] : sends) answers[static_cast<size_t>(send)] = true;
+      break;
+    }
+  }
+  return answers;
 }
 
 class Binder {
@@ -101,6 +138,7 @@ class Binder {
       rank.bytes.push_back(bytes);
     }
     rank.message.assign(s.steps.size(), -1);
+    if (load_.lent) answers_.push_back(answers_of(s));
     return working_set(rank, chunks_, load_, fabric_);
   }
 
@@ -112,10 +150,13 @@ class Binder {
       bytes += sets[r];
     }
     model_.hosts = hosts.rbegin()->first + 1;
+    letters_ = model_.hosts == 1 && fabric_.staged && !fabric_.loopback;
     for (int r = 0; r < n_; ++r) {
       const auto& [ranks, bytes] = hosts[fabric_.host_of(r)];
       const double of_core = sets[r] * std::max(1.0, ranks / static_cast<double>(fabric_.cores));
+      const int in_turn = (ranks + fabric_.cores - 1) / fabric_.cores;
       model_.ranks[r].on_host = ranks;
+      model_.ranks[r].turn = (in_turn - 1) * (fabric_.yield + fabric_.look);
       model_.ranks[r].copies = per_byte(fabric_.copy, of_core, bytes, fabric_);
       model_.ranks[r].reduces = per_byte(fabric_.reduce, of_core, bytes, fabric_);
     }
@@ -138,6 +179,9 @@ class Binder {
       m.reduces |= step.kind == StepKind::recv_reduce;
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
+      if (!sends || !load_.lent) continue;
+      m.in_place = step.src.first < rank.schedule->chunks;
+      m.answers = answers_[r][i];
     }
   }
 
@@ -166,6 +210,7 @@ class Binder {
     m.from = from;
     m.to = to;
     m.between_hosts = fabric_.host_of(from) != fabric_.host_of(to);
+    m.sockets = m.between_hosts || fabric_.loopback;
     model_.messages.push_back(m);
   }
 
@@ -174,55 +219,77 @@ class Binder {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("cost: a message from rank {} to rank {} has only one end", m.from, m.to));
-    const PerByte& copies = model_.ranks[m.from].copies;
     const PerByte& takes = m.reduces ? model_.ranks[m.to].reduces : model_.ranks[m.to].copies;
-    m.latency = latency_to(m.to, m.between_hosts);
-    if (m.between_hosts) {
-      m.post = fabric_.net_post * m.parts;
-      m.out = {1 / fabric_.socket, 0};
-      m.in = {1 / fabric_.socket + (m.reduces ? takes.core : 0), takes.memory};
-      m.wire = 1 / fabric_.nic;
-      m.holds = fabric_.net_eager;
-      return;
-    }
-    m.post = fabric_.post * m.parts;
-    if (!fabric_.staged) {
-      m.in = {std::max(takes.core, 1 / fabric_.handed + takes.core - 1 / fabric_.copy.l2),
+    m.latency = latency_of(m.from, m.to);
+    m.post = (m.sockets ? fabric_.net_post : fabric_.post) * m.parts;
+    const bool mapped = !m.sockets && fabric_.staged && m.bytes >= fabric_.lent;
+    m.answers = m.answers && mapped;
+    m.in_place = !m.sockets && !m.answers && (!fabric_.staged || (m.in_place && mapped));
+    if (load_.one_round && (m.sockets || letters_)) m.post = m.latency = 0;  // with the opening
+    if (m.sockets) {
+      const PerByte& copies = model_.ranks[m.from].copies;
+      m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
+      m.in = {1 / fabric_.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
               takes.memory};
-      return;
+      m.wire = m.between_hosts ? 1 / fabric_.nic : 0;
+      m.holds = fabric_.net_eager;
+    } else if (m.in_place) {
+      m.in = {std::max(takes.core, 1 / handed(m) + takes.core - 1 / fabric_.copy.l2), takes.memory};
+    } else {
+      set_written(m, takes);
     }
-    // What is handed over lies in a cache; only the user's side may not. A line read is one of the
-    // three transfers of a copy from memory to memory, a line written the other two.
-    m.out = handing(copies, fabric_.copy, 1.0 / 3);
-    m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, 2.0 / 3);
-    m.head = std::min(m.bytes, fabric_.piece);
-    m.holds = fabric_.eager;
   }
 
-  PerByte handing(const PerByte& own, const Rates& rates, double part) const {
-    return {1 / fabric_.handed + (own.core - 1 / rates.l2) * part, own.memory * part};
+  // What is handed over lies in a cache; only the user's side may not. A line read is one of the
+  // three transfers of a copy from memory to memory, a line written the other two.
+  void set_written(CostMessage& m, const PerByte& takes) const {
+    constexpr double kRead = 1.0 / 3, kWritten = 2.0 / 3;
+    const PerByte& copies = model_.ranks[m.from].copies;
+    m.head = std::min(m.bytes, fabric_.piece);
+    m.holds = fabric_.eager;
+    if (m.answers) {
+      m.out = {copies.core * kWritten, copies.memory * kWritten};
+      m.head = m.bytes;
+      return;
+    }
+    m.out = handing(m, copies, fabric_.copy, kRead);
+    m.in = handing(m, takes, m.reduces ? fabric_.reduce : fabric_.copy, kWritten);
+  }
+
+  double handed(const CostMessage& m) const {
+    return fabric_.same_node(m.from, m.to) ? fabric_.handed : fabric_.node_handed;
+  }
+
+  PerByte handing(const CostMessage& m, const PerByte& own, const Rates& rates, double part) const {
+    return {1 / handed(m) + (own.core - 1 / rates.l2) * part, own.memory * part};
   }
 
   // A rank that has no core to itself comes to look after those before it have had their turns.
-  double latency_to(int rank, bool between_hosts) const {
-    const int ranks = model_.ranks[rank].on_host;
-    const int in_turn = (ranks + fabric_.cores - 1) / fabric_.cores;
-    const double turn = fabric_.yield + fabric_.look;  // of one that finds nothing and gives way
-    return (between_hosts ? fabric_.net_latency : fabric_.latency + fabric_.look) +
-           (in_turn - 1) * turn;
+  double latency_of(int from, int to) const {
+    return latency(fabric_.host_of(from) != fabric_.host_of(to), !fabric_.same_node(from, to)) +
+           model_.ranks[to].turn;
+  }
+  double latency(bool between_hosts, bool between_nodes) const {
+    if (between_hosts) return fabric_.net_latency;
+    if (fabric_.loopback) return fabric_.look;  // it is there when the sender's call returns
+    return (between_nodes ? fabric_.node_latency : fabric_.latency) + fabric_.look;
   }
 
-  // As many rounds of one small message as a dissemination has.
+  // As many rounds of one small message as a dissemination has; in one round, as always by letter
+  // (transports/mailbox.h), a message to and from everybody.
   void set_agreement() {
+    const bool once = load_.one_round || letters_;
+    const int messages = once ? n_ - 1 : 1;
     double round = 0, post = 0;
     for (int r = 0; r < n_; ++r)
       for (const bool far : {false, true})
         if (far ? model_.hosts > 1 : model_.ranks[r].on_host > 1) {
-          const double posts = 2 * (far ? fabric_.net_post : fabric_.post);
+          const bool sockets = far || fabric_.loopback;
+          const double posts = 2 * messages * (sockets ? fabric_.net_post : fabric_.post);
           post = std::max(post, posts);
-          round = std::max(round, posts + latency_to(r, far));
+          round = std::max(round, posts + latency(far, false) + model_.ranks[r].turn);
         }
-    const double rounds = std::ceil(std::log2(n_));
+    const double rounds = once ? 1 : std::ceil(std::log2(n_));
     model_.agreed = fabric_.call + round * rounds;
     model_.agreeing = fabric_.call + post * rounds;
   }
@@ -232,7 +299,9 @@ class Binder {
   const Fabric& fabric_;
   const int n_;
   CostModel model_;
-  std::vector<size_t> chunks_;  // bytes, of the rank bound last
+  bool letters_ = false;                    // every rank maps every other's memory
+  std::vector<size_t> chunks_;              // bytes, of the rank bound last
+  std::vector<std::vector<char>> answers_;  // by rank and step; empty unless lent
   std::vector<Direction> directions_;
   std::vector<int32_t> direction_of_;  // by from * n + to; -1: no message yet
 };

@@ -19,7 +19,10 @@ struct CostMessage {
   int32_t send_step = -1, recv_step = -1;  // -1: that end is missing
   int32_t next = -1;                       // after this one on the same link and direction
   bool between_hosts = false, reduces = false;
-  int parts = 1;  // messages that the plan makes of it
+  bool sockets = false;   // between hosts, or over loopback
+  bool in_place = false;  // read by the receiver in the sender's buffer
+  bool answers = false;   // written by the sender into the receiver's buffer
+  int parts = 1;          // messages that the plan makes of it
   double bytes = 0;
   double head = 0;     // of them, what the sender writes before the receiver can begin
   double post = 0;     // seconds of a core at each end
@@ -36,6 +39,7 @@ struct CostRank {
   std::vector<int32_t> message;  // by step: its message, -1 = local or empty
   PerByte copies, reduces;       // in this rank's working set
   int on_host = 1;               // ranks of its host, this one included
+  double turn = 0;               // seconds that it waits for a core
 };
 
 struct CostModel {

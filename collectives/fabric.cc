@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-fabric-1";
+constexpr std::string_view kVersion = "ringwood-fabric-2";
 constexpr size_t kMostBytes = 256 << 10;
 constexpr int kMostRanks = 1 << 15;
 constexpr int kMostCores = 1 << 15;
@@ -41,6 +41,9 @@ constexpr Key kKeys[] = {
     {"yield", [](Fabric& f) -> double& { return f.yield; }, 0, kMostSeconds},
     {"piece", [](Fabric& f) -> double& { return f.piece; }, 1, kMostFigure},
     {"eager", [](Fabric& f) -> double& { return f.eager; }, 0, kMostFigure},
+    {"lent", [](Fabric& f) -> double& { return f.lent; }, 0, kMostFigure},
+    {"node_latency", [](Fabric& f) -> double& { return f.node_latency; }, 0, kMostSeconds},
+    {"node_handed", [](Fabric& f) -> double& { return f.node_handed; }, 1, kMostFigure},
     {"net_latency", [](Fabric& f) -> double& { return f.net_latency; }, 0, kMostSeconds},
     {"net_post", [](Fabric& f) -> double& { return f.net_post; }, 0, kMostSeconds},
     {"socket", [](Fabric& f) -> double& { return f.socket; }, 1, kMostFigure},
@@ -71,22 +74,24 @@ std::string_view cut(std::string_view& text, char at) {
   return head;
 }
 
-std::vector<int> parse_hosts(std::string_view text) {
-  std::vector<int> hosts;
+std::vector<int> parse_places(std::string_view key, std::string_view text) {
+  std::vector<int> places;
   int known = 0;  // numbered in the order of their first ranks, so that equal groups print equally
   while (!text.empty()) {
-    if (hosts.size() == kMostRanks) refuse(fmt::format("more than {} ranks", kMostRanks));
-    hosts.push_back(number("hosts", cut(text, ','), 0, known));
-    known = std::max(known, hosts.back() + 1);
+    if (places.size() == kMostRanks) refuse(fmt::format("more than {} ranks", kMostRanks));
+    places.push_back(number(key, cut(text, ','), 0, known));
+    known = std::max(known, places.back() + 1);
   }
-  return hosts;
+  return places;
 }
 
 }  // namespace
 
 std::string print(const Fabric& fabric) {
-  std::string text = fmt::format("{} hosts={} cores={} staged={:d}", kVersion,
-                                 fmt::join(fabric.hosts, ","), fabric.cores, fabric.staged);
+  std::string text =
+      fmt::format("{} hosts={} nodes={} cores={} staged={:d} loopback={:d}", kVersion,
+                  fmt::join(fabric.hosts, ","), fmt::join(fabric.nodes, ","), fabric.cores,
+                  fabric.staged, fabric.loopback);
   Fabric copy = fabric;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.figure(copy));
   return text;
@@ -102,9 +107,11 @@ Fabric parse_fabric(std::string_view text) {
     if (cut(item, '=') != name) refuse(fmt::format("{}= is missing or not in its place", name));
     return item;
   };
-  fabric.hosts = parse_hosts(value_of("hosts"));
+  fabric.hosts = parse_places("hosts", value_of("hosts"));
+  fabric.nodes = parse_places("nodes", value_of("nodes"));
   fabric.cores = number("cores", value_of("cores"), 1, kMostCores);
   fabric.staged = number("staged", value_of("staged"), 0, 1) == 1;
+  fabric.loopback = number("loopback", value_of("loopback"), 0, 1) == 1;
   for (const Key& key : kKeys)
     key.figure(fabric) = number(key.name, value_of(key.name), key.least, key.most);
   // Whatever else differs (a space, a zero too much) would be another text for the same figures.

@@ -8,8 +8,9 @@
 //
 // A message inside a host, staged: the sender's core copies it into shared memory, the receiver's
 // core copies or adds it from there; both work piece by piece at the same time. Not staged: the
-// receiver reads the sender's buffer. Between hosts: both cores feed the socket while the bytes
-// pass the two hosts' network interfaces, which their ranks share.
+// receiver reads the sender's buffer. Over loopback, where the group has no shared memory: both
+// cores feed the socket. Between hosts: likewise, while the bytes pass the two hosts' network
+// interfaces, which their ranks share.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,9 @@ struct Rates {
 struct Fabric {
   // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
   std::vector<int> hosts;
+  // By rank: its memory node (NUMA), numbered likewise, no node on two hosts. Empty: each host is
+  // one node.
+  std::vector<int> nodes;
   int cores = 2;               // of each host, for all its ranks together
   double l2_bytes = 1 << 20;   // of each core
   double l3_bytes = 32 << 20;  // of each host
@@ -35,10 +39,14 @@ struct Fabric {
   Rates reduce{39e9, 36e9, 8e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
-  double call = 0.3e-6;  // a core's time for an operation, whatever its schedule
+  // A core's time for an operation, whatever its schedule: what `ringwood perf -a all` finds for 8
+  // bytes among two ranks (0.23 us in one round, 0.61 us in three, both before openings went by
+  // letter) beyond the messages below.
+  double call = 0.05e-6;
 
   // Inside a host.
   bool staged = true;
+  bool loopback = false;      // over sockets, with the figures of a core that are below
   double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
   double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
@@ -46,9 +54,14 @@ struct Fabric {
   double yield = 1.75e-6;     // until a rank without a core of its own gets one
   double piece = 128 << 10;   // receiver and sender work at the same time from here on
   double eager = 1 << 20;     // what a sender can be ahead of its receiver
+  double lent = 16 << 10;     // messages from here on can stay in the sender's arena
 
-  // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces; on
-  // loopback with a faster processor 2 us a message and 6.5 GB/s a core were measured.
+  // Inside a host, from node to node; as inside a node where there is only one.
+  double node_latency = 0.062e-6;
+  double node_handed = 33e9;
+
+  // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What
+  // a core does (net_post, socket) is measured on loopback.
   double net_latency = 5.8e-6;
   double net_post = 1e-6;      // a core's time for a message at each end
   double socket = 1.7e9;       // bytes/s of one core into or out of a socket
@@ -57,9 +70,10 @@ struct Fabric {
 
   bool operator==(const Fabric&) const = default;
   int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
+  bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-fabric-1 hosts=0,0,1 cores=2 ...".
+// One line of key=value, each key once: "ringwood-fabric-2 hosts=0,0,1 nodes= cores=2 ...".
 std::string print(const Fabric& fabric);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 Fabric parse_fabric(std::string_view text);

@@ -9,7 +9,8 @@
 
 namespace ringwood {
 
-// What rank 0 announces (make_mesh): the figures of its host, measured at most once in a process.
+// What rank 0 announces (make_mesh): the figures of its host, measured at most once in a process,
+// and whether ranks of a host may use shared memory.
 std::string announced_figures(const Options& options);
 
 // The announced figures, with everybody's place: equal on all ranks. Throws Error(invalid_argument)

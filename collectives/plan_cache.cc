@@ -9,10 +9,6 @@ namespace {
 // A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
 // waste.
 constexpr size_t kMostPlans = 256;
-// Beyond these the data of a whole round no longer fits into what links hold on their way, and
-// log2(n) openings are fewer than n - 1.
-constexpr size_t kOneRoundBytes = 16 << 10;
-constexpr int kOneRoundRanks = 16;
 
 }  // namespace
 
@@ -29,7 +25,7 @@ size_t PlanCache::Hash::operator()(const Key& key) const {
   return h ^ std::hash<std::string>()(key.algorithm);
 }
 
-Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int lanes) const {
+Question PlanCache::question(const Shape& shape) const {
   Question q;
   q.collective = shape.collective;
   q.bytes = shape.count * size_of(shape.type);
@@ -37,7 +33,15 @@ Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int l
   q.op = shape.op;
   q.n = n_;
   q.uneven = !shape.blocks.empty();
-  return chooser_.choose(q, algorithm, lanes);
+  return q;
+}
+
+Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int lanes) const {
+  return chooser_.choose(question(shape), algorithm, lanes);
+}
+
+std::vector<Candidate> PlanCache::explain(const Shape& shape) const {
+  return chooser_.explain(question(shape));
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {

@@ -20,6 +20,7 @@ class PlanCache final {
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
                                   bool private_source);
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes) const;
+  std::vector<Candidate> explain(const Shape& shape) const;
 
  private:
   struct Key {
@@ -35,8 +36,11 @@ class PlanCache final {
   std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
                                    bool private_source) const;
 
+  Question question(const Shape& shape) const;
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
-  Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }
+  Where where(int rank, int root) const {
+    return {rank, n_, root, chooser_.fabric().hosts, chooser_.fabric().nodes};
+  }
 
   const int rank_, n_;
   mutable Chooser chooser_;

@@ -344,8 +344,8 @@ bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& a
 }
 
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int lane_count,
-                                  std::span<const int> host) {
-  const Where where{0, n, root, host};
+                                  std::span<const int> host, std::span<const int> node) {
+  const Where where{0, n, root, host, node};
   if (n < 1 || !row.accepts(where)) return fmt::format("{} does not accept {} ranks", row.name, n);
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);

@@ -34,9 +34,9 @@ namespace ringwood {
 // schedule; `lane_count` as given to lanes(), so chunk numbers in the sentence are those of lanes.
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
                                   int root = 0, int lane_count = 1);
-// Builds and verifies a row for one n; `host` as in Where.
+// Builds and verifies a row for one n; `host` and `node` as in Where.
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1,
-                                  std::span<const int> host = {});
+                                  std::span<const int> host = {}, std::span<const int> node = {});
 
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.

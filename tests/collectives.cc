@@ -289,5 +289,51 @@ TEST_P(Collectives, Barrier) {
   });
 }
 
+// Placements that this machine has not: two ranks on each memory node, on one host or on two.
+void run_on_nodes(bool two_hosts, const std::function<void(Communicator&)>& body) {
+  const auto options = [&](int rank) {
+    Options o = options_for(two_hosts ? "mixed" : "shm", rank);
+    if (two_hosts) o.host_id = rank < 4 ? "a" : "b";
+    o.numa_node = rank / 2;
+    return o;
+  };
+  run_ranks(8, options, body);
+}
+
+TEST(Nodes, AreUsedByTheHierarchicalRows) {
+  CallOptions call;
+  call.algorithm = "hierarchical_nodes";
+  for (const bool two_hosts : {false, true})
+    run_on_nodes(two_hosts, [&](Communicator& c) {
+      for (const size_t count : {1, 1000, 70001})
+        all_reduce_once(c, DataType::float32, ReduceOp::sum, count, call);
+    });
+  run_on_nodes(false, [&](Communicator& c) {
+    std::vector<float> data(5000, c.rank() == 3 ? 7.0f : 0.0f);
+    must(c.broadcast(data.data(), data.size(), DataType::float32, 3, call));
+    if (data != std::vector<float>(5000, 7)) throw std::runtime_error("broadcast");
+    must(c.barrier(call));
+  });
+}
+
+TEST(Explain, OfACommunicatorNamesItsChoice) {
+  run_on_nodes(false, [](Communicator& c) {
+    for (const size_t bytes : {size_t{64}, size_t{1} << 20}) {
+      const auto rows = c.explain(Collective::all_reduce, bytes);
+      const auto chosen = c.choice(Collective::all_reduce, bytes, DataType::float32, ReduceOp::sum);
+      int count = 0;
+      bool nodes = false;
+      for (const Candidate& row : rows) {
+        nodes = nodes || row.algorithm == "hierarchical_nodes";
+        if (!row.chosen) continue;
+        ++count;
+        if (row.algorithm != chosen.algorithm || row.lanes != chosen.lanes)
+          throw std::runtime_error(row.algorithm + " is not " + chosen.algorithm);
+      }
+      if (count != 1 || !nodes) throw std::runtime_error("no choice, or no nodes");
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ringwood::testing

@@ -53,9 +53,9 @@ TEST(Draw, SumsInScratchKeepTheirName) {
 TEST(Draw, EverybodyEndsWithEverything) {
   for (const AlgorithmRow& row : algorithm_table()) {
     for (int n : {2, 4, 6, 9}) {
-      const auto host = testing::hosts_for(row, n);
-      if (!host || row.collective == Collective::barrier) continue;
-      const Picture picture = lay_out(row.collective, build_all(row, {0, n, 1, *host}), 1);
+      const auto places = testing::places_for(row, n);
+      if (!places || row.collective == Collective::barrier) continue;
+      const Picture picture = lay_out(row.collective, build_all(row, places->where(0, n, 1)), 1);
       ASSERT_EQ(picture.held.size(), static_cast<size_t>(picture.rounds) + 1);
       const auto& last = picture.held.back();
       const int whole = reduces(row.collective) ? n : 1;
@@ -83,11 +83,11 @@ TEST(Draw, EverybodyEndsWithEverything) {
 TEST(Draw, EveryRowHasAPictureAndAlwaysTheSame) {
   for (const AlgorithmRow& row : algorithm_table()) {
     for (int n : {1, 2, 6, 9}) {
-      const auto host = testing::hosts_for(row, n);
-      if (!host) continue;
-      const auto all = build_all(row, {0, n, 0, *host});
-      const std::string svg = draw_svg(row.collective, all, "a < b & c", 0, *host);
-      EXPECT_EQ(svg, draw_svg(row.collective, all, "a < b & c", 0, *host));
+      const auto places = testing::places_for(row, n);
+      if (!places) continue;
+      const auto all = build_all(row, places->where(0, n, 0));
+      const std::string svg = draw_svg(row.collective, all, "a < b & c", 0, places->host);
+      EXPECT_EQ(svg, draw_svg(row.collective, all, "a < b & c", 0, places->host));
       EXPECT_EQ(svg.find("nan"), svg.npos) << row.name;
       EXPECT_EQ(count(svg, "a &lt; b &amp; c"), 1u);
       EXPECT_EQ(count(svg, "<svg"), 1u);

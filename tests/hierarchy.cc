@@ -132,6 +132,59 @@ TEST_P(EveryTopology, SharesTheWayAcrossAmongTheRanksOfAHost) {
 INSTANTIATE_TEST_SUITE_P(Table, EveryTopology, ::testing::ValuesIn(kTopologies),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Memory nodes inside hosts: three levels.
+struct Nodes {
+  std::vector<int> host, node;
+};
+const Nodes kNodes[] = {
+    {{}, {0, 0, 1, 1}},
+    {{}, {0, 1, 0, 1, 0}},
+    {{}, {2, 0, 0, 0, 2, 1, 1}},
+    {{0, 0, 0, 0, 1, 1, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3}},
+    {{0, 0, 0, 0, 1, 1}, {0, 0, 1, 1, 2, 2}},
+    {{0, 1, 0, 1, 0, 1, 0, 1}, {0, 2, 1, 3, 0, 2, 1, 3}},
+    {{0, 0, 0, 0, 0, 1, 1, 1, 1, 2}, {0, 0, 0, 1, 1, 2, 2, 3, 3, 4}},
+};
+
+TEST(Hierarchy, NodesAreALevelOfTheirOwn) {
+  for (const Nodes& nodes : kNodes) {
+    const int n = static_cast<int>(nodes.node.size());
+    int rows = 0;
+    for (const AlgorithmRow& row : algorithm_table()) {
+      if (std::string_view(row.name) != "hierarchical_nodes") continue;
+      if (!row.accepts(Where{0, n, 0, nodes.host, nodes.node})) continue;
+      ++rows;
+      for (int root = 0; root < (has_root(row.collective) ? n : 1); ++root)
+        EXPECT_EQ(verify(row, n, root, 2, nodes.host, nodes.node).value_or(""), "")
+            << to_string(row.collective) << " root " << root;
+    }
+    // On several hosts it is for all_reduce alone.
+    EXPECT_EQ(rows, nodes.host.empty() ? 6 : 1) << n;
+  }
+}
+
+// Each host's share crosses once, whatever its nodes.
+TEST(Hierarchy, NodesCarryNoMoreBetweenHosts) {
+  const Nodes& nodes = kNodes[3];
+  const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "hierarchical_nodes");
+  int chunks = 0;
+  std::map<int, int> out;
+  for (const Schedule& s : build_all(row, {0, 8, 0, nodes.host, nodes.node})) {
+    chunks = s.chunks;
+    for (const Step& step : s.steps)
+      if (step.kind == StepKind::send && nodes.host[step.peer] != nodes.host[s.rank])
+        out[nodes.host[s.rank]] += step.src.count;
+  }
+  EXPECT_EQ(out, (std::map<int, int>{{0, chunks}, {1, chunks}}));
+}
+
+TEST(Hierarchy, NodesOfOneRankOrOneNodeForAHostAreNone) {
+  const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "hierarchical_nodes");
+  const std::vector<int> hosts = {0, 0, 1, 1}, each = {0, 1, 2, 3};
+  EXPECT_FALSE(row.accepts(Where{0, 4, 0, hosts, hosts}));
+  EXPECT_FALSE(row.accepts(Where{0, 4, 0, hosts, each}));
+}
+
 TEST(Hierarchy, IsRefusedWhereThereIsNone) {
   const std::vector<int> one_host(4, 7), one_each = {0, 1, 2, 3};
   for (const AlgorithmRow& row : algorithm_table()) {

@@ -160,10 +160,10 @@ class Mutants : public ::testing::TestWithParam<const AlgorithmRow*> {
   const AlgorithmRow& row() const { return *GetParam(); }
 
   void for_each(int n, const std::function<void(const std::string&, const All&, int root)>& visit) {
-    const auto host = testing::hosts_for(row(), n);
-    if (!host) return;
+    const auto places = testing::places_for(row(), n);
+    if (!places) return;
     const int root = has_root(row().collective) ? n / 2 : 0;
-    const All all = build_all(row(), {0, n, root, *host});
+    const All all = build_all(row(), places->where(0, n, root));
     Mutator(all, [&](const std::string& what, const All& mutant) {
       visit(fmt::format("n = {}, {}", n, what), mutant, root);
     }).run();
@@ -172,10 +172,10 @@ class Mutants : public ::testing::TestWithParam<const AlgorithmRow*> {
 
 TEST_P(Mutants, TheUndamagedAreRightByTheSecondOpinionToo) {
   for (int n = 1; n <= 9; ++n) {
-    const auto host = testing::hosts_for(row(), n);
-    if (!host) continue;
+    const auto places = testing::places_for(row(), n);
+    if (!places) continue;
     for (int root : {0, n - 1}) {
-      const All all = build_all(row(), {0, n, root, *host});
+      const All all = build_all(row(), places->where(0, n, root));
       EXPECT_EQ(second_opinion(row().collective, all, root), "") << n;
     }
   }

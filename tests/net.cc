@@ -9,11 +9,14 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/control_seats.h"
 #include "tests/errors.h"
 #include "tests/processes.h"
 #include "transports/fork_guard.h"
+#include "transports/numa.h"
 #include "transports/sockets.h"
 
 namespace ringwood {
@@ -362,6 +365,21 @@ TEST(TwoHosts, AHostThatVanishesIsLostAndAFlapIsNot) {
     hosts.go_all();
     for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "done");
   }
+}
+
+TEST(Numa, NodesAreReadFromTheKernelsLists) {
+  std::string root = (std::filesystem::temp_directory_path() / "ringwood-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(root.data()), nullptr);
+  const std::pair<const char*, const char*> lists[] = {
+      {"node0", "0-3,8"}, {"node1", "4-7,9-10"}, {"node2", ""}, {"node3", "x"}, {"power", "11"}};
+  for (const auto& [name, list] : lists) {
+    std::filesystem::create_directory(root + "/" + name);
+    std::ofstream(root + "/" + name + "/cpulist") << list << "\n";
+  }
+  EXPECT_EQ(numa_nodes({0, 3, 4, 7, 8, 9, 10, 11}, root),
+            (std::vector<int>{0, 0, 1, 1, 0, 1, 1, -1}));
+  std::filesystem::remove_all(root);
+  EXPECT_EQ(numa_nodes({0}, root), std::vector<int>{-1});
 }
 
 }  // namespace

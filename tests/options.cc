@@ -71,6 +71,7 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"RINGWOOD_SHM_RING_BYTES", "64K",
        [](const Options& o) { return o.shm_ring_bytes == 65536; }},
       {"RINGWOOD_LANE_BYTES", "3M", [](const Options& o) { return o.lane_bytes == 3u << 20; }},
+      {"RINGWOOD_NUMA_NODE", "3", [](const Options& o) { return o.numa_node == 3; }},
       {"RINGWOOD_SPIN_US", "-1", [](const Options& o) { return o.spin_us == -1; }},
       {"RINGWOOD_ALGORITHM", "all_reduce:ring",
        [](const Options& o) { return o.algorithm == "all_reduce:ring"; }},

@@ -1,4 +1,4 @@
-// A group for every row: flat rows take any, hierarchical ones need several hosts.
+// A group for every row: flat rows take any, hierarchical ones need several hosts or memory nodes.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,20 @@
 
 namespace ringwood::testing {
 
-// Hosts (as in Where) on which the row accepts n ranks: none if it does without, else two or three
-// ranks on each, the last one's rest; nothing if it does not accept n at all.
-inline std::optional<std::vector<int>> hosts_for(const AlgorithmRow& row, int n) {
-  if (row.accepts(n)) return std::vector<int>{};
+struct Places {
+  std::vector<int> host, node;  // as in Where
+  Where where(int rank, int n, int root) const { return {rank, n, root, host, node}; }
+};
+
+// Where the row accepts n ranks: anywhere if it does, else on hosts, else on memory nodes of two or
+// three ranks each, the last one's rest; nothing if it does not accept n at all.
+inline std::optional<Places> places_for(const AlgorithmRow& row, int n) {
+  if (row.accepts(n)) return Places{};
   for (int size : {3, 2}) {
-    std::vector<int> host;
-    for (int rank = 0; rank < n; ++rank) host.push_back(rank / size);
-    if (row.accepts(Where{0, n, 0, host})) return host;
+    std::vector<int> group;
+    for (int rank = 0; rank < n; ++rank) group.push_back(rank / size);
+    for (const Places& places : {Places{group, {}}, Places{{}, group}})
+      if (row.accepts(places.where(0, n, 0))) return places;
   }
   return std::nullopt;
 }

@@ -45,10 +45,10 @@ TEST(ScheduleText, BlanksCommentsAndMissingLastNewlineAreFree) {
 TEST(ScheduleText, EveryRowRoundTrips) {
   for (const AlgorithmRow& row : algorithm_table()) {
     for (int n : {1, 2, 5, 8}) {
-      const auto host = testing::hosts_for(row, n);
-      if (!host) continue;
+      const auto places = testing::places_for(row, n);
+      if (!places) continue;
       for (int lane_count : {1, 3}) {
-        const Schedule s = lanes(row.build({n - 1, n, n / 2, *host}), lane_count);
+        const Schedule s = lanes(row.build(places->where(n - 1, n, n / 2)), lane_count);
         EXPECT_EQ(parse_schedule(print(s)), s) << to_string(row.collective) << " " << row.name;
       }
     }
@@ -154,8 +154,8 @@ TEST(ScheduleText, RandomDamageIsParsedOrRefused) {
   std::mt19937 random(20240917);
   std::vector<std::string> seeds;
   for (const AlgorithmRow& row : algorithm_table()) {
-    const auto host = testing::hosts_for(row, 3);
-    if (host) seeds.push_back(print(row.build({1, 3, 0, *host})));
+    const auto places = testing::places_for(row, 3);
+    if (places) seeds.push_back(print(row.build(places->where(1, 3, 0))));
   }
   int parsed = 0, refused = 0;
   for (int i = 0; i < 40000; ++i) {

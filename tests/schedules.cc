@@ -32,9 +32,9 @@ std::vector<int> roots(const AlgorithmRow& row, int n) {
 class EveryRow : public ::testing::TestWithParam<const AlgorithmRow*> {
  protected:
   void expect_proved(int n, int root, int lane_count) {
-    const auto host = testing::hosts_for(*GetParam(), n);
-    if (!host) return;
-    const auto flaw = verify(*GetParam(), n, root, lane_count, *host);
+    const auto places = testing::places_for(*GetParam(), n);
+    if (!places) return;
+    const auto flaw = verify(*GetParam(), n, root, lane_count, places->host, places->node);
     EXPECT_FALSE(flaw) << "n = " << n << " root = " << root << " lanes = " << lane_count << ": "
                        << *flaw;
   }
@@ -62,10 +62,10 @@ TEST_P(EveryRow, IsProvedInLanes) {
 
 TEST_P(EveryRow, IsAPureFunctionOfItsPlace) {
   for (int n : {1, 2, 7}) {
-    const auto host = testing::hosts_for(*GetParam(), n);
-    for (int rank = 0; host && rank < n; ++rank) {
-      const Schedule s = GetParam()->build({rank, n, n - 1, *host});
-      EXPECT_EQ(s, GetParam()->build({rank, n, n - 1, *host}));
+    const auto places = testing::places_for(*GetParam(), n);
+    for (int rank = 0; places && rank < n; ++rank) {
+      const Schedule s = GetParam()->build(places->where(rank, n, n - 1));
+      EXPECT_EQ(s, GetParam()->build(places->where(rank, n, n - 1)));
       EXPECT_EQ(lanes(s, 1), s);
     }
   }
@@ -75,10 +75,10 @@ TEST_P(EveryRow, ClaimsRankOrderIfItHasIt) {
   const AlgorithmRow& row = *GetParam();
   bool always = reduces(row.collective);
   for (int n = 1; n <= 33; ++n) {
-    const auto host = testing::hosts_for(row, n);
+    const auto places = testing::places_for(row, n);
     for (int root : roots(row, n)) {
-      if (!host || !always) break;
-      std::vector<Schedule> all = build_all(row, {0, n, root, *host});
+      if (!places || !always) break;
+      std::vector<Schedule> all = build_all(row, places->where(0, n, root));
       always = reduces_in_rank_order(row.collective, all, root);
       for (Schedule& s : all) s = lanes(s, 3);
       EXPECT_EQ(always, reduces_in_rank_order(row.collective, all, root, 3)) << n;

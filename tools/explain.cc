@@ -16,7 +16,7 @@ namespace {
 // As they are typed.
 struct Typed {
   std::string collective, bytes, type = "float32", op = "sum", figures = "host";
-  int ranks = 2, hosts = 1;
+  int ranks = 2, hosts = 1, nodes = 1;
   bool json = false;
 };
 
@@ -31,6 +31,8 @@ Fabric fabric_of(const Typed& typed, const Options& options) {
                                                      : calibration_use(options.calibration));
   for (int r = 0; r < typed.ranks; ++r)
     fabric.hosts.push_back(static_cast<int>(int64_t{r} * typed.hosts / typed.ranks));
+  for (int r = 0; r < typed.ranks && typed.nodes > 1; ++r)
+    fabric.nodes.push_back(static_cast<int>(int64_t{r} * typed.hosts * typed.nodes / typed.ranks));
   return fabric;
 }
 
@@ -58,6 +60,7 @@ nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
                                   {"time_us", nullptr},       {"simulated", c.simulated},
                                   {"chosen", c.chosen},       {"why_not", c.why_not}};
     if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
+    if (!std::isinf(c.seconds)) row["shared_time_us"] = c.lent_seconds * 1e6;
     rows.push_back(std::move(row));
   }
   return {{"version", RINGWOOD_VERSION},
@@ -73,6 +76,9 @@ nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
 void run_explain(const Typed& typed) {
   if (typed.hosts > typed.ranks)
     refuse(fmt::format("--hosts {} is more than --ranks {}", typed.hosts, typed.ranks));
+  if (int64_t{typed.hosts} * typed.nodes > typed.ranks)
+    refuse(fmt::format("--nodes {} on each of --hosts {} are more than --ranks {}", typed.nodes,
+                       typed.hosts, typed.ranks));
   const Options options = Options::from_environment();
   // A bad question is refused before anything is measured.
   const Fabric defaults = default_fabric(typed.ranks, typed.hosts > 1);
@@ -107,6 +113,8 @@ void add_explain_command(CLI::App& app) {
       ->check(CLI::Range(1, 4096).description(""));
   add("--hosts", typed->hosts, "H", "hosts like this one that they are spread over (1)")
       ->check(CLI::Range(1, 4096).description(""));
+  add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
+      ->check(CLI::Range(1, 256).description(""));
   add("-d,--type", typed->type, "TYPE", "float32, bfloat16, ... (float32)");
   add("-o,--op", typed->op, "OP", "sum, avg, max, ... (sum)");
   add("--figures", typed->figures, "host|default", "measured ones of this host, or the defaults")

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 
 #include "collectives/algorithms.h"
 #include "transports/link.h"
@@ -63,7 +67,8 @@ void validate(const PerfOptions& perf, int ranks) {
     refuse(fmt::format("--root {} is not one of the ranks 0 to {}", perf.root, ranks - 1));
   require_transports(perf.transports);
   for (const OperationRow* row : perf.operations) {
-    if (!perf.algorithm.empty()) require_algorithm(*row, perf.algorithm, ranks);
+    if (!perf.algorithm.empty() && !(perf.compares() && row->collective))
+      require_algorithm(*row, perf.algorithm, ranks);
     if (!row->collective && ranks == 1 && perf.operations.size() == 1)
       refuse(fmt::format("{} needs at least 2 ranks", row->name));
   }
@@ -108,7 +113,7 @@ class Run {
   void sweep(const OperationRow& row, DataType type, ReduceOp op,
              const std::vector<size_t>& sizes) {
     Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
-    call.options.algorithm = perf_.algorithm;
+    if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
     call.options.lanes = perf_.lanes;
     if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
@@ -124,8 +129,91 @@ class Run {
       call.out = row.in_place
                      ? in.data()
                      : out.emplace(row.outputs(call) * call.block_bytes(), perf_.memory).data();
-      measure(row, call, pattern);
+      if (perf_.compares() && call.size() > 1)
+        compare(row, call, pattern);
+      else
+        measure(row, call, pattern);
     }
+  }
+
+  // The flat rows that are the same as one before them, the choice first: with two ranks most are.
+  std::set<std::string> repeated(Collective collective, const std::string& chosen) const {
+    std::vector<const AlgorithmRow*> rows = {find_algorithm(collective, chosen)};
+    for (const AlgorithmRow& row : algorithm_table())
+      if (row.collective == collective && row.name != chosen) rows.push_back(&row);
+    std::set<std::string> names;
+    std::vector<std::vector<Schedule>> known;
+    for (const AlgorithmRow* row : rows) {
+      if (!row || !row->accepts(communicator_.size())) continue;
+      std::vector<Schedule> all = build_all(*row, Where{0, communicator_.size(), perf_.root});
+      if (std::find(known.begin(), known.end(), all) != known.end())
+        names.insert(row->name);
+      else
+        known.push_back(std::move(all));
+    }
+    return names;
+  }
+
+  // Each algorithm with one lane and with the lanes that are predicted to be its best.
+  std::vector<Candidate> contestants(const OperationRow& row, const Call& call) const {
+    std::vector<Candidate> taken;
+    const auto choice =
+        communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
+    const std::set<std::string> left_out = repeated(*row.collective, choice.algorithm);
+    std::map<std::string, Candidate> best;
+    for (const Candidate& c :
+         communicator_.explain(*row.collective, call.block_bytes(), call.type, call.op)) {
+      if (std::isinf(c.seconds) || left_out.count(c.algorithm) > 0) continue;
+      const auto [it, first] = best.try_emplace(c.algorithm, c);
+      if (!first && (c.chosen || (!it->second.chosen && c.seconds < it->second.seconds)))
+        it->second = c;
+      if (c.lanes == 1) taken.push_back(c);
+    }
+    for (const auto& [name, c] : best)
+      if (c.lanes != 1) taken.push_back(c);
+    return taken;
+  }
+
+  // All of them take turns, batch by batch, so that a slow moment of the machine hits all.
+  void compare(const OperationRow& row, const Call& call, const Pattern& pattern) {
+    const std::vector<Candidate> taken = contestants(row, call);
+    std::deque<Call> calls;
+    std::deque<Trial> trials;
+    std::vector<int64_t> wrong;
+    for (const Candidate& c : taken) {
+      Call& one = calls.emplace_back(call);
+      one.options.algorithm = c.algorithm;
+      one.options.lanes = c.lanes;
+      Trial& trial = trials.emplace_back(row, one, perf_.trial);
+      trial.warm_up();
+      wrong.push_back(perf_.check ? trial.check(pattern) : 0);
+      trial.begin();
+    }
+    for (int batch = 0; batch < perf_.trial.batches; ++batch) {
+      if (report_ != nullptr) report_->progress(fmt::format("{}: batch {}", row.name, batch + 1));
+      // Once before each batch: its caches shall be its own, not those of the one before.
+      for (Trial& trial : trials) {
+        trial.run_once();
+        trial.run_batch();
+      }
+    }
+    for (size_t i = 0; i < taken.size(); ++i) {
+      Row result = describe(row, calls[i]);
+      result.algorithm = taken[i].algorithm;
+      result.lanes = taken[i].lanes;
+      result.predicted_us = (perf_.shared_memory ? taken[i].lent_seconds : taken[i].seconds) * 1e6;
+      result.chosen = taken[i].chosen;
+      if (perf_.check) result.wrong = wrong[i];
+      wrong_ += wrong[i];
+      add(row, result, trials[i].result());
+    }
+  }
+
+  void add(const OperationRow& row, Row& result, std::pair<double, double> best_and_median) {
+    std::tie(result.time_us_best, result.time_us_median) = best_and_median;
+    result.algbw_gbs = static_cast<double>(result.bytes) / result.time_us_best / 1e3;
+    result.busbw_gbs = result.algbw_gbs * row.bus_factor(communicator_.size());
+    if (report_ != nullptr) report_->add(result);
   }
 
   void measure(const OperationRow& row, const Call& call, const Pattern& pattern) {
@@ -133,7 +221,7 @@ class Run {
     Trial trial(row, call, perf_.trial);
     trial.warm_up();
     if (perf_.check) result.wrong = trial.check(pattern);
-    const auto [best, median] = trial.measure([&](int batch) {
+    const auto times = trial.measure([&](int batch) {
       if (report_ == nullptr) return;
       report_->progress(fmt::format("{} {} B: batch {} of {}", row.name, result.bytes, batch + 1,
                                     perf_.trial.batches));
@@ -141,11 +229,7 @@ class Run {
     // Once more: the plan has been used often now, and a late write of the batches would show.
     if (perf_.check) *result.wrong += trial.check(pattern);
     wrong_ += result.wrong.value_or(0);
-    result.time_us_best = best;
-    result.time_us_median = median;
-    result.algbw_gbs = static_cast<double>(result.bytes) / best / 1e3;
-    result.busbw_gbs = result.algbw_gbs * row.bus_factor(call.size());
-    if (report_ != nullptr) report_->add(result);
+    add(row, result, times);
   }
 
   Row describe(const OperationRow& row, const Call& call) const {

@@ -32,8 +32,9 @@ struct PerfOptions {
   bool check = true;
   BufferKind memory = BufferKind::ordinary;
   int root = 0;
-  std::string algorithm;  // "" = chosen by the communicator
-  int lanes = 0;          // 0 = chosen
+  std::string algorithm;  // "" = chosen by the communicator; "all": each in turn
+  bool compares() const { return algorithm == "all"; }
+  int lanes = 0;  // 0 = chosen
   std::vector<std::string> transports;
   double timeout_s = 0;  // 0: that of the environment
   LaunchOptions launch;

@@ -171,7 +171,8 @@ void add_how(CLI::App& command, Typed& typed) {
   };
   add("--ranks", perf.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
       ->check(in_range(1, 1024));
-  add("-a,--algorithm", perf.algorithm, "NAME", "instead of the choice; see ringwood algorithms");
+  add("-a,--algorithm", perf.algorithm, "NAME",
+      "instead of the choice, or all, in turns; see ringwood algorithms");
   add("--lanes", perf.lanes, "N", "pipeline lanes instead of the choice")->check(in_range(1, 4096));
   add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "KIND",

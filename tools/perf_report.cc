@@ -64,6 +64,10 @@ nlohmann::ordered_json json_row(const Row& r) {
                                 {"lanes", r.lanes},
                                 {"transports", r.transports}};
   if (r.wrong) row["wrong"] = *r.wrong;
+  if (r.predicted_us) {
+    row["predicted_us"] = *r.predicted_us;
+    row["chosen"] = r.chosen;
+  }
   return row;
 }
 
@@ -108,12 +112,13 @@ void Report::begin(const std::string& collective) {
 void Report::add(const Row& r) {
   erase_progress();
   rows_.push_back(r);
-  fmt::print(
-      table_,
-      "  {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8.2f} {:>8.2f} {:>6} {:>9}  {:<17} {:>5}  {}\n",
-      r.bytes, r.count, r.dtype, r.op, r.root, micros(r.time_us_best), r.algbw_gbs, r.busbw_gbs,
-      r.wrong ? fmt::to_string(*r.wrong) : "N/A", micros(r.time_us_median), r.algorithm, r.lanes,
-      r.transports);
+  fmt::print(table_,
+             "{} {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8.2f} {:>8.2f} {:>6} {:>9}  {:<17} "
+             "{:>5}  {}{}\n",
+             r.chosen ? '*' : ' ', r.bytes, r.count, r.dtype, r.op, r.root, micros(r.time_us_best),
+             r.algbw_gbs, r.busbw_gbs, r.wrong ? fmt::to_string(*r.wrong) : "N/A",
+             micros(r.time_us_median), r.algorithm, r.lanes, r.transports,
+             r.predicted_us ? fmt::format("  predicted {}", micros(*r.predicted_us)) : "");
   std::fflush(table_);
   if (csv_ != nullptr) {
     fmt::print(csv_, "{}", csv_line(r));

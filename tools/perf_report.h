@@ -26,6 +26,9 @@ struct Row {
   std::string algorithm;
   int lanes = 1;
   std::string transports;
+  // Only where all algorithms are compared.
+  std::optional<double> predicted_us;
+  bool chosen = false;
 };
 
 // "-" is standard output.

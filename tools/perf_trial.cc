@@ -29,19 +29,28 @@ void Trial::warm_up() {
 }
 
 std::pair<double, double> Trial::measure(const std::function<void(int batch)>& progress) {
-  write_input(row_, call_);
-  const int iterations = options_.iters > 0 ? options_.iters : fitting_iterations();
-  std::vector<double> seconds;
+  begin();
   for (int batch = 0; batch < options_.batches; ++batch) {
     progress(batch);
-    seconds.push_back(batch_seconds(iterations));
+    run_batch();
   }
-  slowest(seconds);
-  std::sort(seconds.begin(), seconds.end());
-  const size_t middle = seconds.size() / 2;
+  return result();
+}
+
+void Trial::begin() {
+  write_input(row_, call_);
+  iterations_ = options_.iters > 0 ? options_.iters : fitting_iterations();
+}
+
+void Trial::run_batch() { seconds_.push_back(batch_seconds(iterations_)); }
+
+std::pair<double, double> Trial::result() {
+  slowest(seconds_);
+  std::sort(seconds_.begin(), seconds_.end());
+  const size_t middle = seconds_.size() / 2;
   const double median =
-      seconds.size() % 2 != 0 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
-  return {seconds.front() / iterations * 1e6, median / iterations * 1e6};
+      seconds_.size() % 2 != 0 ? seconds_[middle] : (seconds_[middle - 1] + seconds_[middle]) / 2;
+  return {seconds_.front() / iterations_ * 1e6, median / iterations_ * 1e6};
 }
 
 int64_t Trial::check(const Pattern& pattern) {

@@ -27,6 +27,11 @@ class Trial final {
   void warm_up();
   // Best and median microseconds per operation, each batch taken from its slowest rank.
   std::pair<double, double> measure(const std::function<void(int batch)>& progress);
+  // The same in parts, so that several trials can take turns: begin() once, then batches, result().
+  void begin();
+  void run_once() { row_.run(call_); }  // untimed
+  void run_batch();
+  std::pair<double, double> result();
   // Carries it out once on known data. The number of wrong elements over all ranks.
   int64_t check(const Pattern& pattern);
 
@@ -39,6 +44,8 @@ class Trial final {
   const OperationRow& row_;
   const Call& call_;
   TrialOptions options_;
+  int iterations_ = 1;
+  std::vector<double> seconds_;  // of each batch
 };
 
 }  // namespace ringwood::tools

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "transports/net.h"
+#include "transports/numa.h"
 #include "transports/store.h"
 #include "transports/wait_set.h"
 
@@ -48,16 +49,26 @@ std::string token_of(const Options& options) {
   return host_token() + (id.empty() ? "" : " " + id);
 }
 
-// What a rank says of itself: token, host name, cores, one a line.
+// What a rank says of itself: token, host name, cores, memory node, one a line.
 struct Introduction {
-  std::string token, host, cores;
+  std::string token, host, cores, node;
 };
 
+std::string introduce(const Options& options) {
+  const int node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
+  return fmt::format("{}\n{}\n{}\n{}", token_of(options), host_name(), own_cores(), node);
+}
+
 Introduction parse_introduction(const std::string& text) {
-  const size_t a = text.find('\n'), b = text.find('\n', a + 1);
-  if (a == std::string::npos || b == std::string::npos)
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (lines.size() != 4)
     throw Error(ErrorCode::internal, "a rank's introduction in the store is damaged");
-  return {text.substr(0, a), text.substr(a + 1, b - a - 1), text.substr(b + 1)};
+  return {lines[0], lines[1], lines[2], lines[3]};
 }
 
 int count_cores(const std::vector<Introduction>& all, const std::string& token) {
@@ -236,20 +247,32 @@ std::vector<int> numbered(const std::vector<std::string>& tokens) {
   return numbers;
 }
 
+std::vector<int> nodes_of(const std::vector<Introduction>& all, const std::vector<int>& hosts) {
+  std::vector<std::string> names;
+  for (const Introduction& one : all) {
+    const bool whole = std::any_of(all.begin(), all.end(), [&](const Introduction& other) {
+      return other.token == one.token && other.node == "-1";
+    });
+    names.push_back(one.token + "\n" + (whole ? "" : one.node));
+  }
+  std::vector<int> numbers = numbered(names);
+  return numbers == hosts ? std::vector<int>{} : numbers;
+}
+
 void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
   group.deadline = meeting.deadline();
   group.identity = meeting.session(mesh.announcement);
   std::vector<Introduction> all;
-  for (const std::string& text :
-       meeting.exchange("host", token_of(options) + "\n" + host_name() + "\n" + own_cores()))
+  for (const std::string& text : meeting.exchange("host", introduce(options)))
     all.push_back(parse_introduction(text));
   const std::string token = all[mesh.rank].token;
   for (const Introduction& one : all) mesh.hosts.push_back(one.token);
   mesh.ranks_on_this_host =
       static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
   mesh.host_numbers = numbered(mesh.hosts);
+  mesh.node_numbers = nodes_of(all, mesh.host_numbers);
   mesh.several_hosts = mesh.hosts != std::vector<std::string>(mesh.size, mesh.hosts[0]);
   mesh.cores_on_this_host = count_cores(all, token);
   mesh.cores_on_root_host = count_cores(all, all[0].token);

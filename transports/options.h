@@ -44,6 +44,9 @@ struct Options {
   // RINGWOOD_HOST_ID (alias NCCL_HOSTID): ranks with different values are treated as on different
   // hosts. To measure the network path, and to keep jobs that share a machine by accident apart.
   std::string host_id;
+  // RINGWOOD_NUMA_NODE: the memory node that this rank is said to run on, from which hierarchical
+  // algorithms are built. To try placements that a machine has not. -1: where it may run.
+  int numa_node = -1;
   // RINGWOOD_SHM_RING_BYTES: bytes in flight per direction and pair in shared memory; a power of
   // two.
   size_t shm_ring_bytes = size_t{1} << 20;

@@ -17,7 +17,7 @@
 namespace ringwood {
 
 Schedule bruck_all_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   // `count` blocks from `first` on, round the end of the buffer: one span or two.
   auto spans = [n = n](int first, int count) {

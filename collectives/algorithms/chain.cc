@@ -12,7 +12,7 @@
 namespace ringwood {
 
 Schedule chain_broadcast(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   const int v = wrap(r - root, n);
   if (v > 0) s.recv(wrap(r - 1, n), {0});
@@ -22,7 +22,7 @@ Schedule chain_broadcast(const Where& where) {
 
 // The buffers of all but the root are read only.
 Schedule chain_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   const int v = wrap(r - root, n);
   const bool inner = v > 0 && v < n - 1;

@@ -23,7 +23,7 @@
 namespace ringwood {
 
 Schedule direct_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   for (int i = 1; i < n; ++i) s.send(wrap(r + i, n), {wrap(r + i, n)});
   for (int i = 1; i < n; ++i) s.recv_reduce(wrap(r - i, n), {r});
@@ -33,7 +33,7 @@ Schedule direct_all_reduce(const Where& where) {
 }
 
 Schedule direct_all_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   for (int i = 1; i < n; ++i) s.send(wrap(r + i, n), {r});
   for (int i = 1; i < n; ++i) s.recv(wrap(r - i, n), {wrap(r - i, n)});
@@ -41,7 +41,7 @@ Schedule direct_all_gather(const Where& where) {
 }
 
 Schedule direct_reduce_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const int output = n;
   for (int i = 1; i < n; ++i) s.send(wrap(r + i, n), {wrap(r + i, n)});

@@ -17,7 +17,7 @@
 namespace ringwood {
 
 Schedule dissemination_barrier(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 0, {}, {}};
   if (n == 1) return s;
   const int told = s.add_scratch(0), heard = s.add_scratch(0);

@@ -58,7 +58,7 @@ Place place_in(int tree, int r, int n) {
 
 // The trees of the n-1 others, numbered from the rank after the root, with the root on top.
 Place place_below_root(int tree, const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   const int others = n - 1, v = wrap(r - root - 1, n);
   if (v < others) {
     Place place = rotated(place_in(tree, v, others), root + 1, n);
@@ -87,7 +87,7 @@ Schedule double_tree_reduce(const Where& where) {
 }
 
 Schedule double_tree_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 2, {}, {}};
   const Place places[] = {place_in(0, r, n), place_in(1, r, n)};
   for (int tree : {0, 1}) {

@@ -42,7 +42,7 @@ Split split(int r, int low, int high) {
 }  // namespace
 
 Schedule halving_doubling_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   std::vector<Split> levels;
   for (int low = 0, high = n; high - low > 1;) {

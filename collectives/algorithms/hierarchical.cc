@@ -9,6 +9,9 @@
 //   hierarchical_leaders   m = 1: one owner, recursive doubling across; S log2 H bytes across
 //   cost                   2 alpha_in + 2 (m-1)/m S beta_in + across(H, S/m), all m at once
 //
+//   hierarchical_nodes     the same with memory nodes (NUMA) for hosts; where there are several
+//                          hosts, too, `hierarchical` among the owners of a shard: three levels
+//
 // 2 (H-1)/H S bytes leave each host, which no all-reduce can go below, and all of its ranks carry
 // them, so that several cores (and NICs) serve the wire; a flat ring sends as little where ranks
 // are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as much
@@ -61,13 +64,26 @@ Schedule compose(const Where& where, const Hosts& hosts, int shards, const Sched
   return then(s, on(inside, where.n, widen(sums_to_all(j, size, shards), across.chunks)));
 }
 
+Schedule flat_all_reduce(const Where& where) {
+  return where.n == 2 ? exchange_all_reduce(where) : mixed_radix_all_reduce(where);
+}
+
 }  // namespace
 
 Schedule hierarchical_all_reduce(const Where& where) {
   const Hosts hosts = hosts_of(where);
-  const Where place{hosts.host[where.rank], hosts.count(), 0, {}};
-  const Schedule across = place.n == 2 ? exchange_all_reduce(place) : mixed_radix_all_reduce(place);
-  return compose(where, hosts, hosts.smallest, across);
+  const Where place{hosts.host[where.rank], hosts.count()};
+  return compose(where, hosts, hosts.smallest, flat_all_reduce(place));
+}
+
+Schedule hierarchical_nodes_all_reduce(const Where& where) {
+  const Hosts nodes = hosts_of(by_node(where));
+  std::vector<int> host;  // of each node
+  for (const auto& ranks : nodes.ranks)
+    host.push_back(where.host.empty() ? 0 : where.host[ranks[0]]);
+  const Where place{nodes.host[where.rank], nodes.count(), 0, host};
+  return compose(where, nodes, nodes.smallest,
+                 has_hierarchy(place) ? hierarchical_all_reduce(place) : flat_all_reduce(place));
 }
 
 Schedule hierarchical_leaders_all_reduce(const Where& where) {

@@ -39,7 +39,7 @@ std::vector<int> represented(const Hosts& hosts, int r) {
 }  // namespace
 
 Schedule hierarchical_all_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const int r = where.rank, n = where.n;
   const Hosts hosts = hosts_of(where);
   const int home = hosts.host[r];
   Schedule s{r, n, n, {}, {}};
@@ -63,7 +63,7 @@ Schedule hierarchical_all_gather(const Where& where) {
 }
 
 Schedule hierarchical_reduce_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const int r = where.rank, n = where.n;
   const Hosts hosts = hosts_of(where);
   const int home = hosts.host[r], output = n;
   Schedule s{r, n, n + 1, {}, {}};

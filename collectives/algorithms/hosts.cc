@@ -29,4 +29,11 @@ bool has_hierarchy(const Where& where) {
   return hosts.count() > 1 && hosts.count() < where.n;
 }
 
+Where by_node(const Where& where) { return {where.rank, where.n, where.root, where.node}; }
+
+bool has_nodes(const Where& where) {
+  return !where.node.empty() && has_hierarchy(by_node(where)) &&
+         hosts_of(by_node(where)).count() > hosts_of(where).count();
+}
+
 }  // namespace ringwood

@@ -20,4 +20,9 @@ Hosts hosts_of(const Where& where);
 // There is an inside and an outside: several hosts, and several ranks on one of them.
 bool has_hierarchy(const Where& where);
 
+// With memory nodes (NUMA) in the place of hosts.
+Where by_node(const Where& where);
+// There are several nodes on a host, and several ranks on one of them.
+bool has_nodes(const Where& where);
+
 }  // namespace ringwood

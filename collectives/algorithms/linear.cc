@@ -16,7 +16,7 @@
 namespace ringwood {
 
 Schedule linear_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   if (r != root) s.send(root, {r});
   for (int i = 1; r == root && i < n; ++i) s.recv(wrap(root + i, n), {wrap(root + i, n)});
@@ -24,7 +24,7 @@ Schedule linear_gather(const Where& where) {
 }
 
 Schedule linear_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const int output = n;
   if (r != root) s.recv(root, {output});
@@ -34,7 +34,7 @@ Schedule linear_scatter(const Where& where) {
 }
 
 Schedule linear_broadcast(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   if (r != root) s.recv(root, {0});
   for (int i = 1; r == root && i < n; ++i) s.send(wrap(root + i, n), {0});

@@ -38,7 +38,7 @@ std::vector<int> factors(int n) {
 bool has_several_factors(int n) { return factors(n).size() > 1; }
 
 Schedule mixed_radix_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   // One round: the ranks r + k stride of the same group, by digit k; mine is `digit`.
   struct Round {

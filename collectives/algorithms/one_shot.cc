@@ -23,7 +23,7 @@
 namespace ringwood {
 
 Schedule one_shot_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   if (n == 2) return exchange_all_reduce(where);
   Schedule s{r, n, 1, {}, {}};
   if (n == 1) return s;

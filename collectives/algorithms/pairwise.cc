@@ -13,7 +13,7 @@
 namespace ringwood {
 
 Schedule pairwise_all_to_all(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 2 * n, {}, {}};
   for (int i = 1; i < n; ++i) {
     s.send(wrap(r + i, n), {wrap(r + i, n)});

@@ -32,7 +32,7 @@ int largest_distance(int n) {
 }  // namespace
 
 Schedule pat_all_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   for (int d = largest_distance(n); d > 0; d /= 2) {
     // Edges o -> o + d: o is mine as the giver, o + d as the taker.
@@ -43,7 +43,7 @@ Schedule pat_all_gather(const Where& where) {
 }
 
 Schedule pat_reduce_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const int output = n;
   // By offset: where the sum grows. Odd offsets are leaves and send their input as it is.

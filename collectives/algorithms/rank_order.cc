@@ -48,7 +48,7 @@ void send_to_owners(Schedule& s) {
 }  // namespace
 
 Schedule rank_order_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   const Span own{r}, sum{r < 2 ? r : s.add_scratch(r)};
   send_to_owners(s);
@@ -61,7 +61,7 @@ Schedule rank_order_all_reduce(const Where& where) {
 
 // The buffers of all but the root are read only.
 Schedule rank_order_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   const Span own{r}, sum{n == 1 || (r < 2 && r == root) ? r : s.add_scratch(r)};
   send_to_owners(s);
@@ -77,7 +77,7 @@ Schedule rank_order_reduce(const Where& where) {
 
 // The output may be the memory of the own block, so nothing is written there before that was added.
 Schedule rank_order_reduce_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const Span own{r}, output{n}, sum{r < 2 ? n : s.add_scratch(r)};
   send_to_owners(s);
@@ -88,7 +88,7 @@ Schedule rank_order_reduce_scatter(const Where& where) {
 
 // One round, for small messages: all to the root, which adds alone.
 Schedule linear_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   const Span own{0};
   if (r != root) {

@@ -19,7 +19,7 @@
 namespace ringwood {
 
 Schedule recursive_doubling_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   int even = 1;  // the largest power of two
   while (2 * even <= n) even *= 2;

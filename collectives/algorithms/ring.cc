@@ -25,7 +25,7 @@
 namespace ringwood {
 
 Schedule ring_all_reduce(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   const int next = wrap(r + 1, n), previous = wrap(r - 1, n);
   for (int i = 0; i < n - 1; ++i) {
@@ -40,7 +40,7 @@ Schedule ring_all_reduce(const Where& where) {
 }
 
 Schedule ring_all_gather(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   const int next = wrap(r + 1, n), previous = wrap(r - 1, n);
   for (int i = 0; i < n - 1; ++i) {
@@ -53,7 +53,7 @@ Schedule ring_all_gather(const Where& where) {
 // The sum of block c starts at rank c+1 and ends at rank c. Three slots in turn: one is being sent,
 // one received into, one prepared with the own operand for the next round.
 Schedule ring_reduce_scatter(const Where& where) {
-  const auto [r, n, root, host] = where;
+  const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const int next = wrap(r + 1, n), previous = wrap(r - 1, n), output = n;
   for (int i = 0; i < std::min(n - 2, 3); ++i) s.add_scratch(0);

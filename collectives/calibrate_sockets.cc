@@ -1,0 +1,72 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/calibrate.h"
+#include "transports/link_parts.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kSmallest = 64, kLargest = 128 << 10;
+
+// Both ends of a connection over loopback, or two empty descriptors.
+std::pair<OwnedFd, OwnedFd> connected() {
+  const OwnedFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  OwnedFd here(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (!listener || !here || ::bind(listener.get(), any, length) != 0 ||
+      ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), any, &length) != 0 ||
+      ::connect(here.get(), any, length) != 0)
+    return {};
+  OwnedFd there(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const int on = 1;
+  ::setsockopt(here.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return {std::move(here), std::move(there)};
+}
+
+// Seconds of the best of several messages of so many bytes, both ends' work together; 0: none was
+// finished. Never blocks: what does not fit into the socket at once is not measured.
+double best_message(int here, int there, size_t bytes, int times, const Deadline& deadline) {
+  // Each message from another place, as large buffers are sent.
+  std::vector<char> all(kLargest * 8, 0);
+  double best = 0;
+  for (int i = 0; i < times && !deadline.passed(); ++i) {
+    char* const data = all.data() + kLargest * (static_cast<size_t>(i) % 8);
+    const auto begin = Clock::now();
+    if (::send(here, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
+      return best;
+    for (size_t got = 0; got < bytes;) {
+      const ssize_t some = ::recv(there, data + got, bytes - got, MSG_DONTWAIT);
+      if (some <= 0 && deadline.passed()) return best;
+      got += static_cast<size_t>(std::max<ssize_t>(some, 0));
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    best = best == 0 ? seconds : std::min(best, seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+void measure_sockets(Fabric& fabric, Duration budget) {
+  const auto [here, there] = connected();
+  if (!here || !there) return;
+  const Deadline deadline = Deadline::after(budget);
+  const double small = best_message(here.get(), there.get(), kSmallest, 200, deadline);
+  const double large = best_message(here.get(), there.get(), kLargest, 60, deadline);
+  if (small <= 0 || large <= small) return;
+  fabric.net_post = small / 2;
+  fabric.socket = 2 * kLargest / (large - small);
+}
+
+}  // namespace ringwood

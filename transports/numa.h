@@ -1,0 +1,18 @@
+// Which memory node (NUMA) this process runs on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ringwood {
+
+// Of all processors that the process may run on; -1: they are on several nodes, or the kernel does
+// not say.
+int own_numa_node();
+
+// The node of each processor in `list`, as in "0-3,8", at `root`/node<k>/cpulist; -1: unknown.
+// `root` is the kernel's /sys/devices/system/node.
+std::vector<int> numa_nodes(const std::vector<int>& processors,
+                            const std::string& root = "/sys/devices/system/node");
+
+}  // namespace ringwood
