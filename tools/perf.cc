@@ -201,7 +201,8 @@ class Run {
       Row result = describe(row, calls[i]);
       result.algorithm = taken[i].algorithm;
       result.lanes = taken[i].lanes;
-      result.predicted_us = (perf_.shared_memory ? taken[i].lent_seconds : taken[i].seconds) * 1e6;
+      result.predicted_us =
+          (perf_.memory != BufferKind::ordinary ? taken[i].lent_seconds : taken[i].seconds) * 1e6;
       result.chosen = taken[i].chosen;
       if (perf_.check) result.wrong = wrong[i];
       wrong_ += wrong[i];
