@@ -221,7 +221,7 @@ class LiveCommunicator final : public Communicator {
     for (const Peer& peer : engine_->mesh().peers)
       if (!peer.transport.empty() && transports.find(peer.transport) == std::string::npos)
         transports += (transports.empty() ? "" : "+") + peer.transport;
-    return {a.algorithm, a.lanes, transports};
+    return {a.algorithm, a.lanes, to_string(a.wire), transports};
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -306,10 +306,14 @@ class LiveCommunicator final : public Communicator {
                                               const CallOptions& call) {
     const bool apart = private_source(source, shape.count * size_of(shape.type));
     const char* const name = to_string(shape.collective);
+    if (!(call.tolerance < 1))
+      refuse(fmt::format("{}: a tolerance of {} is not below 1", name, call.tolerance));
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
-    const auto find = [&] { return plans_.get(shape, call.algorithm, call.lanes, apart); };
+    const auto find = [&] {
+      return plans_.get(shape, call.algorithm, call.lanes, call.tolerance, apart);
+    };
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous)
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);

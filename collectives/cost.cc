@@ -166,7 +166,8 @@ class Simulation {
     if (s.phase == Phase::waiting && s.send_ready && s.send_turn) {
       s.phase = Phase::head;
       begin(m.from, m.send_step);
-      queue({Kind::head, m.from, index, m.post + m.head * m.out.core, m.head * m.out.memory});
+      queue({Kind::head, m.from, index, m.post + m.bytes * m.encode.core + m.head * m.out.core,
+             m.bytes * m.encode.memory + m.head * m.out.memory});
     } else if (s.phase == Phase::halted && receivable(s)) {
       start_body(index);
     } else if (s.phase == Phase::arrived && receivable(s)) {

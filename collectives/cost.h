@@ -9,6 +9,7 @@
 //     holds) and, each direction, its network interface.
 //   - Inside a host a message is written by its sender's core and then read by its receiver's,
 //     piece by piece; between hosts both cores and both interfaces are used at once (beta).
+//   - Between hosts a message may travel in a wire format: fewer bytes, for a pass of both cores.
 //   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
@@ -25,6 +26,7 @@
 
 #include "collectives/fabric.h"
 #include "collectives/schedule.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 
@@ -35,6 +37,8 @@ struct Load {
   // The ranks agree on what they do before they receive (fingerprint.h). Left out in theory.
   bool agreement = false;
   bool timeline = false;
+  // How messages travel between hosts; the schedules are then those of with_roundings().
+  WireFormat wire = WireFormat::exact;
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.
   size_t of_bytes = 0;

@@ -21,7 +21,8 @@ double busiest(const CostModel& model, const Fabric& fabric) {
     memory[fabric.host_of(rank)] += memory_seconds;
   };
   for (const CostMessage& m : model.messages) {
-    work(m.from, m.post + m.bytes * m.out.core, m.bytes * m.out.memory);
+    work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
+         m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
     out[fabric.host_of(m.from)] += m.bytes * m.wire;
     in[fabric.host_of(m.to)] += m.bytes * m.wire;
@@ -86,7 +87,7 @@ class Path {
       if (receives(rank, i)) {
         end = std::max(end, model_.agreed) + m.post;
       } else {
-        end += m.post;
+        end += m.post + bytes(m.bytes) * m.encode.core;
         const double slowest = std::max({m.out.core, m.in.core, m.wire});
         reach(m.to, m.recv_step, end + m.latency + bytes(m.bytes) * slowest);
       }

@@ -10,6 +10,7 @@
 
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
+#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {
@@ -31,7 +32,9 @@ class Contest {
   Contest(const CandidateQuery& query, const Fabric& fabric) : query_(query), fabric_(fabric) {}
 
   std::vector<Candidate> run() {
-    for (const AlgorithmRow* row : query_.rows) enter(*row);
+    for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
+      for (const AlgorithmRow* row : query_.rows)
+        if (wire == WireFormat::exact || may_encode()) enter(*row, wire);
     if (query_.adds_once) keep_those_that_add_once();
     std::vector<size_t> order;
     for (size_t i = 0; i < entries_.size(); ++i)
@@ -60,6 +63,7 @@ class Contest {
   struct Built {
     std::vector<Schedule> schedules;
     size_t steps = 0;
+    WireFormat wire = WireFormat::exact;
     CostBounds bounds;
     std::optional<Prediction> single;  // of one lane
   };
@@ -68,32 +72,59 @@ class Contest {
     double least = 0;  // no execution is faster
   };
 
-  void refuse(const AlgorithmRow& row, std::string why) {
+  bool may_encode() const {
+    const auto& hosts = fabric_.hosts;
+    return query_.tolerance > 0 && query_.bytes >= kLeastEncoded &&
+           std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
+  }
+
+  void refuse(const AlgorithmRow& row, WireFormat wire, std::string why) {
     candidates_.push_back(
-        {row.name, std::max(1, query_.lanes), kInfinite, false, false, std::move(why)});
+        {row.name, std::max(1, query_.lanes), wire, kInfinite, false, false, std::move(why)});
     entries_.push_back({});
   }
 
-  void enter(const AlgorithmRow& row) {
+  // Why the row's schedules may not be encoded, or nothing.
+  std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
+    const WireProof proof = prove_wire(query_.collective, schedules, fabric_.hosts);
+    if (!proof.equal_bits) return "encoded, its ranks would not end with the same bits";
+    const double needed = needed_tolerance(wire, proof.roundings);
+    if (needed <= query_.tolerance) return "";
+    return fmt::format("rounds {} times, which needs a tolerance of {:.2g}", proof.roundings,
+                       needed);
+  }
+
+  void enter(const AlgorithmRow& row, WireFormat wire) {
     const int n = query_.n;
     if (!row.accepts(Where{0, n, 0, fabric_.hosts})) {
-      return refuse(row, fmt::format("not for {} ranks{}", n,
-                                     fabric_.hosts.empty() ? "" : " placed like these"));
+      if (wire != WireFormat::exact) return;  // it was refused before
+      return refuse(
+          row, wire,
+          fmt::format("not for {} ranks{}", n, fabric_.hosts.empty() ? "" : " placed like these"));
     }
     const Schedule first = row.build({0, n, 0, fabric_.hosts});
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
+    if (about > kMostSteps && wire != WireFormat::exact) return;
     if (about > kMostSteps)
-      return refuse(row, fmt::format("about {} steps in all, more than the {} that are predicted",
-                                     about, kMostSteps));
+      return refuse(row, wire,
+                    fmt::format("about {} steps in all, more than the {} that are predicted", about,
+                                kMostSteps));
     Built built;
     built.schedules.push_back(first);
     for (int r = 1; r < n; ++r) built.schedules.push_back(row.build({r, n, 0, fabric_.hosts}));
+    if (wire != WireFormat::exact) {
+      const std::string why = objection(built.schedules, wire);
+      if (!why.empty()) return refuse(row, wire, why);
+      for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, fabric_.hosts);
+    }
+    built.wire = wire;
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
-    built.bounds = bounds_of(model_of(built.schedules, load(query_.bytes), fabric_), fabric_);
+    built.bounds =
+        bounds_of(model_of(built.schedules, load(built, query_.bytes), fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;
     for (const int count : lane_counts(first)) {
-      candidates_.push_back({row.name, count, kInfinite, false, false, ""});
+      candidates_.push_back({row.name, count, wire, kInfinite, false, false, ""});
       // Lanes shorten the chain of waiting steps, but not what the resources have to do.
       entries_.push_back(
           {built_.size(), count == 1 ? built.bounds.lower() : built.bounds.resource});
@@ -128,8 +159,9 @@ class Contest {
       }
   }
 
-  Load load(size_t bytes) const {
+  Load load(const Built& built, size_t bytes) const {
     Load load{query_.collective, bytes, query_.element};
+    load.wire = built.wire;
     load.agreement = true;
     load.of_bytes = query_.bytes;
     load.most_work = kMostWorkEach;
@@ -139,7 +171,7 @@ class Contest {
   Prediction simulate(const Built& built, int lane_count, size_t bytes) {
     std::vector<Schedule> laned;
     for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
-    Prediction p = predict(laned, load(bytes), fabric_);
+    Prediction p = predict(laned, load(built, bytes), fabric_);
     work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
     return p;
   }

@@ -183,6 +183,7 @@ class Binder {
       m.in = {1 / fabric_.socket + (m.reduces ? takes.core : 0), takes.memory};
       m.wire = 1 / fabric_.nic;
       m.holds = fabric_.net_eager;
+      if (load_.wire != WireFormat::exact) encode(m, copies, takes);
       return;
     }
     m.post = fabric_.post * m.parts;
@@ -197,6 +198,21 @@ class Binder {
     m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, 2.0 / 3);
     m.head = std::min(m.bytes, fabric_.piece);
     m.holds = fabric_.eager;
+  }
+
+  // In figures for a byte before it is encoded.
+  void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
+    constexpr size_t kMany = 1 << 20;
+    const double part =
+        static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
+    const bool half = load_.wire == WireFormat::bf16;
+    const double encoding = 1 / (half ? fabric_.bf16_encode : fabric_.int8_encode);
+    const double decoding = 1 / (half ? fabric_.bf16_decode : fabric_.int8_decode);
+    m.encode = {std::max(copies.core, encoding), copies.memory};
+    m.out = {part / fabric_.socket, 0};
+    m.in = {part / fabric_.socket + std::max(takes.core, decoding), takes.memory};
+    m.wire *= part;
+    m.holds /= part;
   }
 
   PerByte handing(const PerByte& own, const Rates& rates, double part) const {
