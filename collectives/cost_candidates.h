@@ -49,7 +49,8 @@ struct CandidateQuery {
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
 // The cheapest is `chosen`; among those within 5 % of it, which the model cannot tell apart, the
-// one with the least work for its busiest resource (within 5 %), the first row, the fewest lanes.
+// one with the least work for its busiest resource (within 5 %), the first row, the fewest lanes
+// (encoded: lanes of `lane_bytes`).
 // Exact ones before encoded ones, then in the order of the rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 
