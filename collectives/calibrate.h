@@ -1,9 +1,10 @@
 // The figures of this host, measured once and kept in a file.
 //
 // measure_host() takes less than 50 ms (more only where the kernel takes the processor away for
-// longer): the copy and reduction bandwidth of a core in L2, L3 and memory, that of the wire formats'
-// codecs in L2, of all cores in memory, what data handed from core to core in a cache get, how long a cache line takes to another core,
-// and a yield to another thread. Best of several times each, since interruptions only ever add.
+// longer): the copy and reduction bandwidth of a core in L2, L3 and memory, that of the wire
+// formats' codecs in L2, of all cores in memory, what data handed from core to core in a cache get,
+// how long a cache line takes to another core, and a yield to another thread. Best of several times
+// each, since interruptions only ever add.
 // Everything about networks, and the fixed cost of a message, keeps its default: links are measured
 // where there are links.
 //

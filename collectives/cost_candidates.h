@@ -42,7 +42,7 @@ struct CandidateQuery {
   std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
   bool adds_once = false;  // wanted: each element added up in one go by one owner (adds_once())
   // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
-  // bits and their error is within it (wire.h). Operations of fewer than kLeastEncoded bytes do not.
+  // bits and their error is within it (wire.h), from kLeastEncoded bytes up.
   double tolerance = 0;
   int lanes = 0;  // 0: those that `lane_bytes` suggests
   size_t lane_bytes = size_t{512} << 10;
