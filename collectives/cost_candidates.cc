@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -86,7 +87,11 @@ class Contest {
 
   // Why the row's schedules may not be encoded, or nothing.
   std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
-    const WireProof proof = prove_wire(query_.collective, schedules, fabric_.hosts);
+    // Whose operand is rounded how often depends on the root where only some links are encoded, so
+    // there all are taken to be.
+    std::vector<int> host = fabric_.hosts;
+    if (has_root(query_.collective)) std::iota(host.begin(), host.end(), 0);
+    const WireProof proof = prove_wire(query_.collective, schedules, host);
     if (!proof.equal_bits) return "encoded, its ranks would not end with the same bits";
     const double needed = needed_tolerance(wire, proof.roundings);
     if (needed <= query_.tolerance) return "";

@@ -232,6 +232,25 @@ TEST(WireProof, RowsThatEndWithEqualBits) {
   }
 }
 
+// The choice looks at root 0 alone, with every link encoded.
+TEST(WireProof, RootsAreRoundedNoMoreOftenThanRootZeroApart) {
+  for (int n = 2; n <= 9; ++n) {
+    const std::vector<int> apart = hosts_of(kPlacings[0], n);
+    for (const Placing& placing : kPlacings) {
+      const std::vector<int> hosts = hosts_of(placing, n);
+      for (const AlgorithmRow& row : algorithm_table()) {
+        if (row.collective != Collective::reduce || !row.accepts(Where{0, n, 0, hosts})) continue;
+        const auto roundings = [&](int root, std::span<const int> encoded) {
+          return prove_wire(row.collective, build_all(row, {0, n, root, hosts}), encoded).roundings;
+        };
+        for (int root = 0; root < n; ++root)
+          EXPECT_LE(roundings(root, hosts), roundings(0, apart))
+              << row.name << " " << placing.name << " " << n << " root " << root;
+      }
+    }
+  }
+}
+
 // What it refuses does differ.
 TEST(WireProof, RowsThatDoNot) {
   const int n = 3;
