@@ -71,7 +71,7 @@ std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::strin
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
-                                           int lanes, double tolerance, bool private_source) {
+                                           int lanes, bool private_source, double tolerance) {
   // Uneven blocks (mixtures of experts) change with every call.
   if (!shape.blocks.empty()) return make(shape, algorithm, lanes, tolerance, false);
   Key key{shape, algorithm, lanes, tolerance, private_source};

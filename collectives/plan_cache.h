@@ -18,7 +18,7 @@ class PlanCache final {
   // A negative tolerance: the options'. `private_source`: peers could read this rank's scratch in
   // place, but not what it sends. Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
-                                  double tolerance, bool private_source);
+                                  bool private_source, double tolerance = -1);
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
                 double tolerance = -1) const;
 
