@@ -67,6 +67,13 @@ double tolerance_of(const Question& q, const Options& options) {
   return options.reproducible || !may_encode(q.collective, q.type, q.op) ? 0 : q.tolerance;
 }
 
+// Written so that a NaN is refused.
+void check_tolerance(const Question& q) {
+  if (q.tolerance < 1) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: a tolerance of {} is not below 1",
+                                                       to_string(q.collective), q.tolerance));
+}
+
 // Where there is nothing to weigh.
 Answer first_row(const Question& q, const Options& options, const AlgorithmRow* row, int lanes) {
   for (const AlgorithmRow* one : rows_of(q, options))
@@ -123,6 +130,7 @@ size_t size_class(size_t bytes) {
 }
 
 Answer choose(const Question& q, const Options& options, const std::string& algorithm, int lanes) {
+  check_tolerance(q);
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && lanes > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
@@ -171,6 +179,7 @@ Chooser::Chooser(Fabric fabric, const Options& options)
     : fabric_(std::move(fabric)), options_(options) {}
 
 Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
+  check_tolerance(q);  // no key can be made of a NaN
   q.fabric = &fabric_;
   Key key{q.collective, size_class(q.bytes), q.type,    q.op, q.n,
           q.uneven,     q.tolerance,         algorithm, lanes};

@@ -53,7 +53,7 @@ size_t size_class(size_t bytes);
 
 // `algorithm` and `lanes` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
-// that do.
+// that do, and for a tolerance of 1 and more.
 //   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
 //   row
 //     does that, unless the user names another.
