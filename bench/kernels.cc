@@ -4,6 +4,8 @@
 //   p=P,D=D/TYPE/SIMD  reduce_many of P operands into D results, D of the operands in place: what
 //                      one rank does of an all-reduce in shared memory
 //   TYPE/SIMD          dst += src
+//   bf16-encode/SIMD   fp32 into a wire format; int8 likewise
+//   bf16-add/SIMD      fp32 += what was encoded; bytes per second are those of the fp32 numbers
 //   .../plain          the same loop as the compiler builds it
 //   memcpy             the limit: what one read and one write of the bytes cost
 //
@@ -29,6 +31,7 @@
 #include <fmt/format.h>
 
 #include "collectives/reduce.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 namespace {
@@ -147,6 +150,21 @@ void run_memcpy(benchmark::State& state, size_t bytes) {
   count_bytes(state, bytes, 2);
 }
 
+void run_wire(benchmark::State& state, const std::string& simd, WireFormat format, bool encodes,
+              size_t bytes) {
+  force_simd_target(simd);
+  const size_t count = bytes / sizeof(float);
+  Buffers numbers(1, bytes), wire(1, wire_bytes(format, count));
+  auto* const x = reinterpret_cast<float*>(numbers[0]);
+  encode(format, wire[0], x, count);
+  for (auto _ : state) {
+    encodes ? encode(format, wire[0], x, count) : decode_add(format, x, wire[0], count);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, bytes, 2);
+  force_simd_target("");
+}
+
 template <class Function, class... Arguments>
 void add(const std::string& name, size_t bytes, Function* function, Arguments... arguments) {
   const std::string full = name + "/" + std::to_string(bytes);
@@ -164,6 +182,12 @@ void register_all() {
     for (const std::string& simd : simd_targets()) {
       for (const DataType type : kTypes) {
         add(fmt::format("{}/{}", to_string(type), simd), bytes, run_reduce, simd, type);
+      }
+      for (const WireFormat format : {WireFormat::bf16, WireFormat::int8}) {
+        for (const bool encodes : {true, false}) {
+          add(fmt::format("{}-{}/{}", to_string(format), encodes ? "encode" : "add", simd), bytes,
+              run_wire, simd, format, encodes);
+        }
       }
       for (const DataType type : kManyTypes) {
         for (const Shape& shape : kShapes) {

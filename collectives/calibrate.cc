@@ -19,6 +19,7 @@
 #include <hwy/cache_control.h>
 
 #include "collectives/reduce.h"
+#include "collectives/wire.h"
 #include "transports/clock.h"
 #include "transports/error.h"
 #include "transports/numa.h"
@@ -150,6 +151,15 @@ void copy(std::byte* dst, const std::byte* src, size_t bytes) {
 }
 void add(std::byte* dst, const std::byte* src, size_t bytes) {
   reduce(dst, src, bytes / sizeof(float), DataType::float32, ReduceOp::sum);
+}
+
+template <WireFormat kFormat>
+void encode_all(std::byte* dst, const std::byte* src, size_t bytes) {
+  encode(kFormat, dst, reinterpret_cast<const float*>(src), bytes / sizeof(float));
+}
+template <WireFormat kFormat>
+void decode_all(std::byte* dst, const std::byte* src, size_t bytes) {
+  decode_add(kFormat, reinterpret_cast<float*>(dst), src, bytes / sizeof(float));
 }
 
 // Bytes/s of the best of some passes over a working set: half of it into the other half.
@@ -307,6 +317,16 @@ bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data
   return true;
 }
 
+void measure_codecs(Fabric& fabric, std::byte* data, size_t working_set, int cpu) {
+  const Pinned pinned(cpu);
+  const std::pair<double&, Kernel> codecs[] = {{fabric.bf16_encode, encode_all<WireFormat::bf16>},
+                                               {fabric.bf16_decode, decode_all<WireFormat::bf16>},
+                                               {fabric.int8_encode, encode_all<WireFormat::int8>},
+                                               {fabric.int8_decode, decode_all<WireFormat::int8>}};
+  for (const auto& [figure, codec] : codecs)
+    figure = rate(data, working_set, codec, 20, milliseconds(1));
+}
+
 bool measure_here(Fabric& fabric) {
   const Fabric usual;
   const Deadline deadline = Deadline::after(milliseconds(34));
@@ -329,6 +349,7 @@ bool measure_here(Fabric& fabric) {
                                  : rates.l3 * usually.dram / usually.l3;
     rates.dram = std::min(rates.l3, dram);
   }
+  measure_codecs(fabric, data, std::min(sizes.l2 / 2, pages.bytes()), cpus[0]);
   fabric.memory =
       std::max(fabric.copy.dram, kFlushes ? rate_together(pages, cpus)
                                           : fabric.copy.dram * usual.memory / usual.copy.dram);

@@ -64,11 +64,22 @@ std::vector<const AlgorithmRow*> rows_of(const Question& q, const Options& optio
   return rows;
 }
 
+double tolerance_of(const Question& q, const Options& options) {
+  return options.reproducible || !may_encode(q.collective, q.type, q.op) ? 0 : q.tolerance;
+}
+
+// Written so that a NaN is refused.
+void check_tolerance(const Question& q) {
+  if (q.tolerance < 1) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: a tolerance of {} is not below 1",
+                                                       to_string(q.collective), q.tolerance));
+}
+
 // Where there is nothing to weigh.
 Answer first_row(const Question& q, const Options& options, const AlgorithmRow* row, int lanes) {
   for (const AlgorithmRow* one : rows_of(q, options))
     if (!row && one->accepts(where_of(q))) row = one;
-  return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes)};
+  return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes), WireFormat::exact};
 }
 
 CandidateQuery query_of(const Question& q, const Options& options, const AlgorithmRow* row,
@@ -80,6 +91,7 @@ CandidateQuery query_of(const Question& q, const Options& options, const Algorit
   query.n = q.n;
   query.rows = row ? std::vector{row} : rows_of(q, options);
   query.adds_once = !row && reduces(q.collective) && accumulates_wide(q.type, q.op);
+  query.tolerance = tolerance_of(q, options);
   query.lanes = lanes;
   query.lane_bytes = options.lane_bytes;
   return query;
@@ -119,12 +131,14 @@ size_t size_class(size_t bytes) {
 }
 
 Answer choose(const Question& q, const Options& options, const std::string& algorithm, int lanes) {
+  check_tolerance(q);
   const AlgorithmRow* row = named(q, options, algorithm);
-  const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || (row && lanes > 0);
+  const bool named_whole = row && lanes > 0 && tolerance_of(q, options) == 0;
+  const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
   if (q.uneven || (nothing_to_weigh && q.collective != Collective::barrier))
     return first_row(q, options, row, lanes);
   for (const Candidate& c : weigh_question(q, query_of(q, options, row, lanes)))
-    if (c.chosen) return {c.algorithm, c.lanes};
+    if (c.chosen) return {c.algorithm, c.lanes, c.wire};
   return first_row(q, options, row, lanes);
 }
 
@@ -135,7 +149,7 @@ std::vector<Candidate> explain(const Question& q, const Options& options,
   query.all = true;
   std::vector<Candidate> candidates = weigh_question(q, query);
   for (Candidate& c : candidates) {
-    const bool chosen = c.algorithm == answer.algorithm && c.lanes == answer.lanes;
+    const bool chosen = Answer{c.algorithm, c.lanes, c.wire} == answer;
     if (c.chosen && !chosen)
       c.why_not = q.uneven ? "blocks differ, so the first row is taken" : "nothing to choose from";
     c.chosen = chosen;
@@ -144,16 +158,21 @@ std::vector<Candidate> explain(const Question& q, const Options& options,
   return candidates;
 }
 
+std::string name_of(const std::string& algorithm, WireFormat wire) {
+  if (wire == WireFormat::exact) return algorithm;
+  return fmt::format("{}+{}", algorithm, to_string(wire));
+}
+
 std::string print(std::vector<Candidate> candidates) {
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::pair(!a.chosen, a.seconds) < std::pair(!b.chosen, b.seconds);
   });
-  std::string text = fmt::format("# {:<18} {:>5} {:>12} {:>12}  {}\n", "algorithm", "lanes",
+  std::string text = fmt::format("# {:<25} {:>5} {:>12} {:>12}  {}\n", "algorithm", "lanes",
                                  "time (us)", "shared (us)", "(~ estimated, > at least)");
   for (const Candidate& c : candidates)
-    text += fmt::format("{} {:<18} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ', c.algorithm,
-                        c.lanes, time_text(c, c.seconds), time_text(c, c.lent_seconds),
-                        c.chosen ? "chosen" : c.why_not);
+    text += fmt::format("{} {:<25} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ',
+                        name_of(c.algorithm, c.wire), c.lanes, time_text(c, c.seconds),
+                        time_text(c, c.lent_seconds), c.chosen ? "chosen" : c.why_not);
   return text;
 }
 
@@ -161,8 +180,10 @@ Chooser::Chooser(Fabric fabric, const Options& options)
     : fabric_(std::move(fabric)), options_(options) {}
 
 Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
+  check_tolerance(q);  // no key can be made of a NaN
   q.fabric = &fabric_;
-  Key key{q.collective, size_class(q.bytes), q.type, q.op, q.n, q.uneven, algorithm, lanes};
+  Key key{q.collective, size_class(q.bytes), q.type,    q.op, q.n,
+          q.uneven,     q.tolerance,         algorithm, lanes};
   std::lock_guard lock(mutex_);
   const auto it = answers_.find(key);
   if (it != answers_.end()) return it->second;

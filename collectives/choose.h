@@ -34,11 +34,13 @@ struct Question {
   int n = 1;
   bool several_hosts = false;      // without a fabric: each rank on a host of its own
   bool uneven = false;             // block sizes differ
+  double tolerance = 0;            // RINGWOOD_TOLERANCE, or the call's
   const Fabric* fabric = nullptr;  // null: default_fabric()
 };
 struct Answer {
   std::string algorithm;
   int lanes = 1;
+  WireFormat wire = WireFormat::exact;
   bool operator==(const Answer&) const = default;
 };
 
@@ -51,10 +53,12 @@ size_t size_class(size_t bytes);
 
 // `algorithm` and `lanes` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
-// that do.
+// that do, and for a tolerance of 1 and more.
 //   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
 //   row
 //     does that, unless the user names another.
+//   - Within the question's tolerance, and unless the options want reproducible results, a wire
+//   format is chosen with the row, where that is faster; also for a row that the user names.
 //   - Blocks of different sizes are nothing that all ranks know: the table's first row is taken.
 Answer choose(const Question& question, const Options& options, const std::string& algorithm = "",
               int lanes = 0);
@@ -62,6 +66,8 @@ Answer choose(const Question& question, const Options& options, const std::strin
 // Every row, with its predicted time for the question's size class; the choice is choose()'s.
 std::vector<Candidate> explain(const Question& question, const Options& options,
                                const std::string& algorithm = "", int lanes = 0);
+// "ring", or "ring+bf16".
+std::string name_of(const std::string& algorithm, WireFormat wire);
 // A table, best first, one line for each candidate.
 std::string print(std::vector<Candidate> candidates);
 
@@ -75,7 +81,8 @@ class Chooser final {
   const Fabric& fabric() const { return fabric_; }
 
  private:
-  using Key = std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, std::string, int>;
+  using Key =
+      std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, double, std::string, int>;
   const Fabric fabric_;
   const Options options_;
   std::mutex mutex_;

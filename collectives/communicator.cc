@@ -212,13 +212,12 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    Shape shape = block_wise(collective, type, bytes / size_of(type), op);
-    const Answer a = plans_.answer(shape, "", 0);
+    const Answer a = plans_.answer(block_wise(collective, type, bytes / size_of(type), op), "", 0);
     std::string transports;
     for (const Peer& peer : engine_->mesh().peers)
       if (!peer.transport.empty() && transports.find(peer.transport) == std::string::npos)
         transports += (transports.empty() ? "" : "+") + peer.transport;
-    return {a.algorithm, a.lanes, transports};
+    return {a.algorithm, a.lanes, to_string(a.wire), transports};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
@@ -310,7 +309,9 @@ class LiveCommunicator final : public Communicator {
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
-    const auto find = [&] { return plans_.get(shape, call.algorithm, call.lanes, apart); };
+    const auto find = [&] {
+      return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance);
+    };
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous)
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);

@@ -50,6 +50,9 @@ struct CallOptions {
       1.0;  // PREMUL_SUM: each rank's contribution is multiplied by its own factor first
   std::string algorithm;  // "" = choose; a name of algorithm_table()
   int lanes = 0;          // 0 = choose
+  // The relative error that the sums may have, as Options::tolerance; 0 = exact, negative = the
+  // communicator's. Alike on all ranks.
+  double tolerance = -1;
 };
 
 struct Block {
@@ -144,6 +147,7 @@ class Communicator {
   struct Choice {
     std::string algorithm;
     int lanes = 1;
+    std::string wire;  // "bf16", "int8": how numbers travel between hosts; else "float32"
     std::string transports;
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;

@@ -100,7 +100,7 @@ class Simulation {
   }
 
   using Use = FairShare::Use;
-  enum class Kind { agreeing, local, head, body, alone, tail };
+  enum class Kind { agreeing, local, encoding, head, body, alone, tail };
   struct Job {
     Kind kind;
     int32_t rank = -1;   // whose thread does it, one at a time; -1: a body
@@ -127,6 +127,7 @@ class Simulation {
     const int32_t m = rank.message[step];
     if (m >= 0) {
       const bool sends = rank.schedule->steps[step].kind == StepKind::send;
+      if (sends && model_.messages[m].encode.core > 0) return encode(m);
       (sends ? moving_[m].send_ready : moving_[m].recv_ready) = true;
       return look(m);
     }
@@ -135,6 +136,19 @@ class Simulation {
     const PerByte cost =
         rank.schedule->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
     queue({Kind::local, r, step, bytes * cost.core, bytes * cost.memory});
+  }
+
+  // Before what else waits for the thread, as the executor does it, so that it leaves early.
+  void encode(int32_t index) {
+    const CostMessage& m = model_.messages[index];
+    queues_[m.from].push_front(
+        {Kind::encoding, m.from, index, m.bytes * m.encode.core, m.bytes * m.encode.memory});
+    if (!busy_[m.from]) next_of(m.from);
+  }
+
+  void encoded(int32_t index) {
+    moving_[index].send_ready = true;
+    look(index);
   }
 
   void done(int r, int32_t step) {
@@ -255,6 +269,7 @@ class Simulation {
     const Job job = queues_[r].front();
     queues_[r].pop_front();
     if (job.kind == Kind::local) begin(r, job.index);
+    if (job.kind == Kind::encoding) begin(r, model_.messages[job.index].send_step);
     const double whole = std::max(job.seconds, job.memory);
     Use uses[FairShare::kMostUses];
     int count = 0;
@@ -312,6 +327,7 @@ class Simulation {
     switch (job.kind) {
       case Kind::agreeing: break;
       case Kind::local: done(job.rank, job.index); break;
+      case Kind::encoding: encoded(job.index); break;
       case Kind::head: after_head(job.index); break;
       case Kind::body:
       case Kind::alone: sent(job.index); break;

@@ -11,6 +11,7 @@
 //     piece by piece; between hosts both cores and both interfaces are used at once (beta).
 //   - Buffers that all ranks of a host map (`lent`) are read where they lie, and a reduction that
 //     goes back to where its operands came from is written there (fusion.h).
+//   - Between hosts a message may travel in a wire format: fewer bytes, for a pass of both cores.
 //   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
@@ -27,6 +28,7 @@
 
 #include "collectives/fabric.h"
 #include "collectives/schedule.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 
@@ -39,6 +41,8 @@ struct Load {
   bool one_round = false;  // with the data, where the plan does so (plan.h)
   bool lent = false;       // every rank's buffers lie in its arena
   bool timeline = false;
+  // How messages travel between hosts; the schedules are then those of with_roundings().
+  WireFormat wire = WireFormat::exact;
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.
   size_t of_bytes = 0;

@@ -21,7 +21,8 @@ double busiest(const CostModel& model, const Fabric& fabric) {
     memory[fabric.host_of(rank)] += memory_seconds;
   };
   for (const CostMessage& m : model.messages) {
-    work(m.from, m.post + m.bytes * m.out.core, m.bytes * m.out.memory);
+    work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
+         m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
     out[fabric.host_of(m.from)] += m.bytes * m.wire;
     in[fabric.host_of(m.to)] += m.bytes * m.wire;
@@ -99,7 +100,7 @@ class Path {
       const CostMessage& m = model_.messages[rank.message[i]];
       const bool takes = receives(rank, i);
       if (takes) end.grow(agreed);
-      end.add(m.post, 0);
+      end.add(m.post, takes ? 0 : m.bytes * m.encode.core);
       if (!takes) {
         Length arrival = end;
         arrival.add(m.latency, m.bytes * std::max({m.out.core, m.in.core, m.wire}));

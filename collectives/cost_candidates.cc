@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
 #include "collectives/plan.h"
+#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {
@@ -32,7 +34,9 @@ class Contest {
   Contest(const CandidateQuery& query, const Fabric& fabric) : query_(query), fabric_(fabric) {}
 
   std::vector<Candidate> run() {
-    for (const AlgorithmRow* row : query_.rows) enter(*row);
+    for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
+      for (const AlgorithmRow* row : query_.rows)
+        if (wire == WireFormat::exact || may_encode()) enter(*row, wire);
     if (query_.adds_once) keep_those_that_add_once();
     std::vector<size_t> order;
     for (size_t i = 0; i < entries_.size(); ++i)
@@ -62,6 +66,7 @@ class Contest {
   struct Built {
     std::vector<Schedule> schedules;
     size_t steps = 0;
+    WireFormat wire = WireFormat::exact;
     CostBounds bounds;
     std::optional<Prediction> single;  // of one lane
     bool one_round = false;            // the plan of one lane
@@ -71,34 +76,67 @@ class Contest {
     double least = 0;  // no execution is faster
   };
 
-  void refuse(const AlgorithmRow& row, std::string why) {
-    candidates_.push_back(
-        {row.name, std::max(1, query_.lanes), kInfinite, kInfinite, false, false, std::move(why)});
+  bool may_encode() const {
+    const auto& hosts = fabric_.hosts;
+    return query_.tolerance > 0 && query_.bytes >= kLeastEncoded &&
+           std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
+  }
+
+  void refuse(const AlgorithmRow& row, WireFormat wire, std::string why) {
+    candidates_.push_back({row.name, std::max(1, query_.lanes), wire, kInfinite, kInfinite, false,
+                           false, std::move(why)});
     entries_.push_back({});
   }
 
-  void enter(const AlgorithmRow& row) {
+  // Why the row's schedules may not be encoded, or nothing.
+  std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
+    // Whose operand is rounded how often depends on the root where only some links are encoded, so
+    // there all are taken to be.
+    std::vector<int> host = fabric_.hosts;
+    if (has_root(query_.collective)) std::iota(host.begin(), host.end(), 0);
+    const WireProof proof = prove_wire(query_.collective, schedules, host);
+    if (!proof.equal_bits) return "encoded, its ranks would not end with the same bits";
+    const double needed = needed_tolerance(wire, proof.roundings);
+    if (needed <= query_.tolerance) return "";
+    return fmt::format("rounds {} times, which needs a tolerance of {:.2g}", proof.roundings,
+                       needed);
+  }
+
+  void enter(const AlgorithmRow& row, WireFormat wire) {
     const int n = query_.n;
     if (!row.accepts(where(0))) {
-      return refuse(row, fmt::format("not for {} ranks{}", n,
-                                     fabric_.hosts.empty() ? "" : " placed like these"));
+      if (wire != WireFormat::exact) return;  // it was refused before
+      return refuse(
+          row, wire,
+          fmt::format("not for {} ranks{}", n, fabric_.hosts.empty() ? "" : " placed like these"));
     }
     const Schedule first = row.build(where(0));
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
+    if (about > kMostSteps && wire != WireFormat::exact) return;
     if (about > kMostSteps)
-      return refuse(row, fmt::format("about {} steps in all, more than the {} that are predicted",
-                                     about, kMostSteps));
+      return refuse(row, wire,
+                    fmt::format("about {} steps in all, more than the {} that are predicted", about,
+                                kMostSteps));
     Built built;
     built.schedules.push_back(first);
     for (int r = 1; r < n; ++r) built.schedules.push_back(row.build(where(r)));
+    if (wire != WireFormat::exact) {
+      const std::string why = objection(built.schedules, wire);
+      if (!why.empty()) return refuse(row, wire, why);
+      for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, fabric_.hosts);
+    }
+    built.wire = wire;
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
     built.one_round = in_one_round(built.schedules);
-    const Load whole = load(query_.bytes, built.one_round, false);
+    const Load whole = load(built, query_.bytes, built.one_round, false);
     built.bounds = bounds_of(model_of(built.schedules, whole, fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;
-    for (const int count : lane_counts(first)) {
-      candidates_.push_back({row.name, count, kInfinite, kInfinite, false, false, ""});
+    std::vector<int> counts = lane_counts(first);
+    // Among equals a pipeline: on a wire slower than the figures say, it hides the codecs.
+    if (wire != WireFormat::exact && counts.size() > 1) std::swap(counts[0], counts[1]);
+    for (const int count : counts) {
+      candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
       // Lanes shorten the chain of waiting steps, but not what the resources have to do.
       entries_.push_back(
           {built_.size(), count == 1 ? built.bounds.lower() : built.bounds.resource});
@@ -158,8 +196,9 @@ class Contest {
       }
   }
 
-  Load load(size_t bytes, bool one_round, bool lent) const {
+  Load load(const Built& built, size_t bytes, bool one_round, bool lent) const {
     Load load{query_.collective, bytes, query_.element};
+    load.wire = built.wire;
     load.agreement = true;
     load.one_round = one_round;
     load.lent = lent;
@@ -172,7 +211,7 @@ class Contest {
     std::vector<Schedule> laned;
     for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
     const bool one_round = built.one_round && lane_count == 1;
-    Prediction p = predict(laned, load(bytes, one_round, lent), fabric_);
+    Prediction p = predict(laned, load(built, bytes, one_round, lent), fabric_);
     work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
     return p;
   }

@@ -13,6 +13,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 
@@ -20,10 +21,13 @@ namespace ringwood {
 inline constexpr size_t kMostWork = 120000, kMostWorkEach = 40000;
 inline constexpr size_t kMostSteps = 20000;
 inline constexpr int kMostLanes = 256;
+// Below, latency is all, and the data leave together with the opening of the operation (plan.h).
+inline constexpr size_t kLeastEncoded = size_t{16} << 10;
 
 struct Candidate {
   std::string algorithm;
   int lanes = 1;
+  WireFormat wire = WireFormat::exact;
   double seconds = 0;       // predicted, for private buffers; infinity: it cannot be chosen
   double lent_seconds = 0;  // the same where the ranks of a host share theirs
   bool simulated = false;   // else `seconds` is an estimate, or, where it says so, a lower bound
@@ -38,7 +42,10 @@ struct CandidateQuery {
   int n = 1;
   std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
   bool adds_once = false;  // wanted: each element added up in one go by one owner (adds_once())
-  int lanes = 0;           // 0: those that `lane_bytes` suggests
+  // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
+  // bits and their error is within it (wire.h), from kLeastEncoded bytes up.
+  double tolerance = 0;
+  int lanes = 0;  // 0: those that `lane_bytes` suggests
   size_t lane_bytes = size_t{512} << 10;
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
@@ -46,8 +53,8 @@ struct CandidateQuery {
 // is how many times longer it takes than the best one, for private or for shared buffers, whichever
 // is more; the one with the least regret is `chosen`. Where the two kinds cost alike that is the
 // cheapest. Among those within 5 % of it, which the model cannot tell apart, the one with the least
-// work for its busiest resource (within 5 %), the first row, the fewest lanes. In the order of the
-// rows, lanes ascending.
+// work for its busiest resource (within 5 %), the first row, the fewest lanes (encoded: lanes of
+// `lane_bytes`). Exact ones before encoded ones, then in the order of the rows, lanes ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric);
 
 // True if no partial sum is ever added to anything again: every element is then added up in one row

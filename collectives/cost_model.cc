@@ -228,11 +228,12 @@ class Binder {
     if (load_.one_round && (m.sockets || letters_)) m.post = m.latency = 0;  // with the opening
     if (m.sockets) {
       const PerByte& copies = model_.ranks[m.from].copies;
+      m.wire = m.between_hosts ? 1 / fabric_.nic : 0;
+      m.holds = fabric_.net_eager;
+      if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
       m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
       m.in = {1 / fabric_.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
               takes.memory};
-      m.wire = m.between_hosts ? 1 / fabric_.nic : 0;
-      m.holds = fabric_.net_eager;
     } else if (m.in_place) {
       m.in = {std::max(takes.core, 1 / handed(m) + takes.core - 1 / fabric_.copy.l2), takes.memory};
     } else {
@@ -262,6 +263,21 @@ class Binder {
 
   PerByte handing(const CostMessage& m, const PerByte& own, const Rates& rates, double part) const {
     return {1 / handed(m) + (own.core - 1 / rates.l2) * part, own.memory * part};
+  }
+
+  // In figures for a byte before it is encoded.
+  void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
+    constexpr size_t kMany = 1 << 20;
+    const double part =
+        static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
+    const bool half = load_.wire == WireFormat::bf16;
+    const double encoding = 1 / (half ? fabric_.bf16_encode : fabric_.int8_encode);
+    const double decoding = 1 / (half ? fabric_.bf16_decode : fabric_.int8_decode);
+    m.encode = {std::max(copies.core, encoding), copies.memory};
+    m.out = {part / fabric_.socket, 0};
+    m.in = {part / fabric_.socket + std::max(takes.core, decoding), takes.memory};
+    m.wire *= part;
+    m.holds /= part;
   }
 
   // A rank that has no core to itself comes to look after those before it have had their turns.

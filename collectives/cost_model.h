@@ -26,6 +26,7 @@ struct CostMessage {
   double bytes = 0;
   double head = 0;     // of them, what the sender writes before the receiver can begin
   double post = 0;     // seconds of a core at each end
+  PerByte encode;      // the sender's, of all bytes, before the first of them leaves
   double latency = 0;  // seconds from the end of the writing until the receiver knows
   PerByte out, in;     // of the sender's core and the receiver's
   double wire = 0;     // seconds of each network interface for each byte

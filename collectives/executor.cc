@@ -20,19 +20,10 @@ void* map_pages(size_t bytes) {
   return p;
 }
 
-constexpr const char* kUnheard = "its fingerprint: it has not begun this operation";
-
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
-
-const char* to_string(StepKind kind) {
-  switch (kind) {
-    case StepKind::send: return "send";
-    case StepKind::recv: return "recv";
-    case StepKind::recv_reduce: return "recv_reduce";
-    case StepKind::reduce: return "reduce";
-    case StepKind::copy: return "copy";
-  }
-  return "?";
+// A receive whose bytes go straight to their place; the others are shown.
+bool stored(const BoundStep& step) {
+  return step.kind == StepKind::recv && step.wire == WireFormat::exact;
 }
 
 }  // namespace
@@ -101,9 +92,10 @@ void Executor::start(const Request& request) {
   ready_.clear();
   unfused_.assign(plan.fusions.size(), 0);
   held_back_ = {};
+  roundings_.clear();
+  rounded_ = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i)
-    if (pending_[i] == 0 && (local(plan.steps[i].kind) || plan.steps[i].bytes == 0))
-      ready_.push_back(i);
+    if (pending_[i] == 0) make_ready(static_cast<int32_t>(i));
 }
 
 void Executor::drop() { request_.plan = nullptr; }
@@ -214,8 +206,15 @@ Status Executor::post_sends(Run& run, bool& progressed) {
   const auto& sends = run.queue->sends;
   if (run.greetings_posted < greets(run)) return {};
   while (run.sends_posted < sends.size() && pending_[sends[run.sends_posted]] == 0) {
-    const int32_t index = sends[run.sends_posted++];
+    const int32_t index = sends[run.sends_posted];
     const BoundStep& step = request_.plan->steps[index];
+    if (step.wire != WireFormat::exact) {
+      // One at a time: it leaves before the next is encoded.
+      if (run.sends_done < static_cast<size_t>(step.staged_after)) return {};
+      progressed = true;
+      return post_encoded(run, index);
+    }
+    ++run.sends_posted;
     progressed = true;
     Status s = step.answer < 0
                    ? run.link->post_send(at(step.src), step.bytes)
@@ -241,8 +240,8 @@ Status Executor::post_receives(Run& run, bool& progressed) {
     const int32_t index = receives[run.receives_posted++];
     const BoundStep& step = request_.plan->steps[index];
     progressed = true;
-    Status s = step.kind == StepKind::recv ? run.link->post_recv(at(step.dst), step.bytes)
-                                           : run.link->post_incoming(step.bytes);
+    Status s = stored(step) ? run.link->post_recv(at(step.dst), step.bytes)
+                            : run.link->post_incoming(step.message_bytes);
     if (!s) return at_step(s.error(), index);
   }
   return {};
@@ -279,8 +278,7 @@ bool Executor::show(Run& run) {
   const auto& receives = run.queue->receives;
   bool moved = false;
   while (true) {
-    while (run.shown < run.receives_posted &&
-           request_.plan->steps[receives[run.shown]].kind == StepKind::recv)
+    while (run.shown < run.receives_posted && stored(request_.plan->steps[receives[run.shown]]))
       ++run.shown;
     if (run.shown >= run.receives_posted) return moved;
     const std::span<const std::byte> piece = run.link->incoming();
@@ -295,11 +293,14 @@ bool Executor::show(Run& run) {
       unfused_[fusion] = 1;
     }
     if (pending_[receives[run.shown]] > 0) return moved;  // posted early, for a fusion
-    reduce_piece(step, run.shown_offset, piece);
+    if (step.wire == WireFormat::exact)
+      reduce_piece(step, run.shown_offset, piece);
+    else
+      decode_piece(run, step, piece);
     run.link->consume(piece.size());
     moved = true;
     run.shown_offset += piece.size();
-    if (run.shown_offset == step.bytes) {
+    if (run.shown_offset == step.message_bytes) {
       ++run.shown;
       run.shown_offset = 0;
     }
@@ -336,6 +337,13 @@ void Executor::run_ready(bool& progressed) {
     if (local(step.kind)) run_local(step);
     complete(index);
   }
+  if (rounded_ < roundings_.size()) run_rounding(progressed);
+}
+
+void Executor::make_ready(int32_t index) {
+  const BoundStep& step = request_.plan->steps[index];
+  if (!local(step.kind) && step.bytes != 0) return;
+  (step.wire != WireFormat::exact && step.bytes != 0 ? roundings_ : ready_).push_back(index);
 }
 
 void Executor::complete(int32_t index) {
@@ -343,46 +351,8 @@ void Executor::complete(int32_t index) {
   --left_;
   for (int32_t k = plan.graph.offset[index]; k < plan.graph.offset[index + 1]; ++k) {
     const int32_t next = plan.graph.successor[k];
-    if (--pending_[next] == 0 && (local(plan.steps[next].kind) || plan.steps[next].bytes == 0))
-      ready_.push_back(next);
+    if (--pending_[next] == 0) make_ready(next);
   }
-}
-
-std::string Executor::waiting_for(std::vector<int>* peers) const {
-  std::string text;
-  if (idle()) return text;
-  const auto add = [&](int peer, const std::string& what) {
-    if (peers) peers->push_back(peer);
-    text += fmt::format("{}rank {} ({})", text.empty() ? "" : ", ", peer, what);
-  };
-  if (by_letter()) {
-    for (int peer = 0; peer < mesh_.size; ++peer)
-      if (boxes_[peer] && !heard_[peer]) add(peer, kUnheard);
-    if (request_.plan->one_round && agreed_ && cursor_ < request_.plan->steps.size()) {
-      const BoundStep& step = request_.plan->steps[cursor_];
-      if (step.peer >= 0) add(step.peer, fmt::format("step {}: its data", cursor_));
-    }
-  }
-  for (const Run& run : runs_) {
-    std::string one;
-    const auto& receives = run.queue->receives;
-    const auto& sends = run.queue->sends;
-    if (run.heard < run.hearings_posted) {
-      one = kUnheard;
-    } else if (run.receives_done < run.receives_posted) {
-      const int32_t index = receives[run.receives_done];
-      one =
-          fmt::format("step {}: {} of {} bytes", index, to_string(request_.plan->steps[index].kind),
-                      request_.plan->steps[index].bytes);
-    } else if (run.sends_done < run.sends_posted) {
-      const int32_t index = sends[run.sends_done];
-      one = fmt::format("step {}: send of {} bytes", index, request_.plan->steps[index].bytes);
-    } else {
-      continue;
-    }
-    add(run.queue->peer, one);
-  }
-  return text;
 }
 
 }  // namespace ringwood

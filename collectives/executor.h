@@ -9,6 +9,9 @@
 // behind it, comes to every other rank, and nothing is written before all have been heard. Among
 // ranks that share memory every operation opens so, by letter (transports/mailbox.h).
 //
+// Messages that travel in a wire format (wire.h) are encoded into the scratch when they are posted,
+// and decoded out of what the link shows.
+//
 // One execution at a time; one thread at a time. The caller owns the loop around step(), its
 // deadline, its sleeping and the abort. No allocation once the scratch has grown to the largest
 // plan in use.
@@ -119,6 +122,12 @@ class Executor final {
   bool ready(const Fusion& fusion, size_t peer, Fused& verdict);
   bool carry_out(const Fusion& fusion);
   void reduce_piece(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
+  // Wire formats (executor_wire.cc).
+  Status post_encoded(Run& run, int32_t index);
+  void decode_piece(const Run& run, const BoundStep& step, std::span<const std::byte> piece);
+  void decode_blocks(const BoundStep& step, size_t first, const std::byte* from, size_t count);
+  void run_rounding(bool& progressed);
+  void make_ready(int32_t step);
   void run_local(const BoundStep& step);
   void run_ready(bool& progressed);
   void complete(int32_t step);
@@ -130,13 +139,15 @@ class Executor final {
   Mesh& mesh_;
   Request request_;
   std::vector<Run> runs_;
-  std::vector<int32_t> pending_;  // by step: predecessors not finished
-  std::vector<int32_t> ready_;    // local steps that can run
-  size_t left_ = 0;               // steps not finished
-  size_t exchanged_ = 0;          // of the plan's agreement
-  size_t cursor_ = 0;             // one round: the next step
-  std::vector<char> unfused_;     // by fusion: its steps are carried out one by one
-  std::vector<void*> places_;     // of the fusion at hand, ours first
+  std::vector<int32_t> pending_;    // by step: predecessors not finished
+  std::vector<int32_t> ready_;      // local steps that can run, but for roundings
+  std::vector<int32_t> roundings_;  // those that can, or have: in order
+  size_t rounded_ = 0;              // of them
+  size_t left_ = 0;                 // steps not finished
+  size_t exchanged_ = 0;            // of the plan's agreement
+  size_t cursor_ = 0;               // one round: the next step
+  std::vector<char> unfused_;       // by fusion: its steps are carried out one by one
+  std::vector<void*> places_;       // of the fusion at hand, ours first
   std::vector<const void*> operands_;
   Clock::time_point held_back_{};  // since when some peers' operands wait for the others'
   bool agreed_ = false, held_ = false;

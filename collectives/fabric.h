@@ -37,6 +37,9 @@ struct Fabric {
   double l3_bytes = 32 << 20;  // of each host
   Rates copy{38e9, 33e9, 9e9};
   Rates reduce{39e9, 36e9, 8e9};
+  // Of fp32 bytes, in L2: into a wire format and back (wire.h).
+  double bf16_encode = 49e9, bf16_decode = 72e9;
+  double int8_encode = 48e9, int8_decode = 75e9;
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
   // A core's time for an operation, whatever its schedule: what `ringwood perf -a all` finds for 8

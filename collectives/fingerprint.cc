@@ -4,6 +4,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 namespace {
@@ -71,6 +72,12 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
   if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);
   if (mine.blocks != theirs.blocks)
     return fmt::format("rank {} and rank {} called {} with different block sizes", me, peer, a);
+  if (mine.wire != theirs.wire)
+    return fmt::format(
+        "rank {} sends {} as {} while rank {} sends it as {}: set RINGWOOD_TOLERANCE and the "
+        "call's tolerance alike on all ranks",
+        me, a, to_string(static_cast<WireFormat>(mine.wire)), peer,
+        to_string(static_cast<WireFormat>(theirs.wire)));
   const auto c = static_cast<Collective>(mine.collective);
   return fmt::format(
       "rank {} runs {} as {} with {} lanes while rank {} runs it as {} with {}: set "

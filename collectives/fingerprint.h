@@ -26,7 +26,8 @@ struct Fingerprint {
   int32_t root = 0;
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;
-  uint16_t reserved = 0;
+  uint8_t wire = 0;  // WireFormat between hosts
+  uint8_t reserved = 0;
   bool operator==(const Fingerprint&) const = default;
 };
 static_assert(sizeof(Fingerprint) == 32);

@@ -79,6 +79,7 @@ Fusion fusion_at(const Plan& plan, size_t i) {
     const BoundStep& step = plan.steps[j];
     if (!touches(step, place)) continue;
     const auto index = static_cast<int32_t>(j);
+    if (step.wire != WireFormat::exact) break;
     if (step.kind == StepKind::recv_reduce && found.sends.empty() &&
         same(range(step.dst, step.bytes), place) &&
         std::find(peers.begin(), peers.end(), step.peer) == peers.end()) {
@@ -106,7 +107,7 @@ void find_fusions(Plan& plan) {
   plan.fusion_of.assign(plan.steps.size(), -1);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
-    if (step.bytes < kFusedBytes) continue;
+    if (step.bytes < kFusedBytes || step.wire != WireFormat::exact) continue;
     if (step.kind == StepKind::send && step.src.buffer != kScratch)
       step.answer = answer_to(plan, i);
     if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;

@@ -22,10 +22,11 @@ struct Plan;
 
 // Equal in number and in the same order of peers.
 struct Fusion {
-  std::vector<int32_t> receives;  // recv_reduce into one span, which nothing else touches meanwhile
-  std::vector<int32_t> sends;     // of that span, to the same peers
-  std::vector<int32_t> queues;    // Plan::peers of each
-  std::vector<int32_t> numbers;   // of each send among its peer's sends
+  std::vector<int32_t>
+      receives;  // recv_reduce, not encoded, into one span, which nothing else touches meanwhile
+  std::vector<int32_t> sends;    // of that span, to the same peers
+  std::vector<int32_t> queues;   // Plan::peers of each
+  std::vector<int32_t> numbers;  // of each send among its peer's sends
 };
 
 // Fills in Plan::fusions, Plan::fusion_of and BoundStep::answer. Precondition: everything else is.

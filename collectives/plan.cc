@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/compose.h"
+#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {
@@ -134,7 +135,7 @@ class WideRows {
 int queue_of(Plan& plan, int peer) {
   for (size_t i = 0; i < plan.peers.size(); ++i)
     if (plan.peers[i].peer == peer) return static_cast<int>(i);
-  plan.peers.push_back({peer, 0, 0, {}, {}});
+  plan.peers.push_back({peer, 0, 0, {}, {}, {}});
   return static_cast<int>(plan.peers.size()) - 1;
 }
 
@@ -173,6 +174,46 @@ void enclose(Plan& plan, int n) {
   }
 }
 
+// A queue's encoded messages take turns in so much of the scratch, or in as much as the largest
+// needs.
+constexpr size_t kStagingBytes = 1 << 20;
+
+size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+// Waiting for earlier messages of the same direction is what a link without buffers does anyway.
+void stage(Plan& plan, PeerQueue& queue) {
+  size_t largest = 0, total = 0;
+  for (const int32_t s : queue.sends) {
+    if (plan.steps[s].wire == WireFormat::exact) continue;
+    largest = std::max(largest, aligned(plan.steps[s].message_bytes));
+    total += aligned(plan.steps[s].message_bytes);
+  }
+  const size_t room = std::max(largest, std::min(total, kStagingBytes));
+  const size_t begin = aligned(plan.scratch_bytes);
+  plan.scratch_bytes = begin + room;
+  size_t at = 0;
+  int32_t turn = 0, before = 0;  // the first message of this turn, and of the one before
+  for (size_t k = 0; k < queue.sends.size(); ++k) {
+    BoundStep& send = plan.steps[queue.sends[k]];
+    if (send.wire == WireFormat::exact) continue;
+    if (at + send.message_bytes > room) {
+      at = 0;
+      before = turn;
+      turn = static_cast<int32_t>(k);
+    }
+    // Those of the turn before that reach into this place, and all that went before them.
+    const auto overlaps = [&](int32_t j) {
+      const BoundStep& old = plan.steps[queue.sends[j]];
+      return old.wire != WireFormat::exact && old.staging.offset < begin + at + send.message_bytes;
+    };
+    for (int32_t j = before; turn > 0 && j < turn && overlaps(j); ++j) send.staged_after = j + 1;
+    send.staging = {kScratch, begin + at};
+    at += aligned(send.message_bytes);
+  }
+  queue.cut = {kScratch, plan.scratch_bytes};
+  plan.scratch_bytes += aligned(block_of(WireFormat::int8).bytes);
+}
+
 size_t first_after_a_send(const Plan& plan) {
   size_t first = plan.steps.size();
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -208,13 +249,15 @@ Piece piece(size_t count, int parts, int index, size_t unit) {
 }
 
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                const std::string& algorithm, int lane_count, Opener opener) {
+                                const std::string& algorithm, int lane_count, Opener opener,
+                                const Wire& wire) {
   auto plan = std::make_shared<Plan>();
   plan->shape = shape;
   plan->algorithm = algorithm;
   plan->lanes = lane_count;
   plan->element = size_of(shape.type);
   plan->fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
+  plan->fingerprint.wire = static_cast<uint8_t>(wire.format);
   Schedule laned = lanes(schedule, lane_count);
   if (!in_place(shape.collective)) split_spans(laned);
   const Layout layout(schedule, laned, shape, lane_count);
@@ -232,11 +275,19 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
     bound.bytes = layout.bytes(step.dst.count ? step.dst : step.src);
     if (step.dst.count) bound.dst = layout.place(step.dst);
     if (step.src.count) bound.src = layout.place(step.src);
+    const bool encoded = step.peer >= 0 && is_encoded(wire.host, schedule.rank, step.peer);
+    if (encoded || is_rounding(step)) bound.wire = wire.format;
+    bound.message_bytes = bound.wire == WireFormat::exact
+                              ? bound.bytes
+                              : wire_bytes(bound.wire, bound.bytes / sizeof(float));
     plan->steps.push_back(bound);
     if (step.peer < 0 || bound.bytes == 0) continue;
     PeerQueue& queue = plan->peers[queue_of(*plan, step.peer)];
     (step.kind == StepKind::send ? queue.sends : queue.receives).push_back(static_cast<int32_t>(i));
   }
+  if (wire.format != WireFormat::exact)
+    for (PeerQueue& queue : plan->peers)
+      if (is_encoded(wire.host, schedule.rank, queue.peer)) stage(*plan, queue);
   plan->graph = derive(laned);
   if (plan->one_round) enclose(*plan, schedule.n);
   plan->sends_until = first_after_a_send(*plan);

@@ -10,12 +10,17 @@
 // caller's layout; and pieces are cut by one rule (piece()) from numbers on which the fingerprint
 // has made all ranks agree.
 //
+// Between hosts messages may travel in a wire format (wire.h): then each has bytes of its own
+// there, a place in the scratch where its sender encodes it, and its receiver decodes what it is
+// shown.
+//
 // Accumulation: where several operands are added to one place in a row, 16- and 8-bit floats are
 // summed in fp32 and rounded once, at the end of the row (Wide below).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +29,7 @@
 #include "collectives/graph.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
+#include "collectives/wire.h"
 
 namespace ringwood {
 
@@ -61,6 +67,12 @@ struct BoundStep {
   int32_t peer = -1;
   size_t bytes = 0;  // 0: nothing to do
   Place dst, src;
+  // Of a message that is encoded, and of a rounding (a copy onto itself, wire_schedule.h); else
+  // exact.
+  WireFormat wire = WireFormat::exact;
+  size_t message_bytes = 0;  // as they travel
+  Place staging;             // of an encoded send
+  int32_t staged_after = 0;  // it is free when so many of its peer's sends are done
   int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
 };
 
@@ -70,6 +82,7 @@ struct PeerQueue {
   int greets = 0;                        // fingerprints of ours that go to it
   int greeted = 0;                       // of its own that come to us
   std::vector<int32_t> sends, receives;  // steps
+  Place cut;                             // room for a block that arrives in two pieces (wire.h)
 };
 
 struct Plan {
@@ -112,10 +125,16 @@ Piece piece(size_t count, int parts, int index, size_t unit);
 // Which of the two ways to open an operation (see Plan::one_round); all ranks must say the same.
 enum class Opener { agreement, one_round };
 
-// `schedule` is before lanes(). Pure.
+// How messages travel between ranks whose host differs; empty: all are on one.
+struct Wire {
+  WireFormat format = WireFormat::exact;
+  std::span<const int> host = {};  // by rank; the caller's memory
+};
+
+// `schedule` is before lanes(), and, with a wire format, after with_roundings(). Pure.
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count,
-                                Opener opener = Opener::agreement);
+                                Opener opener = Opener::agreement, const Wire& wire = {});
 
 // Beyond these the data of a whole round no longer fits into what links hold on their way, and
 // log2(n) openings are fewer than n - 1.

@@ -2,6 +2,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
+#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {
@@ -13,7 +14,7 @@ constexpr size_t kMostPlans = 256;
 }  // namespace
 
 PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options)
-    : rank_(rank), n_(n), chooser_(fabric, options) {}
+    : rank_(rank), n_(n), tolerance_(options.tolerance), chooser_(fabric, options) {}
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
   const Shape& s = key.shape;
@@ -25,7 +26,7 @@ size_t PlanCache::Hash::operator()(const Key& key) const {
   return h ^ std::hash<std::string>()(key.algorithm);
 }
 
-Question PlanCache::question(const Shape& shape) const {
+Question PlanCache::question(const Shape& shape, double tolerance) const {
   Question q;
   q.collective = shape.collective;
   q.bytes = shape.count * size_of(shape.type);
@@ -33,15 +34,17 @@ Question PlanCache::question(const Shape& shape) const {
   q.op = shape.op;
   q.n = n_;
   q.uneven = !shape.blocks.empty();
+  q.tolerance = tolerance < 0 ? tolerance_ : tolerance;
   return q;
 }
 
-Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int lanes) const {
-  return chooser_.choose(question(shape), algorithm, lanes);
+Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int lanes,
+                         double tolerance) const {
+  return chooser_.choose(question(shape, tolerance), algorithm, lanes);
 }
 
 std::vector<Candidate> PlanCache::explain(const Shape& shape) const {
-  return chooser_.explain(question(shape));
+  return chooser_.explain(question(shape, -1));
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
@@ -53,10 +56,16 @@ Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes)
 }
 
 std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
-                                            int lanes, bool private_source) const {
-  const Answer a = answer(shape, algorithm, lanes);
+                                            int lanes, double tolerance,
+                                            bool private_source) const {
+  const Answer a = answer(shape, algorithm, lanes, tolerance);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
   const Schedule schedule = row->build(where(rank_, shape.root));
+  if (a.wire != WireFormat::exact) {
+    const std::span<const int> hosts = chooser_.fabric().hosts;
+    return make_plan(with_roundings(schedule, shape.collective, hosts), shape, a.algorithm, a.lanes,
+                     Opener::agreement, {a.wire, hosts});
+  }
   const Opener way = opener(*row, shape, a.lanes);
   if (!private_source || way == Opener::one_round)
     return make_plan(schedule, shape, a.algorithm, a.lanes, way);
@@ -66,15 +75,15 @@ std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::strin
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
-                                           int lanes, bool private_source) {
+                                           int lanes, bool private_source, double tolerance) {
   // Uneven blocks (mixtures of experts) change with every call.
-  if (!shape.blocks.empty()) return make(shape, algorithm, lanes, false);
-  Key key{shape, algorithm, lanes, private_source};
+  if (!shape.blocks.empty()) return make(shape, algorithm, lanes, tolerance, false);
+  Key key{shape, algorithm, lanes, tolerance, private_source};
   std::lock_guard lock(mutex_);
   auto it = plans_.find(key);
   if (it != plans_.end()) return it->second;
   if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(std::move(key), make(shape, algorithm, lanes, private_source))
+  return plans_.emplace(std::move(key), make(shape, algorithm, lanes, tolerance, private_source))
       .first->second;
 }
 

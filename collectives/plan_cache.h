@@ -15,11 +15,12 @@ class PlanCache final {
  public:
   // `fabric`: the group's, equal on all ranks, with the host of each.
   PlanCache(int rank, int n, const Fabric& fabric, const Options& options);
-  // `private_source`: peers could read this rank's scratch in place, but not what it sends. Throws
-  // Error(invalid_argument) for an unusable algorithm.
+  // A negative tolerance: the options'. `private_source`: peers could read this rank's scratch in
+  // place, but not what it sends. Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
-                                  bool private_source);
-  Answer answer(const Shape& shape, const std::string& algorithm, int lanes) const;
+                                  bool private_source, double tolerance = -1);
+  Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
+                double tolerance = -1) const;
   std::vector<Candidate> explain(const Shape& shape) const;
 
  private:
@@ -27,6 +28,7 @@ class PlanCache final {
     Shape shape;
     std::string algorithm;
     int lanes;
+    double tolerance;
     bool private_source;
     bool operator==(const Key&) const = default;
   };
@@ -34,15 +36,16 @@ class PlanCache final {
     size_t operator()(const Key& key) const;
   };
   std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
-                                   bool private_source) const;
+                                   double tolerance, bool private_source) const;
 
-  Question question(const Shape& shape) const;
+  Question question(const Shape& shape, double tolerance) const;
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
   Where where(int rank, int root) const {
     return {rank, n_, root, chooser_.fabric().hosts, chooser_.fabric().nodes};
   }
 
   const int rank_, n_;
+  const double tolerance_;
   mutable Chooser chooser_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;

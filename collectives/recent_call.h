@@ -29,12 +29,13 @@ class RecentCall final {
       }
       const auto& plan = state_->plan;
       if (!plan || lanes_ != call.lanes || plan->shape != shape || algorithm_ != call.algorithm ||
-          private_source_ != private_source) {
+          tolerance_ != call.tolerance || private_source_ != private_source) {
         state_->plan = nullptr;
         state_->plan = find();
         algorithm_ = call.algorithm;
         lanes_ = call.lanes;
         private_source_ = private_source;
+        tolerance_ = call.tolerance;
       }
     } catch (...) {
       give_back();
@@ -50,6 +51,7 @@ class RecentCall final {
   std::string algorithm_;  // as the call said, like lanes
   int lanes_ = 0;
   bool private_source_ = false;
+  double tolerance_ = 0;
 };
 
 }  // namespace ringwood

@@ -157,6 +157,8 @@ void copy_to_all(std::span<void* const> dsts, const void* src, size_t bytes) {
 
 }  // namespace
 
+const Kernels& kernels_in_force() { return kernels(); }
+
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op) {
   const void* const srcs[] = {dst, src};
   fold({{&dst, 1}, srcs, count * size_of(type)}, type, op);

@@ -15,6 +15,7 @@
 
 #include "collectives/reduce_kernels-inl.h"
 #include "collectives/reduce_many-inl.h"
+#include "collectives/wire_codecs-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -46,6 +47,9 @@ class TableBuilder {
     add_integer<int64_t, uint64_t>(DataType::int64);
     add_integer<uint8_t, uint8_t>(DataType::uint8);
     add_bool();
+    table_.encode_int8 = HWY_NAMESPACE::encode_int8;
+    table_.decode_int8 = HWY_NAMESPACE::decode_int8<Second>;
+    table_.add_int8 = HWY_NAMESPACE::decode_int8<Add>;
     return table_;
   }
 

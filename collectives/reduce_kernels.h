@@ -1,7 +1,7 @@
 // The kernels of one instruction set as a table, and the tables this binary was built with.
 //
-// Internal to reduce: only reduce.cc and reduce_kernels.cc include it. Tables are immutable and
-// live as long as the program; any thread may call any kernel. No pointer needs alignment.
+// Internal to reduce and wire. Tables are immutable and live as long as the program; any thread may
+// call any kernel. No pointer needs alignment.
 #pragma once
 
 #include <span>
@@ -17,6 +17,8 @@ struct Finish {
   bool multiplies = true;  // by `by`; else divides
   double by = 1;
 };
+
+inline constexpr size_t kInt8Block = 256;  // elements (wire.h)
 
 // dsts[d] = srcs[0] op srcs[1] op ..., each of `bytes` bytes, a multiple of the element size. At
 // least one of each.
@@ -37,6 +39,7 @@ struct Kernels {
   // Null for all but 16- and 8-bit floats.
   using IntoWide = void (*)(float* wide, const void* src, size_t count);
   using Narrow = void (*)(void* dst, const float* wide, size_t count);
+  using FromWire = void (*)(float* dst, const void* wire, size_t count);
 
   const char* simd = "";  // "scalar", "avx2", "avx512", "neon", "sve"
   Reduce reduce[kDataTypes][kReduceOps] = {};
@@ -46,6 +49,8 @@ struct Kernels {
   IntoWide add_wide[kDataTypes] = {};
   IntoWide multiply_wide[kDataTypes] = {};
   Narrow narrow[kDataTypes] = {};
+  Narrow encode_int8 = nullptr;
+  FromWire decode_int8 = nullptr, add_int8 = nullptr;
 };
 
 struct KernelSet {
@@ -59,5 +64,8 @@ std::vector<KernelSet> kernel_sets();
 // The last of them: as quick as any below the size of a vector, where the others go through a
 // buffer.
 const Kernels& plain_kernels();
+
+// Those of the instruction set in use.
+const Kernels& kernels_in_force();
 
 }  // namespace ringwood

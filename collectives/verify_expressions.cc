@@ -19,6 +19,12 @@ Expressions::Id Expressions::sum(Id a, Id b) {
   return at->second;
 }
 
+// Kept as a sum with nothing, which is no operand of any other.
+Expressions::Id Expressions::rounded(Id a) {
+  const bool already = a != kNothing && !is_leaf(a) && sums_[a - first_sum_].first == kNothing;
+  return already ? a : sum(kNothing, a);
+}
+
 Expressions::Id Expressions::sum_in_rank_order(int chunk) {
   Id result = leaf(0, chunk);
   for (int rank = 1; rank < ranks_; ++rank) result = sum(result, leaf(rank, chunk));

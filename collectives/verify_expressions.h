@@ -26,6 +26,9 @@ class Expressions {
 
   Id leaf(int rank, int chunk) const { return 1 + static_cast<Id>(rank) * chunks_ + chunk; }
   Id sum(Id a, Id b);
+  // What a wire format makes of it (wire_schedule.h); of that, the same again. Not for the results
+  // of the functions below.
+  Id rounded(Id a);
   // ((x0 + x1) + x2) + ..., x being `chunk` of each rank.
   Id sum_in_rank_order(int chunk);
 

@@ -98,7 +98,7 @@ TEST(Choose, IsTheCheapestOfItsExplanation) {
           if (!c.chosen) continue;
           ++chosen;
           mine = regret(c);
-          EXPECT_EQ((Answer{c.algorithm, c.lanes}), answer);
+          EXPECT_EQ((Answer{c.algorithm, c.lanes, c.wire}), answer);
         }
         EXPECT_EQ(chosen, 1);
         EXPECT_LE(mine, least * 1.0501);
@@ -145,7 +145,7 @@ TEST(Choose, OverridesAreKept) {
   Options options;
   const Question q = question(Collective::all_reduce, 1 << 20, 4);
   EXPECT_EQ(choose(q, options, "ring").algorithm, "ring");
-  EXPECT_EQ(choose(q, options, "ring", 7), (Answer{"ring", 7}));
+  EXPECT_EQ(choose(q, options, "ring", 7), (Answer{"ring", 7, WireFormat::exact}));
   EXPECT_EQ(choose(q, options, "", 3).lanes, 3);
   EXPECT_EQ(choose(q, options, "", 100000).lanes, 256);
   options.algorithm = "all_reduce:double_tree,broadcast:chain";
@@ -193,11 +193,67 @@ TEST(Choose, AddsOnceTellsTheRowsApart) {
   EXPECT_FALSE(verdict(Collective::reduce, "binomial", 4));
 }
 
+// The format that the tolerance allows, where links are slow beside the codecs, and nowhere else.
+TEST(Choose, EncodesWhereBytesAreExpensive) {
+  const Fabric slow = slow_wires(4);
+  Fabric slow_codecs = slow;
+  slow_codecs.bf16_encode = slow_codecs.bf16_decode = 10e6;
+  slow_codecs.int8_encode = slow_codecs.int8_decode = 10e6;
+  Fabric one_host;
+  struct Case {
+    const char* why;
+    const Fabric* fabric;
+    double tolerance;
+    size_t bytes;
+    DataType type;
+    ReduceOp op;
+    WireFormat wire;
+  };
+  const DataType fp32 = DataType::float32;
+  const ReduceOp sum = ReduceOp::sum;
+  const size_t large = 4 << 20;
+  const Case cases[] = {
+      {"not allowed", &slow, 0, large, fp32, sum, WireFormat::exact},
+      {"too little for two roundings", &slow, 0.004, large, fp32, sum, WireFormat::exact},
+      {"bf16", &slow, 0.008, large, fp32, sum, WireFormat::bf16},
+      {"bf16 of a mean", &slow, 0.008, large, fp32, ReduceOp::avg, WireFormat::bf16},
+      {"int8", &slow, 0.04, large, fp32, sum, WireFormat::int8},
+      {"small", &slow, 0.04, 4096, fp32, sum, WireFormat::exact},
+      {"another type", &slow, 0.04, large, DataType::float64, sum, WireFormat::exact},
+      {"another operation", &slow, 0.04, large, fp32, ReduceOp::max, WireFormat::exact},
+      {"codecs slower than the wire", &slow_codecs, 0.04, large, fp32, sum, WireFormat::exact},
+      {"shared memory", &one_host, 0.04, large, fp32, sum, WireFormat::exact},
+  };
+  for (const Case& c : cases) {
+    Question q = question(Collective::all_reduce, c.bytes, 4, c.fabric);
+    q.tolerance = c.tolerance;
+    q.type = c.type;
+    q.op = c.op;
+    const Answer a = choose(q, {});
+    EXPECT_EQ(a.wire, c.wire) << c.why << ": " << name_of(a.algorithm, a.wire);
+    Options reproducible;
+    reproducible.reproducible = true;
+    EXPECT_EQ(choose(q, reproducible).wire, WireFormat::exact) << c.why;
+  }
+}
+
+TEST(Choose, SaysWhyARowIsNotEncoded) {
+  const Fabric slow = slow_wires(3);
+  Question q = question(Collective::all_reduce, 4 << 20, 3, &slow);
+  q.tolerance = 0.009;
+  const std::string text = print(explain(q, {}));
+  EXPECT_PRED2(contains, text, "* direct+bf16");
+  EXPECT_PRED2(contains, text, "encoded, its ranks would not end with the same bits");
+  EXPECT_PRED2(contains, text, "rounds 3 times, which needs a tolerance of 0.012");
+  EXPECT_EQ(choose(q, {}, "ring").wire, WireFormat::exact);
+  EXPECT_EQ(choose(q, {}, "direct", 2), (Answer{"direct", 2, WireFormat::bf16}));
+}
+
 TEST(Choose, UnevenBlocksTakeTheFirstRow) {
   const Fabric wires = slow_wires(8);
   Question q = question(Collective::all_gather, 64 << 20, 8, &wires);
   q.uneven = true;
-  EXPECT_EQ(choose(q, {}), (Answer{"direct", 1}));
+  EXPECT_EQ(choose(q, {}), (Answer{"direct", 1, WireFormat::exact}));
 }
 
 TEST(Choose, SizesFallIntoClasses) {

@@ -12,15 +12,10 @@
 #include "collectives/executor.h"
 #include "tests/meshes.h"
 #include "transports/arena.h"
-#include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood::testing {
 namespace {
-
-std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
-  return make_meshes(n, [&] { return make_loopback(faults); });
-}
 
 using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
 

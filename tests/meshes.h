@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "transports/loopback/loopback.h"
 #include "transports/mesh.h"
 #include "transports/net.h"
 #include "transports/store.h"
@@ -52,6 +53,10 @@ inline std::vector<std::unique_ptr<Mesh>> make_meshes(int n, const MakeTransport
     });
   for (auto& t : threads) t.join();
   return meshes;
+}
+
+inline std::vector<std::unique_ptr<Mesh>> loopback_meshes(int n, const LoopbackFaults& faults) {
+  return make_meshes(n, [&] { return make_loopback(faults); });
 }
 
 }  // namespace ringwood::testing

@@ -72,6 +72,7 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
        [](const Options& o) { return o.shm_ring_bytes == 65536; }},
       {"RINGWOOD_LANE_BYTES", "3M", [](const Options& o) { return o.lane_bytes == 3u << 20; }},
       {"RINGWOOD_NUMA_NODE", "3", [](const Options& o) { return o.numa_node == 3; }},
+      {"RINGWOOD_TOLERANCE", "0.004", [](const Options& o) { return o.tolerance == 0.004; }},
       {"RINGWOOD_SPIN_US", "-1", [](const Options& o) { return o.spin_us == -1; }},
       {"RINGWOOD_ALGORITHM", "all_reduce:ring",
        [](const Options& o) { return o.algorithm == "all_reduce:ring"; }},
@@ -125,6 +126,10 @@ TEST(Options, ValuesThatCannotBeReadAreNamed) {
       {"RINGWOOD_SHM_RING_BYTES", "18014398509481984K", "expected a power of two from 4096"},
       {"RINGWOOD_LANE_BYTES", "K", "expected bytes from 1"},
       {"RINGWOOD_CALIBRATION", "on", "expected keep, refresh or off"},
+      {"RINGWOOD_TOLERANCE", "1", "expected a relative error, from 0"},
+      {"RINGWOOD_TOLERANCE", "-0.1", "expected a relative error, from 0"},
+      {"RINGWOOD_TOLERANCE", "nan", "expected a relative error, from 0"},
+      {"RINGWOOD_TOLERANCE", "0.004x", "expected a relative error, from 0"},
       {"RINGWOOD_LOG", "loud", "expected error, warn, info or debug"},
   };
   for (const auto& [name, value, text] : cases) {

@@ -17,6 +17,7 @@ namespace {
 struct Typed {
   std::string collective, bytes, type = "float32", op = "sum", figures = "host";
   int ranks = 2, hosts = 1, nodes = 1;
+  double tolerance = -1;
   bool json = false;
 };
 
@@ -48,6 +49,7 @@ Question question_of(const Typed& typed, const Fabric& fabric) {
   if (required_chunks(q.collective, q.n) > 0) q.bytes /= static_cast<size_t>(q.n);
   if (q.collective == Collective::barrier) q.bytes = 0;
   q.several_hosts = typed.hosts > 1;
+  q.tolerance = typed.tolerance;
   q.fabric = &fabric;
   return q;
 }
@@ -56,9 +58,10 @@ nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
                                const std::vector<Candidate>& candidates) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
-    nlohmann::ordered_json row = {{"algorithm", c.algorithm}, {"lanes", c.lanes},
-                                  {"time_us", nullptr},       {"simulated", c.simulated},
-                                  {"chosen", c.chosen},       {"why_not", c.why_not}};
+    nlohmann::ordered_json row = {{"algorithm", c.algorithm},  {"lanes", c.lanes},
+                                  {"wire", to_string(c.wire)}, {"time_us", nullptr},
+                                  {"simulated", c.simulated},  {"chosen", c.chosen},
+                                  {"why_not", c.why_not}};
     if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
     if (!std::isinf(c.seconds)) row["shared_time_us"] = c.lent_seconds * 1e6;
     rows.push_back(std::move(row));
@@ -84,7 +87,8 @@ void run_explain(const Typed& typed) {
   const Fabric defaults = default_fabric(typed.ranks, typed.hosts > 1);
   question_of(typed, defaults);
   const Fabric fabric = fabric_of(typed, options);
-  const Question q = question_of(typed, fabric);
+  Question q = question_of(typed, fabric);
+  if (typed.tolerance < 0) q.tolerance = options.tolerance;
   std::vector<Candidate> candidates = explain(q, options);
   if (typed.json) {
     fmt::print("{}\n", json_of(typed, q, candidates).dump(2));
@@ -117,6 +121,9 @@ void add_explain_command(CLI::App& app) {
       ->check(CLI::Range(1, 256).description(""));
   add("-d,--type", typed->type, "TYPE", "float32, bfloat16, ... (float32)");
   add("-o,--op", typed->op, "OP", "sum, avg, max, ... (sum)");
+  add("--tolerance", typed->tolerance, "ERROR",
+      "relative error that sums may have (RINGWOOD_TOLERANCE)")
+      ->check(CLI::Range(0.0, 0.999).description(""));
   add("--figures", typed->figures, "host|default", "measured ones of this host, or the defaults")
       ->check(CLI::IsMember({"host", "default"}).description(""));
   command->add_flag("--json", typed->json, "an object with the figures and all candidates");

@@ -25,6 +25,7 @@ namespace {
 Options communicator_options(const PerfOptions& perf) {
   Options options = Options::from_environment();
   if (!perf.transports.empty()) options.transports = perf.transports;
+  if (perf.tolerance >= 0) options.tolerance = perf.tolerance;
   if (perf.timeout_s > 0) {
     options.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
     options.init_timeout = options.timeout;
@@ -87,8 +88,8 @@ size_t reported_bytes(const OperationRow& row, const Call& call) {
 // The measurement of one rank.
 class Run {
  public:
-  Run(const PerfOptions& perf, Communicator& communicator, Report* report)
-      : perf_(perf), communicator_(communicator), report_(report) {}
+  Run(const PerfOptions& perf, double tolerance, Communicator& communicator, Report* report)
+      : perf_(perf), tolerance_(tolerance), communicator_(communicator), report_(report) {}
 
   // Whether every result was right.
   bool all() {
@@ -117,7 +118,7 @@ class Run {
     call.options.lanes = perf_.lanes;
     if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
-        row.reduces ? Pattern(type, op, call.size()) : Pattern(type, call.size());
+        row.reduces ? Pattern(type, op, call.size(), tolerance_) : Pattern(type, call.size());
     size_t last = 0;
     for (size_t bytes : sizes) {
       call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
@@ -251,6 +252,8 @@ class Run {
       const auto choice =
           communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
       result.algorithm = perf_.algorithm.empty() ? choice.algorithm : perf_.algorithm;
+      if (perf_.algorithm.empty() && choice.wire != "float32")
+        result.algorithm += "+" + choice.wire;
       result.lanes = perf_.lanes > 0 ? perf_.lanes : choice.lanes;
       result.transports = choice.transports;
     }
@@ -258,6 +261,7 @@ class Run {
   }
 
   const PerfOptions& perf_;
+  const double tolerance_;
   Communicator& communicator_;
   Report* report_;
   int64_t wrong_ = 0;
@@ -288,7 +292,8 @@ int run_perf(const PerfOptions& perf) {
     finish(communicator->barrier());
     place.store.reset();
     place.met();
-    Run run(perf, *communicator, place.rank == 0 ? report.get() : nullptr);
+    const double tolerance = options.reproducible ? 0 : options.tolerance;
+    Run run(perf, tolerance, *communicator, place.rank == 0 ? report.get() : nullptr);
     const bool right = run.all();
     finish(communicator->barrier());  // nobody's goodbye comes before the last one's result
     return right ? 0 : 1;

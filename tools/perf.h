@@ -34,7 +34,8 @@ struct PerfOptions {
   int root = 0;
   std::string algorithm;  // "" = chosen by the communicator; "all": each in turn
   bool compares() const { return algorithm == "all"; }
-  int lanes = 0;  // 0 = chosen
+  int lanes = 0;          // 0 = chosen
+  double tolerance = -1;  // negative: that of the environment
   std::vector<std::string> transports;
   double timeout_s = 0;  // 0: that of the environment
   LaunchOptions launch;

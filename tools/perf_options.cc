@@ -174,6 +174,9 @@ void add_how(CLI::App& command, Typed& typed) {
   add("-a,--algorithm", perf.algorithm, "NAME",
       "instead of the choice, or all, in turns; see ringwood algorithms");
   add("--lanes", perf.lanes, "N", "pipeline lanes instead of the choice")->check(in_range(1, 4096));
+  add("--tolerance", perf.tolerance, "ERROR",
+      "relative error that fp32 sums between hosts may have (RINGWOOD_TOLERANCE)")
+      ->check(in_range(0.0, 0.999));
   add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "KIND",
       "private; shared: the ranks of a host read it in place; adopted: becomes so (private)")

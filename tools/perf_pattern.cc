@@ -102,8 +102,11 @@ bool is_sum(ReduceOp op) {
 
 Pattern::Pattern(DataType type, int ranks)
     : type_(type), op_(ReduceOp::sum), reduces_(false), ranks_(ranks) {}
-Pattern::Pattern(DataType type, ReduceOp op, int ranks)
-    : type_(type), op_(op), reduces_(true), ranks_(ranks) {}
+Pattern::Pattern(DataType type, ReduceOp op, int ranks, double tolerance)
+    : type_(type), op_(op), reduces_(true), ranks_(ranks) {
+  if (type == DataType::float32 && (op == ReduceOp::sum || op == ReduceOp::avg))
+    tolerance_ = tolerance;
+}
 
 int64_t Pattern::value(int rank, size_t place) const {
   const uint64_t random = mix(place * 4096 + static_cast<uint64_t>(rank));
@@ -211,11 +214,22 @@ size_t Pattern::count_wrong(const std::byte* data, size_t count, const Table& ex
   return wrong;
 }
 
+size_t Pattern::count_far(const float* data, size_t count, size_t first) const {
+  const double largest = static_cast<double>(kLargest) * (op_ == ReduceOp::avg ? 1 : ranks_);
+  const auto* const expected = reinterpret_cast<const float*>(reduction().data());
+  size_t far = 0;
+  // Written so that a NaN is wrong.
+  for (size_t i = 0; i < count; ++i)
+    far += !(std::fabs(data[i] - expected[(first + i) % kPeriod]) <= tolerance_ * largest);
+  return far;
+}
+
 size_t Pattern::wrong_contribution(const void* data, size_t count, int rank, size_t first) const {
   return count_wrong(static_cast<const std::byte*>(data), count, contribution(rank), first, 0);
 }
 
 size_t Pattern::wrong_reduction(const void* data, size_t count, size_t first) const {
+  if (tolerance_ > 0) return count_far(static_cast<const float*>(data), count, first);
   const bool rounds = op_ == ReduceOp::avg && (is_float(type_) || is_complex(type_));
   return count_wrong(static_cast<const std::byte*>(data), count, reduction(), first,
                      rounds ? 1 : 0);

@@ -25,8 +25,9 @@ class Pattern final {
  public:
   // For data that only moves.
   Pattern(DataType type, int ranks);
-  // For data that is reduced. Precondition: supports(type, op).
-  Pattern(DataType type, ReduceOp op, int ranks);
+  // For data that is reduced. Precondition: supports(type, op). `tolerance`: the communicator's;
+  // sums of fp32 may then be so far from right, relative to the largest sum that there can be.
+  Pattern(DataType type, ReduceOp op, int ranks, double tolerance = 0);
 
   // What `rank` contributes at places first, first + 1, ...
   void fill(void* data, size_t count, int rank, size_t first) const;
@@ -49,11 +50,13 @@ class Pattern final {
   Table encode(const std::vector<double>& values) const;
   size_t count_wrong(const std::byte* data, size_t count, const Table& expected, size_t first,
                      int64_t units) const;
+  size_t count_far(const float* data, size_t count, size_t first) const;
 
   DataType type_;
   ReduceOp op_;
   bool reduces_;
   int ranks_;
+  double tolerance_ = 0;
   mutable std::map<int, Table> contributions_;
   mutable Table reduction_;
 };

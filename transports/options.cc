@@ -107,6 +107,16 @@ void parse_calibration(const std::string& text, Options& options) {
   options.calibration = text;
 }
 
+double parse_tolerance(const std::string& text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  // Written so that a NaN fails.
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value < 1)) {
+    throw Expected("a relative error, from 0 (exact) to below 1");
+  }
+  return value;
+}
+
 struct Row {
   const char* name;
   std::vector<const char*> aliases;
@@ -197,6 +207,11 @@ const std::vector<Row>& table() {
        "1: add in the order of the ranks, so that results do not depend on algorithm or placement",
        [](Text text, Options& o) { o.reproducible = parse_number(text, 0, 1) != 0; },
        [](const Options& o) { return std::string(o.reproducible ? "1" : "0"); }},
+      {"RINGWOOD_TOLERANCE",
+       {},
+       "relative error that fp32 sums between hosts may have, in fewer bytes (0: exact)",
+       [](Text text, Options& o) { o.tolerance = parse_tolerance(text); },
+       [](const Options& o) { return fmt::format("{}", o.tolerance); }},
       {"RINGWOOD_SHARE_TENSORS",
        {},
        "torch tensors from this size on need no copies inside a host (0: only ringwood.empty's)",

@@ -2,12 +2,13 @@
 
 import functools
 import operator
+import os
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from backend_ranks import run_ranks
+from backend_ranks import BACKEND, run_ranks
 
 Op = dist.ReduceOp
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -333,4 +334,21 @@ def test_same_bits_on_all_ranks():
         return sums
 
     results = run_ranks(4, body)
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.skipif(BACKEND != "ringwood", reason="an option of ringwood's")
+def test_a_tolerance_between_hosts():
+    def body(rank, size):
+        os.environ["RINGWOOD_HOST_ID"] = f"host-{rank}"
+        os.environ["RINGWOOD_TOLERANCE"] = "0.05"
+        between = dist.new_group()
+        tensor = torch.randn(300_000, generator=torch.Generator().manual_seed(rank))
+        exact = tensor.clone()
+        dist.all_reduce(exact)
+        dist.all_reduce(tensor, group=between)
+        assert 1e-4 < (tensor - exact).abs().max() < 0.05 * size * 5  # of five deviations
+        return bits(tensor)
+
+    results = run_ranks(3, body)
     assert all(result == results[0] for result in results)

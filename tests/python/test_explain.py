@@ -53,6 +53,14 @@ def test_the_table_begins_with_the_choice():
     assert {"one_shot", "direct", "ring"} <= names
 
 
+def test_a_tolerance_adds_rows_of_fewer_bytes():
+    place = ["all_reduce", "4M", "--ranks", "3", "--hosts", "3"]
+    assert {c["wire"] for c in explained(*place)["candidates"]} == {"float32"}
+    candidates = explained(*place, "--tolerance", "0.04")["candidates"]
+    assert {c["wire"] for c in candidates} == {"float32", "bf16", "int8"}
+    assert [c["wire"] for c in candidates if c["chosen"]] == ["int8"]
+
+
 def test_figures_are_measured_once(tmp_path):
     arguments = ["explain", "all_reduce", "1M", "--json"]
     first = run(*arguments, XDG_CACHE_HOME=str(tmp_path))
