@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-fabric-1";
+constexpr std::string_view kVersion = "ringwood-fabric-2";
 constexpr size_t kMostBytes = 256 << 10;
 constexpr int kMostRanks = 1 << 15;
 constexpr int kMostCores = 1 << 15;
@@ -85,8 +85,9 @@ std::vector<int> parse_hosts(std::string_view text) {
 }  // namespace
 
 std::string print(const Fabric& fabric) {
-  std::string text = fmt::format("{} hosts={} cores={} staged={:d}", kVersion,
-                                 fmt::join(fabric.hosts, ","), fabric.cores, fabric.staged);
+  std::string text = fmt::format("{} hosts={} cores={} staged={:d} wired={:d}", kVersion,
+                                 fmt::join(fabric.hosts, ","), fabric.cores, fabric.staged,
+                                 fabric.wired);
   Fabric copy = fabric;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.figure(copy));
   return text;
@@ -105,6 +106,7 @@ Fabric parse_fabric(std::string_view text) {
   fabric.hosts = parse_hosts(value_of("hosts"));
   fabric.cores = number("cores", value_of("cores"), 1, kMostCores);
   fabric.staged = number("staged", value_of("staged"), 0, 1) == 1;
+  fabric.wired = number("wired", value_of("wired"), 0, 1) == 1;
   for (const Key& key : kKeys)
     key.figure(fabric) = number(key.name, value_of(key.name), key.least, key.most);
   // Whatever else differs (a space, a zero too much) would be another text for the same figures.

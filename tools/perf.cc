@@ -133,7 +133,7 @@ class Run {
     Trial trial(row, call, perf_.trial);
     trial.warm_up();
     if (perf_.check) result.wrong = trial.check(pattern);
-    const auto [best, median] = trial.measure([&](int batch) {
+    const auto [best, median, cpu] = trial.measure([&](int batch) {
       if (report_ == nullptr) return;
       report_->progress(fmt::format("{} {} B: batch {} of {}", row.name, result.bytes, batch + 1,
                                     perf_.trial.batches));
@@ -143,6 +143,7 @@ class Run {
     wrong_ += result.wrong.value_or(0);
     result.time_us_best = best;
     result.time_us_median = median;
+    result.cpu_percent = cpu;
     result.algbw_gbs = static_cast<double>(result.bytes) / best / 1e3;
     result.busbw_gbs = result.algbw_gbs * row.bus_factor(call.size());
     if (report_ != nullptr) report_->add(result);

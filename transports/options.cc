@@ -206,7 +206,7 @@ const std::vector<Row>& table() {
        [](const Options& o) { return std::to_string(o.adopt); }},
       {"RINGWOOD_SPIN_US",
        {},
-       "microseconds to spin before yielding (-1: the measured default)",
+       "microseconds to spin before yielding (-1: the measured default; 0: sleep at once)",
        [](Text text, Options& o) { o.spin_us = parse_number(text, -1, 1000000); },
        [](const Options& o) { return std::to_string(o.spin_us); }},
       {"RINGWOOD_SIMD",

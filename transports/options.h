@@ -69,7 +69,8 @@ struct Options {
   // (adopt.h).
   size_t adopt = 0;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
-  // measured default.
+  // measured default. 0: neither spin nor yield but sleep at once, which leaves the core to others
+  // and costs a wake-up for each wait.
   int spin_us = -1;
   // RINGWOOD_SIMD=scalar|avx2|avx512...: highest instruction set the kernels may use. For tests.
   // Empty: the machine's best.

@@ -14,8 +14,11 @@ namespace {
 constexpr size_t kBufferBytes = size_t{256} << 10;
 // Beyond what is posted: a fingerprint and the small message behind it come together.
 constexpr size_t kAheadBytes = size_t{16} << 10;
-// Per system call, so that the two directions of a link take turns.
-constexpr size_t kSendBytes = size_t{1} << 20;
+// Per system call: the two directions of a link take turns, and what one call has put into the
+// kernel's buffers is read again while it still lies in a cache. Measured on two cores: 64 MiB each
+// way take 27 ms so, and 52 ms with 1 MiB per call.
+constexpr size_t kSendBytes = size_t{128} << 10;
+constexpr size_t kReceiveBytes = size_t{256} << 10;
 
 }  // namespace
 
@@ -112,12 +115,15 @@ size_t Stream::room_for_receive(Parts& parts, size_t& stored) {
     end_ -= begin_;
     begin_ = 0;
   }
-  size_t count = 0;
-  while (count < kParts - 1 && count < in_.size() && in_[count].data) {
-    parts[count] = {in_[count].data + in_[count].done, in_[count].bytes - in_[count].done};
-    ++count;
+  size_t count = 0, wanted = 0;
+  while (count < kParts - 1 && count < in_.size() && in_[count].data && wanted < kReceiveBytes) {
+    const Piece& piece = in_[count];
+    const size_t bytes = std::min(piece.bytes - piece.done, kReceiveBytes - wanted);
+    parts[count++] = {piece.data + piece.done, bytes};
+    wanted += bytes;
   }
   stored = count;
+  if (wanted == kReceiveBytes) return count;
   const bool shows = count < in_.size() && !in_[count].data;
   const size_t ahead = std::min(shows ? kBufferBytes : kAheadBytes, kBufferBytes - end_);
   if (ahead > 0) parts[count++] = {buffer_.get() + end_, ahead};

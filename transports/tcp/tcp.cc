@@ -83,11 +83,12 @@ class Ledger {
 
 class TcpLink final : public Link {
  public:
-  TcpLink(std::vector<Stream> streams, WaitSet& wait_set, int peer)
+  TcpLink(std::vector<Stream> streams, WaitSet& wait_set, const bool& armed, int peer)
       : streams_(std::move(streams)),
         out_(streams_.size()),
         in_(streams_.size()),
         wait_set_(wait_set),
+        armed_(armed),
         fault_(peer, "tcp") {}
 
   // Only poll() sends, so that messages posted together share a system call and a packet.
@@ -132,7 +133,7 @@ class TcpLink final : public Link {
   Status move() {
     if (unusable(1)) return why(1);
     int broken = -1;  // errno of a send that failed; what came before that is read first
-    bool moved = !sends_.idle() || !receives_.idle();
+    bool moved = !sends_.idle() || !receives_.idle(), arrived = false;
     for (int turn = 0; moved && turn < kTurns; ++turn) {
       moved = false;
       for (Stream& stream : streams_) {
@@ -143,10 +144,14 @@ class TcpLink final : public Link {
         receives_.finish(finished_);
         if (received == Outcome::failed) return fail("receive", stream.failure());
         moved |= sent == Outcome::moved || received == Outcome::moved;
+        arrived |= received == Outcome::moved;
       }
+      // What has come is best read before more comes, while it lies in a cache.
+      if (arrived && !incoming().empty()) break;
     }
     if (broken >= 0) return fail("send", broken);
-    if (moved) wait_set_.ring();  // the sockets will not announce again what they still hold
+    // The sockets will not announce again what they still hold.
+    if (moved && armed_) wait_set_.ring();
     return {};
   }
 
@@ -194,6 +199,7 @@ class TcpLink final : public Link {
   Ledger sends_, receives_;
   Fifo<uint64_t> finished_;  // of the call at hand
   WaitSet& wait_set_;
+  const bool& armed_;  // the transport's
   LinkFault fault_;
 };
 
@@ -223,6 +229,9 @@ class Tcp final : public Transport {
     }
     return links;
   }
+
+  void arm() noexcept override { armed_ = true; }
+  void disarm() noexcept override { armed_ = false; }
 
  private:
   static Greeting greeting(int from, int to, int index, int sockets) {
@@ -270,7 +279,7 @@ class Tcp final : public Transport {
     if (failure) std::rethrow_exception(failure);
   }
 
-  static std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, int sockets) {
+  std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, int sockets) {
     std::vector<Stream> streams;
     streams.reserve(static_cast<size_t>(sockets));
     for (int i = 0; i < sockets; ++i) {
@@ -279,8 +288,10 @@ class Tcp final : public Transport {
       group.wait_set->add(fds[i].get(), EPOLLIN | EPOLLOUT);
       streams.emplace_back(std::move(fds[i]));
     }
-    return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, peer);
+    return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, armed_, peer);
   }
+
+  bool armed_ = false;  // somebody is about to sleep: what is left unread must be announced
 };
 
 }  // namespace
