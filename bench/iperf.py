@@ -4,37 +4,27 @@ networks.py or over the loopback. Prints one row for bench/peers: the time of 1 
     python bench/iperf.py NAMESPACE,NAMESPACE ADDRESS     of the second one; "" and 127.0.0.1
 """
 
-import ctypes
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 
-from networks import enter
+from networks import placed
 
-PR_SET_PDEATHSIG = 1
 SECONDS, BYTES, PORT = 2, 1 << 20, 5201
 
 
 def start(side: int, namespaces: list[str], *words: str) -> subprocess.Popen:
-    def become() -> None:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) >= 2:
-            os.sched_setaffinity(0, {cores[side]})
-        if namespaces:
-            enter(namespaces[side])
-
-    command = ["iperf3", "--port", str(PORT), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=become)
+    command = placed(side, namespaces, ["iperf3", "--port", str(PORT), *words])
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def each_way(report: dict) -> float:
     """Bytes per second that arrived, the mean of both directions."""
     ends = report["end"]
-    rates = [ends[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse")]
+    rates = [
+        ends[name]["bits_per_second"] for name in ("sum_received", "sum_received_bidir_reverse")
+    ]
     return sum(rates) / len(rates) / 8
 
 

@@ -52,6 +52,17 @@ def enter(namespace: str) -> None:
             raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {namespace}")
 
 
+def placed(rank: int, namespaces: list[str], command: list[str]) -> list[str]:
+    """The command on the rank's host, on a core of its own where there are enough; it ends with
+    the process that starts it."""
+    cores = sorted(os.sched_getaffinity(0))
+    words = ["setpriv", "--pdeathsig", "KILL"]
+    if len(cores) > rank:
+        words += ["taskset", "--cpu-list", str(cores[rank])]
+    where = ["ip", "netns", "exec", namespaces[rank]] if namespaces else []
+    return [*where, *words, *command]
+
+
 def join(hosts: list[tuple[str, str]], rate: str) -> None:
     (one, _), (other, _) = hosts
     ends = [INTERFACE, "netns", one, "type", "veth", "peer", "name", INTERFACE, "netns", other]
@@ -65,8 +76,9 @@ def join(hosts: list[tuple[str, str]], rate: str) -> None:
     for name, _ in hosts:
         running = f"cat /sys/class/net/{INTERFACE}/operstate"
         for _attempt in range(100):
-            told = subprocess.run(["ip", "netns", "exec", name, *running.split()], text=True,
-                                  capture_output=True).stdout.strip()
+            told = subprocess.run(
+                ["ip", "netns", "exec", name, *running.split()], text=True, capture_output=True
+            ).stdout.strip()
             if told == "up":
                 break
             time.sleep(0.02)

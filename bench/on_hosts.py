@@ -6,28 +6,18 @@ The ranks learn who they are from RANK and WORLD_SIZE; {store} in the command be
 file at which they can meet.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 
-from networks import enter
-
-PR_SET_PDEATHSIG = 1
+from networks import placed
 
 
 def start(rank: int, namespaces: list[str], command: list[str]) -> subprocess.Popen:
-    def become() -> None:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) >= len(namespaces):
-            os.sched_setaffinity(0, {cores[rank]})
-        enter(namespaces[rank])
-
     environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(len(namespaces))}
-    return subprocess.Popen(command, env=environment, preexec_fn=become)
+    return subprocess.Popen(placed(rank, namespaces, command), env=environment)
 
 
 def main() -> int:

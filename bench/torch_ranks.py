@@ -23,16 +23,13 @@ def pin(rank: int, ranks: int) -> None:
 
 
 def run_rank(
-    rank: int,
-    ranks: int,
-    backend: str,
-    store: str,
-    body: Callable[[int], None],
-    hosts: list[str],
+    place: tuple[int, int, str], backend: str, store: str, body: Callable[[int], None]
 ) -> None:
+    """`place`: rank, number of ranks, network namespace ("": this one)."""
+    rank, ranks, host = place
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if hosts:
-        enter(hosts[rank])
+    if host:
+        enter(host)
     pin(rank, ranks)
     torch.set_num_threads(1)
     if backend not in ("gloo", "mpi"):
@@ -61,7 +58,10 @@ def fork_ranks(
     with tempfile.TemporaryDirectory(prefix="torch-ranks-") as folder:
         store = os.path.join(folder, "store")
         running = [
-            context.Process(target=run_rank, args=(rank, ranks, backend, store, body, hosts or []))
+            context.Process(
+                target=run_rank,
+                args=((rank, ranks, hosts[rank] if hosts else ""), backend, store, body),
+            )
             for rank in range(ranks)
         ]
         for process in running:

@@ -85,9 +85,9 @@ std::vector<int> parse_hosts(std::string_view text) {
 }  // namespace
 
 std::string print(const Fabric& fabric) {
-  std::string text = fmt::format("{} hosts={} cores={} staged={:d} wired={:d}", kVersion,
-                                 fmt::join(fabric.hosts, ","), fabric.cores, fabric.staged,
-                                 fabric.wired);
+  std::string text =
+      fmt::format("{} hosts={} cores={} staged={:d} wired={:d}", kVersion,
+                  fmt::join(fabric.hosts, ","), fabric.cores, fabric.staged, fabric.wired);
   Fabric copy = fabric;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.figure(copy));
   return text;
