@@ -50,8 +50,8 @@ struct Fabric {
   // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces, which
   // is as fast as the cores that serve it: so is a network that is no bottleneck.
   bool wired = false;  // ranks of one host, too, reach each other only so
-  double net_latency = 5.8e-6;
-  double net_post = 1e-6;      // a core's time for a message at each end
+  double net_latency = 3.8e-6;
+  double net_post = 2e-6;      // a core's time for a message at each end
   double socket = 6e9;         // bytes/s of one core into or out of a socket
   double nic = 6e9;            // bytes/s of a host, each direction
   double net_eager = 1 << 18;  // what the sockets of a connection hold

@@ -62,6 +62,7 @@ struct BoundStep {
   size_t bytes = 0;  // 0: nothing to do
   Place dst, src;
   int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
+  bool folds = false;   // of a receive: all that is done with it is the next step, which adds it up
 };
 
 // One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).

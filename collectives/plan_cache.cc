@@ -1,5 +1,7 @@
 #include "collectives/plan_cache.h"
 
+#include <algorithm>
+
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
 
@@ -12,12 +14,17 @@ constexpr size_t kMostPlans = 256;
 // Beyond these the data of a whole round no longer fits into what links hold on their way, and
 // log2(n) openings are fewer than n - 1.
 constexpr size_t kOneRoundBytes = 16 << 10;
+// Over sockets another system call per message costs more than a longer way through them.
+constexpr size_t kOneRoundBytesApart = 256 << 10;
 constexpr int kOneRoundRanks = 16;
 
 }  // namespace
 
 PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options)
-    : rank_(rank), n_(n), chooser_(fabric, options) {}
+    : rank_(rank), n_(n), chooser_(fabric, options) {
+  const auto& hosts = fabric.hosts;  // numbered in the order of their first ranks
+  apart_ = !hosts.empty() && *std::max_element(hosts.begin(), hosts.end()) == n - 1;
+}
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
   const Shape& s = key.shape;
@@ -41,7 +48,8 @@ Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int l
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
-  const bool small = shape.count * size_of(shape.type) <= kOneRoundBytes && n_ <= kOneRoundRanks;
+  const size_t most = apart_ ? kOneRoundBytesApart : kOneRoundBytes;
+  const bool small = shape.count * size_of(shape.type) <= most && n_ <= kOneRoundRanks;
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
     if (!fits_one_round(row.build(where(r, shape.root)))) return Opener::agreement;

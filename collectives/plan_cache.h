@@ -39,6 +39,7 @@ class PlanCache final {
   Where where(int rank, int root) const { return {rank, n_, root, chooser_.fabric().hosts}; }
 
   const int rank_, n_;
+  bool apart_ = false;  // no two ranks on one host
   mutable Chooser chooser_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;

@@ -304,7 +304,7 @@ TEST(Fabric, DamagedTextIsRefused) {
   };
   const std::pair<std::string, const char*> cases[] = {
       {"", "does not begin"},
-      {"ringwood-fabric-2" + good.substr(17), "does not begin"},
+      {"ringwood-fabric-9" + good.substr(17), "does not begin"},
       {good.substr(0, good.size() / 2), "missing or not in its place"},
       {good + " more=1", "the form in which it is printed"},
       {good + " ", "the form in which it is printed"},
