@@ -14,8 +14,9 @@ constexpr size_t kMostPlans = 256;
 // Beyond these the data of a whole round no longer fits into what links hold on their way, and
 // log2(n) openings are fewer than n - 1.
 constexpr size_t kOneRoundBytes = 16 << 10;
-// Over sockets another system call per message costs more than a longer way through them.
-constexpr size_t kOneRoundBytesApart = 256 << 10;
+// Over sockets a system call costs more than a copy of so many bytes, and what is to be added up
+// is not copied.
+constexpr size_t kCopiedBytesApart = 32 << 10, kAddedBytesApart = 64 << 10;
 constexpr int kOneRoundRanks = 16;
 
 }  // namespace
@@ -48,7 +49,9 @@ Answer PlanCache::answer(const Shape& shape, const std::string& algorithm, int l
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
-  const size_t most = apart_ ? kOneRoundBytesApart : kOneRoundBytes;
+  const size_t most = !apart_                     ? kOneRoundBytes
+                      : reduces(shape.collective) ? kAddedBytesApart
+                                                  : kCopiedBytesApart;
   const bool small = shape.count * size_of(shape.type) <= most && n_ <= kOneRoundRanks;
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
