@@ -84,7 +84,7 @@ void Executor::start(const Request& request) {
   if (by_letter()) {
     agreed_ = false;
     write_letters();
-  if (plan.one_round) return;
+    if (plan.one_round) return;
   }
   for (const PeerQueue& queue : plan.peers) {
     Run run;
