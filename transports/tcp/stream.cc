@@ -42,7 +42,7 @@ Stream::~Stream() {
 
 void Stream::sever() const noexcept {
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  ::connect(fd_.get(), &nobody, sizeof nobody);
+  (void)::connect(fd_.get(), &nobody, sizeof nobody);
 }
 
 Outcome Stream::fail(int error_number) {
