@@ -93,8 +93,9 @@ def main() -> int:
     parser.add_argument("--sizes", type=lambda t: [int(s) for s in t.split(",")], default=[8, 4096])
     parser.add_argument("--modes", type=lambda t: t.split(","), default=["plain"])
     parser.add_argument("--memory", choices=["private", "shared"], default="private")
+    parser.add_argument("--hosts", type=lambda t: t.split(","), help="network namespaces by rank")
     args = parser.parse_args()
-    return fork_ranks(args.backend, args.ranks, lambda rank: run_rank(rank, args))
+    return fork_ranks(args.backend, args.ranks, lambda rank: run_rank(rank, args), args.hosts)
 
 
 if __name__ == "__main__":

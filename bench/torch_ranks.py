@@ -11,6 +11,7 @@ from multiprocessing.connection import wait
 
 import torch
 import torch.distributed as dist
+from networks import enter
 
 PR_SET_PDEATHSIG = 1
 
@@ -21,8 +22,14 @@ def pin(rank: int, ranks: int) -> None:
         os.sched_setaffinity(0, {cores[rank]})
 
 
-def run_rank(rank: int, ranks: int, backend: str, store: str, body: Callable[[int], None]) -> None:
+def run_rank(
+    place: tuple[int, int, str], backend: str, store: str, body: Callable[[int], None]
+) -> None:
+    """`place`: rank, number of ranks, network namespace ("": this one)."""
+    rank, ranks, host = place
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if host:
+        enter(host)
     pin(rank, ranks)
     torch.set_num_threads(1)
     if backend not in ("gloo", "mpi"):
@@ -38,8 +45,11 @@ def run_rank(rank: int, ranks: int, backend: str, store: str, body: Callable[[in
     dist.destroy_process_group()
 
 
-def fork_ranks(backend: str, ranks: int, body: Callable[[int], None]) -> int:
-    """Runs `body(rank)` in a process per rank, each on a core of its own where there are enough.
+def fork_ranks(
+    backend: str, ranks: int, body: Callable[[int], None], hosts: list[str] | None = None
+) -> int:
+    """Runs `body(rank)` in a process per rank, each on a core of its own where there are enough,
+    and in a network namespace of its own if `hosts` names them.
 
     Returns the first exit code that is not 0; then the other ranks are ended.
     """
@@ -48,7 +58,10 @@ def fork_ranks(backend: str, ranks: int, body: Callable[[int], None]) -> int:
     with tempfile.TemporaryDirectory(prefix="torch-ranks-") as folder:
         store = os.path.join(folder, "store")
         running = [
-            context.Process(target=run_rank, args=(rank, ranks, backend, store, body))
+            context.Process(
+                target=run_rank,
+                args=((rank, ranks, hosts[rank] if hosts else ""), backend, store, body),
+            )
             for rank in range(ranks)
         ]
         for process in running:

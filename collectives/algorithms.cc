@@ -25,15 +25,15 @@ Schedule of_nodes(const Where& where) {
 // of one rank's block.
 // Among rows that cost alike the first is taken (choose.h), so the plainest come first.
 constexpr AlgorithmRow kTable[] = {
+    {Collective::all_reduce, "direct",
+     "2 rounds, 2 (n-1)/n S bytes: every rank reaches every other at full speed", direct_all_reduce,
+     any},
     {Collective::all_reduce, "exchange",
      "1 round, S bytes, two ranks: as few bytes as any, in one step", exchange_all_reduce, pair,
      kRankOrder},
     {Collective::all_reduce, "one_shot",
      "1 round, (n-1) S bytes: tiny messages, where latency is all", one_shot_all_reduce, any,
      kRankOrder},
-    {Collective::all_reduce, "direct",
-     "2 rounds, 2 (n-1)/n S bytes: every rank reaches every other at full speed", direct_all_reduce,
-     any},
     {Collective::all_reduce, "rank_order",
      "2 rounds, 2 (n-1)/n S bytes, sums in rank order: reproducible, any size",
      rank_order_all_reduce, any, kRankOrder},

@@ -181,7 +181,10 @@ void Engine::serve() {
 template <class Until>
 void Engine::drive(bool patient, Until until) {
   const Duration spinning = may_spin_ && !patient ? spin_ : Duration::zero();
-  const Duration yielding = spinning + (patient ? kPatientYielding : kYielding);
+  // Who asks for no spinning wants the core for something else.
+  const Duration yielding = options_.spin_us == 0
+                                ? Duration::zero()
+                                : spinning + (patient ? kPatientYielding : kYielding);
   bool armed = false;
   unsigned idle_passes = 0;
   Clock::time_point idle_since;

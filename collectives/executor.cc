@@ -70,6 +70,7 @@ void Executor::start(const Request& request) {
   held_ = request.hold_sends;
   agreed_ = plan.agreement.empty() && !plan.one_round;
   exchanged_ = cursor_ = 0;
+  folded_ = false;
   runs_.clear();
   if (by_letter()) {
     agreed_ = false;

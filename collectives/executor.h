@@ -146,6 +146,7 @@ class Executor final {
   size_t left_ = 0;                 // steps not finished
   size_t exchanged_ = 0;            // of the plan's agreement
   size_t cursor_ = 0;               // one round: the next step
+  bool folded_ = false;             // one round: what is received is added at once
   std::vector<char> unfused_;       // by fusion: its steps are carried out one by one
   std::vector<void*> places_;       // of the fusion at hand, ours first
   std::vector<const void*> operands_;

@@ -96,8 +96,16 @@ Status Executor::push() {
 // Takes what has come of one message.
 Status Executor::receive(const BoundStep& step, int32_t index, bool& finished, bool& progressed) {
   Run& run = run_of(step.peer);
+  // What it is added to may still be on its way out; then it goes through the scratch.
+  const auto may_fold = [&] {
+    return step.folds && std::none_of(runs_.begin(), runs_.end(),
+                                      [&](const Run& other) { return sending(other); });
+  };
   const auto take = [&](size_t offset, std::span<const std::byte> piece) {
-    if (step.kind == StepKind::recv)
+    if (offset == 0) folded_ = may_fold();
+    if (folded_)
+      reduce_piece(request_.plan->steps[static_cast<size_t>(index) + 1], offset, piece);
+    else if (step.kind == StepKind::recv)
       std::memcpy(at(step.dst) + offset, piece.data(), piece.size());
     else
       reduce_piece(step, offset, piece);
@@ -153,7 +161,8 @@ Status Executor::step_one_round(bool& progressed) {
       if (Status s = settle(&Executor::sending, none); !s || !none) return s;
     }
     if (step.peer < 0) {
-      run_local(step);
+      if (!folded_) run_local(step);
+      folded_ = false;
       continue;
     }
     bool finished = false;

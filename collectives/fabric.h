@@ -65,9 +65,9 @@ struct Fabric {
 
   // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What
   // a core does (net_post, socket) is measured on loopback.
-  double net_latency = 5.8e-6;
-  double net_post = 1e-6;      // a core's time for a message at each end
-  double socket = 1.7e9;       // bytes/s of one core into or out of a socket
+  double net_latency = 3.8e-6;
+  double net_post = 2e-6;      // a core's time for a message at each end
+  double socket = 6e9;         // bytes/s of one core into or out of a socket
   double nic = 1.25e9;         // bytes/s of a host, each direction
   double net_eager = 1 << 18;  // what the sockets of a connection hold
 

@@ -224,6 +224,18 @@ size_t first_after_a_send(const Plan& plan) {
   return first;
 }
 
+void find_folds(Plan& plan) {
+  for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
+    BoundStep& step = plan.steps[i];
+    const BoundStep& next = plan.steps[i + 1];
+    const int32_t first = plan.graph.offset[i], end = plan.graph.offset[i + 1];
+    step.folds = step.kind == StepKind::recv && next.kind == StepKind::reduce &&
+                 step.dst.buffer == kScratch && next.src.buffer == kScratch &&
+                 next.src.offset == step.dst.offset && next.bytes == step.bytes &&
+                 end - first == 1 && plan.graph.successor[first] == static_cast<int32_t>(i + 1);
+  }
+}
+
 }  // namespace
 
 bool fits_one_round(const Schedule& s) {
@@ -293,6 +305,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   plan->sends_until = first_after_a_send(*plan);
   if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
   find_fusions(*plan);
+  if (plan->one_round) find_folds(*plan);
   return plan;
 }
 

@@ -74,6 +74,7 @@ struct BoundStep {
   Place staging;             // of an encoded send
   int32_t staged_after = 0;  // it is free when so many of its peer's sends are done
   int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
+  bool folds = false;   // of a receive: all that is done with it is the next step, which adds it up
 };
 
 // One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).

@@ -46,6 +46,7 @@ class PlanCache final {
 
   const int rank_, n_;
   const double tolerance_;
+  bool apart_ = false;  // every message goes through sockets
   mutable Chooser chooser_;
   std::mutex mutex_;
   std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;

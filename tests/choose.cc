@@ -155,7 +155,7 @@ TEST(Choose, OverridesAreKept) {
   EXPECT_EQ(choose(question(Collective::reduce, 1 << 20, 4), options).algorithm, "binomial");
   EXPECT_NO_THROW(choose(q, options));  // all_reduce has no such row
   options.algorithm = "all_reduce:nonesuch";
-  EXPECT_PRED2(contains, error_of([&] { choose(q, options); }).cause, "there are: one_shot");
+  EXPECT_PRED2(contains, error_of([&] { choose(q, options); }).cause, "there are: direct");
 }
 
 TEST(Choose, SmallFloatsAreRoundedOnce) {

@@ -302,6 +302,23 @@ TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
   EXPECT_EQ(memory, before);
 }
 
+TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
+  const Shape shape{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 100, {}};
+  const auto folds = [&](const Schedule& schedule, Opener opener) {
+    std::string text;
+    for (const BoundStep& step : make_plan(schedule, shape, "x", 1, opener)->steps)
+      text += step.folds ? '+' : '-';
+    return text;
+  };
+  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::one_round), "-+-");
+  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::agreement), "---");
+  // Read twice, or not by the next step: it must be kept.
+  EXPECT_EQ(folds(parse_schedule("schedule rank 0 of 2 chunks 1 scratch 0 0\n"
+                                 "send 1 [0]\nrecv 1 [1]\nreduce [0] <- [1]\ncopy [2] <- [1]\n"),
+                  Opener::one_round),
+            "----");
+}
+
 TEST(Pieces, CoverEverythingOnceInWholeCacheLinesWhereTheyCan) {
   for (size_t count : {0, 1, 5, 63, 64, 1000, 4099})
     for (int parts : {1, 2, 3, 7, 64})

@@ -14,6 +14,7 @@
 #include "tests/link_talk.h"
 #include "transports/link_parts.h"
 #include "transports/loopback/loopback.h"
+#include "transports/tcp/tcp.h"
 
 namespace ringwood {
 namespace {
@@ -38,6 +39,7 @@ std::vector<Kind> kinds() {
   all.push_back(
       {"shm_small_rings", "shm", all[1].make, [](Options& o) { o.shm_ring_bytes = 65536; }});
   all.push_back({"tcp_three_sockets", "tcp", all[2].make, [](Options& o) { o.tcp_sockets = 3; }});
+  all.push_back({"tcp_lending", "tcp", [] { return make_tcp({.always_lend = true}); }});
   return all;
 }
 
@@ -353,8 +355,7 @@ TEST(WaitSets, ReturnAtAnEdgeOfADescriptorUntilItIsRemoved) {
   EXPECT_THROW(set.add(fd, EPOLLIN), Error);
 }
 
-// ---- what only the loopback can do
-// ----------------------------------------------------------------------
+// ---- what only the loopback can do -------------------------------------------------------------
 
 TEST(Loopback, SaysWhenSizesDiffer) {
   Ranks two = make_ranks([] { return make_loopback({}); });

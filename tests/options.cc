@@ -108,8 +108,8 @@ TEST(Options, OwnNameWinsOverAliases) {
 
 TEST(Options, ValuesThatCannotBeReadAreNamed) {
   const std::array<const char*, 3> cases[] = {
-      {"RINGWOOD_TCP_SOCKETS", "0", "expected a number from 1 to 16"},
-      {"RINGWOOD_TCP_SOCKETS", "4x", "expected a number from 1 to 16"},
+      {"RINGWOOD_TCP_SOCKETS", "17", "expected a number from 0 to 16"},
+      {"RINGWOOD_TCP_SOCKETS", "4x", "expected a number from 0 to 16"},
       {"RINGWOOD_TRANSPORTS", "shm,,tcp", "expected names separated by single commas"},
       {"RINGWOOD_PORT_RANGE", "50010-50000", "expected ports as first-last, such as 50000-50010"},
       {"RINGWOOD_PORT_RANGE", "50000-", "expected ports as first-last, such as 50000-50010"},

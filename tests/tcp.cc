@@ -2,18 +2,26 @@
 
 #include "transports/tcp/tcp.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "tests/link_processes.h"
 #include "transports/descriptors.h"
+#include "transports/tcp/stream.h"
 
 namespace ringwood {
 namespace {
+
+const MakeTransport kTcp = [] { return make_tcp(); };
 
 std::string show(const Status& status) { return status ? "ok" : status.error().message(); }
 
@@ -35,14 +43,14 @@ TEST(Tcp, SaysThatAKilledPeerIsLost) {
     Job job(setting);
     Signal talking;
     Process victim([&] {
-      std::unique_ptr<Rank> rank = job.join(1, make_tcp);
+      std::unique_ptr<Rank> rank = job.join(1, kTcp);
       for (;;) {
         talking.give();
         if (Status s = exchange(*rank, 100000); !s) return 1;
       }
     });
     Process survivor([&] {
-      std::unique_ptr<Rank> rank = job.join(0, make_tcp);
+      std::unique_ptr<Rank> rank = job.join(0, kTcp);
       Status s;
       while (s) s = exchange(*rank, 100000);
       const std::string text = show(s);
@@ -63,7 +71,7 @@ TEST(Tcp, SaysThatAKilledPeerIsLost) {
 TEST(Tcp, SpeaksIPv6) {
   Setting setting;
   setting.address = [](int) { return "::1"; };
-  Ranks two = make_ranks(make_tcp, setting);
+  Ranks two = make_ranks(kTcp, setting);
   on_each(two, [](Rank& rank) {
     if (Status s = exchange(rank, 1000000); !s) throw s.error();
   });
@@ -72,7 +80,7 @@ TEST(Tcp, SpeaksIPv6) {
 TEST(Tcp, ConnectsManyRanksAtOnce) {
   Setting setting;
   setting.size = 24;
-  Ranks many = make_ranks(make_tcp, setting);
+  Ranks many = make_ranks(kTcp, setting);
   for (auto& rank : many.all) {
     for (int p = 0; p < setting.size; ++p) {
       EXPECT_EQ(rank->links[1][p] != nullptr, p != rank->group.rank());
@@ -91,7 +99,7 @@ TEST(Tcp, SaysWhichRankCannotBeDialled) {
   two[1].group.addresses = {gone, ""};
   two[1].group.deadline = Deadline::after(std::chrono::milliseconds(300));
   try {
-    connect(two[1], setting, make_tcp);
+    connect(two[1], setting, kTcp);
     FAIL() << "nobody listens there";
   } catch (const Error& error) {
     EXPECT_EQ(error.peer, 0) << error.message();
@@ -129,7 +137,7 @@ TEST(Tcp, LastBytesArriveAlthoughTheSenderDidNotReadAll) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     Setting setting;
     setting.channels = 1;
-    Ranks two = make_ranks(make_tcp, setting);
+    Ranks two = make_ranks(kTcp, setting);
     Link& stays = *two[0].links[0][1];
     std::vector<std::byte> unread(100000), last = Pattern(1, 0, 0, 0).make(100000),
                                            got(last.size());
@@ -145,6 +153,123 @@ TEST(Tcp, LastBytesArriveAlthoughTheSenderDidNotReadAll) {
     ASSERT_TRUE(s) << show(s);
     EXPECT_EQ(got, last);
   }
+}
+
+TEST(Tcp, HasSeveralSocketsOnlyWhereCoresAreFree) {
+  struct Case {
+    int cores, ranks, sockets;
+  };
+  for (const Case& c : {Case{1, 1, 1},
+                        {2, 1, 1},
+                        {2, 2, 1},
+                        {2, 8, 1},
+                        {3, 1, 2},
+                        {4, 2, 1},
+                        {8, 2, 3},
+                        {16, 1, 4},
+                        {64, 8, 4},
+                        {4, 0, 3}}) {
+    EXPECT_EQ(sockets_for(c.cores, c.ranks), c.sockets) << c.cores << " " << c.ranks;
+  }
+}
+
+// The sum over this process's connections of what TCP has sent, its headers and repetitions apart.
+uint64_t bytes_sent() {
+  uint64_t sum = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sum += info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  }
+  return sum;
+}
+
+TEST(Tcp, SendsTheMessagesAndNothingElse) {
+  for (int sockets : {1, 3}) {
+    Setting setting;
+    setting.options = [&](Options& o) { o.tcp_sockets = sockets; };
+    Ranks two = make_ranks(kTcp, setting);
+    const uint64_t before = bytes_sent();
+    constexpr size_t kBytes = 3000001;
+    on_each(two, [](Rank& rank) {
+      for (size_t bytes : {size_t{1}, size_t{70000}, kBytes})
+        if (Status s = exchange(rank, bytes); !s) throw s.error();
+    });
+    EXPECT_EQ(bytes_sent() - before, 2 * (1 + 70000 + kBytes));
+  }
+}
+
+// Ranks that were told, or find, different numbers.
+TEST(Tcp, TakesTheNumberOfSocketsFromTheRankThatDials) {
+  Setting setting;
+  setting.size = 3;
+  int rank = 0;
+  setting.options = [&](Options& o) { o.tcp_sockets = 1 + 2 * rank++; };
+  Ranks three = make_ranks(kTcp, setting);
+  on_each(three, [](Rank& one) {
+    if (Status s = exchange(one, 3000001); !s) throw s.error();
+  });
+}
+
+// ---- memory that is lent to the kernel ---------------------------------------------------------
+
+// Two ends of a connection over the loopback, where the kernel copies what it was lent.
+std::array<OwnedFd, 2> connection() {
+  OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  EXPECT_EQ(::bind(listener.get(), address, bytes), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.get(), address, &bytes), 0);
+  OwnedFd dialler(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(::connect(dialler.get(), address, bytes), 0);
+  return {OwnedFd(::accept(listener.get(), nullptr, nullptr)), std::move(dialler)};
+}
+
+TEST(Tcp, LendsUntilTheKernelSaysThatItCopies) {
+  std::array<OwnedFd, 2> ends = connection();
+  EXPECT_FALSE(tcp::leaves_by_hardware(ends[0].get()));
+  tcp::Stream out(std::move(ends[0]), true), in(std::move(ends[1]));
+  ASSERT_TRUE(out.lends()) << "the kernel knows no MSG_ZEROCOPY";
+  EXPECT_FALSE(in.lends());
+  AbortGate gate;
+  Fifo<uint64_t> sent, received;
+  std::vector<std::byte> from = Pattern(0, 1, 0, 0).make(size_t{3} << 20), to(from.size() + 8);
+  uint64_t small = 7;
+  out.post_send({from.data(), from.size(), 0});
+  out.post_send({reinterpret_cast<std::byte*>(&small), sizeof small, 1});
+  in.post_receive({to.data(), from.size(), 0});
+  in.post_receive({to.data() + from.size(), sizeof small, 1});
+  const Deadline limit = Deadline::after(std::chrono::seconds(30));
+  while ((sent.size() < 2 || received.size() < 2) && !limit.passed()) {
+    ASSERT_NE(out.send(gate, sent), tcp::Outcome::failed);
+    ASSERT_NE(in.receive(gate, received), tcp::Outcome::failed);
+  }
+  EXPECT_EQ(sent.size(), 2u) << "what was lent was never given back";
+  EXPECT_EQ(std::memcmp(to.data(), from.data(), from.size()), 0);
+  EXPECT_EQ(std::memcmp(to.data() + from.size(), &small, sizeof small), 0);
+  EXPECT_FALSE(out.lends());
+}
+
+TEST(Tcp, SeversWhatIsLent) {
+  std::array<OwnedFd, 2> ends = connection();
+  const int peer = ends[1].get();
+  std::vector<std::byte> from(size_t{64} << 20);
+  tcp::Stream out(std::move(ends[0]), true);
+  AbortGate gate;
+  Fifo<uint64_t> sent;
+  out.post_send({from.data(), from.size(), 0});
+  while (out.send(gate, sent) == tcp::Outcome::moved) continue;
+  out.sever();
+  std::vector<std::byte> to(from.size());
+  ssize_t got = 0;
+  while ((got = ::recv(peer, to.data(), to.size(), 0)) > 0) continue;
+  EXPECT_EQ(got, -1) << "the connection ended as if all had been sent";
+  EXPECT_EQ(errno, ECONNRESET);
 }
 
 // ---- two hosts: network namespaces joined by a pair of virtual interfaces ----------------------
@@ -171,7 +296,8 @@ void PrintTo(const Wire& wire, std::ostream* out) { *out << wire.name; }
 // Runs a rank on each of two hosts; `meanwhile(pid of rank 1)` runs here.
 void on_two_hosts(const Wire& wire, const std::function<void(Options&)>& options,
                   const std::function<int(Rank&)>& body,
-                  const std::function<void(int)>& meanwhile = {}) {
+                  const std::function<void(int)>& meanwhile = {},
+                  const MakeTransport& make = kTcp) {
   Setting setting;
   setting.channels = 1;
   setting.options = options;
@@ -184,7 +310,7 @@ void on_two_hosts(const Wire& wire, const std::function<void(Options&)>& options
       if (::unshare(CLONE_NEWNET) != 0) return 1;
       separate.give();
       joined.await();
-      return body(*job.join(r, make_tcp));
+      return body(*job.join(r, make));
     });
   }
   separate.await(2);
@@ -213,13 +339,16 @@ INSTANTIATE_TEST_SUITE_P(All, TcpHosts, ::testing::ValuesIn(kWires),
 TEST_P(TcpHosts, ExchangeOverOneAndSeveralSockets) {
   if (!network_namespaces()) GTEST_SKIP() << "network namespaces need privileges";
   for (int sockets : {1, 4}) {
-    const auto several = [&](Options& o) { o.tcp_sockets = sockets; };
-    on_two_hosts(GetParam(), several, [](Rank& rank) {
-      for (size_t bytes : {size_t{1}, size_t{100000}, (size_t{16} << 20) + 3}) {
-        if (Status s = exchange(rank, bytes); !s) throw s.error();
-      }
-      return 0;
-    });
+    for (bool lend : {false, true}) {
+      const auto several = [&](Options& o) { o.tcp_sockets = sockets; };
+      const auto talk = [](Rank& rank) {
+        for (size_t bytes : {size_t{1}, size_t{100000}, (size_t{16} << 20) + 3}) {
+          if (Status s = exchange(rank, bytes); !s) throw s.error();
+        }
+        return 0;
+      };
+      on_two_hosts(GetParam(), several, talk, {}, [&] { return make_tcp({lend}); });
+    }
   }
 }
 

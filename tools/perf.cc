@@ -211,8 +211,10 @@ class Run {
     }
   }
 
-  void add(const OperationRow& row, Row& result, std::pair<double, double> best_and_median) {
-    std::tie(result.time_us_best, result.time_us_median) = best_and_median;
+  void add(const OperationRow& row, Row& result, const Trial::Result& times) {
+    result.time_us_best = times.best_us;
+    result.time_us_median = times.median_us;
+    result.cpu_percent = times.cpu_percent;
     result.algbw_gbs = static_cast<double>(result.bytes) / result.time_us_best / 1e3;
     result.busbw_gbs = result.algbw_gbs * row.bus_factor(communicator_.size());
     if (report_ != nullptr) report_->add(result);

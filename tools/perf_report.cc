@@ -15,7 +15,8 @@ namespace ringwood::tools {
 namespace {
 
 constexpr const char* kCsvHead =
-    "collective,ranks,bytes,count,dtype,op,time_us_best,time_us_median,algbw_gbs,busbw_gbs,wrong,"
+    "collective,ranks,bytes,count,dtype,op,time_us_best,time_us_median,algbw_gbs,busbw_gbs,cpu_"
+    "percent,wrong,"
     "algorithm,lanes,transports";
 
 std::string processor() {
@@ -42,10 +43,10 @@ std::string micros(double us) {
 }
 
 std::string csv_line(const Row& r) {
-  return fmt::format("{},{},{},{},{},{},{:.4f},{:.4f},{:.6g},{:.6g},{},{},{},{}\n", r.collective,
-                     r.ranks, r.bytes, r.count, r.dtype, r.op, r.time_us_best, r.time_us_median,
-                     r.algbw_gbs, r.busbw_gbs, r.wrong ? fmt::to_string(*r.wrong) : "", r.algorithm,
-                     r.lanes, r.transports);
+  return fmt::format("{},{},{},{},{},{},{:.4f},{:.4f},{:.6g},{:.6g},{:.1f},{},{},{},{}\n",
+                     r.collective, r.ranks, r.bytes, r.count, r.dtype, r.op, r.time_us_best,
+                     r.time_us_median, r.algbw_gbs, r.busbw_gbs, r.cpu_percent,
+                     r.wrong ? fmt::to_string(*r.wrong) : "", r.algorithm, r.lanes, r.transports);
 }
 
 nlohmann::ordered_json json_row(const Row& r) {
@@ -59,6 +60,7 @@ nlohmann::ordered_json json_row(const Row& r) {
                                 {"time_us_median", r.time_us_median},
                                 {"algbw_gbs", r.algbw_gbs},
                                 {"busbw_gbs", r.busbw_gbs},
+                                {"cpu_percent", r.cpu_percent},
                                 {"wrong", nullptr},
                                 {"algorithm", r.algorithm},
                                 {"lanes", r.lanes},

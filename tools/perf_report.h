@@ -22,6 +22,7 @@ struct Row {
   int root = -1;          // -1: has none
   double time_us_best = 0, time_us_median = 0;
   double algbw_gbs = 0, busbw_gbs = 0;
+  double cpu_percent = 0;        // of one core, by the busiest rank; not in the table
   std::optional<int64_t> wrong;  // over all ranks; none: not checked
   std::string algorithm;
   int lanes = 1;

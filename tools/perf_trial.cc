@@ -1,6 +1,9 @@
 #include "tools/perf_trial.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <numeric>
 
 #include "transports/clock.h"
 
@@ -13,6 +16,12 @@ constexpr int kMostIterations = 20000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 void all_reduce(const Call& call, void* data, size_t count, DataType type, ReduceOp op) {
@@ -28,7 +37,7 @@ void Trial::warm_up() {
   for (int i = 0; i < options_.warmup; ++i) row_.run(call_);
 }
 
-std::pair<double, double> Trial::measure(const std::function<void(int batch)>& progress) {
+Trial::Result Trial::measure(const std::function<void(int batch)>& progress) {
   begin();
   for (int batch = 0; batch < options_.batches; ++batch) {
     progress(batch);
@@ -40,17 +49,20 @@ std::pair<double, double> Trial::measure(const std::function<void(int batch)>& p
 void Trial::begin() {
   write_input(row_, call_);
   iterations_ = options_.iters > 0 ? options_.iters : fitting_iterations();
+  cpu_seconds_ = 0;
 }
 
 void Trial::run_batch() { seconds_.push_back(batch_seconds(iterations_)); }
 
-std::pair<double, double> Trial::result() {
+Trial::Result Trial::result() {
+  std::vector<double> busy{cpu_seconds_ / std::accumulate(seconds_.begin(), seconds_.end(), 0.0)};
+  slowest(busy);
   slowest(seconds_);
   std::sort(seconds_.begin(), seconds_.end());
   const size_t middle = seconds_.size() / 2;
   const double median =
       seconds_.size() % 2 != 0 ? seconds_[middle] : (seconds_[middle - 1] + seconds_[middle]) / 2;
-  return {seconds_.front() / iterations_ * 1e6, median / iterations_ * 1e6};
+  return {seconds_.front() / iterations_ * 1e6, median / iterations_ * 1e6, busy[0] * 100};
 }
 
 int64_t Trial::check(const Pattern& pattern) {
@@ -69,9 +81,12 @@ int64_t Trial::check(const Pattern& pattern) {
 double Trial::batch_seconds(int iterations) {
   if (options_.touch) return touched_seconds(iterations);
   finish(call_.communicator->barrier(synchronous_call()));
+  const double used = cpu_seconds();
   const auto start = Clock::now();
   for (int i = 0; i < iterations; ++i) row_.run(call_);
-  return seconds_since(start);
+  const double seconds = seconds_since(start);
+  cpu_seconds_ += cpu_seconds() - used;
+  return seconds;
 }
 
 double Trial::touched_seconds(int iterations) {
@@ -79,10 +94,12 @@ double Trial::touched_seconds(int iterations) {
   for (int i = 0; i < iterations; ++i) {
     write_input(row_, call_);
     finish(call_.communicator->barrier(synchronous_call()));
+    const double used = cpu_seconds();
     const auto start = Clock::now();
     row_.run(call_);
     read_output(row_, call_);
     sum += seconds_since(start);
+    cpu_seconds_ += cpu_seconds() - used;
   }
   return sum;
 }

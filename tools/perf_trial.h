@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "tools/perf_operations.h"
@@ -25,13 +24,17 @@ class Trial final {
       : row_(row), call_(call), options_(options) {}
 
   void warm_up();
-  // Best and median microseconds per operation, each batch taken from its slowest rank.
-  std::pair<double, double> measure(const std::function<void(int batch)>& progress);
+  // Microseconds per operation, each batch taken from its slowest rank, and the share of one core
+  // that the busiest rank's process used meanwhile.
+  struct Result {
+    double best_us = 0, median_us = 0, cpu_percent = 0;
+  };
+  Result measure(const std::function<void(int batch)>& progress);
   // The same in parts, so that several trials can take turns: begin() once, then batches, result().
   void begin();
   void run_once() { row_.run(call_); }  // untimed
   void run_batch();
-  std::pair<double, double> result();
+  Result result();
   // Carries it out once on known data. The number of wrong elements over all ranks.
   int64_t check(const Pattern& pattern);
 
@@ -46,6 +49,7 @@ class Trial final {
   TrialOptions options_;
   int iterations_ = 1;
   std::vector<double> seconds_;  // of each batch
+  double cpu_seconds_ = 0;       // of this process in all batches
 };
 
 }  // namespace ringwood::tools

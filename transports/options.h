@@ -26,8 +26,8 @@ struct Options {
   // route leads to the master address.
   std::string socket_interface;
   // RINGWOOD_TCP_SOCKETS: connections per pair of ranks. One stream saturates a core; more pay only
-  // where cores are free (measured: no gain on two cores).
-  int tcp_sockets = 1;
+  // where cores are free to serve them (measured: no gain on two cores). 0: by the free cores.
+  int tcp_sockets = 0;
   // RINGWOOD_PORT_RANGE=50000-50010: ports to listen on. 0-0: the kernel's choice.
   int port_first = 0, port_last = 0;
   // RINGWOOD_TIMEOUT: seconds an operation may take when the caller gave no timeout (torch gives
@@ -78,7 +78,8 @@ struct Options {
   // (adopt.h).
   size_t adopt = 0;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
-  // measured default.
+  // measured default. 0: neither spin nor yield but sleep at once, which leaves the core to others
+  // and costs a wake-up for each wait.
   int spin_us = -1;
   // RINGWOOD_SIMD=scalar|avx2|avx512...: highest instruction set the kernels may use. For tests.
   // Empty: the machine's best.

@@ -1,8 +1,10 @@
 """The benches that compare with MPI and gloo: their conclusions, and one short run of each."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 import pytest
@@ -11,6 +13,8 @@ from ringwood_command import BINARY, environment
 
 sys.path.append(str(ROOT / "bench"))
 import ddp_report
+import network_report
+from networks import network
 from peers_report import (
     Results,
     comparison,
@@ -264,3 +268,91 @@ def test_a_short_run_of_ddp(tmp_path):
     }
     assert report["times"]["gloo"]["step"]["best_ms"] > 0
     assert "| gloo |" in done.stdout
+
+
+def test_networks_are_compared_by_rate_and_ratio():
+    rounds = network_report.Rounds(
+        {
+            ("gigabit", "iperf3", 1 << 20): [
+                {"best_us": 8800.0, "median_us": 8800.0},
+                {"best_us": 8400.0, "median_us": 8400.0},
+            ],
+            ("gigabit", "ringwood", 1 << 22): [
+                {"best_us": 33600.0, "median_us": 40000.0, "cpu_percent": 90.0}
+            ],
+            ("gigabit", "ringwood-sleeping", 1 << 22): [
+                {"best_us": 35000.0, "median_us": 36000.0, "cpu_percent": share}
+                for share in (10.0, 14.0)
+            ],
+            ("gigabit", "torch-ringwood", 1 << 22): [{"best_us": 34000.0, "median_us": 35000.0}],
+            ("gigabit", "torch-gloo", 1 << 22): [{"best_us": 68000.0, "median_us": 105000.0}],
+        }
+    )
+    row = network_report.comparison(rounds, "gigabit", 1 << 22)
+    assert row["gloo_over_ringwood_best"] == pytest.approx(2.0)
+    assert row["gloo_over_ringwood_median"] == pytest.approx(3.0)
+    assert row["openmpi_over_ringwood_best"] is None
+    assert row["rate_over_iperf3"] == pytest.approx(1.0)  # of its best round
+    assert row["cpu_percent_ringwood_sleeping"] == 12.0
+    text = network_report.markdown(MACHINE, SETTINGS, rounds)
+    assert "iperf3 --bidir: 0.999 Gbit/s each way." in text
+    line = next(line for line in text.splitlines() if line.startswith("| 4 MiB |"))
+    assert [cell.strip() for cell in line.strip("|").split("|")][-3:] == [
+        "2.00x",
+        "100%",
+        "90% / 12%",
+    ]
+
+
+def namespaces() -> set[str]:
+    done = subprocess.run(["ip", "netns"], capture_output=True, text=True)
+    return {line.split()[0] for line in done.stdout.splitlines()}
+
+
+@pytest.fixture
+def cables():
+    """Skips where no network namespaces can be made."""
+    try:
+        with network("cable"):
+            pass
+    except OSError as refusal:
+        pytest.skip(f"no network namespaces here: {refusal}")
+    return namespaces()
+
+
+def test_a_short_run_over_networks(cables, tmp_path):
+    (tmp_path / "build" / "tools").mkdir(parents=True)
+    (tmp_path / "build" / "tools" / "ringwood").symlink_to(BINARY.resolve())
+    done = peers(
+        *("--networks", "cable,gigabit,loopback", "--only", "ringwood", "--rounds", "1"),
+        *("--sizes", "8,65536", "--build", tmp_path / "build", "--output", tmp_path / "results"),
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "results" / "tcp.json").read_text())
+    assert {(row["network"], row["bytes"]) for row in report["rows"]} == {
+        (net, size) for net in ("cable", "gigabit", "loopback") for size in (8, 65536)
+    }
+    assert (tmp_path / "results" / "tcp.md").read_text() in done.stdout
+    assert namespaces() == cables
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_namespaces_go_with_the_bench(cables, number, tmp_path):
+    command = [sys.executable, ROOT / "bench" / "peers", "--networks", "cable"]
+    options = ["--only", "ringwood", "--build", BINARY.resolve().parent.parent]
+    bench = subprocess.Popen(
+        [str(word) for word in [*command, *options, "--output", tmp_path]],
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while namespaces() == cables and bench.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert namespaces() != cables
+        time.sleep(1)  # by now ranks are at work in them
+        bench.send_signal(number)
+        assert bench.wait(30) != 0
+    finally:
+        bench.kill()
+    assert namespaces() == cables

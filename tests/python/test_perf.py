@@ -14,7 +14,7 @@ from ringwood_command import BINARY, environment, run
 
 KEYS = [
     *("collective", "ranks", "bytes", "count", "dtype", "op", "time_us_best", "time_us_median"),
-    *("algbw_gbs", "busbw_gbs", "wrong", "algorithm", "lanes", "transports"),
+    *("algbw_gbs", "busbw_gbs", "cpu_percent", "wrong", "algorithm", "lanes", "transports"),
 ]
 COLLECTIVES = [
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "reduce_scatter", "scatter"),

@@ -53,7 +53,7 @@ def test_rank_order_is_told():
     [
         (["verify", "all_reduce"], "--file"),
         (["verify", "all_reduce", "ring", "--file", "x"], "--file"),
-        (["verify", "all_reduce", "exchange"], "there are: one_shot"),
+        (["verify", "all_reduce", "exchange"], "there are: direct"),
         (["verify", "all_reduce", "hierarchical", "--hosts", "0,1"], "on these hosts"),
         (["verify", "plus", "ring"], "unknown collective"),
         (["draw", "reduce", "chain", "--root", "4"], "root 4"),

@@ -1,7 +1,8 @@
 // One socket of a tcp link: pieces of messages out, pieces in, each direction in order.
 //
 // Knows nothing of messages; a piece carries the number of its message, and the numbers of finished
-// pieces are handed out in the order in which they finish. Edge-triggered readiness: a caller that
+// pieces are handed out in the order in which they finish: a send when the kernel has taken it, one
+// whose memory was lent to the kernel (zero_copy.h) when that has given it back. Edge-triggered readiness: a caller that
 // is going to sleep must have called send() and receive() until neither says `moved`. Not thread
 // safe.
 #pragma once
@@ -15,6 +16,7 @@
 #include <span>
 
 #include "transports/link_parts.h"
+#include "transports/tcp/zero_copy.h"
 
 namespace ringwood::tcp {
 
@@ -30,7 +32,8 @@ enum class Outcome { moved, blocked, failed };
 
 class Stream final {
  public:
-  explicit Stream(OwnedFd fd) : fd_(std::move(fd)) {}
+  // lend: large pieces are sent out of the user's memory, until the kernel says that it copies.
+  explicit Stream(OwnedFd fd, bool lend = false);
   // The last bytes still arrive: says the end, and takes what has come, because closing over unread
   // bytes resets the connection, which destroys what the peer has not read yet.
   ~Stream();
@@ -47,6 +50,11 @@ class Stream final {
   // Precondition: at most shown().size(). True if that was the end of the piece.
   bool consume(size_t bytes);
 
+  bool lends() const { return zero_copy_.on(); }
+  // Ends the connection at once, unsent bytes and all, so that lent memory is not read any more but
+  // for what the network card has in hand. Any thread.
+  void sever() const noexcept;
+
   // After `failed`: the call's errno; 0 for the end of the stream.
   int failure() const { return failure_; }
 
@@ -54,6 +62,13 @@ class Stream final {
   static constexpr int kParts = 32;
   using Parts = std::array<iovec, kParts>;
 
+  struct Lent {
+    uint64_t message, call;  // finished with that call
+  };
+  Outcome transmit(AbortGate& gate, Fifo<uint64_t>& finished);
+  size_t room_for_send(Parts& parts, size_t& offered, bool lend);
+  void taken(size_t bytes, uint64_t call, Fifo<uint64_t>& finished);
+  bool take_back(Fifo<uint64_t>& finished);
   void from_buffer(AbortGate& gate, Fifo<uint64_t>& finished);
   size_t room_for_receive(Parts& parts, size_t& stored);
   void arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished);
@@ -64,6 +79,9 @@ class Stream final {
   std::unique_ptr<std::byte[]> buffer_;  // read ahead
   size_t begin_ = 0, end_ = 0;           // what lies in it
   int failure_ = 0;
+  ZeroCopy zero_copy_;
+  Fifo<Lent> lent_;       // sent but not given back
+  uint64_t lent_in_ = 0;  // the last call that lent bytes of the piece at the front of out_
 };
 
 }  // namespace ringwood::tcp

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -27,6 +29,7 @@ using tcp::Stream;
 constexpr size_t kStripeBytes = size_t{256} << 10;
 // ... but small ones all use the first, where they share system calls.
 constexpr size_t kUnstripedBytes = size_t{64} << 10;
+constexpr int kMostSockets = 16;
 // Turns in one poll(); a peer as fast as we would otherwise never let us go.
 constexpr int kTurns = 32;
 
@@ -83,11 +86,13 @@ class Ledger {
 
 class TcpLink final : public Link {
  public:
-  TcpLink(std::vector<Stream> streams, WaitSet& wait_set, int peer)
-      : streams_(std::move(streams)),
+  TcpLink(std::vector<Stream> streams, WaitSet& wait_set, const bool& armed, int peer)
+      : lends_(streams[0].lends()),
+        streams_(std::move(streams)),
         out_(streams_.size()),
         in_(streams_.size()),
         wait_set_(wait_set),
+        armed_(armed),
         fault_(peer, "tcp") {}
 
   // Only poll() sends, so that messages posted together share a system call and a packet.
@@ -126,13 +131,17 @@ class TcpLink final : public Link {
     return status;
   }
 
-  void abort() noexcept override { gate_.abort(); }
+  void abort() noexcept override {
+    gate_.abort();
+    for (const Stream& stream : streams_)
+      if (lends_) stream.sever();
+  }
 
  private:
   Status move() {
     if (unusable(1)) return why(1);
     int broken = -1;  // errno of a send that failed; what came before that is read first
-    bool moved = !sends_.idle() || !receives_.idle();
+    bool moved = !sends_.idle() || !receives_.idle(), arrived = false;
     for (int turn = 0; moved && turn < kTurns; ++turn) {
       moved = false;
       for (Stream& stream : streams_) {
@@ -143,10 +152,14 @@ class TcpLink final : public Link {
         receives_.finish(finished_);
         if (received == Outcome::failed) return fail("receive", stream.failure());
         moved |= sent == Outcome::moved || received == Outcome::moved;
+        arrived |= received == Outcome::moved;
       }
+      // What has come is best read before more comes, while it lies in a cache.
+      if (arrived && !incoming().empty()) break;
     }
     if (broken >= 0) return fail("send", broken);
-    if (moved) wait_set_.ring();  // the sockets will not announce again what they still hold
+    // The sockets will not announce again what they still hold.
+    if (moved && armed_) wait_set_.ring();
     return {};
   }
 
@@ -189,45 +202,80 @@ class TcpLink final : public Link {
   }
 
   AbortGate gate_;
+  const bool lends_;  // or has done so
   std::vector<Stream> streams_;
   Dealer out_, in_;
   Ledger sends_, receives_;
   Fifo<uint64_t> finished_;  // of the call at hand
   WaitSet& wait_set_;
+  const bool& armed_;  // the transport's
   LinkFault fault_;
 };
 
 class Tcp final : public Transport {
  public:
+  explicit Tcp(const TcpSettings& settings) : settings_(settings) {}
+
   std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
                                                           const std::vector<bool>& wanted,
                                                           int channels) override {
-    const int sockets = std::clamp(group.options->tcp_sockets, 1, 64);
+    const int sockets = wished_sockets(group);
     std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
     for (auto& channel : links) channel.resize(group.size());
     const auto peers = std::count(wanted.begin(), wanted.end(), true);
     make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets));
     std::vector<std::vector<OwnedFd>> fds(group.size());  // [peer][channel * sockets + socket]
-    dial_lower(group, wanted, channels * sockets, sockets, fds);
-    for (int peer = group.rank() + 1; peer < group.size(); ++peer) {
-      for (int i = 0; wanted[peer] && i < channels * sockets; ++i) {
-        Result<int> fd =
-            group.listener->take(greeting(peer, group.rank(), i, sockets), group.deadline);
-        fds[peer].push_back(owned(std::move(fd), peer));
-      }
-    }
+    dial_lower(group, wanted, channels, sockets, fds);
+    for (int peer = group.rank() + 1; peer < group.size(); ++peer)
+      if (wanted[peer]) accept_from(group, peer, channels, fds[peer]);
     for (int peer = 0; peer < group.size(); ++peer) {
-      for (int channel = 0; channel < channels && !fds[peer].empty(); ++channel) {
-        links[channel][peer] = make_link(group, peer, &fds[peer][channel * sockets], sockets);
+      const size_t each = fds[peer].size() / static_cast<size_t>(channels);
+      for (int channel = 0; channel < channels && each > 0; ++channel) {
+        links[channel][peer] = make_link(group, peer, &fds[peer][channel * each], each);
       }
     }
     return links;
   }
 
+  void arm() noexcept override { armed_ = true; }
+  void disarm() noexcept override { armed_ = false; }
+
  private:
   static Greeting greeting(int from, int to, int index, int sockets) {
     const int channel = index / sockets * 256 + index % sockets;
     return {Purpose::tcp, static_cast<uint16_t>(channel), from, to};
+  }
+
+  static int wished_sockets(const Group& group) {
+    if (group.options->tcp_sockets > 0) return std::min(group.options->tcp_sockets, kMostSockets);
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+    const auto here = std::count(group.hosts.begin(), group.hosts.end(), group.hosts[group.rank()]);
+    return sockets_for(CPU_COUNT(&cores), static_cast<int>(here));
+  }
+
+  // The dialler says how many connections it makes, behind the handshake of the first one.
+  static void accept_from(const Group& group, int peer, int channels, std::vector<OwnedFd>& fds) {
+    int sockets = 1;
+    for (int i = 0; i < channels * sockets; ++i) {
+      Result<int> fd =
+          group.listener->take(greeting(peer, group.rank(), i, sockets), group.deadline);
+      fds.push_back(owned(std::move(fd), peer));
+      if (i == 0) sockets = read_sockets(fds[0].get(), peer, group.deadline);
+    }
+  }
+
+  static int read_sockets(int fd, int peer, Deadline deadline) {
+    uint8_t sockets = 0;
+    pollfd one{fd, POLLIN, 0};
+    while (::poll(&one, 1, deadline.left_ms()) < 0 && errno == EINTR) continue;
+    if (::recv(fd, &sockets, 1, MSG_DONTWAIT) == 1 && sockets >= 1 && sockets <= kMostSockets)
+      return sockets;
+    Error error(ErrorCode::network, "the peer did not say how many connections it makes");
+    error.peer = peer;
+    error.transport = "tcp";
+    throw error;
   }
 
   static OwnedFd owned(Result<int> fd, int peer) {
@@ -240,7 +288,7 @@ class Tcp final : public Transport {
 
   // Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
   // first: otherwise all would begin with rank 0.
-  static void dial_lower(const Group& group, const std::vector<bool>& wanted, int connections,
+  static void dial_lower(const Group& group, const std::vector<bool>& wanted, int channels,
                          int sockets, std::vector<std::vector<OwnedFd>>& fds) {
     std::atomic<int> next{group.rank()};
     std::mutex mutex;
@@ -250,9 +298,12 @@ class Tcp final : public Transport {
         if (!wanted[peer]) continue;
         try {
           const NetAddress address = parse_net_address(group.addresses[peer]);
-          for (int i = 0; i < connections; ++i) {
+          for (int i = 0; i < channels * sockets; ++i) {
             const Greeting hello = greeting(group.rank(), peer, i, sockets);
             fds[peer].push_back(owned(dial(address, group.identity, hello, group.deadline), peer));
+            if (i > 0) continue;
+            const auto said = static_cast<uint8_t>(sockets);  // into an empty buffer
+            (void)!::send(fds[peer][0].get(), &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
           }
         } catch (...) {
           std::lock_guard lock(mutex);
@@ -270,21 +321,32 @@ class Tcp final : public Transport {
     if (failure) std::rethrow_exception(failure);
   }
 
-  static std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, int sockets) {
+  std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, size_t sockets) {
     std::vector<Stream> streams;
-    streams.reserve(static_cast<size_t>(sockets));
-    for (int i = 0; i < sockets; ++i) {
+    streams.reserve(sockets);
+    for (size_t i = 0; i < sockets; ++i) {
       const unsigned patience = static_cast<unsigned>(12 * group.options->heartbeat.count());
       ::setsockopt(fds[i].get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
       group.wait_set->add(fds[i].get(), EPOLLIN | EPOLLOUT);
-      streams.emplace_back(std::move(fds[i]));
+      const bool lend = settings_.always_lend || tcp::leaves_by_hardware(fds[i].get());
+      streams.emplace_back(std::move(fds[i]), lend);
     }
-    return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, peer);
+    return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, armed_, peer);
   }
+
+  const TcpSettings settings_;
+  bool armed_ = false;  // somebody is about to sleep: what is left unread must be announced
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp() { return std::make_unique<Tcp>(); }
+int sockets_for(int cores, int ranks_on_host) {
+  return std::clamp(cores / std::max(1, ranks_on_host) - 1, 1, 4);
+}
+
+std::unique_ptr<Transport> make_tcp(const TcpSettings& settings) {
+  return std::make_unique<Tcp>(settings);
+}
+std::unique_ptr<Transport> make_tcp() { return make_tcp(TcpSettings{}); }
 
 }  // namespace ringwood

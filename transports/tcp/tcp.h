@@ -1,7 +1,9 @@
 // TCP: between hosts, and wherever nothing better reaches.
 //
-// RINGWOOD_TCP_SOCKETS connections per pair and channel; the lower rank accepts, the higher dials.
-// A send is finished when the kernel has taken its bytes. A peer's death is noticed at the next
+// The lower rank of a pair accepts, the higher dials and says how many connections each channel
+// has: RINGWOOD_TCP_SOCKETS, or as many as it has cores to spare. A send is finished when the
+// kernel has taken its bytes, or, where a network card reads them in the user's memory
+// (tcp/zero_copy.h), when it has done so. A peer's death is noticed at the next
 // byte that is wanted from it, and for a host that vanished, 12 heartbeats after the first byte
 // that it does not acknowledge.
 #pragma once
@@ -12,6 +14,15 @@
 
 namespace ringwood {
 
+// For tests: memory is lent to the kernel also where no network card is.
+struct TcpSettings {
+  bool always_lend = false;
+};
+std::unique_ptr<Transport> make_tcp(const TcpSettings& settings);
 std::unique_ptr<Transport> make_tcp();
+
+// Connections per pair of a rank that shares `cores` with others: more than one only where, beside
+// the core that drives it, several are free to serve the network.
+int sockets_for(int cores, int ranks_on_host);
 
 }  // namespace ringwood
