@@ -8,12 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 
 #include "transports/descriptors.h"
-#include "transports/net.h"
+#include "transports/pairs.h"
 #include "transports/tcp/stream.h"
-#include "transports/thread.h"
 #include "transports/wait_set.h"
 
 namespace ringwood {
@@ -207,15 +205,11 @@ class Tcp final : public Transport {
     for (auto& channel : links) channel.resize(group.size());
     const auto peers = std::count(wanted.begin(), wanted.end(), true);
     make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets));
-    std::vector<std::vector<OwnedFd>> fds(group.size());  // [peer][channel * sockets + socket]
-    dial_lower(group, wanted, channels * sockets, sockets, fds);
-    for (int peer = group.rank() + 1; peer < group.size(); ++peer) {
-      for (int i = 0; wanted[peer] && i < channels * sockets; ++i) {
-        Result<int> fd =
-            group.listener->take(greeting(peer, group.rank(), i, sockets), group.deadline);
-        fds[peer].push_back(owned(std::move(fd), peer));
-      }
-    }
+    std::vector<std::vector<OwnedFd>> fds =  // [peer][channel * sockets + socket]
+        connect_pairs(group, wanted, channels * sockets, "tcp", [&](int from, int to, int index) {
+          const int channel = index / sockets * 256 + index % sockets;
+          return Greeting{Purpose::tcp, static_cast<uint16_t>(channel), from, to};
+        });
     for (int peer = 0; peer < group.size(); ++peer) {
       for (int channel = 0; channel < channels && !fds[peer].empty(); ++channel) {
         links[channel][peer] = make_link(group, peer, &fds[peer][channel * sockets], sockets);
@@ -225,51 +219,6 @@ class Tcp final : public Transport {
   }
 
  private:
-  static Greeting greeting(int from, int to, int index, int sockets) {
-    const int channel = index / sockets * 256 + index % sockets;
-    return {Purpose::tcp, static_cast<uint16_t>(channel), from, to};
-  }
-
-  static OwnedFd owned(Result<int> fd, int peer) {
-    if (fd) return OwnedFd(*fd);
-    Error error = std::move(fd.error());
-    error.peer = peer;
-    error.transport = "tcp";
-    throw error;
-  }
-
-  // Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
-  // first: otherwise all would begin with rank 0.
-  static void dial_lower(const Group& group, const std::vector<bool>& wanted, int connections,
-                         int sockets, std::vector<std::vector<OwnedFd>>& fds) {
-    std::atomic<int> next{group.rank()};
-    std::mutex mutex;
-    std::exception_ptr failure;
-    const auto work = [&] {
-      for (int peer; (peer = next.fetch_sub(1) - 1) >= 0;) {
-        if (!wanted[peer]) continue;
-        try {
-          const NetAddress address = parse_net_address(group.addresses[peer]);
-          for (int i = 0; i < connections; ++i) {
-            const Greeting hello = greeting(group.rank(), peer, i, sockets);
-            fds[peer].push_back(owned(dial(address, group.identity, hello, group.deadline), peer));
-          }
-        } catch (...) {
-          std::lock_guard lock(mutex);
-          if (!failure) failure = std::current_exception();
-          next = 0;
-        }
-      }
-    };
-    const auto dials = std::count(wanted.begin(), wanted.begin() + group.rank(), true);
-    std::vector<std::thread> helpers;
-    for (long i = 1; i < std::min<long>(dials, 8); ++i)
-      helpers.push_back(start_thread("ringwood-dial", work));
-    work();
-    for (std::thread& helper : helpers) helper.join();
-    if (failure) std::rethrow_exception(failure);
-  }
-
   static std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, int sockets) {
     std::vector<Stream> streams;
     streams.reserve(static_cast<size_t>(sockets));
