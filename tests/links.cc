@@ -10,11 +10,11 @@
 
 #include "tests/link_ranks.h"
 #include "tests/link_talk.h"
+#include "tests/verbs_here.h"
 #include "transports/link_parts.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
-#include "transports/verbs/verbs.h"
 
 namespace ringwood {
 namespace {
@@ -43,15 +43,6 @@ std::vector<Kind> kinds() {
                    o.verbs_queue_pairs = 3;
                  }});
   return all;
-}
-
-// Whether this machine has an RDMA device that works; tests/roce-lab is one that always has.
-bool verbs_here() {
-  static const bool here = [] {
-    Ranks two = make_ranks(make_verbs);
-    return two[0].links[0][1] != nullptr;
-  }();
-  return here;
 }
 
 class Links : public TestWithParam<Kind> {

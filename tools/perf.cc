@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "collectives/algorithms.h"
+#include "tools/perf_counters.h"
 #include "transports/link.h"
 
 namespace ringwood::tools {
@@ -100,7 +101,7 @@ class Run {
         }
       }
     }
-    if (report_ != nullptr) report_->end();
+    if (report_ != nullptr) report_->end(fabric_.risen());
     return wrong_ == 0;
   }
 
@@ -175,6 +176,7 @@ class Run {
   const PerfOptions& perf_;
   Communicator& communicator_;
   Report* report_;
+  const FabricCounters fabric_;
   int64_t wrong_ = 0;
 };
 

@@ -240,7 +240,7 @@ const std::vector<Row>& table() {
       {"RINGWOOD_VERBS_QPS",
        {"NCCL_IB_QPS_PER_CONNECTION"},
        "queue pairs per rail and link",
-       number<&Options::verbs_queue_pairs, 1, 8>,
+       number<&Options::verbs_queue_pairs, 1, 128>,
        show_number<&Options::verbs_queue_pairs>},
       {"RINGWOOD_VERBS_PKEY",
        {"NCCL_IB_PKEY"},
@@ -250,9 +250,7 @@ const std::vector<Row>& table() {
       {"RINGWOOD_VERBS_RING_BYTES",
        {},
        "registered memory per direction and link, a power of two",
-       [](Text text, Options& o) {
-         o.verbs_ring_bytes = parse_bytes(text, 65536, size_t{1} << 30, true);
-       },
+       [](Text text, Options& o) { o.verbs_ring_bytes = parse_bytes(text, 65536, 1u << 30, true); },
        [](const Options& o) { return std::to_string(o.verbs_ring_bytes); }},
       {"RINGWOOD_ALGORITHM",
        {},

@@ -66,7 +66,7 @@ struct Options {
   // (NCCL_IB_RETRY_CNT): further ones. 20 and 7 give 34 s before a path is dropped.
   int verbs_timeout = 20, verbs_retries = 7;
   // RINGWOOD_VERBS_QPS (NCCL_IB_QPS_PER_CONNECTION): queue pairs per rail and link. More than one
-  // where the fabric spreads flows by hashing (several paths, bonds).
+  // where the fabric spreads flows by hashing (several paths, bonds). At most 128 for all rails.
   int verbs_queue_pairs = 1;
   // RINGWOOD_VERBS_PKEY (NCCL_IB_PKEY): index of the partition key.
   int verbs_partition = 0;

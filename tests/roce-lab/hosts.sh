@@ -8,7 +8,6 @@ export RINGWOOD_CALIBRATION=off RINGWOOD_TRANSPORTS= RINGWOOD_LOG=info RINGWOOD_
 export RINGWOOD_SOCKET_IFNAME='=eth0' RINGWOOD_VERBS_TIMEOUT=16 RINGWOOD_VERBS_RETRIES=6
 port=29400
 chmod 666 /dev/infiniband/* 2>/dev/null
-counters() { (cd /sys/class/infiniband && grep -s . rxe*/ports/1/hw_counters/*); }
 
 # Every step begins together, meets at a port of its own, and may take a minute.
 begin() {
@@ -52,9 +51,7 @@ for step in "$@"; do
     loss)
       begin loss
       lab-mod sch_netem && tc qdisc add dev eth1 root netem loss 1%
-      counters >"$LAB_OUT/loss.$RANK.before"
       what='all_reduce --sizes 256K -n 4 -w 0' && perf env NCCL_IB_HCA==rxe1
-      counters >"$LAB_OUT/loss.$RANK.after"
       tc qdisc del dev eth1 root
       ;;
     crash)

@@ -1,5 +1,5 @@
-// A link over queue pairs: one or more paths over one or more rails, and a TCP connection (the wire)
-// for what must be agreed and as the path of last resort.
+// A link over queue pairs: one or more paths over one or more rails, and a TCP connection (the
+// wire) for what must be agreed and as the path of last resort.
 //
 // When a path fails at either end, both close it: the queue pair is moved to its error state, and
 // once everything that was posted to it has come back, the peer is told over the wire. From then on
@@ -52,13 +52,15 @@ class VerbsLink final : public Link {
             const Rings& rings, size_t number);
   ~VerbsLink() override;
 
-  // Set-up, in this order; each but the last two returns at once.
+  // Set-up, in this order, with a verdict of both after connect() and after end_probe(): what is
+  // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
   void greet();
   void connect(Deadline deadline);
   void begin_probe();
   bool probe_ended();
+  void end_probe();
   void tell_verdict();
-  bool take_verdict(Deadline deadline);
+  void take_verdict(Deadline deadline);
   const std::string& failure() const { return failure_; }
   // The end of set-up. When `look` changes, somebody is going to sleep.
   void use(WaitSet& wait_set, std::shared_ptr<const std::atomic<unsigned>> look);

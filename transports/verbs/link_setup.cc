@@ -1,5 +1,6 @@
-// How a link is made: queue pairs, an exchange of where they are, and a probe of every path in both
-// directions, with packets as large as they will be, because a path that loses only those is common.
+// How a link is made: queue pairs, an exchange of where they are, and a probe of every path in
+// both directions, with packets as large as they will be, because a path that loses only those is
+// common.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -91,7 +92,8 @@ PathSetting VerbsLink::setting() const {
 }
 
 void VerbsLink::make_paths() {
-  const int each = options_.verbs_queue_pairs;
+  const int each = std::max(
+      1, std::min(options_.verbs_queue_pairs, static_cast<int>(kMostPaths / lanes_.size())));
   for (size_t lane = 0; lane < lanes_.size() && failure_.empty(); ++lane) {
     lanes_[lane].queue = lanes_[lane].rail->make_queue(each * (kSends + kReceives));
     if (!lanes_[lane].queue) {
@@ -206,7 +208,7 @@ bool VerbsLink::probe_ended() {
          std::all_of(ends_.begin(), ends_.end(), [](const End& end) { return end.path->quiet(); });
 }
 
-void VerbsLink::tell_verdict() {
+void VerbsLink::end_probe() {
   if (failure_.empty() && (probes_ < ends_.size() || in_.received() < ends_.size())) {
     failure_ = fmt::format(
         "{}: nothing came through: compare both GIDs, the subnets and routes "
@@ -214,19 +216,22 @@ void VerbsLink::tell_verdict() {
         "through",
         lanes_.empty() ? "?" : lanes_[0].rail->offer().name);
   }
+}
+
+void VerbsLink::tell_verdict() {
   wire_.queue({.type = FrameType::verdict, .path = uint8_t(failure_.empty() ? 1 : 0)});
   wire_.flush();
 }
 
 // A peer that was faster has told already, while we were probing.
-bool VerbsLink::take_verdict(Deadline deadline) {
+void VerbsLink::take_verdict(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;
   while (peer_verdict_ < 0 && wire_.await(frame, payload, deadline)) {
     if (!take_frame(frame, payload)) break;
   }
   if (failure_.empty() && peer_verdict_ != 1) failure_ = "the peer could not: see its log";
-  return failure_.empty();
+  peer_verdict_ = -1;
 }
 
 }  // namespace ringwood::verbs

@@ -1,4 +1,5 @@
-// What a rank has to offer its peers, and which of two ranks' rails belong together. No device here.
+// What a rank has to offer its peers, and which of two ranks' rails belong together. Needs no
+// device.
 //
 // A rail is one port with one GID. Offers travel through the store, also from a rank that has
 // nothing (with the reason), so that nobody waits for it and everyone pairs rails alike.

@@ -146,6 +146,7 @@ class Verbs final : public Transport {
     };
     each([](VerbsLink& link) { link.greet(); });
     each([&](VerbsLink& link) { link.connect(group.deadline); });
+    both_agree(group, each);
     each([](VerbsLink& link) { link.begin_probe(); });
     const Deadline deadline = Deadline::after(kProbeTime);
     for (Duration pause = std::chrono::microseconds(10);; pause = std::min(2 * pause, kLongPause)) {
@@ -154,6 +155,12 @@ class Verbs final : public Transport {
       if (over || deadline.passed()) break;
       std::this_thread::sleep_for(pause);  // a device made of software needs the core
     }
+    each([](VerbsLink& link) { link.end_probe(); });
+    both_agree(group, each);
+  }
+
+  template <class Each>
+  static void both_agree(const Group& group, Each& each) {
     each([](VerbsLink& link) { link.tell_verdict(); });
     each([&](VerbsLink& link) { link.take_verdict(group.deadline); });
   }

@@ -1,9 +1,9 @@
-// Positions in a link's stream of bytes, without a device: which have arrived, and the short form in
-// which they travel.
+// Positions in a link's stream of bytes, without a device: which have arrived, and the short form
+// in which they travel.
 //
-// Every message begins at a multiple of 64; a position is counted from the beginning of the link, and
-// position modulo the ring's size is the place in the ring. An immediate has 32 bits: the highest
-// says what it is, the others are the position in units of 64 bytes, modulo 2^31.
+// Every message begins at a multiple of 64; a position is counted from the beginning of the link,
+// and position modulo the ring's size is the place in the ring. An immediate has 32 bits: the
+// highest says what it is, the others are the position in units of 64 bytes, modulo 2^31.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Arrivals {
   explicit Arrivals(uint64_t ring) : ring_(ring) {}
   // Everything before has arrived.
   uint64_t end() const { return end_; }
-  // Whether [from, from + bytes) is a place that a sender may write to now, given what was consumed.
+  // Whether a sender may write to [from, from + bytes) now, given what was consumed.
   bool allowed(uint64_t from, uint64_t bytes, uint64_t consumed) const {
     return from % kUnit == 0 && bytes > 0 && bytes <= ring_ && from + ring_ >= end_ &&
            round_up(from + bytes) <= consumed + ring_;
