@@ -176,3 +176,10 @@ def test_a_peer_without_verbs_is_reached_over_tcp(two_hosts):
     step = two_hosts("one-without")
     assert step.transports() == {"tcp"}
     assert step.log("WARN") == ["rank 1 is not reached: RINGWOOD_VERBS_DISABLE=1"]
+
+
+@pytest.mark.slow
+def test_every_collective_is_exact_between_three_hosts(tmp_path):
+    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, "collectives", hosts=3)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert Step(tmp_path, "collectives").transports() == {"verbs"}
