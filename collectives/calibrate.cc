@@ -29,7 +29,6 @@ namespace ringwood {
 namespace {
 
 using std::chrono::milliseconds;
-
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double seconds_since(Clock::time_point begin) {

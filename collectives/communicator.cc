@@ -39,7 +39,6 @@ class LiveCommunicator final : public Communicator {
     }
     (void)engine_->shutdown(std::chrono::milliseconds(0));
   }
-
   int rank() const noexcept override { return engine_->mesh().rank; }
   int size() const noexcept override { return engine_->mesh().size; }
 

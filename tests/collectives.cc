@@ -8,6 +8,7 @@
 #include "tests/inputs.h"
 #include "tests/ranks.h"
 #include "tests/values.h"
+#include "tests/verbs_here.h"
 
 namespace ringwood::testing {
 namespace {
@@ -59,10 +60,16 @@ std::vector<Case> cases() {
     for (int n : kSlow ? std::vector<int>{2, 3, 5} : std::vector<int>{2, 3, 4, 5, 6, 7, 8, 9})
       if (n <= 5 || std::string(transports) != "lent")
         if (n <= 3 || std::string(transports) != "adopted") all.push_back({transports, n});
+  for (int n : {2, 3}) all.push_back({"verbs", n});
   return all;
 }
 
-class Collectives : public ::testing::TestWithParam<Case> {};
+class Collectives : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (GetParam().transports == "verbs" && !verbs_here()) GTEST_SKIP() << "no RDMA device works";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Groups, Collectives, ::testing::ValuesIn(cases()), name_of);
 
 TEST_P(Collectives, AllReduceEveryTypeAndOp) {

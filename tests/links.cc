@@ -1,7 +1,5 @@
 // One suite for every row of the table of transports: the contract of link.h, point by point.
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,8 +10,10 @@
 
 #include "tests/link_ranks.h"
 #include "tests/link_talk.h"
+#include "tests/verbs_here.h"
 #include "transports/link_parts.h"
 #include "transports/loopback/loopback.h"
+#include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
 
 namespace ringwood {
@@ -36,15 +36,22 @@ std::vector<Kind> kinds() {
   for (const TransportRow& row : transport_table()) all.push_back({row.name, row.name, row.make});
   all.push_back(
       {"loopback_late", "loopback", [] { return make_loopback({.seed = 7, .delay = 5}); }});
-  all.push_back(
-      {"shm_small_rings", "shm", all[1].make, [](Options& o) { o.shm_ring_bytes = 65536; }});
-  all.push_back({"tcp_three_sockets", "tcp", all[2].make, [](Options& o) { o.tcp_sockets = 3; }});
+  all.push_back({"shm_small_rings", "shm", make_shm, [](Options& o) { o.shm_ring_bytes = 65536; }});
+  all.push_back({"tcp_three_sockets", "tcp", [] { return make_tcp(); },
+                 [](Options& o) { o.tcp_sockets = 3; }});
   all.push_back({"tcp_lending", "tcp", [] { return make_tcp({.always_lend = true}); }});
+  all.push_back({"verbs_small_rings", "verbs", make_verbs, [](Options& o) {
+                   o.verbs_ring_bytes = 65536;
+                   o.verbs_queue_pairs = 3;
+                 }});
   return all;
 }
 
 class Links : public TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (GetParam().transport == "verbs" && !verbs_here()) GTEST_SKIP() << "no RDMA device works";
+  }
   Ranks ranks(int size, int channels = 2) {
     Setting setting;
     setting.size = size;
@@ -127,7 +134,8 @@ TEST_P(Links, OfOneChannelGoOnWhileAnotherIsBlocked) {
 }
 
 TEST_P(Links, WakeASleeperEveryTime) {
-  constexpr uint64_t kRounds = 20000;
+  // The lab of verbs is an emulated machine.
+  const uint64_t kRounds = GetParam().transport == "verbs" ? 600 : 20000;
   Ranks two = ranks(2, 1);
   on_each(two, [&](Rank& rank) {
     const int me = rank.group.rank();
@@ -310,90 +318,6 @@ TEST_P(Links, ReachAnotherHostAtBothEndsOrAtNone) {
 
 INSTANTIATE_TEST_SUITE_P(All, Links, ::testing::ValuesIn(kinds()),
                          [](const auto& info) { return info.param.name; });
-
-// ---- where links wake a sleeper ----------------------------------------------------------------
-
-Duration time_of(const std::function<void()>& body) {
-  const auto began = Clock::now();
-  body();
-  return Clock::now() - began;
-}
-
-TEST(WaitSets, KeepARingThatCameBeforeTheSleepAndOnlyOnce) {
-  WaitSet set;
-  const auto sleep = [&](Duration limit) { return time_of([&] { set.wait(limit); }); };
-  for (int i = 0; i < 100; ++i) {
-    set.ring();
-    set.ring();
-    EXPECT_LT(sleep(std::chrono::seconds(20)), std::chrono::seconds(10));
-    EXPECT_GE(sleep(std::chrono::microseconds(200)), std::chrono::microseconds(200));
-  }
-}
-
-TEST(WaitSets, AreRungThroughCopiesOfTheirDoorbell) {
-  WaitSet set;
-  const Doorbell bell{OwnedFd(::dup(set.doorbell_fd()))};
-  for (int i = 0; i < 200; ++i) {
-    std::thread ringer([&] { bell.ring(); });
-    EXPECT_LT(time_of([&] { set.wait(Duration::max()); }), std::chrono::seconds(20));
-    ringer.join();
-  }
-}
-
-TEST(WaitSets, ReturnAtAnEdgeOfADescriptorUntilItIsRemoved) {
-  WaitSet set;
-  const int fd = ::eventfd(0, EFD_NONBLOCK);
-  set.add(fd, EPOLLIN);
-  const auto sleep = [&](Duration limit) { return time_of([&] { set.wait(limit); }); };
-  ::eventfd_write(fd, 1);
-  EXPECT_LT(sleep(std::chrono::seconds(20)), std::chrono::seconds(10));
-  EXPECT_GE(sleep(std::chrono::milliseconds(2)), std::chrono::milliseconds(2));
-  set.remove(fd);
-  ::eventfd_write(fd, 1);
-  EXPECT_GE(sleep(std::chrono::milliseconds(2)), std::chrono::milliseconds(2));
-  ::close(fd);
-  EXPECT_THROW(set.add(fd, EPOLLIN), Error);
-}
-
-// ---- what only the loopback can do -------------------------------------------------------------
-
-TEST(Loopback, SaysWhenSizesDiffer) {
-  Ranks two = make_ranks([] { return make_loopback({}); });
-  uint64_t value = 0;
-  ASSERT_TRUE(two[0].links[0][1]->post_send(&value, 8));
-  ASSERT_TRUE(two[1].links[0][0]->post_recv(&value, 4));
-  Completions now;
-  Status s = two[1].links[0][0]->poll(now);
-  ASSERT_FALSE(s);
-  EXPECT_EQ(s.error().code, ErrorCode::mismatch);
-  EXPECT_EQ(s.error().cause, "the peer sent a message of 8 bytes where 4 were expected");
-}
-
-TEST(Loopback, CutsWhereItIsTold) {
-  for (uint64_t cut : {1, 2, 7}) {
-    Ranks two = make_ranks([&] { return make_loopback({.cut_after = cut}); });
-    Link &a = *two[0].links[0][1], &b = *two[1].links[0][0];
-    uint64_t value = 0;
-    Completions at_a, at_b;
-    uint64_t received = 0;
-    Status status_a, status_b;
-    while (status_a && status_b) {
-      status_a = a.post_send(&value, 8);
-      status_b = b.post_recv(&value, 8);
-      if (status_b) status_b = b.poll(at_b);
-      if (status_a) status_a = a.poll(at_a);
-      received = std::max(received, at_b.received);
-    }
-    EXPECT_EQ(received, cut);
-    if (status_a) status_a = a.poll(at_a);
-    if (status_b) status_b = b.poll(at_b);
-    ASSERT_FALSE(status_a);
-    ASSERT_FALSE(status_b);
-    EXPECT_NE(status_b.error().message().find("peer 0 over loopback: connection cut"),
-              std::string::npos)
-        << show(status_b);
-  }
-}
 
 }  // namespace
 }  // namespace ringwood

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "collectives/algorithms.h"
+#include "tools/perf_counters.h"
 #include "transports/link.h"
 
 namespace ringwood::tools {
@@ -106,7 +107,7 @@ class Run {
         }
       }
     }
-    if (report_ != nullptr) report_->end();
+    if (report_ != nullptr) report_->end(fabric_.risen());
     return wrong_ == 0;
   }
 
@@ -266,6 +267,7 @@ class Run {
   const double tolerance_;
   Communicator& communicator_;
   Report* report_;
+  const FabricCounters fabric_;
   int64_t wrong_ = 0;
 };
 

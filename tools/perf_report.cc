@@ -141,7 +141,7 @@ void Report::erase_progress() {
   progress_shown_ = false;
 }
 
-void Report::end() {
+void Report::end(const std::vector<std::string>& fabric) {
   erase_progress();
   int64_t wrong = 0;
   double bandwidth = 0;
@@ -155,10 +155,12 @@ void Report::end() {
              checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED") : "not checked");
   fmt::print(table_, "# Avg bus bandwidth    : {:.4g}\n",
              rows_.empty() ? 0 : bandwidth / static_cast<double>(rows_.size()));
+  for (const std::string& port : fabric) fmt::print(table_, "# Fabric, this host : {}\n", port);
   std::fflush(table_);
   if (json_ == nullptr) return;
   nlohmann::ordered_json all = {{"version", RINGWOOD_VERSION},
                                 {"host", host_name()},
+                                {"fabric", fabric},
                                 {"rows", nlohmann::ordered_json::array()}};
   for (const Row& row : rows_) all["rows"].push_back(json_row(row));
   fmt::print(json_, "{}\n", all.dump(2));

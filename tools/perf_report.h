@@ -47,7 +47,8 @@ class Report final {
   void add(const Row& row);
   // What is going on, on a terminal only; replaced by the next line.
   void progress(const std::string& text);
-  void end();  // totals; writes the JSON object
+  // Totals and, if there is any, what the fabric's counters tell; writes the JSON object.
+  void end(const std::vector<std::string>& fabric);
 
  private:
   struct Close {

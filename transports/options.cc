@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
@@ -16,70 +14,12 @@
 #include <string_view>
 
 #include "transports/error.h"
+#include "transports/options_text.h"
 
 namespace ringwood {
 namespace {
 
 using std::chrono::milliseconds;
-
-// A parser throws std::string: what it expected. The caller knows variable and value.
-using Expected = std::string;
-
-template <class T>
-T parse_number(const std::string& text, T lowest, T highest) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
-      value > highest) {
-    throw Expected(fmt::format("a number from {} to {}", lowest, highest));
-  }
-  return value;
-}
-
-milliseconds parse_seconds(const std::string& text) {
-  constexpr double kMostSeconds = 30.0 * 24 * 3600;
-  double seconds = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(seconds);
-  if (!number || seconds < 0.001 || seconds > kMostSeconds) {
-    throw Expected("seconds, from 0.001 to 2592000 (30 days)");
-  }
-  return milliseconds(std::llround(seconds * 1000));
-}
-
-std::string show_seconds(milliseconds time) { return fmt::format("{}", time.count() / 1000.0); }
-
-size_t parse_bytes(const std::string& text, size_t lowest, size_t highest, bool power_of_two) {
-  constexpr std::string_view kUnits = "KMG";
-  std::string digits = text;
-  size_t unit = 1;
-  if (size_t at = text.empty() ? kUnits.npos : kUnits.find(text.back()); at != kUnits.npos) {
-    unit = size_t{1} << (10 * (at + 1));
-    digits.pop_back();
-  }
-  size_t value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  bool number =
-      error == std::errc() && end == digits.data() + digits.size() && value <= highest / unit;
-  value *= number ? unit : 0;
-  if (!number || value < lowest || (power_of_two && (value & (value - 1)) != 0)) {
-    throw Expected(fmt::format("{} from {} to {} (K, M and G are understood)",
-                               power_of_two ? "a power of two" : "bytes", lowest, highest));
-  }
-  return value;
-}
-
-std::vector<std::string> parse_list(const std::string& text) {
-  std::vector<std::string> items;
-  for (size_t at = 0; at <= text.size();) {
-    size_t comma = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, comma - at);
-    if (item.empty() && !text.empty()) throw Expected("names separated by single commas");
-    if (!item.empty()) items.push_back(std::move(item));
-    at = comma + 1;
-  }
-  return items;
-}
 
 void parse_port_range(const std::string& text, Options& options) {
   size_t dash = text.find('-');
@@ -107,14 +47,19 @@ void parse_calibration(const std::string& text, Options& options) {
   options.calibration = text;
 }
 
-double parse_tolerance(const std::string& text) {
-  double value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  // Written so that a NaN fails.
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value < 1)) {
-    throw Expected("a relative error, from 0 (exact) to below 1");
-  }
-  return value;
+void parse_family(const std::string& text, Options& options) {
+  if (text != "AF_INET" && text != "AF_INET6") throw Expected("AF_INET or AF_INET6");
+  options.verbs_address_family = text;
+}
+
+template <int Options::*member, int lowest, int highest>
+void number(const std::string& text, Options& options) {
+  options.*member = parse_number(text, lowest, highest);
+}
+
+template <int Options::*member>
+std::string show_number(const Options& options) {
+  return std::to_string(options.*member);
 }
 
 struct Row {
@@ -187,6 +132,71 @@ const std::vector<Row>& table() {
          o.shm_ring_bytes = parse_bytes(text, 4096, size_t{1} << 30, true);
        },
        [](const Options& o) { return std::to_string(o.shm_ring_bytes); }},
+      {"RINGWOOD_VERBS_DISABLE",
+       {"NCCL_IB_DISABLE"},
+       "1: no InfiniBand or RoCE",
+       [](Text text, Options& o) { o.verbs_disable = parse_number(text, 0, 1) != 0; },
+       [](const Options& o) { return std::string(o.verbs_disable ? "1" : "0"); }},
+      {"RINGWOOD_VERBS_DEVICES",
+       {"NCCL_IB_HCA"},
+       "verbs devices: prefix, =exact, ^exclude, name:port, comma separated (empty: all active)",
+       [](Text text, Options& o) { o.verbs_devices = text; },
+       [](const Options& o) { return o.verbs_devices; }},
+      {"RINGWOOD_VERBS_GID_INDEX",
+       {"NCCL_IB_GID_INDEX"},
+       "index of the GID on every device (-1: the best one of each)",
+       number<&Options::verbs_gid_index, -1, 65535>,
+       show_number<&Options::verbs_gid_index>},
+      {"RINGWOOD_VERBS_ADDRESS_FAMILY",
+       {"NCCL_IB_ADDR_FAMILY"},
+       "AF_INET or AF_INET6: only such GIDs (empty: both, IPv4 first)",
+       parse_family,
+       [](const Options& o) { return o.verbs_address_family; }},
+      {"RINGWOOD_VERBS_ADDRESS_RANGE",
+       {"NCCL_IB_ADDR_RANGE"},
+       "only GIDs of this range, such as 10.0.0.0/8 (empty: all)",
+       [](Text text, Options& o) { o.verbs_address_range = text; },
+       [](const Options& o) { return o.verbs_address_range; }},
+      {"RINGWOOD_VERBS_ROCE_VERSION",
+       {"NCCL_IB_ROCE_VERSION_NUM"},
+       "1 or 2: the version of RoCE that is preferred",
+       number<&Options::verbs_roce_version, 1, 2>,
+       show_number<&Options::verbs_roce_version>},
+      {"RINGWOOD_VERBS_TRAFFIC_CLASS",
+       {"NCCL_IB_TC"},
+       "traffic class of verbs: DSCP times 4, plus ECN",
+       number<&Options::verbs_traffic_class, 0, 255>,
+       show_number<&Options::verbs_traffic_class>},
+      {"RINGWOOD_VERBS_SL",
+       {"NCCL_IB_SL"},
+       "service level of verbs",
+       number<&Options::verbs_service_level, 0, 15>,
+       show_number<&Options::verbs_service_level>},
+      {"RINGWOOD_VERBS_TIMEOUT",
+       {"NCCL_IB_TIMEOUT"},
+       "t: an unacknowledged packet is sent again after 4.096 us * 2^t",
+       number<&Options::verbs_timeout, 1, 31>,
+       show_number<&Options::verbs_timeout>},
+      {"RINGWOOD_VERBS_RETRIES",
+       {"NCCL_IB_RETRY_CNT"},
+       "so many times, before the path is dropped",
+       number<&Options::verbs_retries, 0, 7>,
+       show_number<&Options::verbs_retries>},
+      {"RINGWOOD_VERBS_QPS",
+       {"NCCL_IB_QPS_PER_CONNECTION"},
+       "queue pairs per rail and link",
+       number<&Options::verbs_queue_pairs, 1, 128>,
+       show_number<&Options::verbs_queue_pairs>},
+      {"RINGWOOD_VERBS_PKEY",
+       {"NCCL_IB_PKEY"},
+       "index of the partition key",
+       number<&Options::verbs_partition, 0, 65535>,
+       show_number<&Options::verbs_partition>},
+      {"RINGWOOD_VERBS_RING_BYTES",
+       {},
+       "registered memory per direction and link, a power of two",
+       [](Text text, Options& o) { o.verbs_ring_bytes = parse_bytes(text, 65536, 1u << 30, true); },
+       [](const Options& o) { return std::to_string(o.verbs_ring_bytes); }},
       {"RINGWOOD_ALGORITHM",
        {},
        "overrides the choice, such as all_reduce:ring,broadcast:binomial",

@@ -2,6 +2,7 @@
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#include "transports/verbs/verbs.h"
 
 namespace ringwood {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 const TransportRow kTransports[] = {
     {"loopback", "ranks that are threads of one process", [] { return make_loopback({}); }},
     {"shm", "shared memory between the processes of one host", make_shm},
+    {"verbs", "InfiniBand and RoCE, between hosts", make_verbs},
     {"tcp", "sockets, between hosts and as the last resort", make_tcp},
 };
 

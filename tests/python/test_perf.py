@@ -90,7 +90,7 @@ def test_json_is_one_object_and_the_table_goes_to_standard_error():
     done = run("perf", "all_reduce", "--json", "-e", "16", "-n", "3")
     assert done.returncode == 0
     report = json.loads(done.stdout)
-    assert list(report) == ["version", "host", "rows"]
+    assert list(report) == ["version", "host", "fabric", "rows"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", report["version"])
     assert [list(row) for row in report["rows"]] == [KEYS, KEYS]
     assert "# Out of bounds values : 0 OK" in done.stderr

@@ -10,12 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 
 #include "transports/descriptors.h"
-#include "transports/net.h"
+#include "transports/pairs.h"
 #include "transports/tcp/stream.h"
-#include "transports/thread.h"
 #include "transports/wait_set.h"
 
 namespace ringwood {
@@ -224,10 +222,7 @@ class Tcp final : public Transport {
     for (auto& channel : links) channel.resize(group.size());
     const auto peers = std::count(wanted.begin(), wanted.end(), true);
     make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets));
-    std::vector<std::vector<OwnedFd>> fds(group.size());  // [peer][channel * sockets + socket]
-    dial_lower(group, wanted, channels, sockets, fds);
-    for (int peer = group.rank() + 1; peer < group.size(); ++peer)
-      if (wanted[peer]) accept_from(group, peer, channels, fds[peer]);
+    auto fds = connect_all(group, wanted, channels, sockets);
     for (int peer = 0; peer < group.size(); ++peer) {
       const size_t each = fds[peer].size() / static_cast<size_t>(channels);
       for (int channel = 0; channel < channels && each > 0; ++channel) {
@@ -255,15 +250,29 @@ class Tcp final : public Transport {
     return sockets_for(CPU_COUNT(&cores), static_cast<int>(here));
   }
 
-  // The dialler says how many connections it makes, behind the handshake of the first one.
-  static void accept_from(const Group& group, int peer, int channels, std::vector<OwnedFd>& fds) {
-    int sockets = 1;
-    for (int i = 0; i < channels * sockets; ++i) {
-      Result<int> fd =
-          group.listener->take(greeting(peer, group.rank(), i, sockets), group.deadline);
-      fds.push_back(owned(std::move(fd), peer));
-      if (i == 0) sockets = read_sockets(fds[0].get(), peer, group.deadline);
+  // [peer][channel * sockets + socket]. The dialler of a pair decides how many it has, and says so
+  // on the first one.
+  static std::vector<std::vector<OwnedFd>> connect_all(const Group& group,
+                                                       const std::vector<bool>& wanted,
+                                                       int channels, int sockets) {
+    std::vector<int> counts(wanted.begin(), wanted.end());
+    auto fds = connect_pairs(group, counts, "tcp",
+                             [](int from, int to, int) { return greeting(from, to, 0, 1); });
+    std::vector<int> sockets_of(group.size(), sockets);
+    for (int peer = 0; peer < group.rank(); ++peer) {
+      const auto said = static_cast<uint8_t>(sockets);  // into an empty buffer
+      if (wanted[peer]) (void)!::send(fds[peer][0].get(), &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
+    for (int peer = group.rank() + 1; peer < group.size(); ++peer)
+      if (wanted[peer]) sockets_of[peer] = read_sockets(fds[peer][0].get(), peer, group.deadline);
+    for (int peer = 0; peer < group.size(); ++peer)
+      counts[peer] = wanted[peer] ? channels * sockets_of[peer] - 1 : 0;
+    auto others = connect_pairs(group, counts, "tcp", [&](int from, int to, int index) {
+      return greeting(from, to, index + 1, sockets_of[from == group.rank() ? to : from]);
+    });
+    for (int peer = 0; peer < group.size(); ++peer)
+      for (OwnedFd& fd : others[peer]) fds[peer].push_back(std::move(fd));
+    return fds;
   }
 
   static int read_sockets(int fd, int peer, Deadline deadline) {
@@ -276,49 +285,6 @@ class Tcp final : public Transport {
     error.peer = peer;
     error.transport = "tcp";
     throw error;
-  }
-
-  static OwnedFd owned(Result<int> fd, int peer) {
-    if (fd) return OwnedFd(*fd);
-    Error error = std::move(fd.error());
-    error.peer = peer;
-    error.transport = "tcp";
-    throw error;
-  }
-
-  // Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
-  // first: otherwise all would begin with rank 0.
-  static void dial_lower(const Group& group, const std::vector<bool>& wanted, int channels,
-                         int sockets, std::vector<std::vector<OwnedFd>>& fds) {
-    std::atomic<int> next{group.rank()};
-    std::mutex mutex;
-    std::exception_ptr failure;
-    const auto work = [&] {
-      for (int peer; (peer = next.fetch_sub(1) - 1) >= 0;) {
-        if (!wanted[peer]) continue;
-        try {
-          const NetAddress address = parse_net_address(group.addresses[peer]);
-          for (int i = 0; i < channels * sockets; ++i) {
-            const Greeting hello = greeting(group.rank(), peer, i, sockets);
-            fds[peer].push_back(owned(dial(address, group.identity, hello, group.deadline), peer));
-            if (i > 0) continue;
-            const auto said = static_cast<uint8_t>(sockets);  // into an empty buffer
-            (void)!::send(fds[peer][0].get(), &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-          }
-        } catch (...) {
-          std::lock_guard lock(mutex);
-          if (!failure) failure = std::current_exception();
-          next = 0;
-        }
-      }
-    };
-    const auto dials = std::count(wanted.begin(), wanted.begin() + group.rank(), true);
-    std::vector<std::thread> helpers;
-    for (long i = 1; i < std::min<long>(dials, 8); ++i)
-      helpers.push_back(start_thread("ringwood-dial", work));
-    work();
-    for (std::thread& helper : helpers) helper.join();
-    if (failure) std::rethrow_exception(failure);
   }
 
   std::unique_ptr<Link> make_link(const Group& group, int peer, OwnedFd* fds, size_t sockets) {

@@ -1,0 +1,185 @@
+"""RDMA without a device: virtual hosts with Soft-RoCE run this build's programs (tests/roce-lab).
+
+One boot for each group of tests; what a step in it did is read from what it left behind.
+"""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from processes import ROOT
+from ringwood_command import BINARY
+
+LAB = ROOT / "tests" / "roce-lab" / "lab"
+PROGRAMS = BINARY.parent.parent / "tests"
+# Emulation is 20 to 50 times slower than the machine, which others may be using too.
+BOOT_S = 300
+
+pytestmark = pytest.mark.timeout(2 * BOOT_S)
+
+
+def boot(out: Path, *command: object, hosts: int = 1, rails: int = 1, mtu: int = 1500):
+    check = subprocess.run([LAB, "check"], capture_output=True, text=True)
+    if check.returncode != 0:
+        pytest.skip(check.stderr.strip())
+    options = ["--hosts", hosts, "--rails", rails, "--mtu", mtu, "--timeout", BOOT_S, "--out", out]
+    words = [str(word) for word in (LAB, "run", *options, "--", *command)]
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("RINGWOOD_")}
+    return subprocess.run(words, capture_output=True, text=True, env=inherited)
+
+
+@dataclass
+class Step:
+    """What both hosts left of one step."""
+
+    folder: Path
+    name: str
+
+    def text(self, rank: int, kind: str) -> str:
+        return (self.folder / f"{self.name}.{rank}.{kind}").read_text()
+
+    def time(self, rank: int, kind: str) -> float:
+        return (self.folder / f"{self.name}.{rank}.{kind}").stat().st_mtime
+
+    def codes(self) -> list[int]:
+        return [int(self.text(rank, "rc")) for rank in (0, 1)]
+
+    def rows(self) -> list[dict]:
+        assert self.codes() == [0, 0], self.text(0, "err") + self.text(1, "err")
+        return json.loads(self.text(0, "out"))["rows"]
+
+    def log(self, level: str, rank: int = 0) -> list[str]:
+        found = re.findall(rf"RINGWOOD {level} verbs: (.*)", self.text(rank, "err"))
+        assert found or level != "WARN", self.text(rank, "err")
+        return found
+
+    def transports(self) -> set[str]:
+        rows = self.rows()
+        assert rows
+        assert all(row["wrong"] == 0 for row in rows), rows
+        return {row["transports"] for row in rows}
+
+
+STEPS = (
+    "collectives",
+    "two-rails-one-pulled",
+    "one-rail-pulled",
+    "loss",
+    "crash",
+    "port-down",
+    "low-memlock",
+    "no-library",
+    "one-without",
+)
+
+
+@pytest.fixture(scope="module")
+def two_hosts(tmp_path_factory):
+    out = tmp_path_factory.mktemp("two-hosts")
+    run = boot(out, LAB.parent / "hosts.sh", BINARY, *STEPS, hosts=2, rails=2)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return lambda name: Step(out, name)
+
+
+PROGRAMS_OF_ONE_HOST = """
+for program in link collective; do
+  "$1/${program}_tests" --gtest_filter="$2" >"$LAB_OUT/$program.out" 2>&1
+done
+"""
+# Small rings and several queue pairs take other ways only with large messages.
+FILTER = "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Piece*/verbs_*"
+
+
+@pytest.fixture(scope="module")
+def one_host(tmp_path_factory):
+    out = tmp_path_factory.mktemp("one-host")
+    run = boot(out, "sh", "-c", PROGRAMS_OF_ONE_HOST, "sh", PROGRAMS, FILTER)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out
+
+
+# The contract of links, and every algorithm of every collective, over queue pairs of one device.
+@pytest.mark.parametrize(("program", "tests"), [("link", 13), ("collective", 22)])
+def test_a_program_passes_on_a_device(one_host, program, tests):
+    said = (one_host / f"{program}.out").read_text()
+    assert f"[  PASSED  ] {tests} tests." in said, said
+    assert "SKIPPED" not in said
+
+
+def test_every_collective_is_exact_between_two_hosts(two_hosts):
+    step = two_hosts("collectives")
+    assert step.transports() == {"verbs"}
+    assert len({row["collective"] for row in step.rows()}) == 10
+    told = "\n".join(step.log("INFO"))
+    assert "GID 10.77.1.1 [1] to rxe1/1 10.77.1.2, path MTU 1024" in told
+
+
+def test_a_pulled_rail_is_dropped_and_the_result_is_exact(two_hosts):
+    step = two_hosts("two-rails-one-pulled")
+    assert step.transports() == {"verbs"}
+    assert "port error; what was not acknowledged goes over the 1 left" in step.log("WARN")[0]
+    assert "the peer closed it" in step.log("WARN", 1)[0]
+
+
+def test_the_last_rail_pulled_is_replaced_by_tcp(two_hosts):
+    step = two_hosts("one-rail-pulled")
+    step.transports()
+    assert "port error; what was not acknowledged goes over TCP" in step.log("WARN")[0]
+
+
+def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):
+    step = two_hosts("loss")
+    assert step.transports() == {"verbs"}
+
+    (port,) = json.loads(step.text(0, "out"))["fabric"]
+    assert port.startswith("rxe1/1: ")
+    assert re.search(r"(out_of_seq_request|rcvd_seq_err|completer_retry_err) \+\d", port)
+
+
+def test_a_killed_rank_is_named_to_the_survivor_at_once(two_hosts):
+    step = two_hosts("crash")
+    assert step.codes()[0] == 1
+    assert "rank 1" in step.text(0, "err")
+    # Times of this machine: the guests' clocks differ. It takes the time to notice, to tell, and to
+    # end an emulated process.
+    assert step.time(0, "ended") - step.time(1, "killed") < 4
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "remedy"),
+    [
+        ("port-down", "rxe1/1: the port is down", "set its interface up"),
+        ("low-memlock", "the memlock limit is 64 KiB", "ulimit -l unlimited"),
+    ],
+)
+def test_verbs_that_cannot_be_used_are_explained(two_hosts, name, cause, remedy):
+    step = two_hosts(name)
+    assert step.transports() == {"tcp"}
+    (line,) = step.log("WARN")
+    assert cause in line
+    assert remedy in line
+
+
+def test_a_missing_library_is_explained(two_hosts):
+    step = two_hosts("no-library")
+    assert step.transports() == {"tcp"}
+    (line,) = step.log("WARN")
+    assert "libibverbs.so.1" in line
+    assert "install rdma-core" in line
+
+
+def test_a_peer_without_verbs_is_reached_over_tcp(two_hosts):
+    step = two_hosts("one-without")
+    assert step.transports() == {"tcp"}
+    assert step.log("WARN") == ["rank 1 is not reached: RINGWOOD_VERBS_DISABLE=1"]
+
+
+@pytest.mark.slow
+def test_every_collective_is_exact_between_three_hosts(tmp_path):
+    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, "collectives", hosts=3)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert Step(tmp_path, "collectives").transports() == {"verbs"}

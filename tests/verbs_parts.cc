@@ -1,0 +1,188 @@
+// What the verbs transport decides without a device: GIDs, rails, devices, explanations.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include "tests/link_ranks.h"
+#include "transports/verbs/explain.h"
+#include "transports/verbs/gids.h"
+#include "transports/verbs/library.h"
+#include "transports/verbs/link.h"
+#include "transports/verbs/offers.h"
+#include "transports/verbs/verbs.h"
+
+namespace ringwood::verbs {
+namespace {
+
+GidBytes bytes_of(const std::string& address) { return parse_range(address).value().prefix; }
+
+Gid gid(int index, const std::string& address, GidType type, const std::string& interface = "eth0",
+        bool up = true, bool vlan = false) {
+  return {bytes_of(address), index, type, interface, up, vlan};
+}
+
+constexpr GidType kV1 = GidType::roce_v1, kV2 = GidType::roce_v2;
+
+// As recorded: a card with one address.
+const std::vector<Gid> kCard = {gid(0, "fe80::1", kV1), gid(1, "fe80::1", kV2),
+                                gid(2, "10.1.0.7", kV1), gid(3, "10.1.0.7", kV2)};
+// A pod: the host's GIDs have no interface here, and ours begin somewhere.
+const std::vector<Gid> kPod = {gid(0, "fe80::1", kV2, ""), gid(3, "10.1.0.7", kV2, "", false),
+                               gid(12, "fe80::9", kV2, "net1"), gid(13, "10.2.0.7", kV2, "net1")};
+// Soft-RoCE in the laboratory.
+const std::vector<Gid> kLab = {gid(0, "fe80::5054:ff:fe77:1", kV2), gid(1, "10.77.0.1", kV2),
+                               gid(2, "fd77::1", kV2)};
+const std::vector<Gid> kVlan = {gid(0, "10.3.0.1", kV2, "eth0.100", true, true),
+                                gid(1, "fd00::1", kV2), gid(2, "10.1.0.1", kV2, "eth0", false)};
+
+struct Choice {
+  const char* name;
+  const std::vector<Gid>& table;
+  GidWish wish;
+  int index;  // -1: none
+};
+
+const Choice kChoices[] = {
+    {"IPv4 over RoCE v2 of a card", kCard, {}, 3},
+    {"version 1 asked for", kCard, {.version = 1}, 2},
+    {"a pod's own interface", kPod, {}, 13},
+    {"IPv6 asked for, link-local is all there is", kPod, {.family = "AF_INET6"}, 12},
+    {"IPv4 before global IPv6", kLab, {}, 1},
+    {"global IPv6 before link-local", kLab, {.family = "AF_INET6"}, 2},
+    {"a range", kLab, {.range = "fd00::/8"}, 2},
+    {"a range that nothing is in", kLab, {.range = "192.168.0.0/16"}, -1},
+    {"an address on a VLAN before no address", kVlan, {}, 0},
+    {"an interface that is down does not count", kVlan, {.range = "10.1.0.0/16"}, -1},
+    {"a fixed index", kCard, {.index = 1}, 1},
+    {"a fixed index that is not there", kPod, {.index = 1}, -1},
+};
+
+TEST(VerbsGids, AreChosenByTheRules) {
+  for (const Choice& c : kChoices) {
+    std::string why;
+    const auto chosen = choose(c.table, c.wish, why);
+    ASSERT_EQ(chosen.has_value(), c.index >= 0) << c.name << ": " << why;
+    if (chosen) {
+      EXPECT_EQ(c.table[*chosen].index, c.index) << c.name;
+    } else {
+      EXPECT_NE(why.find(print(c.table)), why.npos) << c.name << ": " << why;
+    }
+  }
+}
+
+TEST(VerbsGids, OfAnEmptyTableAreNeverIndexZero) {
+  std::string why;
+  EXPECT_FALSE(choose({}, {}, why));
+  EXPECT_NE(why.find("GIDs: none"), why.npos) << why;
+}
+
+TEST(VerbsGids, RangesAreParsedStrictly) {
+  for (const char* bad : {"", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/8x", "fd00::/129", "eth0"})
+    EXPECT_FALSE(parse_range(bad)) << bad;
+  EXPECT_TRUE(parse_range("10.0.0.0/8")->contains(bytes_of("10.255.0.1")));
+  EXPECT_FALSE(parse_range("10.0.0.0/8")->contains(bytes_of("11.0.0.1")));
+  EXPECT_TRUE(parse_range("0.0.0.0/0")->contains(bytes_of("1.2.3.4")));
+}
+
+Offer rails(const std::vector<std::string>& addresses) {
+  Offer offer;
+  for (size_t i = 0; i < addresses.size(); ++i)
+    offer.rails.push_back({.name = fmt::format("d{}/1", i), .gid = bytes_of(addresses[i])});
+  return offer;
+}
+
+struct Pairing {
+  std::vector<std::string> a, b;
+  std::vector<std::pair<int, int>> pairs;
+};
+
+TEST(VerbsRails, OfOneSubnetBelongTogether) {
+  const Pairing kPairings[] = {
+      {{"10.0.0.1"}, {"10.0.0.2"}, {{0, 0}}},
+      {{"10.0.0.1", "10.0.1.1"}, {"10.0.1.2", "10.0.0.2"}, {{0, 1}, {1, 0}}},
+      {{"10.0.0.1", "10.0.1.1"}, {"10.0.1.2"}, {{1, 0}}},
+      {{"10.0.0.1", "10.0.1.1"}, {"10.9.0.2", "10.9.1.2"}, {{0, 0}, {1, 1}}},  // routed
+      {{"10.0.0.1"}, {"fd00::1"}, {}},
+      {{"fd00:0:0:1::1", "fd00:0:0:2::1"}, {"fd00:0:0:2::2", "10.0.0.1"}, {{1, 0}}},
+      {{}, {"10.0.0.1"}, {}},
+  };
+  for (const Pairing& p : kPairings) {
+    EXPECT_EQ(pair_rails(rails(p.a), rails(p.b)), p.pairs);
+    auto turned = pair_rails(rails(p.b), rails(p.a));
+    for (auto& [x, y] : turned) std::swap(x, y);
+    std::sort(turned.begin(), turned.end());
+    EXPECT_EQ(turned, p.pairs);
+  }
+}
+
+TEST(VerbsRails, AreSelectedByName) {
+  EXPECT_TRUE(selected("", "mlx5_0", 1));
+  EXPECT_TRUE(selected("mlx5_1", "mlx5_10", 1));
+  EXPECT_FALSE(selected("=mlx5_1", "mlx5_10", 1));
+  EXPECT_TRUE(selected("=mlx5_1,mlx5_10", "mlx5_10", 1));
+  EXPECT_FALSE(selected("^mlx5_1", "mlx5_10", 1));
+  EXPECT_TRUE(selected("^=mlx5_1", "mlx5_10", 1));
+  EXPECT_TRUE(selected("mlx5_0:2", "mlx5_0", 2));
+  EXPECT_FALSE(selected("mlx5_0:2", "mlx5_0", 1));
+}
+
+TEST(VerbsOffers, TravelAsText) {
+  Offer offer = rails({"10.0.0.1", "fd00::1"});
+  offer.reason = "a \"reason\"\nof two lines";
+  const Offer back = parse_offer(print(offer));
+  EXPECT_EQ(back.reason, offer.reason);
+  EXPECT_EQ(back.rails, offer.rails);
+  for (const char* bad : {"", "{}", "[]", R"({"reason":"","rails":[{}]})", "\xff"})
+    EXPECT_THROW((void)parse_offer(bad), Error) << bad;
+  EXPECT_THROW((void)parse_offer(print(rails(std::vector<std::string>(17, "10.0.0.1")))), Error);
+}
+
+TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
+  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2}}};
+  const std::string text = print(hello);
+  const Hello back = parse_hello(text);
+  EXPECT_EQ(print(back), text);
+  EXPECT_EQ(back.paths[0].first_packet, 0xabcdefu);
+  std::string newer = text;
+  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+  for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
+    EXPECT_THROW((void)parse_hello(bad), Error) << bad;
+}
+
+TEST(VerbsErrors, AreExplained) {
+  const auto told = [](int status, bool proven) {
+    return explain({.status = status,
+                    .name = "name",
+                    .vendor_error = 129,
+                    .proven = proven,
+                    .timeout = 20,
+                    .retries = 7});
+  };
+  EXPECT_NE(told(IBV_WC_RETRY_EXC_ERR, false).find("has never worked"), std::string::npos);
+  EXPECT_NE(told(IBV_WC_RETRY_EXC_ERR, true).find("about 34.4 s"), std::string::npos);
+  EXPECT_NE(told(IBV_WC_RETRY_EXC_ERR, true).find("vendor 129"), std::string::npos);
+  EXPECT_NE(told(IBV_WC_WR_FLUSH_ERR, true).find("earlier line"), std::string::npos);
+  EXPECT_NE(explain_connect(ETIMEDOUT).find("rails"), std::string::npos);
+}
+
+TEST(VerbsLibrary, ThatIsMissingOrAnotherIsNamedWithTheRemedy) {
+  std::string why;
+  EXPECT_EQ(load_from("libringwood-nothing.so.1", why), nullptr);
+  EXPECT_NE(why.find("install rdma-core"), why.npos) << why;
+  EXPECT_EQ(load_from("libm.so.6", why), nullptr);
+  EXPECT_NE(why.find("has no ibv_get_device_list"), why.npos) << why;
+}
+
+TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {
+  Setting setting;
+  setting.size = 3;
+  setting.options = [](Options& o) { o.verbs_disable = true; };
+  Ranks three = make_ranks(make_verbs, setting);
+  for (int r = 0; r < 3; ++r)
+    for (auto& channel : three[r].links)
+      for (auto& link : channel) EXPECT_EQ(link, nullptr);
+  EXPECT_TRUE(three.store->left().empty()) << *three.store->left().begin();
+}
+
+}  // namespace
+}  // namespace ringwood::verbs

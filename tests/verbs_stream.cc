@@ -1,0 +1,168 @@
+// The streams of a verbs link against a fabric that reorders, repeats and loses, without a device.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "transports/verbs/stream.h"
+
+namespace ringwood::verbs {
+namespace {
+
+TEST(VerbsImmediates, FindTheNearestPosition) {
+  for (uint64_t near :
+       {uint64_t{0}, uint64_t{1} << 37, (uint64_t{1} << 37) - 64, uint64_t{1} << 50}) {
+    for (int64_t away : {-1 << 20, -64, 0, 64, 1 << 20}) {
+      if (away < 0 && near < uint64_t(-away)) continue;
+      const Immediate there{away > 0, near + away};
+      const Immediate back = unpack(pack(there), near);
+      EXPECT_EQ(back.credit, there.credit);
+      EXPECT_EQ(back.position, there.position) << near << " " << away;
+    }
+  }
+}
+
+TEST(VerbsArrivals, AreContiguousUpToTheFirstGap) {
+  Arrivals arrivals(1 << 16);
+  arrivals.add(128, 10);
+  EXPECT_EQ(arrivals.end(), 0u);
+  arrivals.add(0, 64);
+  EXPECT_EQ(arrivals.end(), 64u);
+  arrivals.add(64, 1);
+  EXPECT_EQ(arrivals.end(), 192u);
+  arrivals.add(0, 64);
+  EXPECT_EQ(arrivals.end(), 192u);
+  EXPECT_FALSE(arrivals.allowed(193, 64, 0)) << "not a multiple of 64";
+  EXPECT_FALSE(arrivals.allowed(192, 0, 0));
+  EXPECT_FALSE(arrivals.allowed(uint64_t{1} << 16, 1, 0)) << "beyond what was read";
+  EXPECT_TRUE(arrivals.allowed(uint64_t{1} << 16, 1, 64));
+}
+
+// A sender and a receiver; pieces travel as (position, bytes, contents).
+class Fabric {
+ public:
+  static constexpr uint64_t kRing = 4096;
+  explicit Fabric(uint32_t seed) : random_(seed) {
+    for (int k = 0; k < 300; ++k) {
+      out_data_.emplace_back(1 + random_() % (k % 10 == 0 ? 20000 : 200));
+      for (auto& byte : out_data_.back()) byte = std::byte(random_());
+      in_data_.emplace_back(out_data_.back().size());
+      shown_.push_back(random_() % 2 == 0);
+      out_.post(out_data_.back().data(), out_data_.back().size());
+    }
+    for (size_t k = 0; k < in_data_.size(); ++k)
+      in_.post(shown_[k] ? nullptr : in_data_[k].data(), in_data_[k].size());
+  }
+
+  void run() {
+    for (int step = 0; in_.received() < in_data_.size(); ++step) {
+      ASSERT_LT(step, 200000) << "nothing moves: " << in_.received();
+      send();
+      lose_a_path();
+      land();
+      read();
+    }
+    EXPECT_EQ(out_.sent(), out_data_.size());
+    for (size_t k = 0; k < in_data_.size(); ++k) ASSERT_EQ(in_data_[k], out_data_[k]) << k;
+  }
+
+ private:
+  struct Flying {
+    uint64_t position;
+    std::vector<std::byte> bytes;
+  };
+
+  void fly(Piece& piece) {
+    const std::byte* at = out_.at(piece);
+    flying_.push_back({piece.position, {at, at + piece.bytes}});
+  }
+
+  void send() {
+    out_.forget([&](const Piece& piece) { return !is_flying(piece.position); });
+    for (int n = random_() % 4; n > 0; --n)
+      if (Piece* piece = out_.next()) fly(*piece);
+  }
+
+  bool is_flying(uint64_t position) const {
+    for (const Flying& one : flying_)
+      if (one.position == position) return true;
+    return false;
+  }
+
+  // Both ends have closed it: what flew may have landed or not, and is written again.
+  void lose_a_path() {
+    if (random_() % 50 != 0) return;
+    for (const Flying& one : flying_)
+      if (random_() % 2 == 0) put(one);
+    flying_.clear();
+    for (size_t i = 0; i < out_.pieces().size(); ++i) {
+      Piece& piece = out_.pieces()[i];
+      if (round_up(piece.position + piece.bytes) <= out_.credit()) continue;
+      piece.replayed = true;
+      fly(piece);
+    }
+  }
+
+  void put(const Flying& one) {
+    std::memcpy(in_ring_ + one.position % kRing, one.bytes.data(), one.bytes.size());
+    ASSERT_TRUE(in_.arrive(one.position, one.bytes.size())) << one.position;
+  }
+
+  void land() {
+    for (int n = random_() % 4; n > 0 && !flying_.empty(); --n) {
+      const size_t i = random_() % std::min<size_t>(flying_.size(), 3);
+      put(flying_[i]);
+      flying_.erase(flying_.begin() + i);
+    }
+  }
+
+  void read() {
+    in_.store();
+    const std::span<const std::byte> piece = in_.shown();
+    if (!piece.empty() && random_() % 2 == 0) {
+      std::vector<std::byte>& data = in_data_[in_.received()];
+      const bool last = offset_ + piece.size() == data.size();
+      ASSERT_TRUE(last || (offset_ + piece.size()) % 16 == 0);
+      const size_t bytes = 1 + random_() % piece.size();
+      std::memcpy(data.data() + offset_, piece.data(), bytes);
+      offset_ = offset_ + bytes == data.size() ? 0 : offset_ + bytes;
+      in_.consume(bytes);
+    }
+    if (in_.credit_due()) {
+      ASSERT_TRUE(out_.credit(in_.credit()));
+      in_.credit_sent();
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<std::vector<std::byte>> out_data_, in_data_;
+  std::vector<bool> shown_;
+  alignas(64) std::byte out_ring_[kRing], in_ring_[kRing];
+  Outgoing out_{out_ring_, kRing, kRing / 8, 32};
+  Incoming in_{in_ring_, kRing, 32};
+  std::deque<Flying> flying_;
+  size_t offset_ = 0;
+};
+
+TEST(VerbsStreams, ArriveWholeWhateverTheFabricDoes) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    auto fabric = std::make_unique<Fabric>(seed);
+    fabric->run();
+    if (HasFatalFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(VerbsStreams, BelieveNoCreditBeyondWhatWasSent) {
+  std::byte ring[4096];
+  Outgoing out(ring, sizeof ring, 512, 32);
+  std::byte data[100];
+  out.post(data, sizeof data);
+  ASSERT_NE(out.next(), nullptr);
+  EXPECT_FALSE(out.credit(192));
+  EXPECT_TRUE(out.credit(128));
+}
+
+}  // namespace
+}  // namespace ringwood::verbs

@@ -1,0 +1,68 @@
+#include "transports/pairs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "transports/net.h"
+#include "transports/thread.h"
+
+namespace ringwood {
+namespace {
+
+OwnedFd owned(Result<int> fd, int peer, const char* transport) {
+  if (fd) return OwnedFd(*fd);
+  Error error = std::move(fd.error());
+  error.peer = peer;
+  error.transport = transport;
+  throw error;
+}
+
+}  // namespace
+
+// Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
+// first: otherwise all would begin with rank 0.
+std::vector<std::vector<OwnedFd>> connect_pairs(
+    const Group& group, const std::vector<int>& counts, const char* transport,
+    const std::function<Greeting(int from, int to, int index)>& greeting) {
+  std::vector<std::vector<OwnedFd>> fds(group.size());
+  std::atomic<int> next{group.rank()};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (int peer; (peer = next.fetch_sub(1) - 1) >= 0;) {
+      if (counts[peer] == 0) continue;
+      try {
+        const NetAddress address = parse_net_address(group.addresses[peer]);
+        for (int i = 0; i < counts[peer]; ++i) {
+          const Greeting hello = greeting(group.rank(), peer, i);
+          fds[peer].push_back(
+              owned(dial(address, group.identity, hello, group.deadline), peer, transport));
+        }
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = 0;
+      }
+    }
+  };
+  const auto dials = std::count_if(counts.begin(), counts.begin() + group.rank(),
+                                   [](int count) { return count > 0; });
+  std::vector<std::thread> helpers;
+  for (long i = 1; i < std::min<long>(dials, 8); ++i)
+    helpers.push_back(start_thread("ringwood-dial", work));
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
+  for (int peer = group.rank() + 1; peer < group.size(); ++peer) {
+    for (int i = 0; i < counts[peer]; ++i) {
+      Result<int> fd = group.listener->take(greeting(peer, group.rank(), i), group.deadline);
+      fds[peer].push_back(owned(std::move(fd), peer, transport));
+    }
+  }
+  return fds;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,31 @@
+// Stands for the transport in a build without the headers of libibverbs (meson option `verbs`).
+#include <algorithm>
+
+#include "transports/log.h"
+#include "transports/verbs/offers.h"
+#include "transports/verbs/verbs.h"
+
+namespace ringwood {
+namespace {
+
+class Absent final : public Transport {
+ public:
+  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
+                                                          const std::vector<bool>& wanted,
+                                                          int channels) override {
+    log(LogLevel::info, "verbs",
+        "not used: this build has no verbs; install libibverbs-dev and build again");
+    // The others ask what this rank offers.
+    if (std::find(wanted.begin(), wanted.end(), true) != wanted.end())
+      verbs::exchange_offers(group, wanted, {"its build has no verbs", {}});
+    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
+    for (auto& channel : links) channel.resize(group.size());
+    return links;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_verbs() { return std::make_unique<Absent>(); }
+
+}  // namespace ringwood

@@ -1,0 +1,61 @@
+// Which GID of a port to use: the table and the choice, without a device. Pure functions.
+//
+// A port has one GID for every address and RoCE version; tables are sparse, differ from host to
+// host, and contain GIDs of interfaces that this network namespace does not have. So no index is
+// right by itself. The order: RoCE v2 before v1 (or the version asked for), an interface that is
+// here and up, the family and range asked for, global IPv4 before global or unique-local IPv6
+// before link-local, no VLAN before VLAN, the lowest index. Nothing that fits: an explanation with
+// the table, never index 0.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ringwood::verbs {
+
+using GidBytes = std::array<uint8_t, 16>;
+
+enum class GidType { infiniband, roce_v1, roce_v2 };
+
+struct Gid {
+  GidBytes bytes{};
+  int index = 0;
+  GidType type = GidType::roce_v2;
+  std::string interface;  // "" if it is not in this network namespace
+  bool up = false;        // the interface is up and has a carrier
+  bool vlan = false;
+};
+
+struct GidWish {
+  int index = -1;      // >= 0: this one, if it is there
+  int version = 2;     // RoCE
+  std::string family;  // "", "AF_INET" or "AF_INET6"
+  std::string range;   // "", or CIDR
+};
+
+// "10.0.0.1" for an IPv4-mapped GID, else IPv6.
+std::string to_string(const GidBytes& gid);
+bool is_ipv4(const GidBytes& gid);
+bool is_link_local(const GidBytes& gid);
+bool is_zero(const GidBytes& gid);
+
+// CIDR of either family: "10.0.0.0/8", "fd00::/8". nullopt: not a range.
+struct GidRange {
+  GidBytes prefix{};
+  int bits = 128;  // of the GID
+  bool contains(const GidBytes& gid) const;
+};
+std::optional<GidRange> parse_range(const std::string& text);
+
+// The index into `table`, or nullopt with `why`, which has the table.
+std::optional<size_t> choose(const std::vector<Gid>& table, const GidWish& wish, std::string& why);
+// "[1] 10.0.0.1 RoCE v2 eth0 up; [2] ..."
+std::string print(const std::vector<Gid>& table);
+
+// How many leading bits two addresses share, of those that tell subnets apart; for IPv4 at most
+// 24, for IPv6 at most 64; 0 for different families.
+int shared_prefix(const GidBytes& a, const GidBytes& b);
+
+}  // namespace ringwood::verbs

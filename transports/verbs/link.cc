@@ -1,0 +1,136 @@
+#include "transports/verbs/link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "transports/fork_guard.h"
+#include "transports/log.h"
+
+namespace ringwood::verbs {
+namespace {
+
+// Somebody who never sleeps looks at the wire all the same, now and then.
+constexpr unsigned kPollsPerLook = 1024;
+// A rank that leaves stays until what it has sent is acknowledged.
+constexpr Duration kDrain = std::chrono::seconds(2);
+
+}  // namespace
+
+VerbsLink::~VerbsLink() {
+  if (forked_since(process_)) {  // the queues belong to the parent
+    for (End& end : ends_) (void)end.path.release();
+    return;
+  }
+  if (in_use_ && !gate_.aborted() && !fault_) drain();
+  ends_.clear();
+  for (Lane& lane : lanes_)
+    if (lane.queue) lane.rail->destroy_queue(lane.queue);
+}
+
+Status VerbsLink::why(size_t bytes) const {
+  if (fault_) return fault_.status();
+  return gate_.aborted() || bytes > 0 ? fault_.aborted() : fault_.empty_message();
+}
+
+// Only poll() sends, so that messages that were posted together are written together.
+Status VerbsLink::post_send(const void* data, size_t bytes) {
+  if (unusable(bytes)) return why(bytes);
+  out_.post(data, bytes);
+  return {};
+}
+
+Status VerbsLink::post_recv(void* data, size_t bytes) {
+  if (unusable(bytes)) return why(bytes);
+  in_.post(static_cast<std::byte*>(data), bytes);
+  return {};
+}
+
+Status VerbsLink::post_incoming(size_t bytes) {
+  if (unusable(bytes)) return why(bytes);
+  in_.post(nullptr, bytes);
+  return {};
+}
+
+std::span<const std::byte> VerbsLink::incoming() {
+  if (unusable(1)) return {};
+  return in_.shown();
+}
+
+void VerbsLink::consume(size_t bytes) {
+  bytes = std::min(bytes, incoming().size());
+  if (bytes > 0) in_.consume(bytes);
+}
+
+Status VerbsLink::poll(Completions& completions) {
+  Status status = move();
+  completions = {out_.sent() - probes_, in_.received() - probes_};
+  return status;
+}
+
+Status VerbsLink::move() {
+  if (unusable(1)) return why(1);
+  read_queues();
+  const unsigned look = look_ ? look_->load(std::memory_order_acquire) : looked_ + 1;
+  if (on_wire_ || look != looked_ || ++polls_ % kPollsPerLook == 0) {
+    looked_ = look;
+    read_wire();
+  }
+  watch_paths();
+  {
+    AbortGate::Pass pass(gate_);
+    if (!pass) return why(1);
+    in_.store();
+    write_pieces();
+  }
+  give_credit();
+  for (End& end : ends_)
+    if (!end.path->renew_receives(false)) fail_path(end, system_message("ibv_post_recv"));
+  if (wire_.queued() > 0) wire_.flush();
+  if (fault_) return fault_.status();
+  return wire_.closed() ? peer_is_gone() : Status();
+}
+
+// It has written everything before it closed, so what is not here by now will not come.
+Status VerbsLink::peer_is_gone() {
+  read_queues();
+  {
+    AbortGate::Pass pass(gate_);
+    if (!pass) return why(1);
+    in_.store();
+  }
+  const bool wanting = !out_.idle() || (!in_.idle() && !in_.readable());
+  if (fault_ || !wanting) return fault_.status();
+  if (wire_.failure() == 0)
+    return fault_.fail(ErrorCode::peer_lost, "the peer closed the connection");
+  return fault_.fail(ErrorCode::peer_lost,
+                     system_message("the peer's connection", wire_.failure()));
+}
+
+bool VerbsLink::all_quiet() {
+  return wire_.queued() == 0 && again_ == 0 &&
+         std::all_of(ends_.begin(), ends_.end(), [](const End& end) {
+           return end.path->state() == Path::State::alive ? end.path->quiet() : end.replayed;
+         });
+}
+
+// What the peer has not acknowledged would be lost with the queue pairs.
+void VerbsLink::drain() noexcept {
+  try {
+    for (End& end : ends_) {
+      if (end.path->can_send() && !end.path->quiet())
+        end.path->write({.immediate = pack({true, in_.credit()}), .signalled = true});
+    }
+    const Deadline deadline = Deadline::after(kDrain);
+    while (!all_quiet() && !wire_.closed() && !fault_ && !deadline.passed()) {
+      read_wire();
+      if (!move()) return;
+      std::this_thread::yield();
+    }
+  } catch (const std::exception& error) {
+    log(LogLevel::warn, "verbs", fmt::format("link to rank {}: {}", peer_, error.what()));
+  }
+}
+
+}  // namespace ringwood::verbs

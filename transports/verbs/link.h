@@ -1,0 +1,141 @@
+// A link over queue pairs: one or more paths over one or more rails, and a TCP connection (the
+// wire) for what must be agreed and as the path of last resort.
+//
+// When a path fails at either end, both close it: the queue pair is moved to its error state, and
+// once everything that was posted to it has come back, the peer is told over the wire. From then on
+// neither can write over it, and each writes again over another what was not known to have landed.
+// Nothing is written again earlier: a late write could hit a place that holds newer data.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/link.h"
+#include "transports/link_parts.h"
+#include "transports/verbs/path.h"
+#include "transports/verbs/stream.h"
+#include "transports/verbs/wire.h"
+
+namespace ringwood::verbs {
+
+// Memory for all rings of a transport; registered as a whole.
+struct Rings {
+  std::shared_ptr<std::byte> memory;
+  size_t ring_bytes = 0;
+  std::byte* outgoing(size_t link) const { return memory.get() + 2 * link * ring_bytes; }
+  std::byte* incoming(size_t link) const { return outgoing(link) + ring_bytes; }
+};
+
+// The rails of a link: ours, and the peer's that goes with it.
+struct RailPair {
+  std::shared_ptr<Rail> rail;
+  RailOffer peer;
+};
+
+// What a side tells the other before it connects. print/parse: bounded, strict.
+struct Hello {
+  std::string failure;
+  uint64_t ring_bytes = 0, ring = 0;  // where the peer writes
+  int traffic_class = 0, service_level = 0;
+  std::vector<uint32_t> keys;  // by rail pair
+  std::vector<PathEnd> paths;  // rail pair by rail pair
+};
+std::string print(const Hello& hello);
+Hello parse_hello(std::string_view text);  // throws Error(network)
+
+class VerbsLink final : public Link {
+ public:
+  VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
+            const Rings& rings, size_t number);
+  ~VerbsLink() override;
+
+  // Set-up, in this order, with a verdict of both after connect() and after end_probe(): what is
+  // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
+  void greet();
+  void connect(Deadline deadline);
+  void begin_probe();
+  bool probe_ended();
+  void end_probe();
+  void tell_verdict();
+  void take_verdict(Deadline deadline);
+  const std::string& failure() const { return failure_; }
+  // The end of set-up. When `look` changes, somebody is going to sleep.
+  void use(WaitSet& wait_set, std::shared_ptr<const std::atomic<unsigned>> look);
+
+  Status post_send(const void* data, size_t bytes) override;
+  Status post_recv(void* data, size_t bytes) override;
+  Status post_incoming(size_t bytes) override;
+  std::span<const std::byte> incoming() override;
+  void consume(size_t bytes) override;
+  Status poll(Completions& completions) override;
+  void abort() noexcept override { gate_.abort(); }
+
+ private:
+  struct Lane {  // a rail pair
+    std::shared_ptr<Rail> rail;
+    RailOffer peer;
+    ibv_cq* queue = nullptr;
+    uint32_t key = 0;  // of the peer's memory
+  };
+  struct End {  // a path and what the peer said of it
+    std::unique_ptr<Path> path;
+    size_t lane = 0;
+    bool told = false, peer_closed = false, replayed = false;
+  };
+
+  bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
+  Status why(size_t bytes) const;
+  Status move();
+  // link_paths.cc
+  void read_queues();
+  void read(size_t lane, const ibv_wc& completion);
+  void arrived(uint32_t immediate, uint32_t bytes);
+  void fail_path(End& end, const std::string& why);
+  void watch_paths();
+  void replay(size_t path);
+  int choose_path();
+  bool can_write();
+  bool write(Piece& piece);
+  void write_pieces();
+  void give_credit();
+  void read_wire();
+  bool take_frame(const Frame& frame, std::span<const std::byte> payload);
+  void drain() noexcept;
+  bool all_quiet();
+  Status peer_is_gone();
+  // link_setup.cc
+  void make_paths();
+  void connect_paths(const Hello& theirs);
+  PathSetting setting() const;
+
+  const Options& options_;
+  const int rank_, peer_, process_;
+  const uint64_t ring_bytes_;
+  std::byte* const ring_;  // where the peer writes
+  AbortGate gate_;
+  LinkFault fault_;
+  Wire wire_;
+  std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
+  unsigned looked_ = 0;
+  unsigned polls_ = 0;
+  std::vector<Lane> lanes_;
+  std::vector<End> ends_;
+  Outgoing out_;
+  Incoming in_;
+  uint64_t peer_ring_ = 0;
+  size_t next_path_ = 0;
+  size_t again_ = 0;  // pieces that have to be written again
+  int traffic_class_ = 0, service_level_ = 0;
+  bool on_wire_ = false;
+  bool in_use_ = false;
+  // Set-up only.
+  std::string failure_;
+  std::vector<std::byte> probe_out_, probe_in_;
+  size_t probes_ = 0;      // messages that do not count
+  int peer_verdict_ = -1;  // 0 or 1 once it has told
+};
+
+}  // namespace ringwood::verbs

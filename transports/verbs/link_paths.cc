@@ -1,0 +1,240 @@
+// The paths of a link: what completes, what fails, and how it goes on over the others.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/log.h"
+#include "transports/verbs/link.h"
+
+namespace ringwood::verbs {
+namespace {
+
+constexpr size_t kMostQueuedBytes = 256 << 10;  // on the wire, beyond the kernel's buffers
+constexpr int kBatch = 16;
+
+}  // namespace
+
+// Until they are empty: what came before they were armed is not announced again.
+void VerbsLink::read_queues() {
+  std::array<ibv_wc, kBatch> completions;
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (int n = kBatch; n == kBatch;) {
+      n = ibv_poll_cq(lanes_[lane].queue, kBatch, completions.data());
+      for (int i = 0; i < n; ++i) read(lane, completions[i]);
+      if (n < 0) fault_.set(ErrorCode::network, "the completion queue cannot be read");
+    }
+  }
+}
+
+void VerbsLink::read(size_t lane, const ibv_wc& completion) {
+  const auto found = std::find_if(ends_.begin(), ends_.end(), [&](const End& end) {
+    return end.lane == lane && end.path->number() == completion.qp_num;
+  });
+  if (found == ends_.end()) return;
+  Path& path = *found->path;
+  const bool receive = (completion.wr_id & kIsReceive) != 0;
+  if (receive) path.received();
+  if (completion.status == IBV_WC_SUCCESS) {
+    if (receive) return arrived(ntohl(completion.imm_data), completion.byte_len);
+    return path.completed(completion.wr_id);
+  }
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && path.state() != Path::State::alive) return;
+  const PathSetting used = setting();
+  fail_path(*found, explain({.status = completion.status,
+                             .name = path.rail().library().wc_status_str(completion.status),
+                             .vendor_error = completion.vendor_err,
+                             .proven = path.carried(),
+                             .timeout = used.timeout,
+                             .retries = used.retries}));
+}
+
+void VerbsLink::arrived(uint32_t immediate, uint32_t bytes) {
+  const bool credit = unpack(immediate, 0).credit;
+  const uint64_t position = unpack(immediate, credit ? out_.credit() : in_.arrived()).position;
+  const bool right = credit ? out_.credit(position) : in_.arrive(position, bytes);
+  if (!right)
+    fault_.set(ErrorCode::internal,
+               fmt::format("the peer announced a {} of {} bytes at {}, where none can be",
+                           credit ? "credit" : "piece", bytes, position));
+}
+
+// ---- failure -----------------------------------------------------------------------------------
+
+void VerbsLink::fail_path(End& end, const std::string& why) {
+  if (end.path->state() != Path::State::alive) return;
+  end.path->close();
+  in_.repeat_credit();  // one may have been lost
+  if (wire_.closed()) return;
+  const Lane& lane = lanes_[end.lane];
+  const auto left = std::count_if(ends_.begin(), ends_.end(), [](const End& other) {
+    return other.path->state() == Path::State::alive;
+  });
+  log(LogLevel::warn, "verbs",
+      fmt::format("rank {}: path {} of {} to rank {} dropped, {} (GID {}) to {} (GID {}): {}; what "
+                  "was not acknowledged goes over {}",
+                  rank_, &end - ends_.data() + 1, ends_.size(), peer_, lane.rail->offer().name,
+                  to_string(lane.rail->offer().gid), lane.peer.name, to_string(lane.peer.gid), why,
+                  left > 0 ? fmt::format("the {} left", left) : "TCP"));
+}
+
+// Closes what must be closed, and goes on where both sides have.
+void VerbsLink::watch_paths() {
+  bool all_over = true;
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    End& end = ends_[i];
+    if (end.path->state() == Path::State::alive && lanes_[end.lane].rail->down())
+      fail_path(end, lanes_[end.lane].rail->why_down());
+    if (end.path->state() == Path::State::closing) end.path->settle();
+    if (end.path->state() == Path::State::closed && !end.told) {
+      wire_.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(i)});
+      end.told = true;
+    }
+    if (end.told && end.peer_closed && !end.replayed) {
+      end.replayed = true;
+      replay(i);
+    }
+    if (end.path->overdue())
+      fault_.set(
+          ErrorCode::network,
+          fmt::format("{} does not give back what was posted to it: look at the kernel's log",
+                      end.path->rail().offer().name));
+    all_over = all_over && end.replayed;
+  }
+  on_wire_ = all_over;
+}
+
+void VerbsLink::replay(size_t path) {
+  in_.repeat_credit();
+  for (size_t i = 0; i < out_.pieces().size(); ++i) {
+    Piece& piece = out_.pieces()[i];
+    if (piece.path != static_cast<int>(path)) continue;
+    const bool known = ends_[path].path->finished(piece.number) ||
+                       round_up(piece.position + piece.bytes) <= out_.credit();
+    if (known) {
+      piece.landed = true;
+    } else {
+      piece.path = -1;
+      piece.replayed = true;
+      ++again_;
+    }
+  }
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+// The one with the least on its way, so that faster rails carry more.
+int VerbsLink::choose_path() {
+  int best = -1;
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    const size_t at = (next_path_ + i) % ends_.size();
+    const Path& path = *ends_[at].path;
+    if (!path.can_send()) continue;
+    if (best < 0 || path.bytes_on_their_way() < ends_[best].path->bytes_on_their_way())
+      best = static_cast<int>(at);
+  }
+  return best;
+}
+
+bool VerbsLink::can_write() {
+  return on_wire_ ? wire_.queued() < kMostQueuedBytes && !wire_.closed() : choose_path() >= 0;
+}
+
+bool VerbsLink::write(Piece& piece) {
+  if (on_wire_) {
+    wire_.queue({.type = FrameType::data, .position = piece.position},
+                {out_.at(piece), piece.bytes});
+    piece.path = static_cast<int>(ends_.size());
+    piece.landed = true;  // in order with all that will ever follow
+    return true;
+  }
+  const int chosen = choose_path();
+  if (chosen < 0) return false;
+  End& end = ends_[chosen];
+  const uint64_t number = end.path->write({.from = out_.at(piece),
+                                           .bytes = piece.bytes,
+                                           .to = peer_ring_ + piece.position % ring_bytes_,
+                                           .key = lanes_[end.lane].key,
+                                           .immediate = pack({false, piece.position}),
+                                           .signalled = piece.replayed});
+  if (number == 0) {
+    fail_path(end, system_message("ibv_post_send"));
+    return false;
+  }
+  piece.path = chosen;
+  piece.number = number;
+  next_path_ = (static_cast<size_t>(chosen) + 1) % ends_.size();
+  return true;
+}
+
+void VerbsLink::write_pieces() {
+  out_.forget([&](const Piece& piece) {
+    return piece.landed || (piece.path >= 0 && ends_[piece.path].path->finished(piece.number));
+  });
+  for (size_t i = 0; again_ > 0 && i < out_.pieces().size() && can_write(); ++i) {
+    Piece& piece = out_.pieces()[i];
+    if (piece.path >= 0) continue;
+    if (!write(piece)) return;
+    --again_;
+  }
+  while (again_ == 0 && can_write()) {
+    Piece* piece = out_.next();
+    if (!piece) return;
+    if (write(*piece)) continue;
+    ++again_;
+    return;
+  }
+}
+
+void VerbsLink::give_credit() {
+  if (!in_.credit_due() || wire_.closed()) return;
+  if (on_wire_) {
+    wire_.queue({.type = FrameType::credit, .position = in_.credit()});
+    in_.credit_sent();
+    return;
+  }
+  const int chosen = choose_path();
+  if (chosen < 0) return;
+  End& end = ends_[chosen];
+  // The peer may use what it is told at once.
+  for (End& each : ends_)
+    if (!each.path->renew_receives(true)) fail_path(each, system_message("ibv_post_recv"));
+  if (!end.path->can_send()) return;
+  if (end.path->write({.immediate = pack({true, in_.credit()})}) == 0)
+    return fail_path(end, system_message("ibv_post_send"));
+  in_.credit_sent();
+}
+
+// ---- the wire ----------------------------------------------------------------------------------
+
+void VerbsLink::read_wire() {
+  wire_.receive([&](const Frame& frame, std::span<const std::byte> payload) {
+    if (!take_frame(frame, payload))
+      fault_.set(ErrorCode::internal, "the peer sent what cannot be understood over the wire");
+    return true;
+  });
+}
+
+bool VerbsLink::take_frame(const Frame& frame, std::span<const std::byte> payload) {
+  switch (frame.type) {
+    case FrameType::path_down:
+      if (frame.path >= ends_.size()) return false;
+      fail_path(ends_[frame.path], "the peer closed it");
+      ends_[frame.path].peer_closed = true;
+      return true;
+    case FrameType::verdict: peer_verdict_ = frame.path == 1 ? 1 : 0; return true;
+    case FrameType::credit: return out_.credit(frame.position);
+    case FrameType::data: {
+      if (!in_.allowed(frame.position, payload.size())) return false;
+      if (std::byte* place = in_.place(frame.position, payload.size()))
+        std::memcpy(place, payload.data(), payload.size());
+      return in_.arrive(frame.position, payload.size());
+    }
+    default: return false;
+  }
+}
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,47 @@
+// What a rank has to offer its peers, and which of two ranks' rails belong together. Needs no
+// device.
+//
+// A rail is one port with one GID. Offers travel through the store, also from a rank that has
+// nothing (with the reason), so that nobody waits for it and everyone pairs rails alike.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transports/link.h"
+#include "transports/verbs/gids.h"
+
+namespace ringwood::verbs {
+
+struct RailOffer {
+  std::string name;  // "mlx5_0/1"
+  bool infiniband = false;
+  GidBytes gid{};
+  int lid = 0;
+  int mtu = 1024;  // bytes of a packet
+  bool operator==(const RailOffer&) const = default;
+};
+
+struct Offer {
+  std::string reason;  // why there are none
+  std::vector<RailOffer> rails;
+};
+
+// Bounded and strict; parse throws Error(internal).
+std::string print(const Offer& offer);
+Offer parse_offer(const std::string& text);
+
+// Collective among the wanted; by rank. Leaves nothing in the store.
+std::vector<Offer> exchange_offers(const Group& group, const std::vector<bool>& wanted,
+                                   const Offer& mine);
+
+// Rail of `a` with rail of `b`; each once. Rails of one subnet belong together; where no two share
+// one (every rail is routed), they are taken in their order. Families and link layers never mix.
+// pair_rails(b, a) are the same pairs.
+std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b);
+
+// "^mlx5_0" exclude, "=mlx5_0" exact, else prefixes; "name:port". Empty: all.
+bool selected(const std::string& wish, const std::string& device, int port);
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,90 @@
+// One queue pair of a link, with its own account of what is in its queues: some devices hide that a
+// queue is overrun.
+//
+// Not thread safe. Life: made, connected, then alive until close(); closing until every receive
+// that was posted has come back, which shows that the peer can write no more; closed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transports/link_parts.h"
+#include "transports/verbs/explain.h"
+#include "transports/verbs/rail.h"
+
+namespace ringwood::verbs {
+
+// Data that may be on its way per link, and so what a receiver has to be ready for, and a margin
+// for credits.
+inline constexpr int kMostPieces = 256, kReceives = kMostPieces + 64, kSends = kMostPieces + 64;
+inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
+
+// What a side needs to know of the other's end.
+struct PathEnd {
+  uint32_t number = 0, first_packet = 0;
+};
+
+struct PathSetting {
+  int mtu = 1024;  // bytes
+  int traffic_class = 0, service_level = 0, timeout = 20, retries = 7, partition = 0;
+};
+
+class Path final {
+ public:
+  enum class State { made, alive, closing, closed };
+  explicit Path(std::shared_ptr<Rail> rail) : rail_(std::move(rail)) {}
+  ~Path();
+  Path(Path&& other) noexcept = delete;
+
+  bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
+  PathEnd end() const { return {pair_->qp_num, first_packet_}; }
+  bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+               std::string& why);
+
+  State state() const { return state_; }
+  const Rail& rail() const { return *rail_; }
+  uint32_t number() const { return pair_ ? pair_->qp_num : 0; }
+  bool can_send() const { return state_ == State::alive && posted_ - completed_ < kSends; }
+  size_t bytes_on_their_way() const { return bytes_; }
+  bool quiet() const { return posted_ == completed_; }
+  bool carried() const { return completed_ > 0; }
+
+  struct Write {
+    const std::byte* from = nullptr;
+    uint32_t bytes = 0;  // 0: only the immediate
+    uint64_t to = 0;
+    uint32_t key = 0, immediate = 0;
+    bool signalled = false;
+  };
+  // Precondition: can_send(). Returns its number, or 0 when the device refused (errno).
+  uint64_t write(const Write& write);
+  bool finished(uint64_t number) const { return completed_ >= number; }
+  void completed(uint64_t number);
+  void received() { --receives_, ++owed_; }
+  // Gives back the receives that were used, a few at a time unless `all`.
+  bool renew_receives(bool all);
+
+  void close();
+  // closing -> closed when nothing can arrive any more.
+  bool settle();
+  bool overdue() const { return state_ == State::closing && patience_.passed(); }
+
+ private:
+  struct Posted {
+    uint64_t number;
+    size_t bytes;
+  };
+  bool post_receives(int count);
+
+  const std::shared_ptr<Rail> rail_;
+  ibv_qp* pair_ = nullptr;
+  State state_ = State::made;
+  uint32_t first_packet_ = 0, inline_bytes_ = 0;
+  uint64_t posted_ = 0, completed_ = 0, signalled_ = 0;
+  int receives_ = 0, owed_ = 0;
+  size_t bytes_ = 0;
+  Fifo<Posted> large_;  // whose bytes count
+  Deadline patience_ = Deadline::never();
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,82 @@
+// One port of one device, opened: its GID, its protection domain, and where its events arrive.
+//
+// A context for each port, so that an event is never delivered to another port's reader. Events are
+// read without blocking: completions in arm(), which the sleeper calls, and so are those of the
+// device, which mark the rail as down. down() and why_down() may be called from any thread, the
+// rest from one at a time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transports/options.h"
+#include "transports/verbs/library.h"
+#include "transports/verbs/offers.h"
+
+namespace ringwood {
+class WaitSet;
+}
+
+namespace ringwood::verbs {
+
+class Rail final {
+ public:
+  Rail(const Library& library, ibv_context* context, int port) noexcept;
+  ~Rail();
+  Rail(const Rail&) = delete;
+  Rail& operator=(const Rail&) = delete;
+
+  // Chooses the GID and makes what the links share; false with `why`.
+  bool open(const Options& options, std::string& why);
+  // Makes memory readable and writable for the device and its peers. False with `why`.
+  bool register_memory(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
+  // Its descriptors ring the wait set from now on.
+  void watch(WaitSet& wait_set);
+
+  const RailOffer& offer() const { return offer_; }
+  const Library& library() const { return library_; }
+  ibv_context* context() const { return context_; }
+  ibv_pd* domain() const { return domain_; }
+  ibv_mr* memory() const { return memory_; }
+  int port() const { return port_; }
+  int gid_index() const { return gid_index_; }
+
+  ibv_cq* make_queue(int entries);  // null with errno
+  void destroy_queue(ibv_cq* queue);
+
+  void arm() noexcept;
+  bool down() const { return down_.load(std::memory_order_acquire); }
+  std::string why_down() const;
+
+ private:
+  bool choose_gid(const Options& options, std::string& why);
+  void read_device_events() noexcept;
+  void drain_completion_events() noexcept;
+
+  const Library& library_;
+  ibv_context* const context_;
+  const int port_;
+  int process_ = 0;
+  RailOffer offer_;
+  int gid_index_ = 0;
+  std::shared_ptr<std::byte> registered_;
+  ibv_pd* domain_ = nullptr;
+  ibv_mr* memory_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  WaitSet* wait_set_ = nullptr;
+  std::atomic<bool> down_{false};
+  mutable std::mutex mutex_;
+  std::string why_down_;         // mutex_
+  std::vector<ibv_cq*> queues_;  // mutex_
+};
+
+// The active ports that the options select and that can be opened, in the order of the devices.
+// None: `why` says why and what to change; `worth_telling` is false where there is no device at
+// all.
+std::vector<std::shared_ptr<Rail>> open_rails(const Options& options, std::string& why,
+                                              bool& worth_telling);
+
+}  // namespace ringwood::verbs

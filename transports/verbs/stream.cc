@@ -1,0 +1,97 @@
+#include "transports/verbs/stream.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringwood::verbs {
+
+bool Outgoing::credit(uint64_t position) {
+  if (position > end_) return false;
+  credit_ = std::max(credit_, position);  // paths overtake each other
+  return true;
+}
+
+Piece* Outgoing::next() {
+  if (messages_.empty() || pieces_.size() >= most_) return nullptr;
+  const uint64_t oldest = pieces_.empty() ? end_ : pieces_.front().position;
+  const uint64_t room = ring_bytes_ - (end_ - oldest);
+  const uint64_t straight = ring_bytes_ - end_ % ring_bytes_;
+  const uint64_t limit = std::min<uint64_t>({room, straight, piece_bytes_});
+  // A short piece only where the message or the ring ends: many small ones would cost more.
+  const Message& first = messages_.front();
+  if (limit < std::min<uint64_t>({first.bytes - first.done, straight, piece_bytes_}))
+    return nullptr;
+  uint64_t filled = 0, used = 0;
+  while (!messages_.empty() && filled < limit) {
+    Message& message = messages_.front();
+    const size_t part = std::min<uint64_t>(message.bytes - message.done, limit - filled);
+    std::memcpy(ring_ + (end_ + filled) % ring_bytes_, message.data + message.done, part);
+    message.done += part;
+    used = filled + part;
+    filled = round_up(used);
+    if (message.done < message.bytes) break;
+    messages_.pop();
+    ++sent_;
+  }
+  if (used == 0) return nullptr;
+  pieces_.push({.position = end_, .bytes = static_cast<uint32_t>(used)});
+  end_ += filled;
+  return &pieces_[pieces_.size() - 1];
+}
+
+bool Incoming::arrive(uint64_t position, uint64_t bytes) {
+  if (!allowed(position, bytes)) return false;
+  arrivals_.add(position, bytes);
+  ends_.push(round_up(position + bytes));
+  return true;
+}
+
+std::byte* Incoming::place(uint64_t position, uint64_t bytes) const {
+  if (!allowed(position, bytes) || position < arrivals_.end()) return nullptr;
+  return ring_ + position % ring_bytes_;
+}
+
+// Of the first receive, that has arrived and lies in a row.
+size_t Incoming::available() const {
+  const Receive& receive = receives_.front();
+  const uint64_t at = start_ + receive.done;
+  if (arrivals_.end() <= at) return 0;
+  return std::min<uint64_t>(
+      {arrivals_.end() - at, receive.bytes - receive.done, ring_bytes_ - at % ring_bytes_});
+}
+
+void Incoming::advance(size_t bytes) {
+  Receive& receive = receives_.front();
+  receive.done += bytes;
+  if (receive.done == receive.bytes) {
+    start_ += round_up(receive.bytes);
+    receives_.pop();
+    ++received_;
+  }
+  for (; !ends_.empty() && ends_.front() <= consumed(); ends_.pop()) ++read_pieces_;
+}
+
+void Incoming::store() {
+  while (!receives_.empty() && receives_.front().data) {
+    const size_t bytes = available();
+    if (bytes == 0) return;
+    const Receive& receive = receives_.front();
+    std::memcpy(receive.data + receive.done, ring_ + (start_ + receive.done) % ring_bytes_, bytes);
+    advance(bytes);
+  }
+}
+
+std::span<const std::byte> Incoming::shown() const {
+  if (receives_.empty() || receives_.front().data) return {};
+  const size_t bytes = available();
+  return {ring_ + (start_ + receives_.front().done) % ring_bytes_, bytes};
+}
+
+void Incoming::consume(size_t bytes) { advance(bytes); }
+
+bool Incoming::credit_due() const {
+  if (repeat_) return true;
+  return consumed() - credited_ >= ring_bytes_ / 8 || read_pieces_ >= most_ / 8;
+}
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,202 @@
+#include "transports/verbs/verbs.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "transports/descriptors.h"
+#include "transports/log.h"
+#include "transports/pairs.h"
+#include "transports/verbs/link.h"
+#include "transports/verbs/offers.h"
+#include "transports/verbs/rail.h"
+#include "transports/wait_set.h"
+
+namespace ringwood {
+namespace {
+
+using verbs::Offer;
+using verbs::Rail;
+using verbs::Rings;
+using verbs::VerbsLink;
+
+// For a path that works a hundred times too long, for one that does not a short wait.
+constexpr Duration kProbeTime = std::chrono::seconds(10);
+constexpr Duration kLongPause = std::chrono::milliseconds(2);
+
+// Groups are made many times in a process; the same reason is given once.
+void tell_once(LogLevel level, const std::string& text) {
+  static std::mutex mutex;
+  static auto* told = new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (told->insert(text).second) log(level, "verbs", text);
+}
+
+Rings make_rings(size_t links, size_t ring_bytes) {
+  const size_t bytes = 2 * links * ring_bytes;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {};
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  // A child that wrote would give the parent other pages than those the device writes to.
+  ::madvise(memory, bytes, MADV_DONTFORK);
+  return {{static_cast<std::byte*>(memory), [bytes](std::byte* at) { ::munmap(at, bytes); }},
+          ring_bytes};
+}
+
+class Verbs final : public Transport {
+ public:
+  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
+                                                          const std::vector<bool>& wanted,
+                                                          int channels) override {
+    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
+    for (auto& channel : links) channel.resize(group.size());
+    const auto peers = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+    if (peers == 0) return links;
+    Offer mine = prepare(*group.options, peers * static_cast<size_t>(channels));
+    const std::vector<Offer> offers = verbs::exchange_offers(group, wanted, mine);
+    std::vector<bool> reached = wanted;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (!wanted[peer]) continue;
+      reached[peer] = !pair_with(group.rank(), peer, offers).empty();
+      if (!reached[peer] && !mine.rails.empty())
+        tell_once(LogLevel::warn, fmt::format("rank {} is not reached: {}", peer,
+                                              offers[peer].rails.empty()
+                                                  ? offers[peer].reason
+                                                  : "no rail of it goes with one of ours (link "
+                                                    "layers or address families differ)"));
+    }
+    make_links(group, offers, reached, channels, links);
+    return links;
+  }
+
+  void arm() noexcept override {
+    for (auto& rail : rails_) rail->arm();
+    look_->fetch_add(1, std::memory_order_release);
+  }
+
+ private:
+  using Links = std::vector<std::vector<std::unique_ptr<VerbsLink>>>;  // [peer][channel]
+
+  // Opens what there is; a reason where that is nothing.
+  Offer prepare(const Options& options, size_t links) {
+    Offer offer;
+    if (options.verbs_disable) return {"RINGWOOD_VERBS_DISABLE=1", {}};
+    bool worth_telling = false;
+    rails_ = verbs::open_rails(options, offer.reason, worth_telling);
+    if (!rails_.empty()) rings_ = make_rings(links, options.verbs_ring_bytes);
+    if (!rails_.empty() && !rings_.memory)
+      offer.reason = fmt::format("no memory for {} rings of {} bytes (RINGWOOD_VERBS_RING_BYTES)",
+                                 2 * links, options.verbs_ring_bytes);
+    std::erase_if(rails_, [&](const std::shared_ptr<Rail>& rail) {
+      return !rings_.memory ||
+             !rail->register_memory(rings_.memory, 2 * links * rings_.ring_bytes, offer.reason);
+    });
+    const auto& asked = options.transports;
+    const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();
+    if (rails_.empty())
+      tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
+                "not used between hosts: " + offer.reason);
+    for (auto& rail : rails_) offer.rails.push_back(rail->offer());
+    return offer;
+  }
+
+  // Pairs of (ours, theirs), the same from both ends.
+  static std::vector<std::pair<int, int>> pair_with(int me, int peer,
+                                                    const std::vector<Offer>& offers) {
+    auto pairs = verbs::pair_rails(offers[std::min(me, peer)], offers[std::max(me, peer)]);
+    if (me > peer)
+      for (auto& [a, b] : pairs) std::swap(a, b);
+    return pairs;
+  }
+
+  void make_links(const Group& group, const std::vector<Offer>& offers,
+                  const std::vector<bool>& reached, int channels,
+                  std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+    const auto peers = std::count(reached.begin(), reached.end(), true);
+    if (peers == 0) return;
+    make_room_for_descriptors(static_cast<size_t>(peers * channels));
+    std::vector<int> counts(reached.begin(), reached.end());
+    for (int& count : counts) count *= channels;
+    auto fds = connect_pairs(group, counts, "verbs", [](int from, int to, int index) {
+      return Greeting{Purpose::verbs, static_cast<uint16_t>(index), from, to};
+    });
+    Links fresh(group.size());
+    size_t number = 0;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      for (OwnedFd& fd : fds[peer]) {
+        std::vector<verbs::RailPair> rails;
+        for (const auto& [ours, theirs] : pair_with(group.rank(), peer, offers))
+          rails.push_back({rails_[ours], offers[peer].rails[theirs]});
+        fresh[peer].push_back(std::make_unique<VerbsLink>(group, peer, std::move(fd),
+                                                          std::move(rails), rings_, number++));
+      }
+    }
+    agree(group, fresh);
+    keep(group, fresh, links);
+  }
+
+  // Every step of all links before the next of any: nobody waits for one who waits for others.
+  static void agree(const Group& group, Links& fresh) {
+    const auto each = [&](auto&& step) {
+      for (auto& peer : fresh)
+        for (auto& link : peer) step(*link);
+    };
+    each([](VerbsLink& link) { link.greet(); });
+    each([&](VerbsLink& link) { link.connect(group.deadline); });
+    both_agree(group, each);
+    each([](VerbsLink& link) { link.begin_probe(); });
+    const Deadline deadline = Deadline::after(kProbeTime);
+    for (Duration pause = std::chrono::microseconds(10);; pause = std::min(2 * pause, kLongPause)) {
+      bool over = true;
+      each([&](VerbsLink& link) { over = link.probe_ended() && over; });
+      if (over || deadline.passed()) break;
+      std::this_thread::sleep_for(pause);  // a device made of software needs the core
+    }
+    each([](VerbsLink& link) { link.end_probe(); });
+    both_agree(group, each);
+  }
+
+  template <class Each>
+  static void both_agree(const Group& group, Each& each) {
+    each([](VerbsLink& link) { link.tell_verdict(); });
+    each([&](VerbsLink& link) { link.take_verdict(group.deadline); });
+  }
+
+  // All links of a peer or none, at both ends.
+  void keep(const Group& group, Links& fresh,
+            std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+    bool used = false;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      std::string failure;
+      for (auto& link : fresh[peer])
+        if (failure.empty()) failure = link->failure();
+      if (!failure.empty())
+        tell_once(LogLevel::warn, fmt::format("rank {} is not reached, other transports are tried: "
+                                              "{}",
+                                              peer, failure));
+      for (size_t channel = 0; failure.empty() && channel < fresh[peer].size(); ++channel) {
+        fresh[peer][channel]->use(*group.wait_set, look_);
+        links[channel][peer] = std::move(fresh[peer][channel]);
+        used = true;
+      }
+    }
+    if (!used) return;
+    for (auto& rail : rails_) rail->watch(*group.wait_set);
+  }
+
+  std::vector<std::shared_ptr<Rail>> rails_;
+  Rings rings_;
+  // Before the next sleep the links look at their wires.
+  const std::shared_ptr<std::atomic<unsigned>> look_ = std::make_shared<std::atomic<unsigned>>(1);
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_verbs() { return std::make_unique<Verbs>(); }
+
+}  // namespace ringwood
