@@ -1,6 +1,7 @@
 #include "collectives/buffers.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ringwood {
 namespace {
@@ -54,6 +55,19 @@ std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,
 
 std::vector<std::span<const std::byte>> memory(const Plan& plan, std::span<void* const> buffers) {
   return joined(plan, buffers, false);
+}
+
+void move_bytes(void* to, const void* from, size_t bytes) {
+  constexpr size_t kPiece = 256 << 10;
+  auto* const dst = static_cast<std::byte*>(to);
+  const auto* const src = static_cast<const std::byte*>(from);
+  const bool apart = dst + bytes <= src || src + bytes <= dst;
+  if (!apart) {
+    std::memmove(dst, src, bytes);
+    return;
+  }
+  for (size_t done = 0; done < bytes; done += kPiece)
+    std::memcpy(dst + done, src + done, std::min(kPiece, bytes - done));
 }
 
 }  // namespace ringwood

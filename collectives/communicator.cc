@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/buffers.h"
 #include "collectives/engine.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
@@ -32,8 +33,7 @@ class LiveCommunicator final : public Communicator {
         name_(std::move(name)) {}
   ~LiveCommunicator() override {
     if (engine_->mesh().process != getpid()) {
-      // A forked child has the parent's state but none of its threads: nothing here can be ended,
-      // only left alone.
+      // A forked child has none of its parent's threads: nothing can be ended, only left alone.
       new std::shared_ptr<Engine>(engine_);
       return;
     }
@@ -91,7 +91,7 @@ class LiveCommunicator final : public Communicator {
     auto state = begin(shape, std::move(buffers), call);
     Block own = out[rank()];
     if (own.data != in.data)
-      state->prepare = [=] { std::memmove(own.data, in.data, in.count * size_of(type)); };
+      state->prepare = [=] { move_bytes(own.data, in.data, in.count * size_of(type)); };
     return go(std::move(state), call);
   }
 
@@ -168,7 +168,7 @@ class LiveCommunicator final : public Communicator {
                        std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
       state->prepare = [=, own = out[root].data] {
-        std::memmove(own, in.data, in.count * size_of(type));
+        move_bytes(own, in.data, in.count * size_of(type));
       };
     return go(std::move(state), call);
   }

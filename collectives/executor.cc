@@ -1,5 +1,7 @@
 #include "collectives/executor.h"
 
+#include "collectives/buffers.h"
+
 #include <sys/mman.h>
 
 #include <cstring>
@@ -323,7 +325,7 @@ void Executor::reduce_piece(const BoundStep& step, size_t offset,
 void Executor::run_local(const BoundStep& step) {
   if (step.bytes == 0) return;
   if (step.kind == StepKind::copy) {
-    if (at(step.dst) != at(step.src)) std::memmove(at(step.dst), at(step.src), step.bytes);
+    if (at(step.dst) != at(step.src)) move_bytes(at(step.dst), at(step.src), step.bytes);
   } else {
     reduce_piece(step, 0, {at(step.src), step.bytes});
   }
