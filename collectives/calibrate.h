@@ -25,8 +25,8 @@ namespace ringwood {
 // `disturbed` is set where the machine was so busy that the figures between two cores are guesses.
 Fabric measure_host(bool* disturbed = nullptr);
 
-// Sets net_post and socket by messages that the calling thread sends to itself over loopback, within
-// the budget; leaves them where there is no loopback.
+// Sets net_post and socket by messages that the calling thread sends to itself over loopback,
+// within the budget; leaves them where there is no loopback.
 void measure_sockets(Fabric& fabric, Duration budget);
 
 // "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"

@@ -50,7 +50,7 @@ std::vector<std::string> FabricCounters::risen() const {
       if (old != before.end() && value > old->second)
         line += fmt::format("{}{} +{}", line.empty() ? "" : ", ", counter, value - old->second);
     }
-    if (!line.empty()) lines.push_back(port + ": " + line);
+    if (!line.empty()) lines.push_back(fmt::format("{}: {}", port, line));
   }
   return lines;
 }

@@ -38,8 +38,8 @@ class Mesh final {
       totals;  // by rank: what the collective link reported last; the executor's
   std::vector<std::string> hosts;  // host token by rank
   std::vector<int> host_numbers;   // by rank: equal on a host, from 0 in the order of first ranks
-  // By rank: its memory node, numbered likewise, no node on two hosts. Empty: each host counts as one
-  // node, because it has no more or because a rank of it may run on several.
+  // By rank: its memory node, numbered likewise, no node on two hosts. Empty: each host counts as
+  // one node, because it has no more or because a rank of it may run on several.
   std::vector<int> node_numbers;
   std::string announcement;  // rank 0's, on all ranks
   int ranks_on_this_host = 1;

@@ -10,8 +10,8 @@
 namespace ringwood {
 
 // Collective: [peer][0 .. counts[peer]); both ends of a pair must say the same count. `greeting`
-// says what connection number `index` of `from` to `to` is for. The descriptors are as take()'s (net.h).
-// Throws Error that names peer and transport.
+// says what connection number `index` of `from` to `to` is for. The descriptors are as take()'s
+// (net.h). Throws Error that names peer and transport.
 std::vector<std::vector<OwnedFd>> connect_pairs(
     const Group& group, const std::vector<int>& counts, const char* transport,
     const std::function<Greeting(int from, int to, int index)>& greeting);

@@ -68,8 +68,8 @@ struct alignas(128) Reader {
 };
 enum class Way : uint64_t { staged = 1, lent, placed };
 struct Notice {
-  uint64_t way;  // of Way; as the peer wrote it
-  uint64_t at;   // staged: head; lent: offset in the arena
+  uint64_t way;   // of Way; as the peer wrote it
+  uint64_t at;    // staged: head; lent: offset in the arena
   uint64_t more;  // staged: where the ring's bytes begin; lent: see Sender::post
 };
 static_assert(sizeof(Notice) <= kSmallBytes);

@@ -2,9 +2,9 @@
 //
 // Knows nothing of messages; a piece carries the number of its message, and the numbers of finished
 // pieces are handed out in the order in which they finish: a send when the kernel has taken it, one
-// whose memory was lent to the kernel (zero_copy.h) when that has given it back. Edge-triggered readiness: a caller that
-// is going to sleep must have called send() and receive() until neither says `moved`. Not thread
-// safe.
+// whose memory was lent to the kernel (zero_copy.h) when that has given it back. Edge-triggered
+// readiness: a caller that is going to sleep must have called send() and receive() until neither
+// says `moved`. Not thread safe.
 #pragma once
 
 #include <sys/uio.h>

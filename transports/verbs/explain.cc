@@ -50,7 +50,7 @@ std::string explain(const Completion& c) {
 }
 
 std::string explain_connect(int error_number) {
-  const std::string what = system_message("ibv_modify_qp", error_number);
+  std::string what = system_message("ibv_modify_qp", error_number);
   switch (error_number) {
     case EINVAL: return what + ": the GID index is empty or of another network";
     case ETIMEDOUT:
