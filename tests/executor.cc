@@ -306,8 +306,8 @@ TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
   const Shape shape{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 100, {}};
   const auto folds = [&](const Schedule& schedule, Opener opener) {
     std::string text;
-    for (const BoundStep& step : make_plan(schedule, shape, "x", 1, opener)->steps)
-      text += step.folds ? '+' : '-';
+    const auto plan = make_plan(schedule, shape, "x", 1, opener);
+    for (const BoundStep& step : plan->steps) text += step.folds ? '+' : '-';
     return text;
   };
   EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::one_round), "-+-");

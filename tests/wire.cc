@@ -113,7 +113,9 @@ class Group {
 
 bool equal_on_all(const Numbers& x) {
   for (const auto& of_rank : x)
-    if (std::memcmp(of_rank.data(), x[0].data(), x[0].size() * sizeof(float)) != 0) return false;
+    if (!of_rank.empty() &&
+        std::memcmp(of_rank.data(), x[0].data(), x[0].size() * sizeof(float)) != 0)
+      return false;
   return true;
 }
 

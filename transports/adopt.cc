@@ -229,7 +229,8 @@ std::optional<Adopted::Lent> Adopted::lend(const void* data, size_t bytes) noexc
   lent.edges[0] = edge(range, begin, std::min(end, range.first));
   lent.edges[1] = edge(range, std::max(begin, range.last), end);
   std::lock_guard lock(edges_);  // of two groups that send the same
-  for (const Edge& edge : lent.edges) std::memcpy(edge.shadow, edge.own, edge.bytes);
+  for (const Edge& edge : lent.edges)
+    if (edge.bytes > 0) std::memcpy(edge.shadow, edge.own, edge.bytes);
   return lent;
 }
 

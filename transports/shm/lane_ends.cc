@@ -24,7 +24,7 @@ uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine 
 void AwaitedEdges::settle(uint64_t number, bool placed) {
   std::erase_if(all_, [&](const Awaited& one) {
     if (one.number != number) return false;
-    if (placed) std::memcpy(one.edge.own, one.edge.shadow, one.edge.bytes);
+    if (placed && one.edge.bytes > 0) std::memcpy(one.edge.own, one.edge.shadow, one.edge.bytes);
     return true;
   });
 }
