@@ -19,7 +19,8 @@ PROGRAMS = BINARY.parent.parent / "tests"
 # Emulation is 20 to 50 times slower than the machine, which others may be using too.
 BOOT_S = 300
 
-pytestmark = pytest.mark.timeout(2 * BOOT_S)
+# Slow: five minutes of emulation, and bounds in seconds that only a quiet machine keeps.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * BOOT_S)]
 
 
 def boot(out: Path, *command: object, hosts: int = 1, rails: int = 1, mtu: int = 1500):
