@@ -306,7 +306,7 @@ bool Adopted::withdraw_from(const Range& range, uintptr_t begin, uintptr_t end) 
   void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (pages == MAP_FAILED) return false;
-  std::memcpy(pages, pointer(from), bytes);
+  copy_across(static_cast<std::byte*>(pages), pointer(from), bytes);
   return put_in_place(static_cast<std::byte*>(pages), from, bytes);
 }
 
@@ -339,7 +339,8 @@ bool make_private(const Mapping& shared) noexcept {
   void* const pages =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return false;
-  std::memcpy(pages, pointer(shared.begin), bytes);
+  // Not memcpy: parts of it may have been freed, which is no fault of who keeps the pages.
+  copy_across(static_cast<std::byte*>(pages), pointer(shared.begin), bytes);
   return ::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(shared.begin)) !=
          MAP_FAILED;
 }
