@@ -211,8 +211,10 @@ TEST(Rows, OfTheOtherReductions) {
       Numbers x = in;
       group.run(all, row.collective, 2, {format, hosts}, x);
       expect_within(x[2], in, format, proof.roundings);
-      for (int r = 0; r < n; ++r)
-        if (r != 2) EXPECT_EQ(x[r], in[r]) << "rank " << r << " is not the root";
+      for (int r = 0; r < n; ++r) {
+        if (r == 2) continue;
+        EXPECT_EQ(x[r], in[r]) << "rank " << r << " is not the root";
+      }
     }
   }
 }
