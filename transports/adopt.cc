@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -25,7 +26,7 @@ constexpr auto kBetweenCollections = std::chrono::seconds(1);
 
 uintptr_t down(uintptr_t address) { return address & ~(kPage - 1); }
 uintptr_t up(uintptr_t address) { return down(address + kPage - 1); }
-std::byte* pointer(uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
+std::byte* pointer(uintptr_t address) { return std::bit_cast<std::byte*>(address); }
 
 // One that does not take pages for zeros because it has given them to MADV_DONTNEED. The
 // sanitizers' do that with small blocks only.
@@ -84,7 +85,7 @@ Adopted* Adopted::of_process() {
     if (installed != 0) return none("fork() cannot be prepared for it");
     std::unique_ptr<Adopted> fresh(new Adopted(*arena));
     Adopted* seen = nullptr;
-    if (the_one.compare_exchange_strong(seen, fresh.get())) fresh.release();
+    if (the_one.compare_exchange_strong(seen, fresh.get())) (void)fresh.release();
   } catch (const Error& error) {
     return none(error.cause);
   }
