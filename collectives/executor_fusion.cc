@@ -23,7 +23,7 @@ bool Executor::ready(const Fusion& fusion, size_t k, Fused& verdict) {
   if (piece.empty()) return false;
   verdict = Fused::impossible;
   if (run.shown_offset != 0 || piece.size() != step.bytes) return false;
-  const auto number = static_cast<uint64_t>(greets(run) + fusion.numbers[k]);
+  const uint64_t number = static_cast<uint64_t>(greets(run)) + fusion.numbers[k];
   std::byte* const place = run.link->answer_place(run.base.sent + number);
   if (!place) return false;
   verdict = Fused::waiting;  // for what goes before the answer on this link
