@@ -58,7 +58,7 @@ std::vector<std::span<const std::byte>> memory(const Plan& plan, std::span<void*
 }
 
 void move_bytes(void* to, const void* from, size_t bytes) {
-  constexpr size_t kPiece = 256 << 10;
+  constexpr size_t kPiece = 128 << 10;  // as links copy
   auto* const dst = static_cast<std::byte*>(to);
   const auto* const src = static_cast<const std::byte*>(from);
   const bool apart = dst + bytes <= src || src + bytes <= dst;

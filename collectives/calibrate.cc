@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <hwy/cache_control.h>
 
+#include "collectives/buffers.h"
 #include "collectives/reduce.h"
 #include "collectives/wire.h"
 #include "transports/clock.h"
@@ -142,12 +143,7 @@ class Pages {
 };
 
 using Kernel = void (*)(std::byte* dst, const std::byte* src, size_t bytes);
-// In pieces, as links copy: at once, memcpy would pass by the caches.
-void copy(std::byte* dst, const std::byte* src, size_t bytes) {
-  constexpr size_t kPiece = 128 << 10;
-  for (size_t at = 0; at < bytes; at += kPiece)
-    std::memcpy(dst + at, src + at, std::min(kPiece, bytes - at));
-}
+void copy(std::byte* dst, const std::byte* src, size_t bytes) { move_bytes(dst, src, bytes); }
 void add(std::byte* dst, const std::byte* src, size_t bytes) {
   reduce(dst, src, bytes / sizeof(float), DataType::float32, ReduceOp::sum);
 }

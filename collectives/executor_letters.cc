@@ -11,9 +11,9 @@
 namespace ringwood {
 namespace {
 
-// Looks in a row before the caller is asked again, where ranks have cores of their own: an answer
-// takes about as long.
-constexpr int kLooks = 100;
+// Looks in a row before the caller is asked again. Where ranks have cores of their own, an answer
+// takes about as long; otherwise whoever has it may be waiting for this very core.
+constexpr int kLooks = 100, kLooksOnSharedCores = 10;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void Executor::find_mailboxes() {
     if (peer != mesh_.rank && !box) return boxes_.clear();
     boxes_.push_back(box);
   }
-  looks_ = mesh_.ranks_on_this_host <= mesh_.cores_on_this_host ? kLooks : 10;
+  looks_ = mesh_.ranks_on_this_host <= mesh_.cores_on_this_host ? kLooks : kLooksOnSharedCores;
 }
 
 // What goes to, or comes from, a peer in its letter; null for nothing.
