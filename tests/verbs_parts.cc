@@ -144,7 +144,7 @@ TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
   EXPECT_EQ(print(back), text);
   EXPECT_EQ(back.paths[0].first_packet, 0xabcdefu);
   std::string newer = text;
-  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+  newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
   for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
     EXPECT_THROW((void)parse_hello(bad), Error) << bad;
 }

@@ -22,6 +22,19 @@ perf() {
     >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
   echo $? >"$LAB_OUT/$name.$RANK.rc"
 }
+sent() { cat /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts; }
+# Pulls rail 1 of host $1 so many times, for so many seconds, and notes what the rail carried since.
+flap() {
+  [ "$RANK" = "$1" ] || return 0
+  sleep 3
+  for time in $(seq "$2"); do
+    lab-link 1 down
+    sleep "$3"
+    lab-link 1 up
+    sleep "$3"
+  done
+  result "$(sent)" before
+}
 result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
 
 for step in "$@"; do
@@ -47,6 +60,32 @@ for step in "$@"; do
       perf env NCCL_IB_HCA==rxe1
       wait
       lab-link 1 up
+      ;;
+    two-rails-one-back)
+      begin two-rails-one-back
+      what='all_reduce --sizes 4M -n 12 -w 0'
+      flap 1 1 3 &
+      perf env
+      wait
+      result "$(sent)" after
+      ;;
+    one-rail-back)
+      begin one-rail-back
+      what='all_reduce --sizes 4M -n 12 -w 0'
+      flap 0 1 3 &
+      perf env NCCL_IB_HCA==rxe1
+      wait
+      result "$(sent)" after
+      ;;
+    flapping)
+      begin flapping
+      what='all_reduce --sizes 4M -n 16 -w 0'
+      flap 1 5 1 &
+      sleep 2 && result "$(rdma resource show)" resources-before &
+      sleep 14 && result "$(rdma resource show)" resources-after &
+      perf env
+      wait
+      result "$(sent)" after
       ;;
     loss)
       begin loss

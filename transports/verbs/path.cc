@@ -46,6 +46,7 @@ Path::~Path() {
 }
 
 bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
+  outages_ = rail_->outages();
   for (uint32_t inline_bytes : kInline) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = wanted.recv_cq = queue;
@@ -103,7 +104,7 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
                       explain_connect(error));
     return false;
   }
-  state_ = State::alive;
+  state_ = State::proving;
   return true;
 }
 
@@ -160,14 +161,15 @@ bool Path::post_receives(int count) {
 }
 
 bool Path::renew_receives(bool all) {
-  if (state_ != State::alive || owed_ < (all ? 1 : kRenewEvery)) return true;
+  if (!connected() || owed_ < (all ? 1 : kRenewEvery)) return true;
   const int count = owed_;
   owed_ = 0;
   return post_receives(count);
 }
 
 void Path::close() {
-  if (state_ != State::alive) return;
+  if (state_ == State::made) state_ = State::closed;  // nobody can write to it
+  if (!connected()) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   rail_->library().modify_qp(pair_, &attributes, IBV_QP_STATE);
