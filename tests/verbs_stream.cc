@@ -40,7 +40,8 @@ TEST(VerbsArrivals, AreContiguousUpToTheFirstGap) {
   EXPECT_TRUE(arrivals.allowed(uint64_t{1} << 16, 1, 64));
 }
 
-// A sender and a receiver; pieces travel as (position, bytes, contents).
+// A sender and a receiver; pieces travel as (position, bytes, contents), over paths or, in order, over
+// the wire, which may be slow: paths are back in use while it still holds pieces of before.
 class Fabric {
  public:
   static constexpr uint64_t kRing = 4096;
@@ -61,10 +62,12 @@ class Fabric {
       ASSERT_LT(step, 200000) << "nothing moves: " << in_.received();
       send();
       lose_a_path();
+      deliver_late();
       land();
       read();
     }
     EXPECT_EQ(out_.sent(), out_data_.size());
+    EXPECT_GT(late_, 0u);
     for (size_t k = 0; k < in_data_.size(); ++k) ASSERT_EQ(in_data_[k], out_data_[k]) << k;
   }
 
@@ -80,7 +83,7 @@ class Fabric {
   }
 
   void send() {
-    out_.forget([&](const Piece& piece) { return !is_flying(piece.position); });
+    out_.forget([&](const Piece& piece) { return piece.landed || !is_flying(piece.position); });
     for (int n = random_() % 4; n > 0; --n)
       if (Piece* piece = out_.next()) fly(*piece);
   }
@@ -91,17 +94,35 @@ class Fabric {
     return false;
   }
 
-  // Both ends have closed it: what flew may have landed or not, and is written again.
+  // Both ends have closed it: what flew may have landed or not, and is written again, by another path
+  // or over the wire.
   void lose_a_path() {
     if (random_() % 50 != 0) return;
     for (const Flying& one : flying_)
       if (random_() % 2 == 0) put(one);
     flying_.clear();
+    const bool over_the_wire = random_() % 2 == 0;
     for (size_t i = 0; i < out_.pieces().size(); ++i) {
       Piece& piece = out_.pieces()[i];
-      if (round_up(piece.position + piece.bytes) <= out_.credit()) continue;
+      if (piece.landed || round_up(piece.position + piece.bytes) <= out_.credit()) continue;
+      if (over_the_wire) {
+        const std::byte* at = out_.at(piece);
+        wire_.push_back({piece.position, {at, at + piece.bytes}});
+        piece.landed = true;
+        continue;
+      }
       piece.replayed = true;
       fly(piece);
+    }
+  }
+
+  void deliver_late() {
+    const bool needed = flying_.empty() && !in_.readable();
+    for (int n = needed || random_() % 40 == 0 ? 1 + random_() % 8 : 0; n > 0 && !wire_.empty();
+         --n) {
+      late_ += wire_.front().position < in_.arrived();
+      ASSERT_TRUE(in_.take(wire_.front().position, wire_.front().bytes));
+      wire_.pop_front();
     }
   }
 
@@ -142,7 +163,8 @@ class Fabric {
   alignas(64) std::byte out_ring_[kRing], in_ring_[kRing];
   Outgoing out_{out_ring_, kRing, kRing / 8, 32};
   Incoming in_{in_ring_, kRing, 32};
-  std::deque<Flying> flying_;
+  std::deque<Flying> flying_, wire_;
+  size_t late_ = 0;  // second copies, whose first was there already
   size_t offset_ = 0;
 };
 
@@ -152,6 +174,20 @@ TEST(VerbsStreams, ArriveWholeWhateverTheFabricDoes) {
     fabric->run();
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
+}
+
+TEST(VerbsStreams, TakeFromTheWireOnlyWhatMayBeThere) {
+  std::byte ring[4096], piece[64] = {};
+  Incoming in(ring, sizeof ring, 32);
+  EXPECT_FALSE(in.take(32, piece)) << "not a multiple of 64";
+  EXPECT_FALSE(in.take(0, {}));
+  EXPECT_FALSE(in.take(4096, piece)) << "beyond what was read";
+  EXPECT_TRUE(in.take(0, piece));
+  ring[0] = std::byte{7};
+  EXPECT_TRUE(in.take(0, piece)) << "again, and late";
+  EXPECT_EQ(ring[0], std::byte{7});
+  EXPECT_TRUE(in.take(~uint64_t{63}, piece)) << "far behind, in the numbers that wrap";
+  EXPECT_EQ(in.arrived(), 64u);
 }
 
 TEST(VerbsStreams, BelieveNoCreditBeyondWhatWasSent) {

@@ -22,18 +22,28 @@ perf() {
     >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
   echo $? >"$LAB_OUT/$name.$RANK.rc"
 }
-sent() { cat /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts; }
-# Pulls rail 1 of host $1 so many times, for so many seconds, and notes what the rail carried since.
+packets=/sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts
+sent() { cat $packets; }
+# Once rail 1 carries data, host $1 runs "$2 down" and "$2 up" $3 times, and notes what the rail had
+# sent by then.
 flap() {
   [ "$RANK" = "$1" ] || return 0
-  sleep 3
-  for time in $(seq "$2"); do
-    lab-link 1 down
-    sleep "$3"
-    lab-link 1 up
-    sleep "$3"
+  start=$(sent)
+  timeout 60 sh -c "until [ \$(cat $packets) -gt $((start + 3000)) ]; do sleep 0.2; done"
+  result "$(held)" held-before
+  for time in $(seq "$3"); do
+    $2 down
+    sleep 1.5
+    $2 up
+    sleep 2
   done
   result "$(sent)" before
+  result "$(held)" held-after
+}
+# What devices and processes hold.
+held() {
+  rdma resource show
+  for process in $(busybox pidof "${ringwood##*/}"); do ls "/proc/$process/fd" | wc -l; done
 }
 result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
 
@@ -64,7 +74,7 @@ for step in "$@"; do
     two-rails-one-back)
       begin two-rails-one-back
       what='all_reduce --sizes 4M -n 12 -w 0'
-      flap 1 1 3 &
+      flap 1 'lab-link 1' 1 &
       perf env
       wait
       result "$(sent)" after
@@ -72,7 +82,7 @@ for step in "$@"; do
     one-rail-back)
       begin one-rail-back
       what='all_reduce --sizes 4M -n 12 -w 0'
-      flap 0 1 3 &
+      flap 0 'lab-link 1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
       result "$(sent)" after
@@ -80,10 +90,16 @@ for step in "$@"; do
     flapping)
       begin flapping
       what='all_reduce --sizes 4M -n 16 -w 0'
-      flap 1 5 1 &
-      sleep 2 && result "$(rdma resource show)" resources-before &
-      sleep 14 && result "$(rdma resource show)" resources-after &
+      flap 1 'lab-link 1' 4 &
       perf env
+      wait
+      result "$(sent)" after
+      ;;
+    link-set-down)
+      begin link-set-down
+      what='all_reduce --sizes 4M -n 8 -w 0'
+      flap 0 'ip link set eth1' 1 &
+      perf env NCCL_IB_HCA==rxe1
       wait
       result "$(sent)" after
       ;;
