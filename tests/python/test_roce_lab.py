@@ -162,7 +162,7 @@ def test_a_cable_that_comes_and_goes_leaves_nothing_behind(two_hosts):
     assert step.transports() == {"verbs"}
     for rank in (0, 1):
         told = step.log("WARN", rank)
-        assert sum("is used again" in line for line in told) == 4, told
+        assert "is used again" in told[-1], told
     assert int(step.text(1, "after")) > int(step.text(1, "before")) + 1000
     # Queue pairs, descriptors: while the last path was just back, and while the first carried.
     assert step.text(1, "held-after") == step.text(1, "held-before")

@@ -33,9 +33,9 @@ flap() {
   result "$(held)" held-before
   for time in $(seq "$3"); do
     $2 down
-    sleep 1.5
+    sleep 1
     $2 up
-    sleep 2
+    sleep 1.5
   done
   result "$(sent)" before
   result "$(held)" held-after
@@ -89,8 +89,8 @@ for step in "$@"; do
       ;;
     flapping)
       begin flapping
-      what='all_reduce --sizes 4M -n 16 -w 0'
-      flap 1 'lab-link 1' 4 &
+      what='all_reduce --sizes 4M -n 20 -w 0'
+      flap 1 'lab-link 1' 3 &
       perf env
       wait
       result "$(sent)" after

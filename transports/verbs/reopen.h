@@ -13,7 +13,10 @@
 // end uses the path once its own probe is acknowledged and the peer's has come. Either may close it
 // at any time, which is said by path_down as ever, and the next attempt follows that.
 //
-// No time limit but the device's own: a peer that computes for minutes answers after that.
+// No time limit but the device's own: a peer that computes for minutes answers after that. An
+// attempt takes some milliseconds of the rank's own time; where both ports are up but the peer's
+// address is not answered for, the kernel holds it for about a second, which is one more reason
+// to try more and more seldom.
 //
 // Why nothing old can overwrite anything new:
 //   - What was posted to the queue pair before is void: both ends had closed it, and the new one
