@@ -27,6 +27,7 @@ namespace ringwood::verbs {
 struct Rings {
   std::shared_ptr<std::byte> memory;
   size_t ring_bytes = 0, links = 0;
+  std::string failure;  // why they cannot be used; the greeting tells the peers
   size_t bytes() const { return 2 * links * ring_bytes + kProbeBytes; }
   std::byte* scrap() const { return outgoing(links); }  // kProbeBytes that nobody reads
   std::byte* outgoing(size_t link) const { return memory.get() + 2 * link * ring_bytes; }
@@ -37,6 +38,7 @@ struct Rings {
 struct RailPair {
   std::shared_ptr<Rail> rail;
   RailOffer peer;
+  int far = 0;  // far_ends()
 };
 
 // What a side tells the other before it connects. print/parse: bounded, strict.
@@ -83,6 +85,7 @@ class VerbsLink final : public Link {
     RailOffer peer;
     ibv_cq* queue = nullptr;
     uint32_t key = 0;  // of the peer's memory
+    int far = 0;
   };
   struct End {  // a path and what the peer said of it
     std::unique_ptr<Path> path;
@@ -126,7 +129,7 @@ class VerbsLink final : public Link {
   std::string offer_of(const Path& path) const;
   std::unique_ptr<Path> fresh_path(const End& end, std::string& why);
   bool connect_fresh(Path& path, const PathOffer& theirs, End& end, std::string& why);
-  void replace_path(End& end, std::unique_ptr<Path> fresh);
+  bool replace_path(End& end, std::unique_ptr<Path> fresh);
   void offer_path(End& end);
   bool take_reopening(const Frame& frame, std::span<const std::byte> payload);
   bool take_offer(End& end, std::span<const std::byte> payload);
