@@ -257,10 +257,48 @@ struct Shared {  // between forked ranks
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-void rank_process(int rank, int n, const std::string& transports, const std::string& path,
-                  Shared* shared) {
+struct KillCase {
+  const char* transports;
+  int n, victim;
+  const char* call = nullptr;  // of the store, at which the victim dies; null: at work
+};
+
+// Ends its process like kill -9 at a call ("set KEY").
+class DeadlyStore final : public Store {
+ public:
+  DeadlyStore(std::shared_ptr<Store> store, const char* call, Shared* shared)
+      : store_(std::move(store)), call_(call), shared_(shared) {}
+  void set(const std::string& key, const std::string& value) override {
+    die_at("set " + key);
+    store_->set(key, value);
+  }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return store_->get(key, deadline);
+  }
+  bool has(const std::string& key) override { return store_->has(key); }
+  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
+  void remove(const std::string& key) override {
+    die_at("remove " + key);
+    store_->remove(key);
+  }
+
+ private:
+  void die_at(const std::string& call) {
+    if (call.rfind(call_, 0) != 0) return;
+    shared_->killed_at = now_ns();
+    raise(SIGKILL);
+  }
+  std::shared_ptr<Store> store_;
+  const std::string call_;
+  Shared* const shared_;
+};
+
+void rank_process(int rank, const KillCase& how, const std::string& path, Shared* shared) {
   try {
-    auto c = Communicator::create(file_store(path), rank, n, options_for(transports, rank));
+    std::shared_ptr<Store> store = file_store(path);
+    if (rank == how.victim && how.call)
+      store = std::make_shared<DeadlyStore>(store, how.call, shared);
+    auto c = Communicator::create(store, rank, how.n, options_for(how.transports, rank));
     std::vector<float> x(100000, 1);
     for (int k = 0;; ++k) {
       Status s = c->all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::max)->wait();
@@ -271,30 +309,31 @@ void rank_process(int rank, int n, const std::string& transports, const std::str
       _exit(0);
     }
   } catch (const std::exception& e) {
+    shared->noticed_at[rank] = now_ns();
     snprintf(shared->text[rank], sizeof shared->text[rank], "%s", e.what());
     _exit(1);
   }
 }
 
-struct KillCase {
-  const char* transports;
-  int n, victim;
-};
 class Killed : public ::testing::TestWithParam<KillCase> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
                          ::testing::Values(KillCase{"shm", 2, 1}, KillCase{"shm", 4, 0},
                                            KillCase{"shm", 4, 2}, KillCase{"tcp", 3, 0},
-                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1}),
+                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1},
+                                           // While links are made: the control connection stands.
+                                           KillCase{"tcp", 3, 0, "remove g0/session"},
+                                           KillCase{"shm", 4, 0, "remove g0/session"},
+                                           KillCase{"shm", 4, 2, "set g0/shm/"}),
                          [](const auto& info) {
-                           return fmt::format("{}_{}_rank{}", info.param.transports, info.param.n,
-                                              info.param.victim);
+                           return fmt::format("{}_{}_rank{}{}", info.param.transports, info.param.n,
+                                              info.param.victim, info.param.call ? "_set_up" : "");
                          });
 
 TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
-  const auto [transports, n, victim] = GetParam();
+  const auto [transports, n, victim, call] = GetParam();
   const auto folder =
       std::filesystem::temp_directory_path() / fmt::format("ringwood-killed-{}", getpid());
   std::filesystem::create_directory(folder);
@@ -304,14 +343,16 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
   std::vector<pid_t> pids;
   for (int r = 0; r < n; ++r) {
     const pid_t pid = fork();
-    if (pid == 0) rank_process(r, n, transports, (folder / "store").string(), shared);
+    if (pid == 0) rank_process(r, GetParam(), (folder / "store").string(), shared);
     pids.push_back(pid);
   }
   const auto start = Clock::now();
-  while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
-  ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
-  shared->killed_at = now_ns();
-  kill(pids[victim], SIGKILL);
+  if (!call) {
+    while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
+    ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
+    shared->killed_at = now_ns();
+    kill(pids[victim], SIGKILL);
+  }
   for (pid_t pid : pids) waitpid(pid, nullptr, 0);
   for (int r = 0; r < n; ++r) {
     if (r == victim) continue;

@@ -259,6 +259,16 @@ std::vector<int> nodes_of(const std::vector<Introduction>& all, const std::vecto
   return numbers == hosts ? std::vector<int>{} : numbers;
 }
 
+// What ends the set-up of links: a rank that died would be waited for until the deadline.
+Control::Handlers also_raise(Mesh& mesh, Control::Handlers handlers) {
+  handlers.failed = [&mesh, tell = std::move(handlers.failed)](const Error& error) {
+    mesh.set_up_error = error;
+    mesh.set_up_failed.store(true, std::memory_order_release);
+    if (tell) tell(error);
+  };
+  return handlers;
+}
+
 void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
@@ -283,10 +293,16 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   auto listener = listen(group.identity, choice.host, options);
   group.listener = listener.get();
   group.addresses = meeting.exchange("addr", to_string(listener->address()));
-  mesh.control = make_control(group, std::move(handlers));
+  mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // Everyone has dialled rank 0, so everyone has read all keys.
   meeting.remove_keys();
-  open_links(mesh, group);
+  group.deadline = group.deadline.unless(mesh.set_up_failed);
+  try {
+    open_links(mesh, group);
+  } catch (const Error&) {
+    if (mesh.set_up_failed) throw Error(mesh.set_up_error);
+    throw;
+  }
 }
 
 }  // namespace

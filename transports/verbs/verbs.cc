@@ -150,7 +150,7 @@ class Verbs final : public Transport {
     each([&](VerbsLink& link) { link.connect(group.deadline); });
     both_agree(group, each);
     each([](VerbsLink& link) { link.begin_probe(); });
-    const Deadline deadline = Deadline::after(kProbeTime);
+    const Deadline deadline = group.deadline.within(kProbeTime);
     for (Duration pause = std::chrono::microseconds(10);; pause = std::min(2 * pause, kLongPause)) {
       bool over = true;
       each([&](VerbsLink& link) { over = link.probe_ended() && over; });
