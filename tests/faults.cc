@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/ranks.h"
+#include "tests/told_store.h"
 
 namespace ringwood::testing {
 namespace {
@@ -101,6 +102,35 @@ TEST(Mistakes, ARankThatNeverComesIsNamed) {
     });
   for (auto& t : ranks) t.join();
   EXPECT_EQ(named.load(), 2);
+}
+
+TEST(Mistakes, ARankThatFailsInSetUpEndsItForAllAtOnce) {
+  for (int culprit : {0, 1}) {
+    const std::shared_ptr<Store> whole = memory_store();
+    // Lost while links are made.
+    const auto lost = std::make_shared<ToldStore>(whole, [](const std::string& call) {
+      if (call.find("/shm/") != call.npos) throw Error(ErrorCode::network, "the store went away");
+    });
+    std::vector<std::thread> ranks;
+    std::atomic<int> named{0};
+    const auto start = Clock::now();
+    for (int r : {0, 1, 2})
+      ranks.emplace_back([&, r] {
+        Options o = options_for("shm", r);
+        o.init_timeout = std::chrono::seconds(60);
+        try {
+          Communicator::create(r == culprit ? lost : whole, r, 3, o);
+          ADD_FAILURE() << "rank " << r;
+        } catch (const Error& e) {
+          const bool right = e.rank == culprit && e.cause == "the store went away";
+          EXPECT_TRUE(right) << "rank " << r << ": " << e.message();
+          named += right;
+        }
+      });
+    for (auto& t : ranks) t.join();
+    EXPECT_EQ(named.load(), 3);
+    EXPECT_LT(seconds_since(start), 20);
+  }
 }
 
 // ---- deadlines, aborts, departures
@@ -263,41 +293,15 @@ struct KillCase {
   const char* call = nullptr;  // of the store, at which the victim dies; null: at work
 };
 
-// Ends its process like kill -9 at a call ("set KEY").
-class DeadlyStore final : public Store {
- public:
-  DeadlyStore(std::shared_ptr<Store> store, const char* call, Shared* shared)
-      : store_(std::move(store)), call_(call), shared_(shared) {}
-  void set(const std::string& key, const std::string& value) override {
-    die_at("set " + key);
-    store_->set(key, value);
-  }
-  std::string get(const std::string& key, Deadline deadline) override {
-    return store_->get(key, deadline);
-  }
-  bool has(const std::string& key) override { return store_->has(key); }
-  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
-  void remove(const std::string& key) override {
-    die_at("remove " + key);
-    store_->remove(key);
-  }
-
- private:
-  void die_at(const std::string& call) {
-    if (call.rfind(call_, 0) != 0) return;
-    shared_->killed_at = now_ns();
-    raise(SIGKILL);
-  }
-  std::shared_ptr<Store> store_;
-  const std::string call_;
-  Shared* const shared_;
-};
-
 void rank_process(int rank, const KillCase& how, const std::string& path, Shared* shared) {
   try {
     std::shared_ptr<Store> store = file_store(path);
-    if (rank == how.victim && how.call)
-      store = std::make_shared<DeadlyStore>(store, how.call, shared);
+    const auto die = [&](const std::string& call) {
+      if (call.rfind(how.call, 0) != 0) return;
+      shared->killed_at = now_ns();
+      raise(SIGKILL);
+    };
+    if (rank == how.victim && how.call) store = std::make_shared<ToldStore>(store, die);
     auto c = Communicator::create(store, rank, how.n, options_for(how.transports, rank));
     std::vector<float> x(100000, 1);
     for (int k = 0;; ++k) {

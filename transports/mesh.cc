@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,10 @@
 
 namespace ringwood {
 namespace {
+
+// The census and its answer, several times over.
+constexpr Duration kVerdictTime = std::chrono::seconds(1);
+constexpr Duration kVerdictPause = std::chrono::milliseconds(2);
 
 std::string to_hex(const uint8_t* bytes, size_t count) {
   std::string text;
@@ -269,6 +274,15 @@ Control::Handlers also_raise(Mesh& mesh, Control::Handlers handlers) {
   return handlers;
 }
 
+// This rank gives up. The others wait for it; on return they have been told, or cannot be.
+void tell_all(const Mesh& mesh, Error& error) {
+  if (error.rank < 0) error.rank = mesh.rank;
+  if (error.host.empty()) error.host = host_name();
+  mesh.control->fail(error);
+  const Deadline patience = Deadline::after(kVerdictTime);
+  while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kVerdictPause);
+}
+
 void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
@@ -299,8 +313,9 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   group.deadline = group.deadline.unless(mesh.set_up_failed);
   try {
     open_links(mesh, group);
-  } catch (const Error&) {
+  } catch (Error& error) {
     if (mesh.set_up_failed) throw Error(mesh.set_up_error);
+    tell_all(mesh, error);
     throw;
   }
 }
