@@ -314,8 +314,9 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   try {
     open_links(mesh, group);
   } catch (Error& error) {
+    if (!mesh.set_up_failed) tell_all(mesh, error);
+    // The group's word: who waits in vain for one who gave up would name the wrong one.
     if (mesh.set_up_failed) throw Error(mesh.set_up_error);
-    tell_all(mesh, error);
     throw;
   }
 }
