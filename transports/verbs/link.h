@@ -71,7 +71,7 @@ class VerbsLink final : public Link {
   std::span<const std::byte> incoming() override;
   void consume(size_t bytes) override;
   Status poll(Completions& completions) override;
-  void abort() noexcept override { gate_.abort(); }
+  void abort() noexcept override;
 
  private:
   struct Lane {  // a rail pair
@@ -89,6 +89,7 @@ class VerbsLink final : public Link {
   bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
   Status why(size_t bytes) const;
   Status move();
+  bool lend(const void* data, size_t bytes);
   // link_paths.cc
   void read_queues();
   void read(size_t lane, const ibv_wc& completion);
@@ -99,6 +100,8 @@ class VerbsLink final : public Link {
   int choose_path();
   bool can_write();
   bool write(Piece& piece);
+  uint32_t own_key(Piece& piece, Rail& rail);
+  bool landed(const Piece& piece) const;
   void write_pieces();
   void give_credit();
   void read_wire();
@@ -106,6 +109,7 @@ class VerbsLink final : public Link {
   void drain() noexcept;
   bool all_quiet();
   Status peer_is_gone();
+  void end_lending();
   // link_setup.cc
   void make_paths();
   void connect_paths(const Hello& theirs);
@@ -127,7 +131,9 @@ class VerbsLink final : public Link {
   Incoming in_;
   uint64_t peer_ring_ = 0;
   size_t next_path_ = 0;
-  size_t again_ = 0;  // pieces that have to be written again
+  Arena* arena_ = nullptr;            // that messages are lent from; null: all are copied
+  std::atomic<bool> lending_{false};  // a device may be reading the user's memory
+  size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;
   bool in_use_ = false;

@@ -22,6 +22,8 @@ constexpr uint32_t kPieceBytes = 64 << 10;
 constexpr size_t kProbeBytes = 4096;
 constexpr size_t kMostPaths = 128;
 
+static_assert(kPieceBytes <= Registrations::kMostBytes);
+
 uint32_t piece_bytes(uint64_t ring_bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, ring_bytes / 8));
 }
@@ -80,6 +82,7 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
       service_level_(group.options->verbs_service_level) {
   for (RailPair& pair : rails) lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0});
   make_paths();
+  if (options_.verbs_registered_bytes > 0) arena_ = Arena::of_process();
 }
 
 PathSetting VerbsLink::setting() const {

@@ -108,7 +108,7 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
 }
 
 uint64_t Path::write(const Write& write) {
-  ibv_sge piece{reinterpret_cast<uintptr_t>(write.from), write.bytes, rail_->memory()->lkey};
+  ibv_sge piece{reinterpret_cast<uintptr_t>(write.from), write.bytes, write.own_key};
   ibv_send_wr request{}, *refused = nullptr;
   const bool signalled =
       write.signalled || write.bytes >= kLargeBytes || posted_ + 1 - signalled_ >= kSignalEvery;
@@ -166,11 +166,15 @@ bool Path::renew_receives(bool all) {
   return post_receives(count);
 }
 
-void Path::close() {
-  if (state_ != State::alive) return;
+void Path::stop() noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   rail_->library().modify_qp(pair_, &attributes, IBV_QP_STATE);
+}
+
+void Path::close() {
+  if (state_ != State::alive) return;
+  stop();
   state_ = State::closing;
   patience_ = Deadline::after(kPatience);
 }

@@ -1,7 +1,7 @@
 // One queue pair of a link, with its own account of what is in its queues: some devices hide that a
 // queue is overrun.
 //
-// Not thread safe. Life: made, connected, then alive until close(); closing until every receive
+// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until every receive
 // that was posted has come back, which shows that the peer can write no more; closed.
 #pragma once
 
@@ -54,6 +54,7 @@ class Path final {
     uint32_t bytes = 0;  // 0: only the immediate
     uint64_t to = 0;
     uint32_t key = 0, immediate = 0;
+    uint32_t own_key = 0;  // of the memory at `from`
     bool signalled = false;
   };
   // Precondition: can_send(). Returns its number, or 0 when the device refused (errno).
@@ -65,6 +66,9 @@ class Path final {
   bool renew_receives(bool all);
 
   void close();
+  // From any thread, while nobody makes or destroys the queue pair: it sends and takes nothing any
+  // more.
+  void stop() noexcept;
   // closing -> closed when nothing can arrive any more.
   bool settle();
   bool overdue() const { return state_ == State::closing && patience_.passed(); }

@@ -108,6 +108,7 @@ Rail::~Rail() {
     wait_set_->remove(channel_->fd);
     wait_set_->remove(context_->async_fd);
   }
+  registrations_.reset();
   if (memory_) library_.dereg_mr(memory_);
   if (channel_) {
     forget_on_fork(channel_->fd);
@@ -174,6 +175,30 @@ bool Rail::register_memory(std::shared_ptr<std::byte> data, size_t bytes, std::s
   why = fmt::format("{}: {} bytes could not be registered: {}; {}", offer_.name, bytes,
                     system_message("ibv_reg_mr", error), memory_limit());
   return false;
+}
+
+void Rail::lend_from_arena(size_t most_bytes) {
+  Arena* const arena = most_bytes > 0 ? Arena::of_process() : nullptr;
+  if (!arena) return;
+  Registrations::Registrar registrar;
+  registrar.add = [this](std::byte* data, size_t bytes, Registration& made) {
+    // Writable, so that places without pages get them, and not a page of zeros.
+    ibv_mr* region = library_.reg_mr_iova2(domain_, data, bytes, reinterpret_cast<uintptr_t>(data),
+                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+    made.handle = region;
+    if (region) made.key = region->lkey;
+    return region != nullptr;
+  };
+  registrar.remove = [this](void* handle) { library_.dereg_mr(static_cast<ibv_mr*>(handle)); };
+  registrar.refused = [this](size_t bytes, int error) {
+    static std::atomic<bool> told{false};
+    if (told.exchange(true)) return;
+    log(LogLevel::warn, "verbs",
+        fmt::format("{}: {} bytes of shared buffers could not be registered and are copied: {}; {}",
+                    offer_.name, bytes, system_message("ibv_reg_mr", error), memory_limit()));
+  };
+  registrations_ = std::make_unique<Registrations>(*arena, std::move(registrar),
+                                                   Registrations::Bounds{.bytes = most_bytes});
 }
 
 void Rail::watch(WaitSet& wait_set) {

@@ -101,7 +101,10 @@ class Verbs final : public Transport {
     if (rails_.empty())
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
                 "not used between hosts: " + offer.reason);
-    for (auto& rail : rails_) offer.rails.push_back(rail->offer());
+    for (auto& rail : rails_) {
+      rail->lend_from_arena(options.verbs_registered_bytes);
+      offer.rails.push_back(rail->offer());
+    }
     return offer;
   }
 
