@@ -52,7 +52,8 @@ class VerbsLink final : public Link {
             const Rings& rings, size_t number);
   ~VerbsLink() override;
 
-  // Set-up, in this order, with a verdict of both after connect() and after end_probe(): what is
+  // Set-up, in this order: connect() waits for the lower rank's greet(), or the higher's connect().
+  // And with a verdict of both after connect() and after end_probe(): what is
   // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
   void greet();
   void connect(Deadline deadline);
@@ -112,6 +113,8 @@ class VerbsLink final : public Link {
   void end_lending();
   // link_setup.cc
   void make_paths();
+  void tell_ends();
+  void agree(const Hello& theirs);
   void connect_paths(const Hello& theirs);
   PathSetting setting() const;
 

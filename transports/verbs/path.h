@@ -9,6 +9,7 @@
 #include <string>
 
 #include "transports/link_parts.h"
+#include "transports/verbs/ece.h"
 #include "transports/verbs/explain.h"
 #include "transports/verbs/rail.h"
 
@@ -22,6 +23,7 @@ inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
 // What a side needs to know of the other's end.
 struct PathEnd {
   uint32_t number = 0, first_packet = 0;
+  std::optional<Ece> ece = std::nullopt;
 };
 
 struct PathSetting {
@@ -37,7 +39,9 @@ class Path final {
   Path(Path&& other) noexcept = delete;
 
   bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
-  PathEnd end() const { return {pair_->qp_num, first_packet_}; }
+  PathEnd end() const { return {pair_->qp_num, first_packet_, ece_}; }
+  // Before connect(): takes over what the peer can do, as far as we can. With nothing, nothing.
+  void agree(const std::optional<Ece>& theirs);
   bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
                std::string& why);
 
@@ -83,6 +87,7 @@ class Path final {
   const std::shared_ptr<Rail> rail_;
   ibv_qp* pair_ = nullptr;
   State state_ = State::made;
+  std::optional<Ece> ece_;
   uint32_t first_packet_ = 0, inline_bytes_ = 0;
   uint64_t posted_ = 0, completed_ = 0, signalled_ = 0;
   int receives_ = 0, owed_ = 0;

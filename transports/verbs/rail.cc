@@ -16,6 +16,7 @@
 #include "transports/error.h"
 #include "transports/fork_guard.h"
 #include "transports/log.h"
+#include "transports/verbs/capabilities.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::verbs {
@@ -144,6 +145,8 @@ bool Rail::open(const Options& options, std::string& why) {
   }
   make_nonblocking(channel_->fd);
   close_on_fork(channel_->fd);
+  log(LogLevel::info, "verbs",
+      fmt::format("{}: {}", offer_.name, ask(library_, context_, domain_).text));
   return true;
 }
 

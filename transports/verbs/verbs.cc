@@ -143,7 +143,8 @@ class Verbs final : public Transport {
     keep(group, fresh, links);
   }
 
-  // Every step of all links before the next of any: nobody waits for one who waits for others.
+  // Every step of all links before the next of any, in the order of the ranks: nobody waits for one
+  // who waits for others.
   static void agree(const Group& group, Links& fresh) {
     const auto each = [&](auto&& step) {
       for (auto& peer : fresh)
