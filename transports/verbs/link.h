@@ -5,10 +5,19 @@
 // once everything that was posted to it has come back, the peer is told over the wire. From then on
 // neither can write over it, and each writes again over another what was not known to have landed.
 // Nothing is written again earlier: a late write could hit a place that holds newer data.
+//
+// Messages that lie in the arena, or are adopted, are lent to the device where they lie, from 32 KiB
+// (link.cc). Their pieces have the same places in the peer's ring as if they had been copied. Such
+// a message is sent when every piece is acknowledged; until then it may be read again, for another
+// path or for the wire. abort() therefore stops the queue pairs if anything is lent, before it
+// returns: the user may write to that memory at once, and the peer must not get the new bytes as
+// the message. A peer that has read everything and leaves says so over the wire, because the
+// acknowledgements of what it read may have been lost with its queue pairs.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -136,6 +145,7 @@ class VerbsLink final : public Link {
   size_t next_path_ = 0;
   Arena* arena_ = nullptr;            // that messages are lent from; null: all are copied
   std::atomic<bool> lending_{false};  // a device may be reading the user's memory
+  std::mutex stopping_;               // whoever replaces a path, against abort()
   size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;

@@ -68,7 +68,7 @@ class Registrations final : private Arena::PageWatcher {
   Registrations& operator=(const Registrations&) = delete;
 
   // One that has all of it, in use until end(); null: in no block, too long, or there is no room.
-  // Precondition: nobody releases the block before end().
+  // If the block is released before end(), the device still sees the pages that were there.
   Registration* use(const std::byte* data, size_t bytes) noexcept;
   static void end(Registration* used) noexcept { used->cache->end_use(*used); }
 
