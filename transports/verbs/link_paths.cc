@@ -220,7 +220,8 @@ void VerbsLink::give_credit() {
   for (End& each : ends_)
     if (!each.path->renew_receives(true)) fail_path(each, system_message("ibv_post_recv"));
   if (!end.path->can_send()) return;
-  if (end.path->write({.immediate = pack({true, in_.credit()})}) == 0)
+  // While probing, a path without a word from the device would count as not quiet yet.
+  if (end.path->write({.immediate = pack({true, in_.credit()}), .signalled = !in_use_}) == 0)
     return fail_path(end, system_message("ibv_post_send"));
   in_.credit_sent();
 }
