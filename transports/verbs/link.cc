@@ -16,7 +16,8 @@ namespace {
 constexpr unsigned kPollsPerLook = 1024;
 // A rank that leaves stays until what it has sent is acknowledged.
 constexpr Duration kDrain = std::chrono::seconds(2);
-// Below, a copy costs less than an acknowledgement of its own.
+// Below, a copy (1.3 us for so much; to find a registration 12 ns) costs less than it takes until an
+// acknowledgement is here, for which the message is not sent.
 constexpr size_t kLendFrom = 32 << 10;
 
 }  // namespace
