@@ -138,11 +138,13 @@ TEST(VerbsOffers, TravelAsText) {
 }
 
 TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
-  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2}}};
+  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2, Ece{3, 4, 5}}}};
   const std::string text = print(hello);
   const Hello back = parse_hello(text);
   EXPECT_EQ(print(back), text);
   EXPECT_EQ(back.paths[0].first_packet, 0xabcdefu);
+  EXPECT_FALSE(back.paths[0].ece);
+  EXPECT_EQ(back.paths[1].ece, (Ece{3, 4, 5}));
   std::string newer = text;
   newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
   for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
@@ -171,6 +173,30 @@ TEST(VerbsLibrary, ThatIsMissingOrAnotherIsNamedWithTheRemedy) {
   EXPECT_NE(why.find("install rdma-core"), why.npos) << why;
   EXPECT_EQ(load_from("libm.so.6", why), nullptr);
   EXPECT_NE(why.find("has no ibv_get_device_list"), why.npos) << why;
+}
+
+// Of what it is asked for, this queue pair can options 1 and 4.
+TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
+  static ibv_ece now;
+  now = {7, 5, 0};
+  Library library{};
+  EXPECT_FALSE(query_ece(library, nullptr));
+  EXPECT_FALSE(set_ece(library, nullptr, {7, 1, 0}));
+  library.query_ece = [](ibv_qp*, ibv_ece* found) {
+    *found = now;
+    return 0;
+  };
+  library.set_ece = [](ibv_qp*, ibv_ece* wanted) {
+    if (wanted->vendor_id != now.vendor_id) return EINVAL;
+    now.options &= wanted->options;
+    return 0;
+  };
+  EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 5, 0}));
+  EXPECT_FALSE(set_ece(library, nullptr, {8, 1, 0}));
+  EXPECT_TRUE(set_ece(library, nullptr, {7, 6, 0}));
+  EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 4, 0}));
+  library.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
+  EXPECT_FALSE(query_ece(library, nullptr));
 }
 
 TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {
