@@ -154,6 +154,28 @@ TEST(ControlFaults, WithoutAnAnswerOfTheRootTheLocalErrorStands) {
   EXPECT_EQ(ranks.line(2), "aborted -1 | enough (aborted)");
 }
 
+// The others' links end a moment after the root's death, and may be seen first.
+TEST(ControlFaults, ALostPeerIsBlamedOnTheRootThatDied) {
+  TemporaryPath place;
+  Processes ranks(3, [&](int rank, const Reporter& reporter) {
+    sit(place.path(), rank, 3, reporter, {}, [&](Seat& seat) {
+      if (rank != 1) return;
+      reporter.await_go();
+      Error error(ErrorCode::peer_lost, "it gave up");
+      error.rank = 1;
+      error.peer = 2;
+      seat.control->fail(error);
+    });
+  });
+  expect_seated(ranks, 3);
+  ranks.stop(0);
+  ranks.go(1);
+  ranks.signal(0, SIGKILL);
+  std::string line = ranks.line(1);
+  EXPECT_PRED2(contains, line, "peer_lost 0 | ");
+  EXPECT_PRED2(contains, ranks.line(2), "peer_lost 0 | ");
+}
+
 TEST(ControlFaults, AForkedChildDoesNotHideADeath) {
   TemporaryPath place;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {

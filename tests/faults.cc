@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/ranks.h"
+#include "tests/told_store.h"
 
 namespace ringwood::testing {
 namespace {
@@ -101,6 +102,35 @@ TEST(Mistakes, ARankThatNeverComesIsNamed) {
     });
   for (auto& t : ranks) t.join();
   EXPECT_EQ(named.load(), 2);
+}
+
+TEST(Mistakes, ARankThatFailsInSetUpEndsItForAllAtOnce) {
+  for (int culprit : {0, 1}) {
+    const std::shared_ptr<Store> whole = memory_store();
+    // Lost while links are made.
+    const auto lost = std::make_shared<ToldStore>(whole, [](const std::string& call) {
+      if (call.find("/shm/") != call.npos) throw Error(ErrorCode::network, "the store went away");
+    });
+    std::vector<std::thread> ranks;
+    std::atomic<int> named{0};
+    const auto start = Clock::now();
+    for (int r : {0, 1, 2})
+      ranks.emplace_back([&, r] {
+        Options o = options_for("shm", r);
+        o.init_timeout = std::chrono::seconds(60);
+        try {
+          Communicator::create(r == culprit ? lost : whole, r, 3, o);
+          ADD_FAILURE() << "rank " << r;
+        } catch (const Error& e) {
+          const bool right = e.rank == culprit && e.cause == "the store went away";
+          EXPECT_TRUE(right) << "rank " << r << ": " << e.message();
+          named += right;
+        }
+      });
+    for (auto& t : ranks) t.join();
+    EXPECT_EQ(named.load(), 3);
+    EXPECT_LT(seconds_since(start), 20);
+  }
 }
 
 // ---- deadlines, aborts, departures
@@ -257,10 +287,22 @@ struct Shared {  // between forked ranks
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-void rank_process(int rank, int n, const std::string& transports, const std::string& path,
-                  Shared* shared) {
+struct KillCase {
+  const char* transports;
+  int n, victim;
+  const char* call = nullptr;  // of the store, at which the victim dies; null: at work
+};
+
+void rank_process(int rank, const KillCase& how, const std::string& path, Shared* shared) {
   try {
-    auto c = Communicator::create(file_store(path), rank, n, options_for(transports, rank));
+    std::shared_ptr<Store> store = file_store(path);
+    const auto die = [&](const std::string& call) {
+      if (call.rfind(how.call, 0) != 0) return;
+      shared->killed_at = now_ns();
+      raise(SIGKILL);
+    };
+    if (rank == how.victim && how.call) store = std::make_shared<ToldStore>(store, die);
+    auto c = Communicator::create(store, rank, how.n, options_for(how.transports, rank));
     std::vector<float> x(100000, 1);
     for (int k = 0;; ++k) {
       Status s = c->all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::max)->wait();
@@ -271,30 +313,31 @@ void rank_process(int rank, int n, const std::string& transports, const std::str
       _exit(0);
     }
   } catch (const std::exception& e) {
+    shared->noticed_at[rank] = now_ns();
     snprintf(shared->text[rank], sizeof shared->text[rank], "%s", e.what());
     _exit(1);
   }
 }
 
-struct KillCase {
-  const char* transports;
-  int n, victim;
-};
 class Killed : public ::testing::TestWithParam<KillCase> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
                          ::testing::Values(KillCase{"shm", 2, 1}, KillCase{"shm", 4, 0},
                                            KillCase{"shm", 4, 2}, KillCase{"tcp", 3, 0},
-                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1}),
+                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1},
+                                           // While links are made: the control connection stands.
+                                           KillCase{"tcp", 3, 0, "remove g0/session"},
+                                           KillCase{"shm", 4, 0, "remove g0/session"},
+                                           KillCase{"shm", 4, 2, "set g0/shm/"}),
                          [](const auto& info) {
-                           return fmt::format("{}_{}_rank{}", info.param.transports, info.param.n,
-                                              info.param.victim);
+                           return fmt::format("{}_{}_rank{}{}", info.param.transports, info.param.n,
+                                              info.param.victim, info.param.call ? "_set_up" : "");
                          });
 
 TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
-  const auto [transports, n, victim] = GetParam();
+  const auto [transports, n, victim, call] = GetParam();
   const auto folder =
       std::filesystem::temp_directory_path() / fmt::format("ringwood-killed-{}", getpid());
   std::filesystem::create_directory(folder);
@@ -304,14 +347,16 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
   std::vector<pid_t> pids;
   for (int r = 0; r < n; ++r) {
     const pid_t pid = fork();
-    if (pid == 0) rank_process(r, n, transports, (folder / "store").string(), shared);
+    if (pid == 0) rank_process(r, GetParam(), (folder / "store").string(), shared);
     pids.push_back(pid);
   }
   const auto start = Clock::now();
-  while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
-  ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
-  shared->killed_at = now_ns();
-  kill(pids[victim], SIGKILL);
+  if (!call) {
+    while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
+    ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
+    shared->killed_at = now_ns();
+    kill(pids[victim], SIGKILL);
+  }
   for (pid_t pid : pids) waitpid(pid, nullptr, 0);
   for (int r = 0; r < n; ++r) {
     if (r == victim) continue;

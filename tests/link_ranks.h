@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,9 +169,12 @@ struct Pattern {
     z ^= z >> 29;
     return static_cast<std::byte>(z >> ((i & 7) * 8));
   }
+  void fill(std::span<std::byte> data) const {
+    for (size_t i = 0; i < data.size(); ++i) data[i] = at(i);
+  }
   std::vector<std::byte> make(size_t bytes) const {
     std::vector<std::byte> data(bytes);
-    for (size_t i = 0; i < bytes; ++i) data[i] = at(i);
+    fill(data);
     return data;
   }
   // The first place that differs, or `bytes`.

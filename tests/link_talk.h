@@ -6,18 +6,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory_resource>
+#include <optional>
 #include <stdexcept>
 
 #include "tests/link_ranks.h"
 
 namespace ringwood {
 
+// Where messages lie, in the sender's memory and, unless they are shown, in the receiver's.
+using Memory = std::pmr::memory_resource;
+
 // Both directions of one link of one rank, driven at random: what is posted, when, how much, how
 // received.
 class Talk {
  public:
-  Talk(Rank& rank, int peer, int channel, uint64_t messages, size_t largest)
-      : link_(*rank.links[channel][peer]),
+  Talk(Rank& rank, int peer, int channel, uint64_t messages, size_t largest, Memory& memory)
+      : memory_(memory),
+        link_(*rank.links[channel][peer]),
         me_(rank.group.rank()),
         peer_(peer),
         channel_(channel),
@@ -51,13 +57,14 @@ class Talk {
         now.received > receives_) {
       throw std::runtime_error("impossible completions");
     }
-    for (; total_.sent < now.sent; ++total_.sent) out_[total_.sent] = {};
+    for (; total_.sent < now.sent; ++total_.sent) out_[total_.sent].reset();
     for (; total_.received < now.received; ++total_.received) check(total_.received);
   }
 
  private:
+  using Data = std::pmr::vector<std::byte>;
   struct Incoming {
-    std::vector<std::byte> data;
+    std::optional<Data> data;  // none: finished
     bool shown = false;
   };
 
@@ -70,17 +77,18 @@ class Talk {
   }
 
   void send() {
-    out_[sends_] = Pattern(me_, peer_, channel_, sends_).make(size(me_, peer_, sends_));
-    if (Status s = link_.post_send(out_[sends_].data(), out_[sends_].size()); !s) throw s.error();
+    const Data& data = out_[sends_].emplace(size(me_, peer_, sends_), &memory_);
+    Pattern(me_, peer_, channel_, sends_).fill(*out_[sends_]);
+    if (Status s = link_.post_send(data.data(), data.size()); !s) throw s.error();
     ++sends_;
   }
 
   void receive() {
     Incoming& in = in_[receives_];
-    in.data.resize(size(peer_, me_, receives_));
+    Data& data = in.data.emplace(size(peer_, me_, receives_), &memory_);
     in.shown = random_() % 2 == 0;
-    Status s = in.shown ? link_.post_incoming(in.data.size())
-                        : link_.post_recv(in.data.data(), in.data.size());
+    Status s =
+        in.shown ? link_.post_incoming(data.size()) : link_.post_recv(data.data(), data.size());
     if (!s) throw s.error();
     ++receives_;
   }
@@ -89,19 +97,19 @@ class Talk {
   void consume() {
     const std::span<const std::byte> piece = link_.incoming();
     if (piece.empty()) return;
-    while (first_shown_ < receives_ && (!in_[first_shown_].shown || in_[first_shown_].data.empty()))
+    while (first_shown_ < receives_ && (!in_[first_shown_].shown || !in_[first_shown_].data))
       ++first_shown_;
-    Incoming& in = in_.at(first_shown_);
-    if (piece.size() > in.data.size() - offset_)
+    Data& data = in_.at(first_shown_).data.value();
+    if (piece.size() > data.size() - offset_)
       throw std::runtime_error("shown more than the message has");
-    const bool last = piece.size() == in.data.size() - offset_;
+    const bool last = piece.size() == data.size() - offset_;
     if (!last && (offset_ + piece.size()) % 16 != 0) throw std::runtime_error("an element was cut");
     const size_t bytes = random_() % 4 == 0 ? 1 + random_() % piece.size() : piece.size();
-    std::memcpy(in.data.data() + offset_, piece.data(), bytes);
+    std::memcpy(data.data() + offset_, piece.data(), bytes);
     link_.consume(bytes);
     shown_ += bytes;
     offset_ += bytes;
-    if (offset_ == in.data.size()) {
+    if (offset_ == data.size()) {
       offset_ = 0;
       ++first_shown_;
     }
@@ -109,23 +117,25 @@ class Talk {
 
   void check(uint64_t k) {
     Incoming& in = in_[k];
-    const size_t same = Pattern(peer_, me_, channel_, k).compare(in.data.data(), in.data.size());
-    if (same != in.data.size()) {
-      throw std::runtime_error(fmt::format("message {} of {} bytes from {} differs at {}", k,
-                                           in.data.size(), peer_, same));
+    const Data& data = in.data.value();
+    const size_t same = Pattern(peer_, me_, channel_, k).compare(data.data(), data.size());
+    if (same != data.size()) {
+      throw std::runtime_error(
+          fmt::format("message {} of {} bytes from {} differs at {}", k, data.size(), peer_, same));
     }
     if (in.shown && first_shown_ <= k && !(first_shown_ == k && offset_ == 0)) {
       throw std::runtime_error("finished before it was consumed");
     }
-    in = {};
+    in.data.reset();
   }
 
+  Memory& memory_;
   Link& link_;
   const int me_, peer_, channel_;
   const uint64_t messages_;
   const size_t largest_;
   std::mt19937 random_;
-  std::vector<std::vector<std::byte>> out_;
+  std::vector<std::optional<Data>> out_;
   std::vector<Incoming> in_;
   Completions total_;
   uint64_t sends_ = 0, receives_ = 0, shown_ = 0, first_shown_ = 0;
@@ -133,12 +143,14 @@ class Talk {
 };
 
 // All links of a rank at once, sleeping whenever nothing moves.
-inline void talk_to_all(Rank& rank, uint64_t messages, size_t largest) {
+inline void talk_to_all(Rank& rank, uint64_t messages, size_t largest,
+                        Memory& memory = *std::pmr::new_delete_resource()) {
   std::vector<std::unique_ptr<Talk>> talks;
   for (size_t channel = 0; channel < rank.links.size(); ++channel) {
     for (size_t peer = 0; peer < rank.links[channel].size(); ++peer) {
       if (!rank.links[channel][peer]) continue;
-      talks.push_back(std::make_unique<Talk>(rank, int(peer), int(channel), messages, largest));
+      talks.push_back(
+          std::make_unique<Talk>(rank, int(peer), int(channel), messages, largest, memory));
     }
   }
   const auto all_done = [&] {

@@ -11,6 +11,7 @@
 #include "tests/link_ranks.h"
 #include "tests/link_talk.h"
 #include "tests/verbs_here.h"
+#include "transports/arena.h"
 #include "transports/link_parts.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
@@ -26,6 +27,13 @@ struct Kind {
   std::string transport;  // as errors name it
   MakeTransport make;
   std::function<void(Options&)> options = [](Options&) {};
+  bool lends = false;  // the messages lie in the arena
+};
+
+class ArenaMemory final : public Memory {
+  void* do_allocate(size_t bytes, size_t) override { return Arena::of_process()->allocate(bytes); }
+  void do_deallocate(void* data, size_t, size_t) override { Arena::of_process()->release(data); }
+  bool do_is_equal(const Memory& other) const noexcept override { return this == &other; }
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
@@ -44,6 +52,7 @@ std::vector<Kind> kinds() {
                    o.verbs_ring_bytes = 65536;
                    o.verbs_queue_pairs = 3;
                  }});
+  all.push_back({"verbs_lending", "verbs", make_verbs, [](Options&) {}, true});
   return all;
 }
 
@@ -51,6 +60,10 @@ class Links : public TestWithParam<Kind> {
  protected:
   void SetUp() override {
     if (GetParam().transport == "verbs" && !verbs_here()) GTEST_SKIP() << "no RDMA device works";
+  }
+  Memory& memory() {
+    static ArenaMemory arena;
+    return GetParam().lends ? arena : *std::pmr::new_delete_resource();
   }
   Ranks ranks(int size, int channels = 2) {
     Setting setting;
@@ -65,13 +78,13 @@ std::string show(const Status& status) { return status ? "ok" : status.error().m
 
 TEST_P(Links, CarryMessagesOfAnySizeBothWaysOnEveryChannel) {
   Ranks two = ranks(2);
-  on_each(two, [](Rank& rank) { talk_to_all(rank, 40, (size_t{5} << 20) + 1); });
+  on_each(two, [&](Rank& rank) { talk_to_all(rank, 40, (size_t{5} << 20) + 1, memory()); });
 }
 
 TEST_P(Links, AmongSeveralRanksDoNotDisturbEachOther) {
   for (int size : {3, 4, 5}) {
     Ranks several = ranks(size);
-    on_each(several, [](Rank& rank) { talk_to_all(rank, 60, size_t{300} << 10); });
+    on_each(several, [&](Rank& rank) { talk_to_all(rank, 60, size_t{300} << 10, memory()); });
   }
 }
 
@@ -115,7 +128,8 @@ TEST_P(Links, OfOneChannelGoOnWhileAnotherIsBlocked) {
   constexpr size_t kLarge = size_t{8} << 20;
   on_each(two, [&](Rank& rank) {
     const int me = rank.group.rank(), peer = 1 - me;
-    std::vector<std::byte> large = Pattern(me, peer, 0, 0).make(kLarge), got(kLarge);
+    std::pmr::vector<std::byte> large(kLarge, &memory()), got(kLarge, &memory());
+    Pattern(me, peer, 0, 0).fill(large);
     Link &blocked = *rank.links[0][peer], &free = *rank.links[1][peer];
     if (Status s = blocked.post_send(large.data(), kLarge); !s) throw s.error();
     Completions now;
@@ -140,7 +154,7 @@ TEST_P(Links, WakeASleeperEveryTime) {
   on_each(two, [&](Rank& rank) {
     const int me = rank.group.rank();
     Link& link = *rank.links[0][1 - me];
-    std::vector<std::byte> out(size_t{300} << 10), in(out.size());
+    std::pmr::vector<std::byte> out(size_t{300} << 10, &memory()), in(out.size(), &memory());
     Completions now;
     for (uint64_t k = 0; k < kRounds; ++k) {
       const size_t bytes =
@@ -169,7 +183,7 @@ TEST_P(Links, WakeASleeperForEveryPieceOfALargeMessage) {
   on_each(two, [&](Rank& rank) {
     const int me = rank.group.rank(), peer = 1 - me;
     Link& link = *rank.links[0][peer];
-    std::vector<std::byte> out(kBytes, std::byte(me));
+    std::pmr::vector<std::byte> out(kBytes, std::byte(me), &memory());
     if (Status s = link.post_send(out.data(), kBytes); !s) throw s.error();
     if (Status s = link.post_incoming(kBytes); !s) throw s.error();
     Completions now;
@@ -190,16 +204,22 @@ TEST_P(Links, WakeASleeperForEveryPieceOfALargeMessage) {
 // Memory that ends the process when it is touched after forbid().
 class Guarded {
  public:
-  explicit Guarded(size_t bytes)
+  Guarded(size_t bytes, Memory& memory)
       : bytes_(bytes),
-        data_(static_cast<std::byte*>(
-            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
-  ~Guarded() { ::munmap(data_, bytes_); }
+        memory_(memory),
+        data_(static_cast<std::byte*>(memory.allocate(bytes, kPage))) {}
+  ~Guarded() {
+    ::mprotect(data_, bytes_, PROT_READ | PROT_WRITE);
+    memory_.deallocate(data_, bytes_, kPage);
+  }
   std::byte* data() const { return data_; }
+  std::span<std::byte> all() const { return {data_, bytes_}; }
   void forbid() { ASSERT_EQ(::mprotect(data_, bytes_, PROT_NONE), 0); }
 
  private:
+  static constexpr size_t kPage = 4096;
   const size_t bytes_;
+  Memory& memory_;
   std::byte* const data_;
 };
 
@@ -207,11 +227,14 @@ TEST_P(Links, TouchNoMemoryAfterAnAbortFromAnotherThread) {
   constexpr size_t kBytes = size_t{6} << 20;
   for (int attempt = 0; attempt < 6; ++attempt) {
     Ranks two = ranks(2, 1);
-    Guarded out(kBytes), in(kBytes);
+    Guarded out(kBytes, memory()), in(kBytes, memory());
+    const Pattern sent(0, 1, 0, 0);
+    sent.fill(out.all());
     std::atomic<bool> aborted{false}, moving{false};
     std::thread aborter([&] {
       moving.wait(false);
       two[0].links[0][1]->abort();
+      std::memset(out.data(), 0, kBytes);
       out.forbid();
       in.forbid();
       aborted = true;
@@ -231,6 +254,9 @@ TEST_P(Links, TouchNoMemoryAfterAnAbortFromAnotherThread) {
       }
       if (me == 1) {
         for (int i = 0; i < 100 && s; ++i) s = link.poll(now);
+        if (now.received == 1) {
+          EXPECT_EQ(sent.compare(theirs.data(), kBytes), kBytes) << "what was written later came";
+        }
         return;
       }
       EXPECT_EQ(s.error().code, ErrorCode::aborted) << show(s);

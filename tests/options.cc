@@ -88,6 +88,8 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"NCCL_IB_PKEY", "1", [](const Options& o) { return o.verbs_partition == 1; }},
       {"RINGWOOD_VERBS_RING_BYTES", "4M",
        [](const Options& o) { return o.verbs_ring_bytes == 4u << 20; }},
+      {"RINGWOOD_VERBS_REGISTERED_BYTES", "0",
+       [](const Options& o) { return o.verbs_registered_bytes == 0; }},
       {"RINGWOOD_LANE_BYTES", "3M", [](const Options& o) { return o.lane_bytes == 3u << 20; }},
       {"RINGWOOD_NUMA_NODE", "3", [](const Options& o) { return o.numa_node == 3; }},
       {"RINGWOOD_TOLERANCE", "0.004", [](const Options& o) { return o.tolerance == 0.004; }},

@@ -19,8 +19,8 @@
 namespace ringwood::testing {
 
 // "shm": every pair over shm; "lent": likewise, with all Guarded buffers in the arena; "adopted":
-// likewise, with their pages turned into the arena's; "mixed": two
-// pretended hosts, shm inside, tcp between.
+// likewise, with their pages turned into the arena's; "verbs_lent" and "verbs_adopted": over verbs
+// instead; "mixed": two pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
   o.timeout = std::chrono::seconds(60);
@@ -30,6 +30,8 @@ inline Options options_for(const std::string& transports, int rank) {
     o.host_id = rank % 2 ? "b" : "a";
   } else if (transports == "lent" || transports == "adopted") {
     o.transports = {"shm"};
+  } else if (transports.starts_with("verbs")) {
+    o.transports = {"verbs"};
   } else {
     o.transports = {transports};
   }
@@ -61,9 +63,9 @@ inline void run_ranks(int n, const std::string& transports,
   run_ranks(
       n, [&](int rank) { return options_for(transports, rank); },
       [&](Communicator& c) {
-        buffers_placed = transports == "lent"      ? Placement::arena
-                         : transports == "adopted" ? Placement::adopted
-                                                   : Placement::heap;
+        buffers_placed = transports.ends_with("lent")      ? Placement::arena
+                         : transports.ends_with("adopted") ? Placement::adopted
+                                                           : Placement::heap;
         body(c);
       });
 }

@@ -178,11 +178,13 @@ TEST(VerbsOffers, TravelAsText) {
 }
 
 TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
-  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2}}};
+  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2, Ece{3, 4, 5}}}};
   const std::string text = print(hello);
   const Hello back = parse_hello(text);
   EXPECT_EQ(print(back), text);
   EXPECT_EQ(back.paths[0].first_packet, 0xabcdefu);
+  EXPECT_FALSE(back.paths[0].ece);
+  EXPECT_EQ(back.paths[1].ece, (Ece{3, 4, 5}));
   std::string newer = text;
   newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
   for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
@@ -193,7 +195,8 @@ TEST(VerbsPathOffers, TravelAsTextAndNothingInThemIsBelieved) {
   const auto parse = [](const std::string& text) {
     return parse_path_offer(std::as_bytes(std::span(text)));
   };
-  const PathOffer offer{{0x1234, 0xabcdef}, bytes_of("fd00::1"), 7, 2048, 9, 0x7f0000001000};
+  const PathOffer offer{
+      {0x1234, 0xabcdef, Ece{1, 2, 3}}, bytes_of("fd00::1"), 7, 2048, 9, 0x7f0000001000};
   const std::string text = print(offer);
   EXPECT_EQ(print(parse(text)), text);
   const PathOffer wild =
@@ -229,7 +232,7 @@ TEST(VerbsAttempts, BackOffWithoutEndAndBeginAnewAfterAPathThatLasted) {
        {S::fail, 16, 30},
        {S::fail, 30, 30},
        {S::fail, 1000, 30}},
-      {{S::lose, 100, 1}, {S::fail, 1, 2}, {S::hurry, 1, 0}, {S::fail, 0, 4}},
+      {{S::lose, 100, 1}, {S::fail, 1, 2}, {S::hurry, 1, 0}, {S::fail, 0, 1}},
       {{S::lose, 100, 1}, {S::fail, 1, 2}, {S::use, 2, -1}, {S::lose, 60, 1}, {S::fail, 1, 2}},
       {{S::lose, 100, 1}, {S::use, 1, -1}, {S::lose, 1, 2}, {S::use, 2, -1}, {S::lose, 5, 4}},
   };
@@ -273,6 +276,30 @@ TEST(VerbsLibrary, ThatIsMissingOrAnotherIsNamedWithTheRemedy) {
   EXPECT_NE(why.find("install rdma-core"), why.npos) << why;
   EXPECT_EQ(load_from("libm.so.6", why), nullptr);
   EXPECT_NE(why.find("has no ibv_get_device_list"), why.npos) << why;
+}
+
+// Of what it is asked for, this queue pair can options 1 and 4.
+TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
+  static ibv_ece now;
+  now = {7, 5, 0};
+  Library library{};
+  EXPECT_FALSE(query_ece(library, nullptr));
+  EXPECT_FALSE(set_ece(library, nullptr, {7, 1, 0}));
+  library.query_ece = [](ibv_qp*, ibv_ece* found) {
+    *found = now;
+    return 0;
+  };
+  library.set_ece = [](ibv_qp*, ibv_ece* wanted) {
+    if (wanted->vendor_id != now.vendor_id) return EINVAL;
+    now.options &= wanted->options;
+    return 0;
+  };
+  EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 5, 0}));
+  EXPECT_FALSE(set_ece(library, nullptr, {8, 1, 0}));
+  EXPECT_TRUE(set_ece(library, nullptr, {7, 6, 0}));
+  EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 4, 0}));
+  library.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
+  EXPECT_FALSE(query_ece(library, nullptr));
 }
 
 TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -30,6 +31,10 @@ class TorchStore final : public Store {
   }
 
   std::string get(const std::string& key, Deadline deadline) override {
+    for (auto pause = std::chrono::milliseconds(1);
+         deadline.may_end_early() && !deadline.passed() && !has(key);
+         pause = std::min(2 * pause, std::chrono::milliseconds(50)))
+      std::this_thread::sleep_for(pause);
     // Zero would mean for ever; a day is longer than any caller waits and fits every store's
     // arithmetic.
     const auto left = std::clamp<std::chrono::milliseconds>(

@@ -194,18 +194,32 @@ void* Arena::allocate(size_t bytes, uintptr_t like) {
 
 void Arena::release(void* data) noexcept {
   if (forked_since(pid_)) return;  // nor is the lock to be trusted there
-  uint64_t at = static_cast<uint64_t>(static_cast<std::byte*>(data) - base_);
-  std::lock_guard lock(mutex_);
-  const auto found = used_.find(at);
-  if (found == used_.end() || found->second.quarantined) return;
-  uint64_t bytes = found->second.bytes;
-  used_.erase(found);
-  kept_ += bytes;
-  if (kept_ > kKeptBytes) {
-    ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
-                static_cast<off_t>(bytes));
-    kept_ -= bytes;
+  const auto at = static_cast<uint64_t>(static_cast<std::byte*>(data) - base_);
+  uint64_t bytes = 0;
+  bool keep = true;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = used_.find(at);
+    if (found == used_.end() || found->second.quarantined) return;
+    bytes = found->second.bytes;
+    used_.erase(found);
+    keep = kept_ + bytes <= kKeptBytes;
+    if (keep) kept_ += bytes;
   }
+  if (!keep) give_pages_back(at, bytes);
+  std::lock_guard lock(mutex_);
+  add_free(at, bytes);
+}
+
+// The block is in neither table meanwhile, so nobody can be given it, and it is nobody's block.
+void Arena::give_pages_back(uint64_t offset, uint64_t bytes) noexcept {
+  std::lock_guard lock(watching_);
+  for (PageWatcher* watcher : watchers_) watcher->pages_go(offset, bytes);
+  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
+}
+
+void Arena::add_free(uint64_t at, uint64_t bytes) {
   auto next = free_.lower_bound(at);
   if (next != free_.end() && next->first == at + bytes) {
     bytes += next->second;
@@ -219,6 +233,27 @@ void Arena::release(void* data) noexcept {
     }
   }
   free_[at] = bytes;
+}
+
+std::optional<Arena::Block> Arena::block_of(const void* data, size_t bytes) noexcept {
+  const auto offset = offset_of(data, bytes);
+  if (!offset) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  auto found = used_.upper_bound(*offset);
+  if (found == used_.begin()) return std::nullopt;
+  --found;
+  if (*offset + bytes > found->first + found->second.bytes) return std::nullopt;
+  return Block{found->first, found->second.bytes};
+}
+
+void Arena::watch(PageWatcher& watcher) {
+  std::lock_guard lock(watching_);
+  watchers_.push_back(&watcher);
+}
+
+void Arena::unwatch(PageWatcher& watcher) noexcept {
+  std::lock_guard lock(watching_);
+  std::erase(watchers_, &watcher);
 }
 
 void Arena::quarantine(const void* data) noexcept {

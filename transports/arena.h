@@ -14,7 +14,8 @@
 // has it.
 //
 // Freed blocks keep their pages for the next allocation up to kKeptBytes, beyond that the kernel
-// gets them back. Thread safety: all functions.
+// gets them back, which is the only way in which an address of the arena gets other pages: who
+// knows pages by their physical place (RDMA) watches for that. Thread safety: all functions.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "transports/error.h"
 #include "transports/fork_guard.h"
@@ -53,6 +54,25 @@ class Arena final {
   void quarantine(const void* data) noexcept;
   bool in_quarantine(const void* block) noexcept;
 
+  struct Block {
+    uint64_t offset = 0, bytes = 0;
+  };
+  // The one in use that [data, data + bytes) lies wholly in.
+  std::optional<Block> block_of(const void* data, size_t bytes) noexcept;
+
+  // Is told before pages go back to the kernel, and before anybody else can have their addresses:
+  // by the thread that releases the block. It may call the arena, except watch() and unwatch().
+  class PageWatcher {
+   public:
+    virtual void pages_go(uint64_t offset, uint64_t bytes) noexcept = 0;
+
+   protected:
+    ~PageWatcher() = default;
+  };
+  void watch(PageWatcher& watcher);
+  // When it returns, the watcher is not being told and never will be.
+  void unwatch(PageWatcher& watcher) noexcept;
+
   // For good, and before the first fork that matters. Idempotent.
   void give_copies_to_forks();
   // Excepts a block from that.
@@ -73,7 +93,9 @@ class Arena final {
   static void after_fork_in_parent();
   static void after_fork_in_child();
   bool copy_blocks() noexcept;
-  struct Block {
+  void give_pages_back(uint64_t offset, uint64_t bytes) noexcept;
+  void add_free(uint64_t offset, uint64_t bytes);
+  struct Used {
     uint64_t bytes = 0;
     bool quarantined = false;
     bool forked = true;
@@ -85,10 +107,13 @@ class Arena final {
   const int pid_;
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> free_;  // offset -> bytes; neighbours are merged
-  std::unordered_map<uint64_t, Block> used_;
-  int copy_fd_ = -1;  // the same file, not closed in forks; -1: forks get nothing
+  std::map<uint64_t, Used> used_;      // by offset
+  int copy_fd_ = -1;                   // the same file, not closed in forks; -1: forks get nothing
   ForkHandover handover_;
   uint64_t kept_ = 0;  // bytes of free blocks that may still have pages
+
+  std::mutex watching_;  // taken before mutex_
+  std::vector<PageWatcher*> watchers_;
 };
 
 // Another process's arena, as this one sees it. Nothing that its owner says is believed beyond what

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 namespace ringwood {
@@ -18,22 +19,39 @@ class Deadline {
     return d >= Clock::time_point::max() - now ? never() : Deadline(now + d);
   }
   bool passed() const { return passed(Clock::now()); }
-  bool passed(Clock::time_point now) const { return now >= at_; }
+  bool passed(Clock::time_point now) const { return now >= at_ || is_over(); }
+  // This one, or `d` from now, if that is earlier.
+  Deadline within(Duration d) const {
+    Deadline sooner = *this;
+    sooner.at_ = std::min(at_, after(d).at_);
+    return sooner;
+  }
+  // Passes at once when `over` becomes true, which has to outlive all copies. Only who waits by
+  // left_ms(), and then asks passed(), notices.
+  Deadline unless(const std::atomic<bool>& over) const {
+    Deadline bounded = *this;
+    bounded.over_ = &over;
+    return bounded;
+  }
+  bool may_end_early() const { return over_ != nullptr; }
   // Never negative.
   Duration left() const {
+    if (is_over()) return Duration::zero();
     if (at_ == Clock::time_point::max()) return Duration::max();
     return std::max<Duration>(Duration::zero(), at_ - Clock::now());
   }
   int left_ms() const {  // for poll(); capped, rounded up
-    auto ms = std::chrono::ceil<std::chrono::milliseconds>(
-        std::min<Duration>(left(), std::chrono::hours(1)));
+    const Duration most = over_ ? Duration(std::chrono::milliseconds(50)) : std::chrono::hours(1);
+    auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::min(left(), most));
     return static_cast<int>(ms.count());
   }
   Clock::time_point at() const { return at_; }
 
  private:
   explicit Deadline(Clock::time_point at) : at_(at) {}
+  bool is_over() const { return over_ && over_->load(std::memory_order_acquire); }
   Clock::time_point at_;
+  const std::atomic<bool>* over_ = nullptr;
 };
 
 }  // namespace ringwood

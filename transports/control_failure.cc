@@ -1,5 +1,7 @@
 // The half of the star that turns the first error into the verdict of the group.
 
+#include <fmt/format.h>
+
 #include "transports/control_star.h"
 
 namespace ringwood {
@@ -70,7 +72,14 @@ void ControlStar::on_death(int rank, Error error) {
     first_->code = error.code;
     first_->cause = error.cause;
   }
-  if (!is_root()) return deliver(first_ ? Error(*first_) : error);
+  if (!is_root()) {
+    // Another peer's end is most often the consequence: it has heard of the root's a moment sooner.
+    if (first_ && is_loss(*first_) && !caused) {
+      error.cause += fmt::format("; before it was known: {}", first_->message());
+      return deliver(error);
+    }
+    return deliver(first_ ? Error(*first_) : error);
+  }
   if (caused) return conclude();
   if (first_) return conclude_when_complete();
   freeze(std::move(error));

@@ -21,6 +21,8 @@
 //   6. One thread at a time uses a link; only abort() may be called from any other, at any moment.
 //   After it,
 //      every call returns the error or does nothing, and no memory of the user is touched any more.
+//      (A device may go on reading pages that it has registered, and keeps until then. Nothing that
+//      it reads reaches the peer as a message.)
 //   7. An error is final, is returned from every later call, and names the peer and the exact
 //   cause. A peer that
 //      closes its end is an error only for one who still waits for something from it.

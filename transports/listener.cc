@@ -92,11 +92,7 @@ class Acceptor {
         return fd;
       }
       if (deadline.passed()) return missing(greeting, began);
-      if (deadline.left() == Duration::max()) {
-        arrived_.wait(lock);
-      } else {
-        arrived_.wait_until(lock, deadline.at());
-      }
+      arrived_.wait_for(lock, std::chrono::milliseconds(deadline.left_ms()));
     }
   }
 

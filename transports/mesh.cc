@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,10 @@
 
 namespace ringwood {
 namespace {
+
+// The census and its answer, several times over.
+constexpr Duration kVerdictTime = std::chrono::seconds(1);
+constexpr Duration kVerdictPause = std::chrono::milliseconds(2);
 
 std::string to_hex(const uint8_t* bytes, size_t count) {
   std::string text;
@@ -259,6 +264,25 @@ std::vector<int> nodes_of(const std::vector<Introduction>& all, const std::vecto
   return numbers == hosts ? std::vector<int>{} : numbers;
 }
 
+// What ends the set-up of links: a rank that died would be waited for until the deadline.
+Control::Handlers also_raise(Mesh& mesh, Control::Handlers handlers) {
+  handlers.failed = [&mesh, tell = std::move(handlers.failed)](const Error& error) {
+    mesh.set_up_error = error;
+    mesh.set_up_failed.store(true, std::memory_order_release);
+    if (tell) tell(error);
+  };
+  return handlers;
+}
+
+// This rank gives up. The others wait for it; on return they have been told, or cannot be.
+void tell_all(const Mesh& mesh, Error& error) {
+  if (error.rank < 0) error.rank = mesh.rank;
+  if (error.host.empty()) error.host = host_name();
+  mesh.control->fail(error);
+  const Deadline patience = Deadline::after(kVerdictTime);
+  while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kVerdictPause);
+}
+
 void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
@@ -283,10 +307,18 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   auto listener = listen(group.identity, choice.host, options);
   group.listener = listener.get();
   group.addresses = meeting.exchange("addr", to_string(listener->address()));
-  mesh.control = make_control(group, std::move(handlers));
+  mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // Everyone has dialled rank 0, so everyone has read all keys.
   meeting.remove_keys();
-  open_links(mesh, group);
+  group.deadline = group.deadline.unless(mesh.set_up_failed);
+  try {
+    open_links(mesh, group);
+  } catch (Error& error) {
+    if (!mesh.set_up_failed) tell_all(mesh, error);
+    // The group's word: who waits in vain for one who gave up would name the wrong one.
+    if (mesh.set_up_failed) throw Error(mesh.set_up_error);
+    throw;
+  }
 }
 
 }  // namespace

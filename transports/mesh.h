@@ -8,6 +8,7 @@
 // the one sleeper.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,9 @@ class Mesh final {
  public:
   ~Mesh();
   int rank = 0, size = 1;
+  // Of the control connection; written once, before the flag.
+  std::atomic<bool> set_up_failed{false};
+  Error set_up_error;
   // In this order: links need their transports, transports the wait set; the control thread ends
   // before all of them.
   std::unique_ptr<WaitSet> wait_set;

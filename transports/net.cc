@@ -68,7 +68,7 @@ Result<int> dial(const NetAddress& address, const Identity& me, const Greeting& 
       cause = connected.failure;
       again = connected.may_retry;
       if (connected.fd >= 0) {
-        auto limit = Deadline::after(std::min(kHandshakeTime, deadline.left()));
+        auto limit = deadline.within(kHandshakeTime);
         Status shaken = dial_handshake(connected.fd, me, greeting, limit);
         if (shaken.ok()) return connected.fd;
         close_connection(connected.fd);

@@ -197,6 +197,13 @@ constexpr Row kTable[] = {
      "registered memory per direction and link, a power of two",
      [](Text text, Options& o) { o.verbs_ring_bytes = parse_bytes(text, 65536, 1u << 30, true); },
      [](const Options& o) { return std::to_string(o.verbs_ring_bytes); }},
+    {"RINGWOOD_VERBS_REGISTERED_BYTES",
+     {},
+     "the most of shared buffers that is registered per rail; 0: all are copied",
+     [](Text text, Options& o) {
+       o.verbs_registered_bytes = parse_bytes(text, 0, size_t{1} << 50, false);
+     },
+     [](const Options& o) { return std::to_string(o.verbs_registered_bytes); }},
     {"RINGWOOD_ALGORITHM",
      {},
      "overrides the choice, such as all_reduce:ring,broadcast:binomial",
@@ -362,8 +369,11 @@ std::vector<Knob> describe(const Options& options) {
   for (const Row& row : kTable) {
     const char* value = nullptr;
     bool from_environment = set_by(row, value) != nullptr;
-    knobs.push_back(
-        {row.name, row.show(options), row.show(Options{}), row.description, from_environment});
+    std::string description = row.description;
+    for (const char* alias : row.aliases)
+      if (alias) description += fmt::format(" [{}]", alias);
+    knobs.push_back({row.name, row.show(options), row.show(Options{}), std::move(description),
+                     from_environment});
   }
   return knobs;
 }

@@ -77,6 +77,10 @@ struct Options {
   // RINGWOOD_VERBS_RING_BYTES: registered memory per direction and link, and so what can be on its
   // way; a power of two, equal on all ranks.
   size_t verbs_ring_bytes = size_t{1} << 20;
+  // RINGWOOD_VERBS_REGISTERED_BYTES: how much of the buffers that ranks share (ringwood.empty, ...)
+  // is registered at most per rail, beside the rings, so that it can be sent without a copy. It is
+  // pinned: bounded so that nothing else of the machine starves. 0: everything is copied.
+  size_t verbs_registered_bytes = size_t{4} << 30;
   // RINGWOOD_ALGORITHM=all_reduce:ring,broadcast:binomial: overrides the choice.
   std::string algorithm;
   // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about

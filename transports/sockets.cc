@@ -214,8 +214,7 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
   for (const SocketAddress& to : addresses) {
     // A name may have an address that swallows everything; it must not use up the time of the
     // others.
-    auto patience = &to == &addresses.back() ? deadline.left() : kPatience;
-    auto limit = Deadline::after(std::min<Duration>(patience, deadline.left()));
+    auto limit = &to == &addresses.back() ? deadline : deadline.within(kPatience);
     int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error = fd < 0 ? errno : 0;
     if (fd >= 0) {

@@ -27,11 +27,7 @@ class MemoryStore final : public Store {
     for (;;) {
       if (auto found = values_.find(key); found != values_.end()) return found->second;
       if (deadline.passed()) throw key_timeout(key, began, "");
-      if (deadline.left() == Duration::max()) {
-        changed_.wait(lock);
-      } else {
-        changed_.wait_until(lock, deadline.at());
-      }
+      changed_.wait_for(lock, std::chrono::milliseconds(deadline.left_ms()));
     }
   }
 

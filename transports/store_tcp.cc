@@ -130,20 +130,19 @@ class TcpStore final : public Store {
 
   std::string get(const std::string& key, Deadline deadline) override {
     auto began = Clock::now();
-    int64_t wait_ms = deadline.left() == Duration::max()
-                          ? -1
-                          : std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-    std::string value;
-    store_wire::put(value, wait_ms);
-    Deadline answer_by =
-        wait_ms < 0 ? Deadline::never() : Deadline::after(deadline.left() + kSlack);
-    try {
-      Response response = ask(Operation::get, key, value, answer_by);
-      if (response.answer == Answer::ok) return response.payload;
-    } catch (const Error& error) {
-      if (error.code != ErrorCode::timeout) throw;
-      throw key_timeout(key, began, fmt::format("at {}, which does not answer,", name()));
-    }
+    do {
+      const int64_t wait_ms = deadline.left_ms();
+      std::string value;
+      store_wire::put(value, wait_ms);
+      try {
+        Response response = ask(Operation::get, key, value,
+                                Deadline::after(std::chrono::milliseconds(wait_ms) + kSlack));
+        if (response.answer == Answer::ok) return response.payload;
+      } catch (const Error& error) {
+        if (error.code != ErrorCode::timeout) throw;
+        throw key_timeout(key, began, fmt::format("at {}, which does not answer,", name()));
+      }
+    } while (!deadline.passed());
     throw key_timeout(key, began, "at " + name());
   }
 

@@ -19,15 +19,16 @@ PROGRAMS = BINARY.parent.parent / "tests"
 # Emulation is 20 to 50 times slower than the machine, which others may be using too.
 BOOT_S = 300
 
-# Slow: five minutes of emulation, and bounds in seconds that only a quiet machine keeps.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * BOOT_S)]
+pytestmark = pytest.mark.timeout(2 * BOOT_S)
 
 
-def boot(out: Path, *command: object, hosts: int = 1, rails: int = 1, mtu: int = 1500):
+def boot(out: Path, *command: object, **settings: int):
     check = subprocess.run([LAB, "check"], capture_output=True, text=True)
     if check.returncode != 0:
         pytest.skip(check.stderr.strip())
-    options = ["--hosts", hosts, "--rails", rails, "--mtu", mtu, "--timeout", BOOT_S, "--out", out]
+    options = ["--timeout", BOOT_S, "--out", out]
+    for name, value in settings.items():
+        options += [f"--{name}", value]
     words = [str(word) for word in (LAB, "run", *options, "--", *command)]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("RINGWOOD_")}
     return subprocess.run(words, capture_output=True, text=True, env=inherited)
@@ -67,25 +68,25 @@ class Step:
 
 STEPS = (
     "collectives",
+    "large",
     "two-rails-one-pulled",
     "one-rail-pulled",
-    "two-rails-one-back",
-    "one-rail-back",
-    "flapping",
-    "link-set-down",
+    "two-rails-flapping",
+    "one-rail-set-down",
     "loss",
     "crash",
     "port-down",
     "low-memlock",
     "no-library",
     "one-without",
+    "host-crash",
 )
 
 
 @pytest.fixture(scope="module")
 def two_hosts(tmp_path_factory):
     out = tmp_path_factory.mktemp("two-hosts")
-    run = boot(out, LAB.parent / "hosts.sh", BINARY, *STEPS, hosts=2, rails=2)
+    run = boot(out, LAB.parent / "hosts.sh", BINARY, *STEPS, hosts=2, rails=2, lost=1)
     assert run.returncode == 0, run.stdout + run.stderr
     return lambda name: Step(out, name)
 
@@ -96,7 +97,7 @@ for program in link collective; do
 done
 """
 # Small rings and several queue pairs take other ways only with large messages.
-FILTER = "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Piece*/verbs_*"
+FILTER = "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def one_host(tmp_path_factory):
 
 
 # The contract of links, and every algorithm of every collective, over queue pairs of one device.
-@pytest.mark.parametrize(("program", "tests"), [("link", 13), ("collective", 22)])
+@pytest.mark.parametrize(("program", "tests"), [("link", 12), ("collective", 22)])
 def test_a_program_passes_on_a_device(one_host, program, tests):
     said = (one_host / f"{program}.out").read_text()
     assert f"[  PASSED  ] {tests} tests." in said, said
@@ -137,35 +138,24 @@ def test_the_last_rail_pulled_is_replaced_by_tcp(two_hosts):
 
 
 @pytest.mark.parametrize(
-    ("name", "host", "path", "cause", "meanwhile"),
+    ("name", "host", "path", "meanwhile"),
     [
-        ("two-rails-one-back", 1, "2 of 2", "event: port error", "over the 1 left"),
-        ("one-rail-back", 0, "1 of 1", "event: port error", "over TCP"),
-        ("link-set-down", 0, "1 of 1", "", "over TCP"),
+        ("two-rails-flapping", 1, "2 of 2", "over the 1 left"),
+        ("one-rail-set-down", 0, "1 of 1", "over TCP"),
     ],
 )
-def test_a_rail_that_returns_is_used_again(two_hosts, name, host, path, cause, meanwhile):
+def test_a_rail_that_returns_is_used_again(two_hosts, name, host, path, meanwhile):
     step = two_hosts(name)
-    assert step.transports() == {"verbs"}
-    told = step.log("WARN", host)
-    assert f"path {path} to rank {1 - host} dropped" in told[0]
-    assert cause in told[0]
-    assert meanwhile in told[0]
-    for rank in (0, 1):
-        assert f"path {path} to rank {1 - rank} is used again" in step.log("WARN", rank)[-1]
-    # It carries data again: what it had sent a moment after its return, and in the end.
-    assert int(step.text(host, "after")) > int(step.text(host, "before")) + 1000
-
-
-def test_a_cable_that_comes_and_goes_leaves_nothing_behind(two_hosts):
-    step = two_hosts("flapping")
     assert step.transports() == {"verbs"}
     for rank in (0, 1):
         told = step.log("WARN", rank)
-        assert "is used again" in told[-1], told
-    assert int(step.text(1, "after")) > int(step.text(1, "before")) + 1000
+        assert f"path {path} to rank {1 - rank} dropped" in told[0]
+        assert meanwhile in told[0]
+        assert f"path {path} to rank {1 - rank} is used again" in told[-1]
+    # It carries data again: what it had sent a moment after its return, and in the end.
+    assert int(step.text(host, "sent-after")) > int(step.text(host, "sent-before")) + 1000
     # Queue pairs, descriptors: while the last path was just back, and while the first carried.
-    assert step.text(1, "held-after") == step.text(1, "held-before")
+    assert step.text(host, "held-after") == step.text(host, "held-before")
 
 
 def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):
@@ -177,13 +167,30 @@ def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):
     assert re.search(r"(out_of_seq_request|rcvd_seq_err|completer_retry_err) \+\d", port)
 
 
-def test_a_killed_rank_is_named_to_the_survivor_at_once(two_hosts):
+def test_an_8_mib_result_is_exact(two_hosts):
+    step = two_hosts("large")
+    assert step.transports() == {"verbs"}
+    assert [row["bytes"] for row in step.rows()] == [8388609]
+
+
+# Times of this machine, because the hosts' clocks differ: the last thing that a survivor writes is
+# the error.
+def test_a_killed_rank_is_named_to_the_survivor_in_two_seconds(two_hosts):
     step = two_hosts("crash")
-    assert step.codes()[0] == 1
-    assert "rank 1" in step.text(0, "err")
-    # Times of this machine: the guests' clocks differ. It takes the time to notice, to tell, and to
-    # end an emulated process.
-    assert step.time(0, "ended") - step.time(1, "killed") < 4
+    assert step.codes() == [1, 137]
+    assert re.search(r"ringwood: rank 0 .*rank 1 \(roce-h1, pid \d+\) died", step.text(0, "err"))
+    assert step.time(0, "err") - step.time(1, "killed") < 2
+
+
+def test_a_host_that_vanishes_is_named_after_twelve_heartbeats(two_hosts):
+    step = two_hosts("host-crash")
+    assert int(step.text(0, "rc")) == 1
+    assert re.search(
+        r"ringwood: rank 0 .*rank 1 \(roce-h1, pid \d+\) is lost: its host has acknowledged",
+        step.text(0, "err"),
+    )
+    # Heartbeats of 0.5 s, and what an emulated kernel takes to end the last of them.
+    assert 5 < step.time(0, "err") - step.time(1, "killed") < 12
 
 
 @pytest.mark.parametrize(
@@ -216,7 +223,10 @@ def test_a_peer_without_verbs_is_reached_over_tcp(two_hosts):
 
 
 @pytest.mark.slow
-def test_every_collective_is_exact_between_three_hosts(tmp_path):
-    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, "collectives", hosts=3)
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_every_collective_of_up_to_8_mib_is_exact(tmp_path, hosts):
+    steps = ("collectives", "all-large")
+    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, *steps, hosts=hosts)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert Step(tmp_path, "collectives").transports() == {"verbs"}
+    for name in steps:
+        assert Step(tmp_path, name).transports() == {"verbs"}

@@ -296,9 +296,7 @@ class Meet {
     return meeting;
   }
 
-  Deadline patience() const {
-    return Deadline::after(std::min<Duration>(kPatience, group_.deadline.left()));
-  }
+  Deadline patience() const { return group_.deadline.within(kPatience); }
 
   const Group& group_;
   const std::vector<bool>& wanted_;

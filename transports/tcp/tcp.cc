@@ -278,7 +278,7 @@ class Tcp final : public Transport {
   static int read_sockets(int fd, int peer, Deadline deadline) {
     uint8_t sockets = 0;
     pollfd one{fd, POLLIN, 0};
-    while (::poll(&one, 1, deadline.left_ms()) < 0 && errno == EINTR) continue;
+    while (::poll(&one, 1, deadline.left_ms()) <= 0 && !deadline.passed()) continue;
     if (::recv(fd, &sockets, 1, MSG_DONTWAIT) == 1 && sockets >= 1 && sockets <= kMostSockets)
       return sockets;
     Error error(ErrorCode::network, "the peer did not say how many connections it makes");

@@ -55,6 +55,9 @@ std::string fill(Library& library, void* handle) {
   symbols.take(library.query_port, "ibv_query_port");
   symbols.take(library.fork_init, "ibv_fork_init");
   symbols.take(library.is_fork_initialized, "ibv_is_fork_initialized", true);
+  symbols.take(library.query_ece, "ibv_query_ece", true);
+  symbols.take(library.set_ece, "ibv_set_ece", true);
+  symbols.take(library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr", true);
   return symbols.missing();
 }
 

@@ -6,10 +6,19 @@
 // neither can write over it, and each writes again over another what was not known to have landed.
 // Nothing is written again earlier: a late write could hit a place that holds newer data. Then they
 // may open it again (reopen.h).
+//
+// Messages that lie in the arena, or are adopted, are lent to the device where they lie, from 128 KiB
+// (link.cc). Their pieces have the same places in the peer's ring as if they had been copied. Such
+// a message is sent when every piece is acknowledged; until then it may be read again, for another
+// path or for the wire. abort() therefore stops the queue pairs if anything is lent, before it
+// returns: the user may write to that memory at once, and the peer must not get the new bytes as
+// the message. A peer that has read everything and leaves says so over the wire, because the
+// acknowledgements of what it read may have been lost with its queue pairs.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +67,8 @@ class VerbsLink final : public Link {
             const Rings& rings, size_t number);
   ~VerbsLink() override;
 
-  // Set-up, in this order, with a verdict of both after connect() and after end_probe(): what is
+  // Set-up, in this order: connect() waits for the lower rank's greet(), or the higher's connect().
+  // And with a verdict of both after connect() and after end_probe(): what is
   // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
   void greet();
   void connect(Deadline deadline);
@@ -77,7 +87,7 @@ class VerbsLink final : public Link {
   std::span<const std::byte> incoming() override;
   void consume(size_t bytes) override;
   Status poll(Completions& completions) override;
-  void abort() noexcept override { gate_.abort(); }
+  void abort() noexcept override;
 
  private:
   struct Lane {  // a rail pair
@@ -104,6 +114,7 @@ class VerbsLink final : public Link {
   bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
   Status why(size_t bytes) const;
   Status move();
+  bool lend(const void* data, size_t bytes);
   // link_paths.cc
   void read_queues();
   void read(size_t lane, const ibv_wc& completion);
@@ -115,6 +126,8 @@ class VerbsLink final : public Link {
   int choose_path();
   bool can_write();
   bool write(Piece& piece);
+  uint32_t own_key(Piece& piece, Rail& rail);
+  bool landed(const Piece& piece) const;
   void write_pieces();
   void give_credit();
   void read_wire();
@@ -122,6 +135,7 @@ class VerbsLink final : public Link {
   void drain() noexcept;
   bool all_quiet();
   Status peer_is_gone();
+  void end_lending();
   // link_reopen.cc
   std::string path_name(const End& end) const;
   void reopen_paths();
@@ -140,6 +154,8 @@ class VerbsLink final : public Link {
   void not_reopened(End& end, const std::string& why);
   // link_setup.cc
   void make_paths();
+  void tell_ends();
+  void agree(const Hello& theirs);
   void connect_paths(const Hello& theirs);
   PathSetting setting() const;
 
@@ -160,7 +176,10 @@ class VerbsLink final : public Link {
   Incoming in_;
   uint64_t peer_ring_ = 0;
   size_t next_path_ = 0;
-  size_t again_ = 0;  // pieces that have to be written again
+  Arena* arena_ = nullptr;            // that messages are lent from; null: all are copied
+  std::atomic<bool> lending_{false};  // a device may be reading the user's memory
+  std::mutex stopping_;               // whoever replaces a path, against abort()
+  size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;
   bool in_use_ = false;

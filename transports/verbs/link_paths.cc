@@ -124,6 +124,7 @@ void VerbsLink::replay(size_t path) {
     if (known) {
       piece.landed = true;
     } else {
+      Outgoing::end_registration(piece);
       piece.path = -1;
       piece.replayed = true;
       ++again_;
@@ -152,6 +153,21 @@ bool VerbsLink::can_write() {
   return on_wire_ ? wire_.queued() < kMostQueuedBytes && !wire_.closed() : choose_path() >= 0;
 }
 
+bool VerbsLink::landed(const Piece& piece) const {
+  return piece.landed || (piece.path >= 0 && ends_[piece.path].path->finished(piece.number));
+}
+
+// For the device to read the piece; copies it where that needs a registration and there is none.
+uint32_t VerbsLink::own_key(Piece& piece, Rail& rail) {
+  if (piece.lent) {
+    Registrations* const lent = rail.registrations();
+    piece.registration = lent ? lent->use(piece.lent, piece.bytes) : nullptr;
+    if (piece.registration) return piece.registration->key;
+    out_.copy(piece);
+  }
+  return rail.memory()->lkey;
+}
+
 bool VerbsLink::write(Piece& piece) {
   if (on_wire_) {
     wire_.queue({.type = FrameType::data, .position = piece.position},
@@ -163,13 +179,16 @@ bool VerbsLink::write(Piece& piece) {
   const int chosen = choose_path();
   if (chosen < 0) return false;
   End& end = ends_[chosen];
+  const uint32_t own = own_key(piece, *lanes_[end.lane].rail);
   const uint64_t number = end.path->write({.from = out_.at(piece),
                                            .bytes = piece.bytes,
                                            .to = peer_ring_ + piece.position % ring_bytes_,
                                            .key = lanes_[end.lane].key,
                                            .immediate = pack({false, piece.position}),
-                                           .signalled = piece.replayed});
+                                           .own_key = own,
+                                           .signalled = piece.replayed || piece.lent});
   if (number == 0) {
+    Outgoing::end_registration(piece);
     fail_path(end, system_message("ibv_post_send"));
     return false;
   }
@@ -180,9 +199,7 @@ bool VerbsLink::write(Piece& piece) {
 }
 
 void VerbsLink::write_pieces() {
-  out_.forget([&](const Piece& piece) {
-    return piece.landed || (piece.path >= 0 && ends_[piece.path].path->finished(piece.number));
-  });
+  out_.forget([&](const Piece& piece) { return landed(piece); });
   for (size_t i = 0; again_ > 0 && i < out_.pieces().size() && can_write(); ++i) {
     Piece& piece = out_.pieces()[i];
     if (piece.path >= 0) continue;
@@ -212,7 +229,8 @@ void VerbsLink::give_credit() {
   for (End& each : ends_)
     if (!each.path->renew_receives(true)) fail_path(each, system_message("ibv_post_recv"));
   if (!end.path->can_send()) return;
-  if (end.path->write({.immediate = pack({true, in_.credit()})}) == 0)
+  // While probing, a path without a word from the device would count as not quiet yet.
+  if (end.path->write({.immediate = pack({true, in_.credit()}), .signalled = !in_use_}) == 0)
     return fail_path(end, system_message("ibv_post_send"));
   in_.credit_sent();
 }

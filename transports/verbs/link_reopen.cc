@@ -54,17 +54,18 @@ bool VerbsLink::connect_fresh(Path& path, const PathOffer& theirs, End& end, std
   lane.peer.mtu = theirs.mtu;
   lane.key = theirs.key;
   end.peer_scrap = theirs.scrap;
+  path.agree(theirs.end.ece);
   PathSetting used = setting();
   used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
   return path.connect(theirs.end, lane.peer, used, why);
 }
 
 // What the old queue pair left in the completion queue is read before another can get its number.
-// Not while abort() looks at the paths: false after it.
+// False after abort(), which looks at the paths from another thread.
 bool VerbsLink::replace_path(End& end, std::unique_ptr<Path> fresh) {
   {
-    AbortGate::Pass pass(gate_);
-    if (!pass) return false;
+    std::lock_guard lock(stopping_);
+    if (gate_.aborted()) return false;
     end.path = std::move(fresh);
   }
   end.told = end.peer_closed = end.replayed = end.probe_arrived = end.probe_landed = false;
@@ -137,6 +138,7 @@ void VerbsLink::send_probe(End& end) {
                        .bytes = kProbeBytes,
                        .to = end.peer_scrap,
                        .key = lanes_[end.lane].key,
+                       .own_key = end.path->rail().memory()->lkey,
                        .signalled = true}) == 0)
     fail_path(end, system_message("ibv_post_send"));
 }

@@ -21,6 +21,8 @@ constexpr int kVersion = 2;
 constexpr uint32_t kPieceBytes = 64 << 10;
 constexpr size_t kMostPaths = 128;
 
+static_assert(kPieceBytes <= Registrations::kMostBytes);
+
 uint32_t piece_bytes(uint64_t ring_bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, ring_bytes / 8));
 }
@@ -29,7 +31,12 @@ uint32_t piece_bytes(uint64_t ring_bytes) {
 
 std::string print(const Hello& hello) {
   nlohmann::json paths = nlohmann::json::array();
-  for (const PathEnd& end : hello.paths) paths.push_back({end.number, end.first_packet});
+  for (const PathEnd& end : hello.paths) {
+    paths.push_back({end.number, end.first_packet});
+    if (end.ece)
+      for (uint32_t part : {end.ece->vendor, end.ece->options, end.ece->mask})
+        paths.back().push_back(part);
+  }
   return nlohmann::json{{"version", kVersion},
                         {"failure", hello.failure},
                         {"ring_bytes", hello.ring_bytes},
@@ -53,8 +60,11 @@ Hello parse_hello(std::string_view text) {
     hello.traffic_class = std::clamp(json.at("tc").get<int>(), 0, 255);
     hello.service_level = std::clamp(json.at("sl").get<int>(), 0, 15);
     hello.keys = json.at("keys").get<std::vector<uint32_t>>();
-    for (const auto& path : json.at("paths"))
-      hello.paths.push_back({path.at(0).get<uint32_t>(), path.at(1).get<uint32_t>() & 0xffffff});
+    for (const auto& path : json.at("paths")) {
+      const auto part = [&](size_t i) { return path.at(i).get<uint32_t>(); };
+      hello.paths.push_back({part(0), part(1) & 0xffffff});
+      if (path.size() > 2) hello.paths.back().ece = Ece{part(2), part(3), part(4)};
+    }
     if (hello.paths.size() > kMostPaths) throw std::runtime_error("too many paths");
   } catch (const std::exception& error) {
     throw Error(ErrorCode::network,
@@ -82,6 +92,7 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
     lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0, pair.far});
   failure_ = rings.failure;
   make_paths();
+  if (options_.verbs_registered_bytes > 0) arena_ = Arena::of_process();
 }
 
 PathSetting VerbsLink::setting() const {
@@ -111,7 +122,12 @@ void VerbsLink::make_paths() {
   }
 }
 
+// The lower rank asks, the higher answers.
 void VerbsLink::greet() {
+  if (rank_ < peer_) tell_ends();
+}
+
+void VerbsLink::tell_ends() {
   Hello hello;
   hello.failure = failure_;
   hello.ring_bytes = ring_bytes_;
@@ -134,27 +150,32 @@ void VerbsLink::connect(Deadline deadline) {
     if (failure_.empty()) failure_ = "the peer did not say where its queue pairs are";
     return;
   }
+  Hello theirs;
   try {
-    const Hello theirs =
-        parse_hello({reinterpret_cast<const char*>(payload.data()), payload.size()});
-    if (failure_.empty()) connect_paths(theirs);
+    theirs = parse_hello({reinterpret_cast<const char*>(payload.data()), payload.size()});
   } catch (const Error& error) {
     if (failure_.empty()) failure_ = error.cause;
   }
+  if (failure_.empty()) agree(theirs);
+  if (rank_ > peer_) tell_ends();
+  if (failure_.empty()) connect_paths(theirs);
 }
 
-void VerbsLink::connect_paths(const Hello& theirs) {
+// What concerns both ends and must be known before the answer.
+void VerbsLink::agree(const Hello& theirs) {
   if (!theirs.failure.empty()) {
     failure_ = "at the peer: " + theirs.failure;
-    return;
-  }
-  if (theirs.ring_bytes != ring_bytes_ || theirs.paths.size() != ends_.size() ||
-      theirs.keys.size() != lanes_.size()) {
+  } else if (theirs.ring_bytes != ring_bytes_ || theirs.paths.size() != ends_.size() ||
+             theirs.keys.size() != lanes_.size()) {
     failure_ = fmt::format(
         "RINGWOOD_VERBS_RING_BYTES or RINGWOOD_VERBS_QPS differ: {} and {} here, {} and {} there",
         ring_bytes_, ends_.size(), theirs.ring_bytes, theirs.paths.size());
-    return;
   }
+  for (size_t i = 0; failure_.empty() && i < ends_.size(); ++i)
+    ends_[i].path->agree(theirs.paths[i].ece);
+}
+
+void VerbsLink::connect_paths(const Hello& theirs) {
   // One class for both directions: the lower rank's.
   if (peer_ < rank_) {
     traffic_class_ = theirs.traffic_class;

@@ -68,9 +68,17 @@ bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error = rail_->library().modify_qp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error == 0 && post_receives(kReceives)) return true;
+  if (error == 0 && post_receives(kReceives)) {
+    ece_ = query_ece(rail_->library(), pair_);
+    return true;
+  }
   why = fmt::format("{}: {}", rail_->offer().name, explain_connect(error ? error : errno));
   return false;
+}
+
+void Path::agree(const std::optional<Ece>& theirs) {
+  const bool taken = theirs && ece_ && set_ece(rail_->library(), pair_, *theirs);
+  ece_ = taken ? query_ece(rail_->library(), pair_) : std::nullopt;
 }
 
 bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
@@ -109,7 +117,7 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
 }
 
 uint64_t Path::write(const Write& write) {
-  ibv_sge piece{reinterpret_cast<uintptr_t>(write.from), write.bytes, rail_->memory()->lkey};
+  ibv_sge piece{reinterpret_cast<uintptr_t>(write.from), write.bytes, write.own_key};
   ibv_send_wr request{}, *refused = nullptr;
   const bool signalled =
       write.signalled || write.bytes >= kLargeBytes || posted_ + 1 - signalled_ >= kSignalEvery;
@@ -167,12 +175,16 @@ bool Path::renew_receives(bool all) {
   return post_receives(count);
 }
 
-void Path::close() {
-  if (state_ == State::made) state_ = State::closed;  // nobody can write to it
-  if (!connected()) return;
+void Path::stop() noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   rail_->library().modify_qp(pair_, &attributes, IBV_QP_STATE);
+}
+
+void Path::close() {
+  if (state_ == State::made) state_ = State::closed;  // nobody can write to it
+  if (!connected()) return;
+  stop();
   state_ = State::closing;
   patience_ = Deadline::after(kPatience);
 }

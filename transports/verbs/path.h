@@ -1,8 +1,8 @@
 // One queue pair of a link, with its own account of what is in its queues: some devices hide that a
 // queue is overrun.
 //
-// Not thread safe. Life: made, connected, then alive until close(); closing until every receive
-// that was posted has come back, which shows that the peer can write no more; closed. From
+// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until every
+// receive that was posted has come back, which shows that the peer can write no more; closed. From
 // connect() until use() it is being proven: its user writes nothing but a probe.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "transports/link_parts.h"
+#include "transports/verbs/ece.h"
 #include "transports/verbs/explain.h"
 #include "transports/verbs/rail.h"
 
@@ -23,6 +24,7 @@ inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
 // What a side needs to know of the other's end.
 struct PathEnd {
   uint32_t number = 0, first_packet = 0;
+  std::optional<Ece> ece = std::nullopt;
 };
 
 struct PathSetting {
@@ -38,7 +40,9 @@ class Path final {
   Path(Path&& other) noexcept = delete;
 
   bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
-  PathEnd end() const { return {pair_->qp_num, first_packet_}; }
+  PathEnd end() const { return {pair_->qp_num, first_packet_, ece_}; }
+  // Before connect(): takes over what the peer can do, as far as we can. With nothing, nothing.
+  void agree(const std::optional<Ece>& theirs);
   bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
                std::string& why);
   void use() { state_ = State::alive; }
@@ -59,6 +63,7 @@ class Path final {
     uint32_t bytes = 0;  // 0: only the immediate
     uint64_t to = 0;
     uint32_t key = 0, immediate = 0;
+    uint32_t own_key = 0;  // of the memory at `from`
     bool signalled = false;
   };
   // Precondition: can_send(), or a probe. Returns its number, or 0 when the device refused (errno).
@@ -70,6 +75,9 @@ class Path final {
   bool renew_receives(bool all);
 
   void close();
+  // From any thread, while nobody makes or destroys the queue pair: it sends and takes nothing any
+  // more.
+  void stop() noexcept;
   // closing -> closed when nothing can arrive any more.
   bool settle();
   bool overdue() const { return state_ == State::closing && patience_.passed(); }
@@ -84,6 +92,7 @@ class Path final {
   const std::shared_ptr<Rail> rail_;
   ibv_qp* pair_ = nullptr;
   State state_ = State::made;
+  std::optional<Ece> ece_;
   uint32_t first_packet_ = 0, inline_bytes_ = 0;
   uint64_t posted_ = 0, completed_ = 0, signalled_ = 0;
   unsigned outages_ = 0;

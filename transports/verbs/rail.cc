@@ -17,6 +17,7 @@
 #include "transports/fork_guard.h"
 #include "transports/log.h"
 #include "transports/numa.h"
+#include "transports/verbs/capabilities.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::verbs {
@@ -104,6 +105,7 @@ Rail::~Rail() {
     wait_set_->remove(channel_->fd);
     wait_set_->remove(context_->async_fd);
   }
+  registrations_.reset();
   if (memory_) library_.dereg_mr(memory_);
   if (channel_) {
     forget_on_fork(channel_->fd);
@@ -144,6 +146,8 @@ bool Rail::open(const Options& options, std::string& why) {
   }
   make_nonblocking(channel_->fd);
   close_on_fork(channel_->fd);
+  log(LogLevel::info, "verbs",
+      fmt::format("{}: {}", offer_.name, ask(library_, context_, domain_).text));
   return true;
 }
 
@@ -183,6 +187,30 @@ bool Rail::revive(const Options& options, std::string& why) {
   read_device_events();
   if (dead_) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
   return !dead_ && ask_port(why) && choose_gid(options, why);
+}
+
+void Rail::lend_from_arena(size_t most_bytes) {
+  Arena* const arena = most_bytes > 0 ? Arena::of_process() : nullptr;
+  if (!arena) return;
+  Registrations::Registrar registrar;
+  registrar.add = [this](std::byte* data, size_t bytes, Registration& made) {
+    // Writable, so that places without pages get them, and not a page of zeros.
+    ibv_mr* region = library_.reg_mr_iova2(domain_, data, bytes, reinterpret_cast<uintptr_t>(data),
+                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+    made.handle = region;
+    if (region) made.key = region->lkey;
+    return region != nullptr;
+  };
+  registrar.remove = [this](void* handle) { library_.dereg_mr(static_cast<ibv_mr*>(handle)); };
+  registrar.refused = [this](size_t bytes, int error) {
+    static std::atomic<bool> told{false};
+    if (told.exchange(true)) return;
+    log(LogLevel::warn, "verbs",
+        fmt::format("{}: {} bytes of shared buffers could not be registered and are copied: {}; {}",
+                    offer_.name, bytes, system_message("ibv_reg_mr", error), memory_limit()));
+  };
+  registrations_ = std::make_unique<Registrations>(*arena, std::move(registrar),
+                                                   Registrations::Bounds{.bytes = most_bytes});
 }
 
 void Rail::watch(WaitSet& wait_set) {

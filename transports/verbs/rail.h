@@ -15,6 +15,7 @@
 #include "transports/options.h"
 #include "transports/verbs/library.h"
 #include "transports/verbs/offers.h"
+#include "transports/verbs/registrations.h"
 
 namespace ringwood {
 class WaitSet;
@@ -33,6 +34,8 @@ class Rail final {
   bool open(const Options& options, std::string& why);
   // Makes memory readable and writable for the device and its peers. False with `why`.
   bool register_memory(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
+  // Makes the arena's memory readable for the device, up to so many bytes at a time.
+  void lend_from_arena(size_t most_bytes);
   // Whether it can be used, now: the port is asked and the GID chosen anew. False with `why`, and
   // for good after an event that ends a device.
   bool revive(const Options& options, std::string& why);
@@ -44,6 +47,7 @@ class Rail final {
   ibv_context* context() const { return context_; }
   ibv_pd* domain() const { return domain_; }
   ibv_mr* memory() const { return memory_; }
+  Registrations* registrations() const { return registrations_.get(); }  // null: lends nothing
   int port() const { return port_; }
   int gid_index() const { return gid_index_; }
 
@@ -71,6 +75,7 @@ class Rail final {
   std::shared_ptr<std::byte> registered_;
   ibv_pd* domain_ = nullptr;
   ibv_mr* memory_ = nullptr;
+  std::unique_ptr<Registrations> registrations_;
   ibv_comp_channel* channel_ = nullptr;
   WaitSet* wait_set_ = nullptr;
   std::atomic<unsigned> outages_{0}, returns_{0};

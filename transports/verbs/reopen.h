@@ -76,8 +76,11 @@ class Attempts {
     ++failures_;
     wait(now);
   }
-  // The rail is back.
-  void hurry(Clock::time_point now) { next_ = now; }
+  // The rail is back: what failed before tells nothing, but it may need a moment.
+  void hurry(Clock::time_point now) {
+    next_ = now;
+    delay_ = kFirst;
+  }
   // In a row.
   int failures() const { return failures_; }
 

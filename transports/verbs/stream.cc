@@ -21,8 +21,21 @@ Piece* Outgoing::next() {
   const Message& first = messages_.front();
   if (limit < std::min<uint64_t>({first.bytes - first.done, straight, piece_bytes_}))
     return nullptr;
+  Piece piece{.position = end_};
+  if (first.lent) {
+    lend_part(piece, limit);
+  } else {
+    piece.bytes = copy_messages(limit);
+  }
+  if (piece.bytes == 0) return nullptr;
+  pieces_.push(piece);
+  end_ += round_up(piece.bytes);
+  return &pieces_[pieces_.size() - 1];
+}
+
+uint32_t Outgoing::copy_messages(uint64_t limit) {
   uint64_t filled = 0, used = 0;
-  while (!messages_.empty() && filled < limit) {
+  while (!messages_.empty() && !messages_.front().lent && filled < limit) {
     Message& message = messages_.front();
     const size_t part = std::min<uint64_t>(message.bytes - message.done, limit - filled);
     std::memcpy(ring_ + (end_ + filled) % ring_bytes_, message.data + message.done, part);
@@ -31,12 +44,46 @@ Piece* Outgoing::next() {
     filled = round_up(used);
     if (message.done < message.bytes) break;
     messages_.pop();
-    ++sent_;
+    ++begun_;
   }
-  if (used == 0) return nullptr;
-  pieces_.push({.position = end_, .bytes = static_cast<uint32_t>(used)});
-  end_ += filled;
-  return &pieces_[pieces_.size() - 1];
+  return static_cast<uint32_t>(used);
+}
+
+void Outgoing::lend_part(Piece& piece, uint64_t limit) {
+  if (lent_pieces_ == 0) settled_ = forgotten_ + pieces_.size();
+  Message& message = messages_.front();
+  piece.bytes = static_cast<uint32_t>(std::min<uint64_t>(message.bytes - message.done, limit));
+  piece.lent = message.data + message.done;
+  ++lent_pieces_;
+  message.done += piece.bytes;
+  if (message.done < message.bytes) return;
+  lent_.push({begun_++, end_ + round_up(piece.bytes), std::move(message.hold)});
+  messages_.pop();
+}
+
+void Outgoing::push(const void* data, size_t bytes, bool lent, std::shared_ptr<const void> hold) {
+  messages_.push({static_cast<const std::byte*>(data), bytes, 0, lent, std::move(hold)});
+}
+
+// Its place in the ring was kept free.
+void Outgoing::copy(Piece& piece) {
+  std::memcpy(place(piece), piece.lent, piece.bytes);
+  piece.lent = nullptr;
+  if (--lent_pieces_ == 0) end_lent(end_);
+}
+
+void Outgoing::end_registration(Piece& piece) noexcept {
+  if (piece.registration) Registrations::end(piece.registration);
+  piece.registration = nullptr;
+}
+
+void Outgoing::end_registrations() noexcept {
+  for (size_t i = 0; i < pieces_.size(); ++i) end_registration(pieces_[i]);
+}
+
+// Everything that was lent before has landed.
+void Outgoing::end_lent(uint64_t position) {
+  for (; !lent_.empty() && lent_.front().end <= position; lent_.pop()) lent_.front().hold.reset();
 }
 
 bool Incoming::arrive(uint64_t position, uint64_t bytes) {

@@ -101,7 +101,10 @@ class Verbs final : public Transport {
     if (rails_.empty())
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
                 "not used between hosts: " + offer.reason);
-    for (auto& rail : rails_) offer.rails.push_back(rail->offer());
+    for (auto& rail : rails_) {
+      rail->lend_from_arena(options.verbs_registered_bytes);
+      offer.rails.push_back(rail->offer());
+    }
     return offer;
   }
 
@@ -165,7 +168,8 @@ class Verbs final : public Transport {
     keep(group, fresh, links);
   }
 
-  // Every step of all links before the next of any: nobody waits for one who waits for others.
+  // Every step of all links before the next of any, in the order of the ranks: nobody waits for one
+  // who waits for others.
   static void agree(const Group& group, Links& fresh) {
     const auto each = [&](auto&& step) {
       for (auto& peer : fresh)
@@ -175,7 +179,7 @@ class Verbs final : public Transport {
     each([&](VerbsLink& link) { link.connect(group.deadline); });
     both_agree(group, each);
     each([](VerbsLink& link) { link.begin_probe(); });
-    const Deadline deadline = Deadline::after(kProbeTime);
+    const Deadline deadline = group.deadline.within(kProbeTime);
     for (Duration pause = std::chrono::microseconds(10);; pause = std::min(2 * pause, kLongPause)) {
       bool over = true;
       each([&](VerbsLink& link) { over = link.probe_ended() && over; });
