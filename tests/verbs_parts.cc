@@ -146,9 +146,71 @@ TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
   EXPECT_FALSE(back.paths[0].ece);
   EXPECT_EQ(back.paths[1].ece, (Ece{3, 4, 5}));
   std::string newer = text;
-  newer.replace(newer.find("\"version\":1"), 11, "\"version\":2");
+  newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
   for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
     EXPECT_THROW((void)parse_hello(bad), Error) << bad;
+}
+
+TEST(VerbsPathOffers, TravelAsTextAndNothingInThemIsBelieved) {
+  const auto parse = [](const std::string& text) {
+    return parse_path_offer(std::as_bytes(std::span(text)));
+  };
+  const PathOffer offer{{0x1234, 0xabcdef}, bytes_of("fd00::1"), 7, 2048, 9, 0x7f0000001000};
+  const std::string text = print(offer);
+  EXPECT_EQ(print(parse(text)), text);
+  const PathOffer wild =
+      parse(print(PathOffer{{~0u, ~0u}, bytes_of("10.0.0.1"), -5, 1 << 20, 0, ~uint64_t{0}}));
+  EXPECT_EQ(wild.end.number, 0xffffffu);
+  EXPECT_EQ(wild.end.first_packet, 0xffffffu);
+  EXPECT_EQ(wild.lid, 0);
+  EXPECT_EQ(wild.mtu, 4096);
+  for (const std::string& bad : {std::string(), std::string("{}"), std::string("[1]"),
+                                 text.substr(1), std::string(2000, ' ') + text})
+    EXPECT_THROW((void)parse(bad), Error) << bad;
+  const std::string said = "a\nb\x80" + std::string(5000, 'c');
+  const std::string kept = printable(std::as_bytes(std::span(said)));
+  EXPECT_EQ(kept.substr(0, 5), "a?b?c");
+  EXPECT_EQ(kept.size(), 1024u);
+}
+
+// What happens to a path, and after how many seconds it is tried again (-1: it is in use).
+struct AttemptStep {
+  enum { lose, fail, hurry, use } what;
+  int seconds;  // passed before
+  int due;
+};
+
+TEST(VerbsAttempts, BackOffWithoutEndAndBeginAnewAfterAPathThatLasted) {
+  using S = AttemptStep;
+  const std::vector<std::vector<S>> kCases = {
+      {{S::lose, 100, 1},
+       {S::fail, 1, 2},
+       {S::fail, 2, 4},
+       {S::fail, 4, 8},
+       {S::fail, 8, 16},
+       {S::fail, 16, 30},
+       {S::fail, 30, 30},
+       {S::fail, 1000, 30}},
+      {{S::lose, 100, 1}, {S::fail, 1, 2}, {S::hurry, 1, 0}, {S::fail, 0, 4}},
+      {{S::lose, 100, 1}, {S::fail, 1, 2}, {S::use, 2, -1}, {S::lose, 60, 1}, {S::fail, 1, 2}},
+      {{S::lose, 100, 1}, {S::use, 1, -1}, {S::lose, 1, 2}, {S::use, 2, -1}, {S::lose, 5, 4}},
+  };
+  for (const auto& steps : kCases) {
+    Attempts attempts;
+    Clock::time_point now = Clock::time_point() + std::chrono::hours(1);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      now += std::chrono::seconds(steps[i].seconds);
+      if (steps[i].what == S::lose) attempts.lost(now);
+      if (steps[i].what == S::fail) attempts.failed(now);
+      if (steps[i].what == S::hurry) attempts.hurry(now);
+      if (steps[i].what == S::use) attempts.used(now);
+      if (steps[i].due < 0) continue;
+      const auto due = now + std::chrono::seconds(steps[i].due);
+      EXPECT_TRUE(attempts.due(due)) << &steps - kCases.data() << " " << i;
+      EXPECT_FALSE(attempts.due(due - std::chrono::milliseconds(1)))
+          << &steps - kCases.data() << " " << i;
+    }
+  }
 }
 
 TEST(VerbsErrors, AreExplained) {

@@ -41,8 +41,9 @@ TEST(VerbsArrivals, AreContiguousUpToTheFirstGap) {
   EXPECT_TRUE(arrivals.allowed(uint64_t{1} << 16, 1, 64));
 }
 
-// A sender and a receiver; pieces travel as (position, bytes, contents). Some messages are lent; as
-// soon as any is sent, its memory is overwritten.
+// A sender and a receiver; pieces travel as (position, bytes, contents), over paths or, in order,
+// over the wire, which may be slow: paths are back in use while it still holds pieces of before.
+// Some messages are lent; as soon as any is sent, its memory is overwritten.
 class Fabric {
  public:
   static constexpr uint64_t kRing = 4096;
@@ -71,6 +72,7 @@ class Fabric {
       ASSERT_LT(step, 200000) << "nothing moves: " << in_.received();
       send();
       lose_a_path();
+      deliver_late();
       land();
       read();
     }
@@ -81,6 +83,7 @@ class Fabric {
     EXPECT_FALSE(out_.lending());
     EXPECT_TRUE(out_.idle());
     EXPECT_EQ(hold_.use_count(), 1);
+    EXPECT_GT(late_, 0u);
   }
 
  private:
@@ -106,7 +109,7 @@ class Fabric {
   }
 
   void overwrite_what_is_sent() {
-    out_.forget([&](const Piece& piece) { return !is_flying(piece.position); });
+    out_.forget([&](const Piece& piece) { return piece.landed || !is_flying(piece.position); });
     ASSERT_GE(out_.sent(), overwritten_);
     for (; overwritten_ < out_.sent(); ++overwritten_)
       std::fill(out_data_[overwritten_].begin(), out_data_[overwritten_].end(), std::byte{0});
@@ -118,8 +121,8 @@ class Fabric {
     return false;
   }
 
-  // Both ends have closed it: what flew may have landed or not, and is written again. Of what was
-  // lent only that, because the rest may have been overwritten.
+  // Both ends have closed it: what flew may have landed or not, and is written again, by another
+  // path or over the wire. Of what was lent only that, because the rest may have been overwritten.
   void lose_a_path() {
     if (random_() % 50 != 0) return;
     std::set<uint64_t> unknown;
@@ -128,12 +131,29 @@ class Fabric {
       if (random_() % 2 == 0) put(one);
     }
     flying_.clear();
+    const bool over_the_wire = random_() % 2 == 0;
     for (size_t i = 0; i < out_.pieces().size(); ++i) {
       Piece& piece = out_.pieces()[i];
-      if (round_up(piece.position + piece.bytes) <= out_.credit()) continue;
+      if (piece.landed || round_up(piece.position + piece.bytes) <= out_.credit()) continue;
       if (piece.lent && !unknown.count(piece.position)) continue;
+      if (over_the_wire) {
+        const std::byte* at = out_.at(piece);
+        wire_.push_back({piece.position, {at, at + piece.bytes}});
+        piece.landed = true;
+        continue;
+      }
       piece.replayed = true;
       fly(piece);
+    }
+  }
+
+  void deliver_late() {
+    const bool needed = flying_.empty() && !in_.readable();
+    for (int n = needed || random_() % 40 == 0 ? 1 + random_() % 8 : 0; n > 0 && !wire_.empty();
+         --n) {
+      late_ += wire_.front().position < in_.arrived();
+      ASSERT_TRUE(in_.take(wire_.front().position, wire_.front().bytes));
+      wire_.pop_front();
     }
   }
 
@@ -176,7 +196,8 @@ class Fabric {
   alignas(64) std::byte out_ring_[kRing], in_ring_[kRing];
   Outgoing out_{out_ring_, kRing, kRing / 8, 32};
   Incoming in_{in_ring_, kRing, 32};
-  std::deque<Flying> flying_;
+  std::deque<Flying> flying_, wire_;
+  size_t late_ = 0;  // second copies, whose first was there already
   size_t offset_ = 0;
 };
 
@@ -186,6 +207,20 @@ TEST(VerbsStreams, ArriveWholeWhateverTheFabricDoes) {
     fabric->run();
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
+}
+
+TEST(VerbsStreams, TakeFromTheWireOnlyWhatMayBeThere) {
+  std::byte ring[4096], piece[64] = {};
+  Incoming in(ring, sizeof ring, 32);
+  EXPECT_FALSE(in.take(32, piece)) << "not a multiple of 64";
+  EXPECT_FALSE(in.take(0, {}));
+  EXPECT_FALSE(in.take(4096, piece)) << "beyond what was read";
+  EXPECT_TRUE(in.take(0, piece));
+  ring[0] = std::byte{7};
+  EXPECT_TRUE(in.take(0, piece)) << "again, and late";
+  EXPECT_EQ(ring[0], std::byte{7});
+  EXPECT_TRUE(in.take(~uint64_t{63}, piece)) << "far behind, in the numbers that wrap";
+  EXPECT_EQ(in.arrived(), 64u);
 }
 
 TEST(VerbsStreams, BelieveNoCreditBeyondWhatWasSent) {

@@ -71,6 +71,10 @@ STEPS = (
     "large",
     "two-rails-one-pulled",
     "one-rail-pulled",
+    "two-rails-one-back",
+    "one-rail-back",
+    "flapping",
+    "link-set-down",
     "loss",
     "crash",
     "port-down",
@@ -133,6 +137,38 @@ def test_the_last_rail_pulled_is_replaced_by_tcp(two_hosts):
     step = two_hosts("one-rail-pulled")
     step.transports()
     assert "port error; what was not acknowledged goes over TCP" in step.log("WARN")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "path", "cause", "meanwhile"),
+    [
+        ("two-rails-one-back", 1, "2 of 2", "event: port error", "over the 1 left"),
+        ("one-rail-back", 0, "1 of 1", "event: port error", "over TCP"),
+        ("link-set-down", 0, "1 of 1", "", "over TCP"),
+    ],
+)
+def test_a_rail_that_returns_is_used_again(two_hosts, name, host, path, cause, meanwhile):
+    step = two_hosts(name)
+    assert step.transports() == {"verbs"}
+    told = step.log("WARN", host)
+    assert f"path {path} to rank {1 - host} dropped" in told[0]
+    assert cause in told[0]
+    assert meanwhile in told[0]
+    for rank in (0, 1):
+        assert f"path {path} to rank {1 - rank} is used again" in step.log("WARN", rank)[-1]
+    # It carries data again: what it had sent a moment after its return, and in the end.
+    assert int(step.text(host, "after")) > int(step.text(host, "before")) + 1000
+
+
+def test_a_cable_that_comes_and_goes_leaves_nothing_behind(two_hosts):
+    step = two_hosts("flapping")
+    assert step.transports() == {"verbs"}
+    for rank in (0, 1):
+        told = step.log("WARN", rank)
+        assert "is used again" in told[-1], told
+    assert int(step.text(1, "after")) > int(step.text(1, "before")) + 1000
+    # Queue pairs, descriptors: while the last path was just back, and while the first carried.
+    assert step.text(1, "held-after") == step.text(1, "held-before")
 
 
 def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):

@@ -24,12 +24,35 @@ perf() {
 }
 # A file whose time is that of this moment, by the clock of the machine.
 stamp() { echo now >"$LAB_OUT/$name.$RANK.$1"; }
-sent() { cat /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts; }
+packets=/sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts
+sent() { cat $packets; }
 # Returns when the first large messages of the step are on their way.
 in_traffic() {
   begun=$(sent)
   while [ $(($(sent) - begun)) -lt 1500 ]; do sleep 0.05; done
 }
+# Once rail 1 carries data, host $1 runs "$2 down" and "$2 up" $3 times, and notes what the rail had
+# sent by then.
+flap() {
+  [ "$RANK" = "$1" ] || return 0
+  start=$(sent)
+  timeout 60 sh -c "until [ \$(cat $packets) -gt $((start + 3000)) ]; do sleep 0.2; done"
+  result "$(held)" held-before
+  for time in $(seq "$3"); do
+    $2 down
+    sleep 1
+    $2 up
+    sleep 1.5
+  done
+  result "$(sent)" before
+  result "$(held)" held-after
+}
+# What devices and processes hold.
+held() {
+  rdma resource show
+  for process in $(busybox pidof "${ringwood##*/}"); do ls "/proc/$process/fd" | wc -l; done
+}
+result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
 
 for step in "$@"; do
   what='all_reduce --sizes 4K -n 1 -w 0 --batches 1'
@@ -57,6 +80,34 @@ for step in "$@"; do
       perf env NCCL_IB_HCA==rxe1
       wait
       lab-link 1 up
+      ;;
+    two-rails-one-back)
+      what='all_reduce --sizes 4M -n 12 -w 0 --batches 2'
+      flap 1 'lab-link 1' 1 &
+      perf env
+      wait
+      result "$(sent)" after
+      ;;
+    one-rail-back)
+      what='all_reduce --sizes 4M -n 12 -w 0 --batches 2'
+      flap 0 'lab-link 1' 1 &
+      perf env NCCL_IB_HCA==rxe1
+      wait
+      result "$(sent)" after
+      ;;
+    flapping)
+      what='all_reduce --sizes 4M -n 20 -w 0 --batches 2'
+      flap 1 'lab-link 1' 3 &
+      perf env
+      wait
+      result "$(sent)" after
+      ;;
+    link-set-down)
+      what='all_reduce --sizes 4M -n 8 -w 0 --batches 2'
+      flap 0 'ip link set eth1' 1 &
+      perf env NCCL_IB_HCA==rxe1
+      wait
+      result "$(sent)" after
       ;;
     loss)
       lab-mod sch_netem && tc qdisc add dev eth1 root netem loss 1%

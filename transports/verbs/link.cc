@@ -24,7 +24,10 @@ constexpr size_t kLendFrom = 128 << 10;
 
 VerbsLink::~VerbsLink() {
   if (forked_since(process_)) {  // the queues belong to the parent
-    for (End& end : ends_) (void)end.path.release();
+    for (End& end : ends_) {
+      (void)end.path.release();
+      (void)end.fresh.release();
+    }
     return;
   }
   if (in_use_ && !gate_.aborted() && !fault_) drain();
@@ -103,11 +106,11 @@ Status VerbsLink::move() {
   if (unusable(1)) return why(1);
   read_queues();
   const unsigned look = look_ ? look_->load(std::memory_order_acquire) : looked_ + 1;
-  if (on_wire_ || look != looked_ || ++polls_ % kPollsPerLook == 0) {
-    looked_ = look;
-    read_wire();
-  }
+  const bool looking = look != looked_ || ++polls_ % kPollsPerLook == 0;
+  looked_ = look;
+  if (on_wire_ || looking) read_wire();
   watch_paths();
+  if (looking) reopen_paths();
   {
     AbortGate::Pass pass(gate_);
     if (!pass) return why(1);
@@ -152,7 +155,7 @@ void VerbsLink::end_lending() {
 bool VerbsLink::all_quiet() {
   return wire_.queued() == 0 && again_ == 0 &&
          std::all_of(ends_.begin(), ends_.end(), [](const End& end) {
-           return end.path->state() == Path::State::alive ? end.path->quiet() : end.replayed;
+           return !end.carrying || (end.path->state() == Path::State::alive && end.path->quiet());
          });
 }
 

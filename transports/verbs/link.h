@@ -4,7 +4,8 @@
 // When a path fails at either end, both close it: the queue pair is moved to its error state, and
 // once everything that was posted to it has come back, the peer is told over the wire. From then on
 // neither can write over it, and each writes again over another what was not known to have landed.
-// Nothing is written again earlier: a late write could hit a place that holds newer data.
+// Nothing is written again earlier: a late write could hit a place that holds newer data. Then they
+// may open it again (reopen.h).
 //
 // Messages that lie in the arena, or are adopted, are lent to the device where they lie, from 128 KiB
 // (link.cc). Their pieces have the same places in the peer's ring as if they had been copied. Such
@@ -25,6 +26,7 @@
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/verbs/path.h"
+#include "transports/verbs/reopen.h"
 #include "transports/verbs/stream.h"
 #include "transports/verbs/wire.h"
 
@@ -33,7 +35,9 @@ namespace ringwood::verbs {
 // Memory for all rings of a transport; registered as a whole.
 struct Rings {
   std::shared_ptr<std::byte> memory;
-  size_t ring_bytes = 0;
+  size_t ring_bytes = 0, links = 0;
+  size_t bytes() const { return 2 * links * ring_bytes + kProbeBytes; }
+  std::byte* scrap() const { return outgoing(links); }  // kProbeBytes that nobody reads
   std::byte* outgoing(size_t link) const { return memory.get() + 2 * link * ring_bytes; }
   std::byte* incoming(size_t link) const { return outgoing(link) + ring_bytes; }
 };
@@ -93,7 +97,15 @@ class VerbsLink final : public Link {
   struct End {  // a path and what the peer said of it
     std::unique_ptr<Path> path;
     size_t lane = 0;
+    // Closed by us, by the peer, and what was not acknowledged is written again over others.
     bool told = false, peer_closed = false, replayed = false;
+    bool carrying = true;  // it may have data that is not acknowledged
+    // To open it again.
+    std::unique_ptr<Path> fresh;  // offered to the peer
+    bool probe_arrived = false, probe_landed = false;
+    uint64_t peer_scrap = 0;
+    unsigned returns = 0;  // of the rail, when we looked last
+    Attempts attempts;
   };
 
   bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
@@ -106,6 +118,7 @@ class VerbsLink final : public Link {
   void arrived(uint32_t immediate, uint32_t bytes);
   void fail_path(End& end, const std::string& why);
   void watch_paths();
+  void end_life(End& end);
   void replay(size_t path);
   int choose_path();
   bool can_write();
@@ -120,6 +133,22 @@ class VerbsLink final : public Link {
   bool all_quiet();
   Status peer_is_gone();
   void end_lending();
+  // link_reopen.cc
+  std::string path_name(const End& end) const;
+  void reopen_paths();
+  void tell(FrameType type, const End& end, std::string_view text = {});
+  std::string offer_of(const Path& path) const;
+  std::unique_ptr<Path> fresh_path(const End& end, std::string& why);
+  bool connect_fresh(Path& path, const PathOffer& theirs, End& end, std::string& why);
+  void replace_path(End& end, std::unique_ptr<Path> fresh);
+  void offer_path(End& end);
+  bool take_reopening(const Frame& frame, std::span<const std::byte> payload);
+  bool take_offer(End& end, std::span<const std::byte> payload);
+  bool take_answer(End& end, std::span<const std::byte> payload);
+  bool take_refusal(End& end, std::span<const std::byte> payload);
+  void send_probe(End& end);
+  bool take_probe(End& end, bool receive, uint64_t number);
+  void not_reopened(End& end, const std::string& why);
   // link_setup.cc
   void make_paths();
   void tell_ends();
@@ -131,6 +160,7 @@ class VerbsLink final : public Link {
   const int rank_, peer_, process_;
   const uint64_t ring_bytes_;
   std::byte* const ring_;  // where the peer writes
+  std::byte* const scrap_;
   AbortGate gate_;
   LinkFault fault_;
   Wire wire_;

@@ -39,10 +39,12 @@ void VerbsLink::read(size_t lane, const ibv_wc& completion) {
   const bool receive = (completion.wr_id & kIsReceive) != 0;
   if (receive) path.received();
   if (completion.status == IBV_WC_SUCCESS) {
+    if (path.state() == Path::State::proving && take_probe(*found, receive, completion.wr_id))
+      return;
     if (receive) return arrived(ntohl(completion.imm_data), completion.byte_len);
     return path.completed(completion.wr_id);
   }
-  if (completion.status == IBV_WC_WR_FLUSH_ERR && path.state() != Path::State::alive) return;
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && !path.connected()) return;
   const PathSetting used = setting();
   fail_path(*found, explain({.status = completion.status,
                              .name = path.rail().library().wc_status_str(completion.status),
@@ -65,8 +67,10 @@ void VerbsLink::arrived(uint32_t immediate, uint32_t bytes) {
 // ---- failure -----------------------------------------------------------------------------------
 
 void VerbsLink::fail_path(End& end, const std::string& why) {
-  if (end.path->state() != Path::State::alive) return;
+  if (!end.path->connected()) return;
   end.path->close();
+  if (!end.carrying) return not_reopened(end, why);
+  end.attempts.lost(Clock::now());
   in_.repeat_credit();  // one may have been lost
   if (wire_.closed()) return;
   const Lane& lane = lanes_[end.lane];
@@ -74,10 +78,10 @@ void VerbsLink::fail_path(End& end, const std::string& why) {
     return other.path->state() == Path::State::alive;
   });
   log(LogLevel::warn, "verbs",
-      fmt::format("rank {}: path {} of {} to rank {} dropped, {} (GID {}) to {} (GID {}): {}; what "
-                  "was not acknowledged goes over {}",
-                  rank_, &end - ends_.data() + 1, ends_.size(), peer_, lane.rail->offer().name,
-                  to_string(lane.rail->offer().gid), lane.peer.name, to_string(lane.peer.gid), why,
+      fmt::format("{} dropped, {} (GID {}) to {} (GID {}): {}; what was not acknowledged goes over "
+                  "{}",
+                  path_name(end), lane.rail->offer().name, to_string(lane.rail->offer().gid),
+                  lane.peer.name, to_string(lane.peer.gid), why,
                   left > 0 ? fmt::format("the {} left", left) : "TCP"));
 }
 
@@ -86,32 +90,35 @@ void VerbsLink::watch_paths() {
   bool all_over = true;
   for (size_t i = 0; i < ends_.size(); ++i) {
     End& end = ends_[i];
-    if (end.path->state() == Path::State::alive && lanes_[end.lane].rail->down())
+    if (end.path->connected() && end.path->interrupted())
       fail_path(end, lanes_[end.lane].rail->why_down());
     if (end.path->state() == Path::State::closing) end.path->settle();
     if (end.path->state() == Path::State::closed && !end.told) {
       wire_.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(i)});
       end.told = true;
     }
-    if (end.told && end.peer_closed && !end.replayed) {
-      end.replayed = true;
-      replay(i);
-    }
+    if (end.told && end.peer_closed && !end.replayed) end_life(end);
     if (end.path->overdue())
       fault_.set(
           ErrorCode::network,
           fmt::format("{} does not give back what was posted to it: look at the kernel's log",
                       end.path->rail().offer().name));
-    all_over = all_over && end.replayed;
+    all_over = all_over && !end.carrying;
   }
   on_wire_ = all_over;
+}
+
+void VerbsLink::end_life(End& end) {
+  end.replayed = true;
+  if (end.carrying) replay(static_cast<size_t>(&end - ends_.data()));
+  end.carrying = false;
 }
 
 void VerbsLink::replay(size_t path) {
   in_.repeat_credit();
   for (size_t i = 0; i < out_.pieces().size(); ++i) {
     Piece& piece = out_.pieces()[i];
-    if (piece.path != static_cast<int>(path)) continue;
+    if (piece.landed || piece.path != static_cast<int>(path)) continue;
     const bool known = ends_[path].path->finished(piece.number) ||
                        round_up(piece.position + piece.bytes) <= out_.credit();
     if (known) {
@@ -245,13 +252,8 @@ bool VerbsLink::take_frame(const Frame& frame, std::span<const std::byte> payloa
       return true;
     case FrameType::verdict: peer_verdict_ = frame.path == 1 ? 1 : 0; return true;
     case FrameType::credit: return out_.credit(frame.position);
-    case FrameType::data: {
-      if (!in_.allowed(frame.position, payload.size())) return false;
-      if (std::byte* place = in_.place(frame.position, payload.size()))
-        std::memcpy(place, payload.data(), payload.size());
-      return in_.arrive(frame.position, payload.size());
-    }
-    default: return false;
+    case FrameType::data: return in_.take(frame.position, payload);
+    default: return take_reopening(frame, payload);
   }
 }
 

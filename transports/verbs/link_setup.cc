@@ -17,9 +17,8 @@
 namespace ringwood::verbs {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr uint32_t kPieceBytes = 64 << 10;
-constexpr size_t kProbeBytes = 4096;
 constexpr size_t kMostPaths = 128;
 
 static_assert(kPieceBytes <= Registrations::kMostBytes);
@@ -82,6 +81,7 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
       process_(current_pid()),
       ring_bytes_(rings.ring_bytes),
       ring_(rings.incoming(number)),
+      scrap_(rings.scrap()),
       fault_(peer, "verbs"),
       wire_(std::move(wire)),
       out_(rings.outgoing(number), rings.ring_bytes, piece_bytes(rings.ring_bytes), kMostPieces),
@@ -185,6 +185,7 @@ void VerbsLink::connect_paths(const Hello& theirs) {
     PathSetting used = setting();
     used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
     if (!ends_[i].path->connect(theirs.paths[i], lane.peer, used, failure_)) return;
+    ends_[i].path->use();
     log(LogLevel::info, "verbs",
         fmt::format("rank {} to {}: {} {} GID {} [{}] to {} {}, path MTU {}, traffic class {} "
                     "(DSCP {}), service level {}, timeout {}, retries {}",

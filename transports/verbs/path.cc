@@ -46,6 +46,7 @@ Path::~Path() {
 }
 
 bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
+  outages_ = rail_->outages();
   for (uint32_t inline_bytes : kInline) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = wanted.recv_cq = queue;
@@ -111,7 +112,7 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
                       explain_connect(error));
     return false;
   }
-  state_ = State::alive;
+  state_ = State::proving;
   return true;
 }
 
@@ -168,7 +169,7 @@ bool Path::post_receives(int count) {
 }
 
 bool Path::renew_receives(bool all) {
-  if (state_ != State::alive || owed_ < (all ? 1 : kRenewEvery)) return true;
+  if (!connected() || owed_ < (all ? 1 : kRenewEvery)) return true;
   const int count = owed_;
   owed_ = 0;
   return post_receives(count);
@@ -181,7 +182,8 @@ void Path::stop() noexcept {
 }
 
 void Path::close() {
-  if (state_ != State::alive) return;
+  if (state_ == State::made) state_ = State::closed;  // nobody can write to it
+  if (!connected()) return;
   stop();
   state_ = State::closing;
   patience_ = Deadline::after(kPatience);

@@ -1,8 +1,9 @@
 // One queue pair of a link, with its own account of what is in its queues: some devices hide that a
 // queue is overrun.
 //
-// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until every receive
-// that was posted has come back, which shows that the peer can write no more; closed.
+// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until
+// every receive that was posted has come back, which shows that the peer can write no more;
+// closed. From connect() until use() it is being proven: its user writes nothing but a probe.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,7 @@ struct PathSetting {
 
 class Path final {
  public:
-  enum class State { made, alive, closing, closed };
+  enum class State { made, proving, alive, closing, closed };
   explicit Path(std::shared_ptr<Rail> rail) : rail_(std::move(rail)) {}
   ~Path();
   Path(Path&& other) noexcept = delete;
@@ -44,10 +45,14 @@ class Path final {
   void agree(const std::optional<Ece>& theirs);
   bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
                std::string& why);
+  void use() { state_ = State::alive; }
 
   State state() const { return state_; }
   const Rail& rail() const { return *rail_; }
   uint32_t number() const { return pair_ ? pair_->qp_num : 0; }
+  bool connected() const { return state_ == State::proving || state_ == State::alive; }
+  // Its rail was down since it was made.
+  bool interrupted() const { return outages_ != rail_->outages(); }
   bool can_send() const { return state_ == State::alive && posted_ - completed_ < kSends; }
   size_t bytes_on_their_way() const { return bytes_; }
   bool quiet() const { return posted_ == completed_; }
@@ -61,7 +66,7 @@ class Path final {
     uint32_t own_key = 0;  // of the memory at `from`
     bool signalled = false;
   };
-  // Precondition: can_send(). Returns its number, or 0 when the device refused (errno).
+  // Precondition: can_send(), or a probe. Returns its number, or 0 when the device refused (errno).
   uint64_t write(const Write& write);
   bool finished(uint64_t number) const { return completed_ >= number; }
   void completed(uint64_t number);
@@ -90,6 +95,7 @@ class Path final {
   std::optional<Ece> ece_;
   uint32_t first_packet_ = 0, inline_bytes_ = 0;
   uint64_t posted_ = 0, completed_ = 0, signalled_ = 0;
+  unsigned outages_ = 0;
   int receives_ = 0, owed_ = 0;
   size_t bytes_ = 0;
   Fifo<Posted> large_;  // whose bytes count

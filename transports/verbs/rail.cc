@@ -73,13 +73,8 @@ const char* to_string(ibv_port_state state) {
   return "in an unknown state";
 }
 
-bool ends_a_rail(ibv_event_type type) {
-  switch (type) {
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_CQ_ERR: return true;
-    default: return false;
-  }
+bool ends_a_device(ibv_event_type type) {
+  return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR;
 }
 
 std::string memory_limit() {
@@ -121,8 +116,7 @@ Rail::~Rail() {
   library_.close_device(context_);
 }
 
-bool Rail::open(const Options& options, std::string& why) {
-  offer_.name = fmt::format("{}/{}", library_.get_device_name(context_->device), port_);
+bool Rail::ask_port(std::string& why) {
   ibv_port_attr attributes;
   if (const int error = library_.port(context_, static_cast<uint8_t>(port_), attributes)) {
     why = fmt::format("{}: {}", offer_.name, system_message("ibv_query_port", error));
@@ -136,7 +130,12 @@ bool Rail::open(const Options& options, std::string& why) {
   offer_.infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
   offer_.lid = attributes.lid;
   offer_.mtu = 128 << attributes.active_mtu;
-  if (!choose_gid(options, why)) return false;
+  return true;
+}
+
+bool Rail::open(const Options& options, std::string& why) {
+  offer_.name = fmt::format("{}/{}", library_.get_device_name(context_->device), port_);
+  if (!ask_port(why) || !choose_gid(options, why)) return false;
   domain_ = library_.alloc_pd(context_);
   channel_ = domain_ ? library_.create_comp_channel(context_) : nullptr;
   if (!channel_) {
@@ -160,8 +159,10 @@ bool Rail::choose_gid(const Options& options, std::string& why) {
     why = fmt::format("{}: {}", offer_.name, cause);
     return false;
   }
+  const bool same = gid_index_ == table[*chosen].index && offer_.gid == table[*chosen].bytes;
   gid_index_ = table[*chosen].index;
   offer_.gid = table[*chosen].bytes;
+  if (same) return true;
   log(LogLevel::info, "verbs",
       fmt::format("{}: GID {} of: {}", offer_.name, gid_index_, print(table)));
   return true;
@@ -202,6 +203,12 @@ void Rail::lend_from_arena(size_t most_bytes) {
   };
   registrations_ = std::make_unique<Registrations>(*arena, std::move(registrar),
                                                    Registrations::Bounds{.bytes = most_bytes});
+}
+
+bool Rail::revive(const Options& options, std::string& why) {
+  read_device_events();
+  if (dead_) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
+  return !dead_ && ask_port(why) && choose_gid(options, why);
 }
 
 void Rail::watch(WaitSet& wait_set) {
@@ -251,10 +258,12 @@ void Rail::read_device_events() noexcept {
     if (!ours) continue;
     log(LogLevel::info, "verbs",
         fmt::format("{}: event: {}", offer_.name, library_.event_type_str(type)));
-    if (!ends_a_rail(type) || down()) continue;
+    if (type == IBV_EVENT_PORT_ACTIVE) returns_.fetch_add(1, std::memory_order_release);
+    if (type != IBV_EVENT_PORT_ERR && !ends_a_device(type)) continue;
+    dead_ = dead_ || ends_a_device(type);
     std::lock_guard lock(mutex_);
     why_down_ = fmt::format("event: {}", library_.event_type_str(type));
-    down_.store(true, std::memory_order_release);
+    outages_.fetch_add(1, std::memory_order_release);
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // A context for each port, so that an event is never delivered to another port's reader. Events are
 // read without blocking: completions in arm(), which the sleeper calls, and so are those of the
-// device, which mark the rail as down. down() and why_down() may be called from any thread, the
-// rest from one at a time.
+// device, which count its outages and returns. These and why_down() may be asked from any thread,
+// the rest from one at a time.
 #pragma once
 
 #include <atomic>
@@ -36,6 +36,9 @@ class Rail final {
   bool register_memory(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
   // Makes the arena's memory readable for the device, up to so many bytes at a time.
   void lend_from_arena(size_t most_bytes);
+  // Whether it can be used, now: the port is asked and the GID chosen anew. False with `why`, and
+  // for good after an event that ends a device.
+  bool revive(const Options& options, std::string& why);
   // Its descriptors ring the wait set from now on.
   void watch(WaitSet& wait_set);
 
@@ -52,10 +55,13 @@ class Rail final {
   void destroy_queue(ibv_cq* queue);
 
   void arm() noexcept;
-  bool down() const { return down_.load(std::memory_order_acquire); }
+  // How often it went down, and came up. Paths that were made before the last outage are void.
+  unsigned outages() const { return outages_.load(std::memory_order_acquire); }
+  unsigned returns() const { return returns_.load(std::memory_order_acquire); }
   std::string why_down() const;
 
  private:
+  bool ask_port(std::string& why);
   bool choose_gid(const Options& options, std::string& why);
   void read_device_events() noexcept;
   void drain_completion_events() noexcept;
@@ -72,7 +78,8 @@ class Rail final {
   std::unique_ptr<Registrations> registrations_;
   ibv_comp_channel* channel_ = nullptr;
   WaitSet* wait_set_ = nullptr;
-  std::atomic<bool> down_{false};
+  std::atomic<unsigned> outages_{0}, returns_{0};
+  bool dead_ = false;  // the device, for good
   mutable std::mutex mutex_;
   std::string why_down_;         // mutex_
   std::vector<ibv_cq*> queues_;  // mutex_

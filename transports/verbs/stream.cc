@@ -93,9 +93,13 @@ bool Incoming::arrive(uint64_t position, uint64_t bytes) {
   return true;
 }
 
-std::byte* Incoming::place(uint64_t position, uint64_t bytes) const {
-  if (!allowed(position, bytes) || position < arrivals_.end()) return nullptr;
-  return ring_ + position % ring_bytes_;
+bool Incoming::take(uint64_t position, std::span<const std::byte> piece) {
+  if (position % kUnit != 0 || piece.empty()) return false;
+  // Its place may hold newer data.
+  if (round_up(position + piece.size()) <= arrivals_.end()) return true;
+  if (!allowed(position, piece.size()) || position < arrivals_.end()) return false;
+  std::memcpy(ring_ + position % ring_bytes_, piece.data(), piece.size());
+  return arrive(position, piece.size());
 }
 
 // Of the first receive, that has arrived and lies in a row.

@@ -132,8 +132,8 @@ class Incoming {
 
   // A piece was written. False: it may not be there.
   bool arrive(uint64_t position, uint64_t bytes);
-  // Where a piece that came another way is to be put; null if it may not be there, or is there.
-  std::byte* place(uint64_t position, uint64_t bytes) const;
+  // A piece that came over the wire, perhaps late and for the second time (reopen.h).
+  bool take(uint64_t position, std::span<const std::byte> piece);
   bool allowed(uint64_t position, uint64_t bytes) const {
     return arrivals_.allowed(position, bytes, consumed()) &&
            position % ring_bytes_ + bytes <= ring_bytes_;

@@ -38,14 +38,15 @@ void tell_once(LogLevel level, const std::string& text) {
 }
 
 Rings make_rings(size_t links, size_t ring_bytes) {
-  const size_t bytes = 2 * links * ring_bytes;
+  Rings rings{nullptr, ring_bytes, links};
+  const size_t bytes = rings.bytes();
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return {};
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   // A child that wrote would give the parent other pages than those the device writes to.
   ::madvise(memory, bytes, MADV_DONTFORK);
-  return {{static_cast<std::byte*>(memory), [bytes](std::byte* at) { ::munmap(at, bytes); }},
-          ring_bytes};
+  rings.memory = {static_cast<std::byte*>(memory), [bytes](std::byte* at) { ::munmap(at, bytes); }};
+  return rings;
 }
 
 class Verbs final : public Transport {
@@ -93,8 +94,7 @@ class Verbs final : public Transport {
       offer.reason = fmt::format("no memory for {} rings of {} bytes (RINGWOOD_VERBS_RING_BYTES)",
                                  2 * links, options.verbs_ring_bytes);
     std::erase_if(rails_, [&](const std::shared_ptr<Rail>& rail) {
-      return !rings_.memory ||
-             !rail->register_memory(rings_.memory, 2 * links * rings_.ring_bytes, offer.reason);
+      return !rings_.memory || !rail->register_memory(rings_.memory, rings_.bytes(), offer.reason);
     });
     const auto& asked = options.transports;
     const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();

@@ -16,7 +16,17 @@
 
 namespace ringwood::verbs {
 
-enum class FrameType : uint8_t { hello = 1, verdict = 2, path_down = 3, data = 4, credit = 5 };
+enum class FrameType : uint8_t {
+  hello = 1,
+  verdict = 2,
+  path_down = 3,
+  data = 4,
+  credit = 5,
+  path_ready = 6,  // and on: reopen.h
+  path_offer = 7,
+  path_answer = 8,
+  path_refused = 9,
+};
 
 struct Frame {
   FrameType type = FrameType::hello;
