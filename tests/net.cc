@@ -378,6 +378,10 @@ TEST(Numa, NodesAreReadFromTheKernelsLists) {
   }
   EXPECT_EQ(numa_nodes({0, 3, 4, 7, 8, 9, 10, 11}, root),
             (std::vector<int>{0, 0, 1, 1, 0, 1, 1, -1}));
+  std::filesystem::create_directories(root + "/mlx5_0/device");
+  std::ofstream(root + "/mlx5_0/device/numa_node") << "1\n";
+  EXPECT_EQ(device_numa_node(root + "/mlx5_0"), 1);
+  EXPECT_EQ(device_numa_node(root + "/mlx5_1"), -1);
   std::filesystem::remove_all(root);
   EXPECT_EQ(numa_nodes({0}, root), std::vector<int>{-1});
 }

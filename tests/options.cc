@@ -181,6 +181,28 @@ TEST(Options, UnknownNamesAreWarnedAboutOnceWithTheNearest) {
   EXPECT_FALSE(contains(log, "RINGWOODISH"));
 }
 
+TEST(Options, NamesOfNcclAreSaidOnceWhetherTheyMeanSomethingOrNot) {
+  Processes one(1, [](int, const Reporter& reporter) {
+    ScopedEnvironment environment(Environment{{"RINGWOOD_LOG", "info"},
+                                              {"NCCL_IB_TC", "104"},
+                                              {"NCCL_IB_SPLIT_DATA_ON_QPS", "0"},
+                                              {"NCCL_CROSS_NIC", "1"},
+                                              {"NCCL_BUFFSIZE", ""}});
+    Options::from_environment();
+    Options::from_environment();
+    reporter.say("done");
+  });
+  EXPECT_EQ(one.line(0), "done");
+  const std::string log = one.log_of(0);
+  for (const std::string& said :
+       {std::string("NCCL_IB_TC=104 is taken as RINGWOOD_VERBS_TRAFFIC_CLASS"),
+        std::string("set, but has no counterpart here and is ignored: NCCL_CROSS_NIC, "
+                    "NCCL_IB_SPLIT_DATA_ON_QPS\n")}) {
+    EXPECT_PRED2(contains, log, said);
+    EXPECT_EQ(log.find(said, log.find(said) + 1), log.npos) << "once";
+  }
+}
+
 TEST(Options, DescriptionShowsEveryKnobAsItWouldBeWritten) {
   ScopedEnvironment environment(Environment{{"RINGWOOD_TIMEOUT", "2.5"}});
   std::set<std::string> names;

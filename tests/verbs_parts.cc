@@ -115,6 +115,43 @@ TEST(VerbsRails, OfOneSubnetBelongTogether) {
   }
 }
 
+struct Arrangement {
+  int a, b;                                 // the ranks' nodes
+  std::vector<int> rails_of_a, rails_of_b;  // theirs; pairs are (0, 0), (1, 1), ...
+  int turn;
+  std::vector<int> order;
+};
+
+TEST(VerbsRails, NearBothRanksComeFirstAndRanksTakeTurns) {
+  const Arrangement kArrangements[] = {
+      {0, 0, {0, 0, 1, 1}, {0, 0, 1, 1}, 0, {0, 1, 2, 3}},
+      {1, 1, {0, 0, 1, 1}, {0, 0, 1, 1}, 0, {2, 3, 0, 1}},
+      {1, 0, {0, 1, 1, 0}, {0, 0, 1, 1}, 0, {1, 0, 2, 3}},  // near both, one, one, none
+      {0, 0, {0, 0, 1, 1}, {0, 0, 1, 1}, 1, {1, 0, 3, 2}},
+      {0, 0, {0, 0, 1, 1}, {0, 0, 1, 1}, 6, {0, 1, 2, 3}},
+      {0, 0, {0, 0, 0}, {0, 0, 0}, 2, {2, 0, 1}},  // all the same: in turn
+      {0, -1, {1, 0}, {-1, -1}, 0, {1, 0}},        // only one end is known
+      {-1, -1, {0, 1}, {0, 1}, 1, {0, 1}},         // unknown: as they are
+      {0, 0, {-1, -1}, {-1, -1}, 1, {0, 1}},
+      {0, 0, {}, {}, 1, {}},
+  };
+  for (const Arrangement& c : kArrangements) {
+    Offer a, b;
+    a.node = c.a;
+    b.node = c.b;
+    std::vector<std::pair<int, int>> pairs;
+    for (size_t i = 0; i < c.rails_of_a.size(); ++i) {
+      a.rails.push_back({.node = c.rails_of_a[i]});
+      b.rails.push_back({.node = c.rails_of_b[i]});
+      pairs.emplace_back(int(i), int(i));
+    }
+    arrange(pairs, a, b, c.turn);
+    std::vector<int> order;
+    for (const auto& [x, y] : pairs) order.push_back(x);
+    EXPECT_EQ(order, c.order) << &c - kArrangements;
+  }
+}
+
 TEST(VerbsRails, AreSelectedByName) {
   EXPECT_TRUE(selected("", "mlx5_0", 1));
   EXPECT_TRUE(selected("mlx5_1", "mlx5_10", 1));
@@ -129,8 +166,11 @@ TEST(VerbsRails, AreSelectedByName) {
 TEST(VerbsOffers, TravelAsText) {
   Offer offer = rails({"10.0.0.1", "fd00::1"});
   offer.reason = "a \"reason\"\nof two lines";
+  offer.node = 1;
+  offer.rails[1].node = 3;
   const Offer back = parse_offer(print(offer));
   EXPECT_EQ(back.reason, offer.reason);
+  EXPECT_EQ(back.node, 1);
   EXPECT_EQ(back.rails, offer.rails);
   for (const char* bad : {"", "{}", "[]", R"({"reason":"","rails":[{}]})", "\xff"})
     EXPECT_THROW((void)parse_offer(bad), Error) << bad;

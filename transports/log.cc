@@ -49,8 +49,10 @@ spdlog::logger& logger() {
 
 }  // namespace
 
+void log_set_level(LogLevel level) { logger().set_level(level_of(level)); }
+
 void log_configure(LogLevel level, int rank) {
-  logger().set_level(level_of(level));
+  log_set_level(level);
   logger().set_pattern(pattern(rank));
 }
 

@@ -12,6 +12,7 @@ enum class LogLevel { error, warn, info, debug };
 
 // Sets what lines begin with and which are shown; called once per communicator (the last one wins).
 void log_configure(LogLevel level, int rank);
+void log_set_level(LogLevel level);  // only that
 void log(LogLevel level, std::string_view subsystem, const std::string& text);
 
 }  // namespace ringwood

@@ -49,6 +49,12 @@ std::vector<int> numa_nodes(const std::vector<int>& processors, const std::strin
   return nodes;
 }
 
+int device_numa_node(const std::string& folder) {
+  std::ifstream file(folder + "/device/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
 int own_numa_node() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -15,4 +15,7 @@ int own_numa_node();
 std::vector<int> numa_nodes(const std::vector<int>& processors,
                             const std::string& root = "/sys/devices/system/node");
 
+// Near which a device is, by its folder in /sys/class; -1: unknown.
+int device_numa_node(const std::string& folder);
+
 }  // namespace ringwood

@@ -309,10 +309,32 @@ void warn_about_unknown() {
   }
 }
 
+bool is_alias(std::string_view name) {
+  return std::any_of(std::begin(kTable), std::end(kTable), [&](const Row& row) {
+    return std::any_of(row.aliases.begin(), row.aliases.end(),
+                       [&](const char* alias) { return alias && name == alias; });
+  });
+}
+
+// A cluster's job script sets many; its author should see which of them do nothing.
+void name_what_is_ignored() {
+  constexpr std::string_view kPrefix = "NCCL_";
+  std::set<std::string_view> ignored;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text(*entry), name = text.substr(0, text.find('='));
+    const bool set = text.size() > name.size() + 1;
+    if (set && name.substr(0, kPrefix.size()) == kPrefix && !is_alias(name)) ignored.insert(name);
+  }
+  if (!ignored.empty())
+    warn_once(LogLevel::info, fmt::format("set, but has no counterpart here and is ignored: {}",
+                                          fmt::join(ignored, ", ")));
+}
+
 }  // namespace
 
 Options Options::from_environment() {
   Options options;
+  std::vector<std::string> taken;
   for (const Row& row : kTable) {
     const char* value = nullptr;
     const char* name = set_by(row, value);
@@ -324,10 +346,14 @@ Options Options::from_environment() {
                   fmt::format("{}=\"{}\": expected {}", name, value, expected));
     }
     if (name != row.name) {
-      warn_once(LogLevel::info, fmt::format("{}={} is taken as {}", name, value, row.name));
+      taken.push_back(fmt::format("{}={} is taken as {}", name, value, row.name));
     }
   }
+  // What is said here would otherwise be judged by the level that was in force before.
+  if (options.log_level != Options().log_level) log_set_level(options.log_level);
+  for (const std::string& text : taken) warn_once(LogLevel::info, text);
   warn_about_unknown();
+  name_what_is_ignored();
   return options;
 }
 

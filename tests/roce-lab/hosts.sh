@@ -31,8 +31,12 @@ in_traffic() {
   begun=$(sent)
   while [ $(($(sent) - begun)) -lt 1500 ]; do sleep 0.05; done
 }
+# Waits, half a minute at most, until this rank has said $1 so many times.
+said() {
+  timeout 30 sh -c "until [ \$(grep -c '$1' $LAB_OUT/$name.$RANK.err) -ge $2 ]; do sleep 0.1; done"
+}
 # Once rail 1 carries data, host $1 runs "$2 down" and "$2 up" $3 times, and notes what the rail had
-# sent by then.
+# sent by then, and what is held before and after.
 flap() {
   [ "$RANK" = "$1" ] || return 0
   start=$(sent)
@@ -40,9 +44,10 @@ flap() {
   result "$(held)" held-before
   for time in $(seq "$3"); do
     $2 down
+    said 'dropped' "$time"
     sleep 1
     $2 up
-    sleep 1.5
+    said 'is used again' "$time"
   done
   result "$(sent)" before
   result "$(held)" held-after
@@ -96,7 +101,7 @@ for step in "$@"; do
       result "$(sent)" after
       ;;
     flapping)
-      what='all_reduce --sizes 4M -n 20 -w 0 --batches 2'
+      what='all_reduce --sizes 4M -n 16 -w 0 --batches 2'
       flap 1 'lab-link 1' 3 &
       perf env
       wait

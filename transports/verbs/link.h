@@ -36,6 +36,7 @@ namespace ringwood::verbs {
 struct Rings {
   std::shared_ptr<std::byte> memory;
   size_t ring_bytes = 0, links = 0;
+  std::string failure;  // why they cannot be used; the greeting tells the peers
   size_t bytes() const { return 2 * links * ring_bytes + kProbeBytes; }
   std::byte* scrap() const { return outgoing(links); }  // kProbeBytes that nobody reads
   std::byte* outgoing(size_t link) const { return memory.get() + 2 * link * ring_bytes; }
@@ -46,6 +47,7 @@ struct Rings {
 struct RailPair {
   std::shared_ptr<Rail> rail;
   RailOffer peer;
+  int far = 0;  // far_ends()
 };
 
 // What a side tells the other before it connects. print/parse: bounded, strict.
@@ -93,6 +95,7 @@ class VerbsLink final : public Link {
     RailOffer peer;
     ibv_cq* queue = nullptr;
     uint32_t key = 0;  // of the peer's memory
+    int far = 0;
   };
   struct End {  // a path and what the peer said of it
     std::unique_ptr<Path> path;
@@ -140,7 +143,7 @@ class VerbsLink final : public Link {
   std::string offer_of(const Path& path) const;
   std::unique_ptr<Path> fresh_path(const End& end, std::string& why);
   bool connect_fresh(Path& path, const PathOffer& theirs, End& end, std::string& why);
-  void replace_path(End& end, std::unique_ptr<Path> fresh);
+  bool replace_path(End& end, std::unique_ptr<Path> fresh);
   void offer_path(End& end);
   bool take_reopening(const Frame& frame, std::span<const std::byte> payload);
   bool take_offer(End& end, std::span<const std::byte> payload);
@@ -175,7 +178,6 @@ class VerbsLink final : public Link {
   size_t next_path_ = 0;
   Arena* arena_ = nullptr;            // that messages are lent from; null: all are copied
   std::atomic<bool> lending_{false};  // a device may be reading the user's memory
-  std::mutex stopping_;               // whoever replaces a path, against abort()
   size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;

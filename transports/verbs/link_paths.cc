@@ -134,15 +134,17 @@ void VerbsLink::replay(size_t path) {
 
 // ---- writing -----------------------------------------------------------------------------------
 
-// The one with the least on its way, so that faster rails carry more.
+// The one with the least on its way, so that faster rails carry more; then the nearest.
 int VerbsLink::choose_path() {
+  const auto better = [&](const End& a, const End& b) {
+    const size_t ours = a.path->bytes_on_their_way(), theirs = b.path->bytes_on_their_way();
+    return ours != theirs ? ours < theirs : lanes_[a.lane].far < lanes_[b.lane].far;
+  };
   int best = -1;
   for (size_t i = 0; i < ends_.size(); ++i) {
     const size_t at = (next_path_ + i) % ends_.size();
-    const Path& path = *ends_[at].path;
-    if (!path.can_send()) continue;
-    if (best < 0 || path.bytes_on_their_way() < ends_[best].path->bytes_on_their_way())
-      best = static_cast<int>(at);
+    if (!ends_[at].path->can_send()) continue;
+    if (best < 0 || better(ends_[at], ends_[best])) best = static_cast<int>(at);
   }
   return best;
 }

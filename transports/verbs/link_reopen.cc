@@ -60,13 +60,16 @@ bool VerbsLink::connect_fresh(Path& path, const PathOffer& theirs, End& end, std
 }
 
 // What the old queue pair left in the completion queue is read before another can get its number.
-void VerbsLink::replace_path(End& end, std::unique_ptr<Path> fresh) {
+// Not while abort() looks at the paths: false after it.
+bool VerbsLink::replace_path(End& end, std::unique_ptr<Path> fresh) {
   {
-    std::lock_guard lock(stopping_);  // abort() may be using the old one
+    AbortGate::Pass pass(gate_);
+    if (!pass) return false;
     end.path = std::move(fresh);
   }
   end.told = end.peer_closed = end.replayed = end.probe_arrived = end.probe_landed = false;
   read_queues();
+  return true;
 }
 
 void VerbsLink::offer_path(End& end) {
@@ -101,8 +104,8 @@ bool VerbsLink::take_offer(End& end, std::span<const std::byte> payload) {
     not_reopened(end, why);
     return true;
   }
-  tell(FrameType::path_answer, end, offer_of(*path));
-  replace_path(end, std::move(path));
+  const std::string ours = offer_of(*path);
+  if (replace_path(end, std::move(path))) tell(FrameType::path_answer, end, ours);
   return true;
 }
 
@@ -112,7 +115,7 @@ bool VerbsLink::take_answer(End& end, std::span<const std::byte> payload) {
   const PathOffer theirs = parse_path_offer(payload);
   std::string why;
   const bool connected = connect_fresh(*end.fresh, theirs, end, why);
-  replace_path(end, std::move(end.fresh));
+  if (!replace_path(end, std::move(end.fresh))) return true;
   if (connected) {
     send_probe(end);
   } else {

@@ -88,7 +88,9 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
       in_(rings.incoming(number), rings.ring_bytes, kMostPieces),
       traffic_class_(group.options->verbs_traffic_class),
       service_level_(group.options->verbs_service_level) {
-  for (RailPair& pair : rails) lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0});
+  for (RailPair& pair : rails)
+    lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0, pair.far});
+  failure_ = rings.failure;
   make_paths();
   if (options_.verbs_registered_bytes > 0) arena_ = Arena::of_process();
 }
@@ -132,9 +134,10 @@ void VerbsLink::tell_ends() {
   hello.ring = reinterpret_cast<uintptr_t>(ring_);
   hello.traffic_class = traffic_class_;
   hello.service_level = service_level_;
-  for (const Lane& lane : lanes_) hello.keys.push_back(lane.rail->memory()->rkey);
-  for (const End& end : ends_)
-    if (failure_.empty()) hello.paths.push_back(end.path->end());
+  if (failure_.empty()) {
+    for (const Lane& lane : lanes_) hello.keys.push_back(lane.rail->memory()->rkey);
+    for (const End& end : ends_) hello.paths.push_back(end.path->end());
+  }
   const std::string text = print(hello);
   wire_.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
   wire_.flush();

@@ -12,9 +12,20 @@ namespace {
 
 constexpr size_t kMostBytes = 64 << 10;
 constexpr size_t kMostRails = 16;
+constexpr int kMostNodes = 4095;
 
 std::string key_of(int rank) { return fmt::format("verbs/{}", rank); }
 std::string readers_of(int rank) { return fmt::format("verbs/{}/readers", rank); }
+
+bool is_far(const Offer& offer, int rail) {
+  const int node = offer.rails[rail].node;
+  return node >= 0 && offer.node >= 0 && node != offer.node;
+}
+
+bool knows_nodes(const Offer& offer) {
+  return offer.node >= 0 && std::any_of(offer.rails.begin(), offer.rails.end(),
+                                        [](const RailOffer& rail) { return rail.node >= 0; });
+}
 
 // How well two rails go together; 0: not at all, 1: only over a router.
 int affinity(const RailOffer& a, const RailOffer& b) {
@@ -33,8 +44,9 @@ std::string print(const Offer& offer) {
                      {"infiniband", rail.infiniband},
                      {"gid", rail.gid},
                      {"lid", rail.lid},
-                     {"mtu", rail.mtu}});
-  return nlohmann::json{{"reason", offer.reason}, {"rails", rails}}.dump();
+                     {"mtu", rail.mtu},
+                     {"node", rail.node}});
+  return nlohmann::json{{"reason", offer.reason}, {"node", offer.node}, {"rails", rails}}.dump();
 }
 
 Offer parse_offer(const std::string& text) {
@@ -43,6 +55,7 @@ Offer parse_offer(const std::string& text) {
     if (text.size() > kMostBytes) throw std::runtime_error("too long");
     const auto json = nlohmann::json::parse(text);
     offer.reason = json.at("reason").get<std::string>();
+    offer.node = std::clamp(json.at("node").get<int>(), -1, kMostNodes);
     for (const auto& one : json.at("rails")) {
       RailOffer rail;
       rail.name = one.at("name").get<std::string>().substr(0, 64);
@@ -50,6 +63,7 @@ Offer parse_offer(const std::string& text) {
       rail.gid = one.at("gid").get<GidBytes>();
       rail.lid = std::clamp(one.at("lid").get<int>(), 0, 0xffff);
       rail.mtu = std::clamp(one.at("mtu").get<int>(), 256, 4096);
+      rail.node = std::clamp(one.at("node").get<int>(), -1, kMostNodes);
       offer.rails.push_back(rail);
     }
     if (offer.rails.size() > kMostRails) throw std::runtime_error("too many rails");
@@ -96,6 +110,23 @@ std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b) {
     if (!pairs.empty()) return pairs;
   }
   return {};
+}
+
+int far_ends(const Offer& a, const Offer& b, std::pair<int, int> rails) {
+  return int(is_far(a, rails.first)) + int(is_far(b, rails.second));
+}
+
+void arrange(std::vector<std::pair<int, int>>& pairs, const Offer& a, const Offer& b, int turn) {
+  if (!knows_nodes(a) && !knows_nodes(b)) return;
+  const auto far = [&](const std::pair<int, int>& pair) { return far_ends(a, b, pair); };
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const auto& x, const auto& y) { return far(x) < far(y); });
+  for (auto first = pairs.begin(); first != pairs.end();) {
+    const auto last = std::find_if(first, pairs.end(),
+                                   [&](const auto& pair) { return far(pair) != far(*first); });
+    std::rotate(first, first + turn % (last - first), last);
+    first = last;
+  }
 }
 
 bool selected(const std::string& wish, const std::string& device, int port) {

@@ -20,11 +20,13 @@ struct RailOffer {
   GidBytes gid{};
   int lid = 0;
   int mtu = 1024;  // bytes of a packet
+  int node = -1;   // of memory, that the device is near to; -1: unknown
   bool operator==(const RailOffer&) const = default;
 };
 
 struct Offer {
   std::string reason;  // why there are none
+  int node = -1;       // of memory, that the rank runs on
   std::vector<RailOffer> rails;
 };
 
@@ -40,6 +42,13 @@ std::vector<Offer> exchange_offers(const Group& group, const std::vector<bool>& 
 // one (every rail is routed), they are taken in their order. Families and link layers never mix.
 // pair_rails(b, a) are the same pairs.
 std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b);
+
+// Of the rails of a pair, how many are not near their rank's memory; what is unknown is near.
+int far_ends(const Offer& a, const Offer& b, std::pair<int, int> rails);
+
+// Near pairs first; of equal ones, as many as `turn` says go to the end, so that ranks of a host
+// that have the same rails begin with different ones. Unchanged where no node is known.
+void arrange(std::vector<std::pair<int, int>>& pairs, const Offer& a, const Offer& b, int turn);
 
 // "^mlx5_0" exclude, "=mlx5_0" exact, else prefixes; "name:port". Empty: all.
 bool selected(const std::string& wish, const std::string& device, int port);

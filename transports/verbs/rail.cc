@@ -16,6 +16,7 @@
 #include "transports/error.h"
 #include "transports/fork_guard.h"
 #include "transports/log.h"
+#include "transports/numa.h"
 #include "transports/verbs/capabilities.h"
 #include "transports/wait_set.h"
 
@@ -135,6 +136,7 @@ bool Rail::ask_port(std::string& why) {
 
 bool Rail::open(const Options& options, std::string& why) {
   offer_.name = fmt::format("{}/{}", library_.get_device_name(context_->device), port_);
+  offer_.node = device_numa_node(context_->device->ibdev_path);
   if (!ask_port(why) || !choose_gid(options, why)) return false;
   domain_ = library_.alloc_pd(context_);
   channel_ = domain_ ? library_.create_comp_channel(context_) : nullptr;

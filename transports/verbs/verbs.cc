@@ -11,6 +11,7 @@
 
 #include "transports/descriptors.h"
 #include "transports/log.h"
+#include "transports/numa.h"
 #include "transports/pairs.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/offers.h"
@@ -38,10 +39,14 @@ void tell_once(LogLevel level, const std::string& text) {
 }
 
 Rings make_rings(size_t links, size_t ring_bytes) {
-  Rings rings{nullptr, ring_bytes, links};
+  Rings rings{nullptr, ring_bytes, links, {}};
   const size_t bytes = rings.bytes();
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return {};
+  if (memory == MAP_FAILED) {
+    rings.failure = fmt::format("no memory for {} rings of {} bytes (RINGWOOD_VERBS_RING_BYTES)",
+                                2 * links, ring_bytes);
+    return rings;
+  }
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   // A child that wrote would give the parent other pages than those the device writes to.
   ::madvise(memory, bytes, MADV_DONTFORK);
@@ -56,14 +61,13 @@ class Verbs final : public Transport {
                                                           int channels) override {
     std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
     for (auto& channel : links) channel.resize(group.size());
-    const auto peers = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
-    if (peers == 0) return links;
-    Offer mine = prepare(*group.options, peers * static_cast<size_t>(channels));
+    if (std::count(wanted.begin(), wanted.end(), true) == 0) return links;
+    const Offer mine = prepare(*group.options);
     const std::vector<Offer> offers = verbs::exchange_offers(group, wanted, mine);
     std::vector<bool> reached = wanted;
     for (int peer = 0; peer < group.size(); ++peer) {
       if (!wanted[peer]) continue;
-      reached[peer] = !pair_with(group.rank(), peer, offers).empty();
+      reached[peer] = !pair_with(group, peer, offers).empty();
       if (!reached[peer] && !mine.rails.empty())
         tell_once(LogLevel::warn, fmt::format("rank {} is not reached: {}", peer,
                                               offers[peer].rails.empty()
@@ -84,18 +88,14 @@ class Verbs final : public Transport {
   using Links = std::vector<std::vector<std::unique_ptr<VerbsLink>>>;  // [peer][channel]
 
   // Opens what there is; a reason where that is nothing.
-  Offer prepare(const Options& options, size_t links) {
+  Offer prepare(const Options& options) {
     Offer offer;
-    if (options.verbs_disable) return {"RINGWOOD_VERBS_DISABLE=1", {}};
+    offer.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
+    offer.reason = "RINGWOOD_VERBS_DISABLE=1";
+    if (options.verbs_disable) return offer;
+    offer.reason.clear();
     bool worth_telling = false;
     rails_ = verbs::open_rails(options, offer.reason, worth_telling);
-    if (!rails_.empty()) rings_ = make_rings(links, options.verbs_ring_bytes);
-    if (!rails_.empty() && !rings_.memory)
-      offer.reason = fmt::format("no memory for {} rings of {} bytes (RINGWOOD_VERBS_RING_BYTES)",
-                                 2 * links, options.verbs_ring_bytes);
-    std::erase_if(rails_, [&](const std::shared_ptr<Rail>& rail) {
-      return !rings_.memory || !rail->register_memory(rings_.memory, rings_.bytes(), offer.reason);
-    });
     const auto& asked = options.transports;
     const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();
     if (rails_.empty())
@@ -108,11 +108,28 @@ class Verbs final : public Transport {
     return offer;
   }
 
+  // Only for what will be connected: it is pinned. What fails is told to the peers, who wait for it.
+  void pin(const Group& group, size_t links, const std::set<int>& used) {
+    rings_ = make_rings(links, group.options->verbs_ring_bytes);
+    for (const int rail : used) {
+      if (!rings_.failure.empty()) break;
+      rails_[rail]->register_memory(rings_.memory, rings_.bytes(), rings_.failure);
+    }
+    if (!rings_.failure.empty())
+      tell_once(LogLevel::warn, "not used between hosts: " + rings_.failure);
+  }
+
   // Pairs of (ours, theirs), the same from both ends.
-  static std::vector<std::pair<int, int>> pair_with(int me, int peer,
+  static std::vector<std::pair<int, int>> pair_with(const Group& group, int peer,
                                                     const std::vector<Offer>& offers) {
-    auto pairs = verbs::pair_rails(offers[std::min(me, peer)], offers[std::max(me, peer)]);
-    if (me > peer)
+    const int low = std::min(group.rank(), peer), high = std::max(group.rank(), peer);
+    const auto before = [&](int rank) {  // on its host
+      const auto first = group.hosts.begin();
+      return static_cast<int>(std::count(first, first + rank, group.hosts[rank]));
+    };
+    auto pairs = verbs::pair_rails(offers[low], offers[high]);
+    verbs::arrange(pairs, offers[low], offers[high], before(low) + before(high));
+    if (group.rank() > peer)
       for (auto& [a, b] : pairs) std::swap(a, b);
     return pairs;
   }
@@ -128,13 +145,21 @@ class Verbs final : public Transport {
     auto fds = connect_pairs(group, counts, "verbs", [](int from, int to, int index) {
       return Greeting{Purpose::verbs, static_cast<uint16_t>(index), from, to};
     });
+    std::vector<std::vector<std::pair<int, int>>> pairs(group.size());
+    std::set<int> used;
+    for (int peer = 0; peer < group.size(); ++peer) {
+      if (reached[peer]) pairs[peer] = pair_with(group, peer, offers);
+      for (const auto& [ours, theirs] : pairs[peer]) used.insert(ours);
+    }
+    pin(group, static_cast<size_t>(peers * channels), used);
     Links fresh(group.size());
     size_t number = 0;
     for (int peer = 0; peer < group.size(); ++peer) {
       for (OwnedFd& fd : fds[peer]) {
         std::vector<verbs::RailPair> rails;
-        for (const auto& [ours, theirs] : pair_with(group.rank(), peer, offers))
-          rails.push_back({rails_[ours], offers[peer].rails[theirs]});
+        for (const auto& pair : pairs[peer])
+          rails.push_back({rails_[pair.first], offers[peer].rails[pair.second],
+                           verbs::far_ends(offers[group.rank()], offers[peer], pair)});
         fresh[peer].push_back(std::make_unique<VerbsLink>(group, peer, std::move(fd),
                                                           std::move(rails), rings_, number++));
       }
@@ -179,7 +204,7 @@ class Verbs final : public Transport {
       std::string failure;
       for (auto& link : fresh[peer])
         if (failure.empty()) failure = link->failure();
-      if (!failure.empty())
+      if (!failure.empty() && rings_.failure.empty())
         tell_once(LogLevel::warn, fmt::format("rank {} is not reached, other transports are tried: "
                                               "{}",
                                               peer, failure));
