@@ -191,7 +191,7 @@ TEST(VerbsStreams, ArriveWholeWhateverTheFabricDoes) {
 TEST(VerbsStreams, BelieveNoCreditBeyondWhatWasSent) {
   std::byte ring[4096];
   Outgoing out(ring, sizeof ring, 512, 32);
-  std::byte data[100];
+  std::byte data[100] = {};
   out.post(data, sizeof data);
   ASSERT_NE(out.next(), nullptr);
   EXPECT_FALSE(out.credit(192));
