@@ -223,10 +223,40 @@ TEST(VerbsStreams, TakeFromTheWireOnlyWhatMayBeThere) {
   EXPECT_EQ(in.arrived(), 64u);
 }
 
+TEST(VerbsStreams, EndALentMessageOnlyWhenAllOfItAndAllBeforeItHasLanded) {
+  std::byte ring[4096], data[1000] = {};
+  Outgoing out(ring, sizeof ring, 512, 32);
+  out.lend(data, sizeof data);
+  out.post(data, 100);
+  out.lend(data, 100);
+  std::set<uint64_t> landed;
+  const auto step = [&](uint64_t position) {
+    landed.insert(position);
+    out.forget([&](const Piece& piece) { return landed.count(piece.position) > 0; });
+    return out.sent();
+  };
+  for (uint64_t position : {0, 512, 1024, 1152}) {
+    const Piece* piece = out.next();
+    ASSERT_NE(piece, nullptr);
+    ASSERT_EQ(piece->position, position);
+    EXPECT_EQ(out.at(*piece) == ring + position, position == 1024) << position;
+  }
+  EXPECT_EQ(out.next(), nullptr);
+  EXPECT_EQ(step(512), 0u);
+  EXPECT_EQ(step(1152), 0u);
+  EXPECT_EQ(step(0), 3u) << "what is copied need not land";
+  EXPECT_TRUE(out.idle());
+  EXPECT_FALSE(out.lending());
+  EXPECT_EQ(out.pieces().size(), 4u) << "the peer has read nothing";
+  ASSERT_TRUE(out.credit(1024));
+  EXPECT_EQ(step(0), 3u);
+  EXPECT_EQ(out.pieces().size(), 2u);
+}
+
 TEST(VerbsStreams, BelieveNoCreditBeyondWhatWasSent) {
   std::byte ring[4096];
   Outgoing out(ring, sizeof ring, 512, 32);
-  std::byte data[100];
+  std::byte data[100] = {};
   out.post(data, sizeof data);
   ASSERT_NE(out.next(), nullptr);
   EXPECT_FALSE(out.credit(192));

@@ -9,6 +9,10 @@ export RINGWOOD_SOCKET_IFNAME='=eth0' RINGWOOD_VERBS_TIMEOUT=16 RINGWOOD_VERBS_R
 port=29400
 chmod 666 /dev/infiniband/* 2>/dev/null
 
+# What host 0 sends is lent to the device, what the others send is copied.
+memory=private
+[ "$RANK" != 0 ] || memory=shared
+
 # Every step begins together, meets at a port of its own, and may take a minute or so.
 begin() {
   name=$1
@@ -73,14 +77,14 @@ for step in "$@"; do
       what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0 --batches 1' && perf env
       ;;
     two-rails-one-pulled)
-      what='all_reduce --sizes 4M -n 6 -w 0 --batches 1'
+      what="all_reduce --sizes 4M -n 6 -w 0 --batches 1 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env
       wait
       lab-link 1 up
       ;;
     one-rail-pulled)
-      what='all_reduce --sizes 4M -n 4 -w 0 --batches 1'
+      what="all_reduce --sizes 4M -n 4 -w 0 --batches 1 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env NCCL_IB_HCA==rxe1
       wait

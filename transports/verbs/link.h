@@ -7,18 +7,17 @@
 // Nothing is written again earlier: a late write could hit a place that holds newer data. Then they
 // may open it again (reopen.h).
 //
-// Messages that lie in the arena, or are adopted, are lent to the device where they lie, from 128 KiB
-// (link.cc). Their pieces have the same places in the peer's ring as if they had been copied. Such
-// a message is sent when every piece is acknowledged; until then it may be read again, for another
-// path or for the wire. abort() therefore stops the queue pairs if anything is lent, before it
-// returns: the user may write to that memory at once, and the peer must not get the new bytes as
+// Large messages (kLendFrom, link.cc) that lie in the arena, or are adopted, are lent to the device
+// where they lie. Their pieces have the same places in the peer's ring as if they had been copied.
+// Such a message is sent when every piece is acknowledged; until then it may be read again, for
+// another path or for the wire. abort() therefore stops the queue pairs if anything is lent, before
+// it returns: the user may write to that memory at once, and the peer must not get the new bytes as
 // the message. A peer that has read everything and leaves says so over the wire, because the
 // acknowledgements of what it read may have been lost with its queue pairs.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
