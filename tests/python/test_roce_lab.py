@@ -137,7 +137,7 @@ def test_a_pulled_rail_is_dropped_and_the_result_is_exact(two_hosts):
 
 def test_the_last_rail_pulled_is_replaced_by_tcp(two_hosts):
     step = two_hosts("one-rail-pulled")
-    step.transports()
+    assert step.transports() == {"verbs+tcp"}
     assert "port error; what was not acknowledged goes over TCP" in step.log("WARN")[0]
 
 
