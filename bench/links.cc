@@ -2,7 +2,7 @@
 // and bytes per second one way and both ways at once.
 //
 //   bench_links --benchmark_filter='shm/.*'
-//   RANK=... WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... bench_links verbs     on each of two hosts
+//   RANK=... WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... bench_links verbs   on each of two hosts
 //
 // Two ranks that poll all the time: loopback's are threads, the others' processes. The second does
 // what the first asks for. On two hosts they poll for a while and then sleep, as programs do.

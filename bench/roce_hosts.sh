@@ -21,7 +21,8 @@ perftest() {
   fi
   for try in 1 2 3 4 5 6 7 8 9; do # until the server listens
     sleep 0.5
-    timeout 60 "$@" -p $port -F 10.77.0.2 >"$LAB_OUT/$name.$round.out" 2>"$LAB_OUT/$name.$round.err" && return
+    timeout 60 "$@" -p $port -F 10.77.0.2 >"$LAB_OUT/$name.$round.out" \
+      2>"$LAB_OUT/$name.$round.err" && return
   done
 }
 ours() {
@@ -30,16 +31,18 @@ ours() {
   MASTER_PORT=$port timeout 100 "$@" >"$LAB_OUT/$name.$RANK.tmp" 2>"$LAB_OUT/$name.$RANK.err"
   [ "$RANK" = 1 ] || mv "$LAB_OUT/$name.0.tmp" "$LAB_OUT/$name.$round.out"
 }
-busbw="$build/tools/ringwood perf all_reduce --transport verbs --sizes 1M,4M -n 2 -w 1 --batches 3 --check 0"
+busbw="$build/tools/ringwood perf all_reduce --transport verbs --sizes 1M,4M --rendezvous env://"
+busbw="$busbw -n 2 -w 1 --batches 3 --check 0 --json -"
 for round in $(seq "$2"); do
   for bytes in 65536 262144 1048576; do
-    perftest "ib_write_bw-$bytes" ib_write_bw -d rxe0 -x 1 -s $bytes -n $((16777216 / (bytes + 131072)))
+    count=$((16777216 / (bytes + 131072)))
+    perftest "ib_write_bw-$bytes" ib_write_bw -d rxe0 -x 1 -s $bytes -n $count
   done
   perftest ib_write_bw-both-1048576 ib_write_bw -b -d rxe0 -x 1 -s 1048576 -n 14
   perftest ib_write_lat-8 ib_write_lat -d rxe0 -x 1 -s 8 -n 200
   ours link "$build/bench/bench_links" verbs --benchmark_format=json --benchmark_min_time=0.5
-  ours all_reduce $busbw --rendezvous env:// --json -
-  ours all_reduce-shared $busbw --memory shared --rendezvous env:// --json -
+  ours all_reduce $busbw
+  ours all_reduce-shared $busbw --memory shared
   [ "$RANK" = 1 ] || echo "round $round: $(cut -d' ' -f1 /proc/uptime) s"
 done
 lab-barrier end 120
