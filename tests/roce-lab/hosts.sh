@@ -22,8 +22,8 @@ begin() {
   echo "$(cut -d' ' -f1 /proc/uptime) $name"
 }
 perf() {
-  timeout 100 "$@" "$ringwood" perf $what --transport verbs,tcp --rendezvous env:// --json - \
-    >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
+  timeout 100 "$@" "$ringwood" perf $what --batches 1 --transport verbs,tcp \
+    --rendezvous env:// --json - >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
   echo $? >"$LAB_OUT/$name.$RANK.rc"
 }
 # A file whose time is that of this moment, by the clock of the machine.
@@ -64,55 +64,55 @@ held() {
 result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
 
 for step in "$@"; do
-  what='all_reduce --sizes 4K -n 1 -w 0 --batches 1'
+  what='all_reduce --sizes 4K -n 1 -w 0'
   begin "$step"
   case $step in
     collectives)
-      what='all --sizes 0,8,1000,1048577 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all --sizes 0,8,1000,1048577 -d uint8 -n 1 -w 0' && perf env
       ;;
     large)
-      what='all_reduce --sizes 8388609 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all_reduce --sizes 8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
     all-large)
-      what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
     two-rails-one-pulled)
-      what="all_reduce --sizes 4M -n 6 -w 0 --batches 1 --memory $memory"
+      what="all_reduce --sizes 4M -n 6 -w 0 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env
       wait
       lab-link 1 up
       ;;
     one-rail-pulled)
-      what="all_reduce --sizes 4M -n 4 -w 0 --batches 1 --memory $memory"
+      what="all_reduce --sizes 4M -n 4 -w 0 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env NCCL_IB_HCA==rxe1
       wait
       lab-link 1 up
       ;;
     two-rails-one-back)
-      what='all_reduce --sizes 4M -n 12 -w 0 --batches 2'
+      what='all_reduce --sizes 4M -n 24 -w 0'
       flap 1 'lab-link 1' 1 &
       perf env
       wait
       result "$(sent)" after
       ;;
     one-rail-back)
-      what='all_reduce --sizes 4M -n 12 -w 0 --batches 2'
+      what='all_reduce --sizes 4M -n 24 -w 0'
       flap 0 'lab-link 1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
       result "$(sent)" after
       ;;
     flapping)
-      what='all_reduce --sizes 4M -n 16 -w 0 --batches 2'
+      what='all_reduce --sizes 4M -n 32 -w 0'
       flap 1 'lab-link 1' 3 &
       perf env
       wait
       result "$(sent)" after
       ;;
     link-set-down)
-      what='all_reduce --sizes 4M -n 8 -w 0 --batches 2'
+      what='all_reduce --sizes 4M -n 16 -w 0'
       flap 0 'ip link set eth1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
@@ -120,7 +120,7 @@ for step in "$@"; do
       ;;
     loss)
       lab-mod sch_netem && tc qdisc add dev eth1 root netem loss 1%
-      what='all_reduce --sizes 256K -n 4 -w 0 --batches 1' && perf env NCCL_IB_HCA==rxe1
+      what='all_reduce --sizes 256K -n 4 -w 0' && perf env NCCL_IB_HCA==rxe1
       tc qdisc del dev eth1 root
       ;;
     crash)

@@ -87,6 +87,7 @@ class VerbsLink final : public Link {
   void consume(size_t bytes) override;
   Status poll(Completions& completions) override;
   void abort() noexcept override;
+  const char* detour() const override { return detour_ ? "tcp" : nullptr; }
 
  private:
   struct Lane {  // a rail pair
@@ -180,6 +181,7 @@ class VerbsLink final : public Link {
   size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;
+  std::atomic<bool> detour_{false};  // a piece has travelled over the wire
   bool in_use_ = false;
   // Set-up only.
   std::string failure_;
