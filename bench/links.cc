@@ -2,10 +2,12 @@
 // and bytes per second one way and both ways at once.
 //
 //   bench_links --benchmark_filter='shm/.*'
+//   RANK=... WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... bench_links verbs   on each of two hosts
 //
 // Two ranks that poll all the time: loopback's are threads, the others' processes. The second does
-// what the first asks for.
+// what the first asks for. On two hosts they poll for a while and then sleep, as programs do.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -59,17 +61,21 @@ void pin(int rank) {
 
 class Rank {
  public:
-  Rank(const TransportRow& row, std::shared_ptr<Store> store, const Identity& session, int rank)
-      : store_(std::move(store)) {
+  // `master`: how the other host is reached; empty where both ranks are on this one.
+  Rank(const TransportRow& row, std::shared_ptr<Store> store, const Identity& session, int rank,
+       const std::string& master = "")
+      : store_(std::move(store)), sleeps_(!master.empty()) {
     group_.identity = session;
     group_.identity.rank = rank;
     group_.identity.size = 2;
-    group_.hosts = {"here", "here"};
+    group_.hosts = {"here", sleeps_ ? "there" : "here"};
     group_.options = &options_;
     group_.store = store_.get();
     group_.wait_set = &wait_set_;
     group_.deadline = Deadline::after(std::chrono::seconds(60));
-    const std::unique_ptr<Listener> listener = listen(group_.identity, "127.0.0.1", options_);
+    const std::string address =
+        sleeps_ ? choose_local_address(options_, master, true).host : "127.0.0.1";
+    const std::unique_ptr<Listener> listener = listen(group_.identity, address, options_);
     group_.listener = listener.get();
     group_.addresses.resize(2);
     store_->set(std::to_string(rank), to_string(listener->address()));
@@ -80,7 +86,7 @@ class Rank {
     links_ = transport_->connect(group_, {rank != 0, rank != 1}, 1);
     link_ = links_[0][1 - rank].get();
     if (link_ == nullptr) throw std::runtime_error("the ranks do not reach each other");
-    pin(rank);
+    if (!sleeps_) pin(rank);
   }
 
   void order(const Order& order) {
@@ -127,14 +133,25 @@ class Rank {
     for (uint64_t polls = 0; now_.sent < sends_ || now_.received < receives_; ++polls) {
       check(link_->poll(now_));
       if (polls % 4096 == 4095) std::this_thread::yield();
+      if (sleeps_ && polls >= kPollsBeforeSleep && !over()) sleep();
     }
+  }
+  bool over() const { return now_.sent >= sends_ && now_.received >= receives_; }
+  void sleep() {
+    transport_->arm();
+    check(link_->poll(now_));
+    if (!over()) wait_set_.wait(std::chrono::milliseconds(100));
+    transport_->disarm();
   }
   static void check(const Status& status) {
     if (!status) throw status.error();
   }
 
+  static constexpr uint64_t kPollsBeforeSleep = 64;
+
   std::shared_ptr<Store> store_;
-  Options options_;
+  const bool sleeps_;
+  Options options_ = Options::from_environment();
   WaitSet wait_set_;
   Group group_;
   std::unique_ptr<Transport> transport_;
@@ -183,13 +200,9 @@ class Pair {
   std::unique_ptr<Rank> rank_;
 };
 
-void run(benchmark::State& state, const TransportRow& row, Mode mode, uint64_t bytes) {
-  const uint64_t times = std::max<uint64_t>(8, 2000000 / (bytes + 1000));
-  Pair pair(row);
-  pair.rank().order({mode, bytes, times});
-  while (state.KeepRunningBatch(static_cast<int64_t>(times))) {
-    pair.rank().order({mode, bytes, times});
-  }
+void measure(benchmark::State& state, Rank& rank, Mode mode, uint64_t bytes, uint64_t times) {
+  rank.order({mode, bytes, times});
+  while (state.KeepRunningBatch(static_cast<int64_t>(times))) rank.order({mode, bytes, times});
   const int64_t messages = state.iterations() * (mode == Mode::one_way ? 1 : 2);
   state.SetBytesProcessed(messages * static_cast<int64_t>(bytes));
   if (mode == Mode::ping_pong) {
@@ -198,9 +211,45 @@ void run(benchmark::State& state, const TransportRow& row, Mode mode, uint64_t b
   }
 }
 
+void run(benchmark::State& state, const TransportRow& row, Mode mode, uint64_t bytes) {
+  Pair pair(row);
+  measure(state, pair.rank(), mode, bytes, std::max<uint64_t>(8, 2000000 / (bytes + 1000)));
+}
+
+// This host's half of a pair on two hosts.
+int run_distant(const TransportRow& row, const std::string& master) {
+  const Rendezvous met = rendezvous("env://", -1, -1, Deadline::after(std::chrono::seconds(60)));
+  Identity session;  // the two are alone in their laboratory
+  Rank rank(row, met.store, session, met.rank, master);
+  if (met.rank != 0) return rank.serve(), 0;
+  const std::pair<Mode, uint64_t> points[] = {{Mode::ping_pong, 8},
+                                              {Mode::one_way, 64 << 10},
+                                              {Mode::one_way, 256 << 10},
+                                              {Mode::one_way, 1 << 20}};
+  for (const auto& [mode, bytes] : points) {
+    const std::string title =
+        fmt::format("{}/{}/{}", row.name, mode == Mode::one_way ? "one_way" : "ping_pong", bytes);
+    const uint64_t times = std::max<uint64_t>(16, (4 << 20) / (bytes + (64 << 10)));
+    benchmark::RegisterBenchmark(title.c_str(), [&, mode = mode, bytes = bytes,
+                                                 times](benchmark::State& state) {
+      measure(state, rank, mode, bytes, times);
+    })->UseRealTime();
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  rank.order({Mode::stop, 1, 0});
+  return 0;
+}
+
 int main_of(int argc, char** argv) {
   const std::pair<Mode, const char*> modes[] = {
       {Mode::ping_pong, "ping_pong"}, {Mode::one_way, "one_way"}, {Mode::both_ways, "both_ways"}};
+  benchmark::Initialize(&argc, argv);
+  const LaunchEnvironment launched = read_launch_environment();
+  if (argc == 2 && launched.world_size == 2) {
+    for (const TransportRow& row : transport_table())
+      if (row.name == std::string(argv[1])) return run_distant(row, launched.master_addr);
+    throw std::runtime_error("there is no such transport");
+  }
   for (const TransportRow& row : transport_table()) {
     for (const auto& [mode, name] : modes) {
       for (uint64_t bytes : {8, 64, 4096, 65536, 262144, 1048576, 4194304}) {
@@ -210,7 +259,6 @@ int main_of(int argc, char** argv) {
       }
     }
   }
-  benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

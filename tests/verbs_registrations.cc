@@ -84,7 +84,9 @@ TEST(VerbsRegistrations, AreFoundAgainByWhateverBeginsInTheirWindow) {
     const uint32_t known =
         keys.try_emplace((offset + at) / Registrations::kWindow, key).first->second;
     // What lies in two may be served by either.
-    if ((offset + at) % Registrations::kWindow >= kPiece) ASSERT_EQ(key, known);
+    if ((offset + at) % Registrations::kWindow >= kPiece) {
+      ASSERT_EQ(key, known);
+    }
   }
   EXPECT_EQ(books.made, keys.size());
   EXPECT_EQ(cache.bytes(), books.bytes);

@@ -234,6 +234,7 @@ class Run {
     // Once more: the plan has been used often now, and a late write of the batches would show.
     if (perf_.check) *result.wrong += trial.check(pattern);
     wrong_ += result.wrong.value_or(0);
+    result.transports = describe(row, call).transports;  // a link may have taken another way
     add(row, result, times);
   }
 

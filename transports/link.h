@@ -94,6 +94,10 @@ class Link {
   // Refinement: small messages that both ends write and read without a call, apart from the order
   // of the link's messages. Null where the link has none. It lives as long as the link.
   virtual Mailbox* mailbox() { return nullptr; }
+
+  // The transport that has carried bytes of this link in place of its own, if one had to; else
+  // null. Any thread.
+  virtual const char* detour() const { return nullptr; }
 };
 
 // What every transport is told about the group that it serves.

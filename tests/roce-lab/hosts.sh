@@ -9,6 +9,10 @@ export RINGWOOD_SOCKET_IFNAME='=eth0' RINGWOOD_VERBS_TIMEOUT=16 RINGWOOD_VERBS_R
 port=29400
 chmod 666 /dev/infiniband/* 2>/dev/null
 
+# What host 0 sends is lent to the device, what the others send is copied.
+memory=private
+[ "$RANK" != 0 ] || memory=shared
+
 # Every step begins together, meets at a port of its own, and may take a minute or so.
 begin() {
   name=$1
@@ -18,29 +22,24 @@ begin() {
   echo "$(cut -d' ' -f1 /proc/uptime) $name"
 }
 perf() {
-  timeout 100 "$@" "$ringwood" perf $what --transport verbs,tcp --rendezvous env:// --json - \
-    >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
+  timeout 100 "$@" "$ringwood" perf $what --batches 1 --transport verbs,tcp \
+    --rendezvous env:// --json - >"$LAB_OUT/$name.$RANK.out" 2>"$LAB_OUT/$name.$RANK.err"
   echo $? >"$LAB_OUT/$name.$RANK.rc"
 }
 # A file whose time is that of this moment, by the clock of the machine.
 stamp() { echo now >"$LAB_OUT/$name.$RANK.$1"; }
-sent() { cat /sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts; }
+packets=/sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts
+sent() { cat $packets; }
 # Returns when the first large messages of the step are on their way.
 in_traffic() {
   begun=$(sent)
   while [ $(($(sent) - begun)) -lt 1500 ]; do sleep 0.05; done
 }
-result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
-# What devices and processes hold.
-held() {
-  rdma resource show
-  for process in $(busybox pidof "${ringwood##*/}"); do ls "/proc/$process/fd" | wc -l; done
-}
 # Waits, half a minute at most, until this rank has said $1 so many times.
 said() {
   timeout 30 sh -c "until [ \$(grep -c '$1' $LAB_OUT/$name.$RANK.err) -ge $2 ]; do sleep 0.1; done"
 }
-# Host $1 runs "$2 down" and "$2 up" $3 times, once there is traffic, and notes what is held before
+# Once rail 1 carries data, host $1 runs "$2 down" and "$2 up" $3 times, and notes what is held before
 # and after, and what the rail had sent when it was back.
 flap() {
   [ "$RANK" = "$1" ] || return 0
@@ -49,50 +48,56 @@ flap() {
   for time in $(seq "$3"); do
     $2 down
     said 'dropped' "$time"
-    sleep 0.5
+    sleep 0.3
     $2 up
     said 'is used again' "$time"
   done
   result "$(sent)" sent-before
   result "$(held)" held-after
 }
+# What devices and processes hold.
+held() {
+  rdma resource show
+  for process in $(busybox pidof "${ringwood##*/}"); do ls "/proc/$process/fd" | wc -l; done
+}
+result() { echo "$1" >"$LAB_OUT/$name.$RANK.$2"; }
 
 for step in "$@"; do
-  what='all_reduce --sizes 4K -n 1 -w 0 --batches 1'
+  what='all_reduce --sizes 4K -n 1 -w 0'
   begin "$step"
   case $step in
     collectives)
-      what='all --sizes 0,8,1000,1048577 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all --sizes 0,8,1000,1048577 -d uint8 -n 1 -w 0' && perf env
       ;;
     large)
-      what='all_reduce --sizes 8388609 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all_reduce --sizes 8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
     all-large)
-      what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0 --batches 1' && perf env
+      what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
     two-rails-one-pulled)
-      what='all_reduce --sizes 4M -n 6 -w 0 --batches 1'
+      what="all_reduce --sizes 4M -n 6 -w 0 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env
       wait
       lab-link 1 up
       ;;
     one-rail-pulled)
-      what='all_reduce --sizes 4M -n 4 -w 0 --batches 1'
+      what="all_reduce --sizes 4M -n 4 -w 0 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
       perf env NCCL_IB_HCA==rxe1
       wait
       lab-link 1 up
       ;;
     two-rails-flapping)
-      what='all_reduce --sizes 4M -n 24 -w 0 --batches 1'
+      what='all_reduce --sizes 4M -n 24 -w 0'
       flap 1 'lab-link 1' 2 &
       perf env
       wait
       result "$(sent)" sent-after
       ;;
     one-rail-set-down)
-      what='all_reduce --sizes 4M -n 16 -w 0 --batches 1'
+      what='all_reduce --sizes 4M -n 16 -w 0'
       flap 0 'ip link set eth1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
@@ -100,7 +105,7 @@ for step in "$@"; do
       ;;
     loss)
       lab-mod sch_netem && tc qdisc add dev eth1 root netem loss 1%
-      what='all_reduce --sizes 256K -n 4 -w 0 --batches 1' && perf env NCCL_IB_HCA==rxe1
+      what='all_reduce --sizes 256K -n 4 -w 0' && perf env NCCL_IB_HCA==rxe1
       tc qdisc del dev eth1 root
       ;;
     crash)

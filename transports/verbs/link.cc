@@ -70,7 +70,6 @@ bool VerbsLink::lend(const void* data, size_t bytes) {
 void VerbsLink::abort() noexcept {
   gate_.abort();
   if (!lending_.load(std::memory_order_acquire) || forked_since(process_)) return;
-  std::lock_guard lock(stopping_);
   for (End& end : ends_) end.path->stop();
 }
 

@@ -7,18 +7,17 @@
 // Nothing is written again earlier: a late write could hit a place that holds newer data. Then they
 // may open it again (reopen.h).
 //
-// Messages that lie in the arena, or are adopted, are lent to the device where they lie, from 128 KiB
-// (link.cc). Their pieces have the same places in the peer's ring as if they had been copied. Such
-// a message is sent when every piece is acknowledged; until then it may be read again, for another
-// path or for the wire. abort() therefore stops the queue pairs if anything is lent, before it
-// returns: the user may write to that memory at once, and the peer must not get the new bytes as
+// Large messages (kLendFrom, link.cc) that lie in the arena, or are adopted, are lent to the device
+// where they lie. Their pieces have the same places in the peer's ring as if they had been copied.
+// Such a message is sent when every piece is acknowledged; until then it may be read again, for
+// another path or for the wire. abort() therefore stops the queue pairs if anything is lent, before
+// it returns: the user may write to that memory at once, and the peer must not get the new bytes as
 // the message. A peer that has read everything and leaves says so over the wire, because the
 // acknowledgements of what it read may have been lost with its queue pairs.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +87,7 @@ class VerbsLink final : public Link {
   void consume(size_t bytes) override;
   Status poll(Completions& completions) override;
   void abort() noexcept override;
+  const char* detour() const override { return detour_ ? "tcp" : nullptr; }
 
  private:
   struct Lane {  // a rail pair
@@ -178,10 +178,10 @@ class VerbsLink final : public Link {
   size_t next_path_ = 0;
   Arena* arena_ = nullptr;            // that messages are lent from; null: all are copied
   std::atomic<bool> lending_{false};  // a device may be reading the user's memory
-  std::mutex stopping_;               // whoever replaces a path, against abort()
   size_t again_ = 0;                  // pieces that have to be written again
   int traffic_class_ = 0, service_level_ = 0;
   bool on_wire_ = false;
+  std::atomic<bool> detour_{false};  // a piece has travelled over the wire
   bool in_use_ = false;
   // Set-up only.
   std::string failure_;

@@ -170,6 +170,7 @@ uint32_t VerbsLink::own_key(Piece& piece, Rail& rail) {
 
 bool VerbsLink::write(Piece& piece) {
   if (on_wire_) {
+    detour_ = true;
     wire_.queue({.type = FrameType::data, .position = piece.position},
                 {out_.at(piece), piece.bytes});
     piece.path = static_cast<int>(ends_.size());
@@ -254,7 +255,7 @@ bool VerbsLink::take_frame(const Frame& frame, std::span<const std::byte> payloa
       return true;
     case FrameType::verdict: peer_verdict_ = frame.path == 1 ? 1 : 0; return true;
     case FrameType::credit: return out_.credit(frame.position);
-    case FrameType::data: return in_.take(frame.position, payload);
+    case FrameType::data: detour_ = true; return in_.take(frame.position, payload);
     default: return take_reopening(frame, payload);
   }
 }

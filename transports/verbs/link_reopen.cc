@@ -61,11 +61,11 @@ bool VerbsLink::connect_fresh(Path& path, const PathOffer& theirs, End& end, std
 }
 
 // What the old queue pair left in the completion queue is read before another can get its number.
-// False after abort(), which looks at the paths from another thread.
+// Not while abort() looks at the paths: false after it.
 bool VerbsLink::replace_path(End& end, std::unique_ptr<Path> fresh) {
   {
-    std::lock_guard lock(stopping_);
-    if (gate_.aborted()) return false;
+    AbortGate::Pass pass(gate_);
+    if (!pass) return false;
     end.path = std::move(fresh);
   }
   end.told = end.peer_closed = end.replayed = end.probe_arrived = end.probe_landed = false;
@@ -138,7 +138,7 @@ void VerbsLink::send_probe(End& end) {
                        .bytes = kProbeBytes,
                        .to = end.peer_scrap,
                        .key = lanes_[end.lane].key,
-                       .own_key = end.path->rail().memory()->lkey,
+                       .own_key = lanes_[end.lane].rail->memory()->lkey,
                        .signalled = true}) == 0)
     fail_path(end, system_message("ibv_post_send"));
 }

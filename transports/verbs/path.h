@@ -1,9 +1,9 @@
 // One queue pair of a link, with its own account of what is in its queues: some devices hide that a
 // queue is overrun.
 //
-// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until every
-// receive that was posted has come back, which shows that the peer can write no more; closed. From
-// connect() until use() it is being proven: its user writes nothing but a probe.
+// Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until
+// every receive that was posted has come back, which shows that the peer can write no more;
+// closed. From connect() until use() it is being proven: its user writes nothing but a probe.
 #pragma once
 
 #include <memory>

@@ -183,12 +183,6 @@ bool Rail::register_memory(std::shared_ptr<std::byte> data, size_t bytes, std::s
   return false;
 }
 
-bool Rail::revive(const Options& options, std::string& why) {
-  read_device_events();
-  if (dead_) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
-  return !dead_ && ask_port(why) && choose_gid(options, why);
-}
-
 void Rail::lend_from_arena(size_t most_bytes) {
   Arena* const arena = most_bytes > 0 ? Arena::of_process() : nullptr;
   if (!arena) return;
@@ -211,6 +205,12 @@ void Rail::lend_from_arena(size_t most_bytes) {
   };
   registrations_ = std::make_unique<Registrations>(*arena, std::move(registrar),
                                                    Registrations::Bounds{.bytes = most_bytes});
+}
+
+bool Rail::revive(const Options& options, std::string& why) {
+  read_device_events();
+  if (dead_) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
+  return !dead_ && ask_port(why) && choose_gid(options, why);
 }
 
 void Rail::watch(WaitSet& wait_set) {

@@ -1,8 +1,8 @@
 // One direction each of a link over its two rings, without a device: what is posted, where it lies,
 // what may be sent, what has been read. Not thread safe.
 //
-//   Outgoing  copies messages into the ring, or lends them where they lie, and cuts pieces to write;
-//             keeps each until the peer has read it, so that it can be written again.
+//   Outgoing  copies messages into the ring, or lends them where they lie, and cuts pieces to
+//             write; keeps each until the peer has read it, so that it can be written again.
 //   Incoming  hands what has arrived to the receives, and says what the peer may write.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace ringwood::verbs {
 
-// A stretch of the ring that was or will be written in one go. What is lent lies in the user's memory
-// instead, and the ring's place stays empty.
+// A stretch of the ring that was or will be written in one go. What is lent lies in the user's
+// memory instead, and the ring's place stays empty.
 struct Piece {
   uint64_t position = 0;
   uint32_t bytes = 0;
