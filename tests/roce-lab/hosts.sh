@@ -90,14 +90,14 @@ for step in "$@"; do
       lab-link 1 up
       ;;
     two-rails-flapping)
-      what='all_reduce --sizes 4M -n 24 -w 0'
+      what='all_reduce --sizes 4M -n 40 -w 0'
       flap 1 'lab-link 1' 2 &
       perf env
       wait
       result "$(sent)" sent-after
       ;;
     one-rail-set-down)
-      what='all_reduce --sizes 4M -n 16 -w 0'
+      what='all_reduce --sizes 4M -n 20 -w 0'
       flap 0 'ip link set eth1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
