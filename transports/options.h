@@ -4,8 +4,8 @@
 // An Options is a plain value, passed explicitly; the environment is read once, by
 // from_environment(), when a communicator is made. A variable that starts with RINGWOOD_ but is not
 // in the table is warned about with the nearest name; a value that cannot be parsed throws
-// Error(invalid_argument) naming variable and value. Names of NCCL that are taken, and those that are
-// set but mean nothing here, are named in the log (info), once.
+// Error(invalid_argument) naming variable and value. Names of NCCL that are taken, and those that
+// are set but mean nothing here, are named in the log (info), once.
 #pragma once
 
 #include <chrono>

@@ -108,7 +108,7 @@ class Verbs final : public Transport {
     return offer;
   }
 
-  // Only for what will be connected: it is pinned. What fails is told to the peers, who wait for it.
+  // Only for what will be connected: it is pinned. What fails is told to the peers, who wait.
   void pin(const Group& group, size_t links, const std::set<int>& used) {
     rings_ = make_rings(links, group.options->verbs_ring_bytes);
     for (const int rail : used) {
