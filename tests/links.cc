@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -340,6 +341,36 @@ TEST_P(Links, ReachAnotherHostAtBothEndsOrAtNone) {
   }
   on_each(four, [](Rank& rank) { talk_to_all(rank, 10, 1000); });
   EXPECT_TRUE(four.store->left().empty());
+}
+
+// What the device holds of this process's memory.
+size_t pinned_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  size_t kilobytes = 0;
+  while (status >> word && word != "VmPin:") continue;
+  status >> kilobytes;
+  return kilobytes << 10;
+}
+
+// If all of it were copied, nobody would notice.
+TEST_P(Links, PinOnlyWhatIsLentAndOnce) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  Ranks two = ranks(2, 1);
+  std::pmr::vector<std::byte> out(kBytes, &memory()), in(kBytes);
+  const size_t before = pinned_bytes();
+  for (uint64_t k = 1; k <= 3; ++k) {
+    on_each(two, [&](Rank& rank) {
+      Link& link = *rank.links[0][1 - rank.group.rank()];
+      const bool sends = rank.group.rank() == 0;
+      Status s = sends ? link.post_send(out.data(), kBytes) : link.post_recv(in.data(), kBytes);
+      if (!s) throw s.error();
+      until(link, sends ? Completions{k, 0} : Completions{0, k});
+    });
+    const size_t pinned = pinned_bytes() - before;
+    EXPECT_GE(pinned, GetParam().lends ? kBytes : 0);
+    EXPECT_LE(pinned, GetParam().lends ? 2 * kBytes : 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Links, ::testing::ValuesIn(kinds()),
