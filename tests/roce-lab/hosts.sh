@@ -91,28 +91,28 @@ for step in "$@"; do
       lab-link 1 up
       ;;
     two-rails-one-back)
-      what='all_reduce --sizes 4M -n 24 -w 0'
+      what='all_reduce --sizes 4M -n 32 -w 0'
       flap 1 'lab-link 1' 1 &
       perf env
       wait
       result "$(sent)" after
       ;;
     one-rail-back)
-      what='all_reduce --sizes 4M -n 24 -w 0'
+      what='all_reduce --sizes 4M -n 32 -w 0'
       flap 0 'lab-link 1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
       result "$(sent)" after
       ;;
     flapping)
-      what='all_reduce --sizes 4M -n 32 -w 0'
+      what='all_reduce --sizes 4M -n 80 -w 0'
       flap 1 'lab-link 1' 3 &
       perf env
       wait
       result "$(sent)" after
       ;;
     link-set-down)
-      what='all_reduce --sizes 4M -n 16 -w 0'
+      what='all_reduce --sizes 4M -n 40 -w 0'
       flap 0 'ip link set eth1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
