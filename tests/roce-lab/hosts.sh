@@ -55,6 +55,11 @@ flap() {
   result "$(sent)" sent-before
   result "$(held)" held-after
 }
+# So many all-reduces of 4 MiB as take $1 seconds here, by those that were measured before any fault.
+lasting() {
+  sed -n 's/.*"time_us_median": \([0-9]*\).*/\1/p' "$LAB_OUT/pace.0.out" |
+    awk -v seconds="$1" '{ n = int(seconds * 1e6 / $1); print n < 10 ? 10 : n > 400 ? 400 : n }'
+}
 # What devices and processes hold.
 held() {
   rdma resource show
@@ -75,6 +80,9 @@ for step in "$@"; do
     all-large)
       what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
+    pace)
+      what='all_reduce --sizes 4M -n 3 -w 0' && perf env
+      ;;
     two-rails-one-pulled)
       what="all_reduce --sizes 4M -n 6 -w 0 --memory $memory"
       [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
@@ -89,15 +97,29 @@ for step in "$@"; do
       wait
       lab-link 1 up
       ;;
-    two-rails-flapping)
-      what='all_reduce --sizes 4M -n 40 -w 0'
-      flap 1 'lab-link 1' 2 &
+    two-rails-one-back)
+      what="all_reduce --sizes 4M -n $(lasting 15) -w 0"
+      flap 1 'lab-link 1' 1 &
       perf env
       wait
       result "$(sent)" sent-after
       ;;
-    one-rail-set-down)
-      what='all_reduce --sizes 4M -n 20 -w 0'
+    one-rail-back)
+      what="all_reduce --sizes 4M -n $(lasting 15) -w 0"
+      flap 0 'lab-link 1' 1 &
+      perf env NCCL_IB_HCA==rxe1
+      wait
+      result "$(sent)" sent-after
+      ;;
+    flapping)
+      what="all_reduce --sizes 4M -n $(lasting 40) -w 0"
+      flap 1 'lab-link 1' 3 &
+      perf env
+      wait
+      result "$(sent)" sent-after
+      ;;
+    link-set-down)
+      what="all_reduce --sizes 4M -n $(lasting 20) -w 0"
       flap 0 'ip link set eth1' 1 &
       perf env NCCL_IB_HCA==rxe1
       wait
