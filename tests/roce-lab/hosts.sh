@@ -58,7 +58,7 @@ flap() {
 # So many all-reduces of 4 MiB as take $1 seconds here, by those that were measured before any fault.
 lasting() {
   sed -n 's/.*"time_us_median": \([0-9]*\).*/\1/p' "$LAB_OUT/pace.0.out" |
-    awk -v seconds="$1" '{ n = int(seconds * 1e6 / $1); print n < 10 ? 10 : n > 400 ? 400 : n }'
+    awk -v seconds="$1" '{ n = int(seconds * 1e6 / $1); print (n < 10 ? 10 : n > 400 ? 400 : n) }'
 }
 # What devices and processes hold.
 held() {
