@@ -212,17 +212,7 @@ class LiveCommunicator final : public Communicator {
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
     const Answer a = plans_.answer(block_wise(collective, type, bytes / size_of(type), op), "", 0);
-    std::string transports;
-    const auto add = [&](const std::string& name) {
-      if (!name.empty() && transports.find(name) == std::string::npos)
-        transports += (transports.empty() ? "" : "+") + name;
-    };
-    for (const Peer& peer : engine_->mesh().peers) {
-      add(peer.transport);
-      const Link* link = peer.link[kCollectiveChannel].get();
-      if (const char* detour = link ? link->detour() : nullptr) add(detour);
-    }
-    return {a.algorithm, a.lanes, to_string(a.wire), transports};
+    return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways(kCollectiveChannel)};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {

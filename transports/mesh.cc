@@ -325,6 +325,20 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
 
 Mesh::~Mesh() = default;
 
+std::string Mesh::ways(int channel) const {
+  std::string all;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && all.find(name) == std::string::npos)
+      all += (all.empty() ? "" : "+") + name;
+  };
+  for (const Peer& peer : peers) {
+    add(peer.transport);
+    const Link* link = peer.link[channel].get();
+    if (const char* detour = link ? link->detour() : nullptr) add(detour);
+  }
+  return all;
+}
+
 void Mesh::arm() noexcept {
   for (auto& transport : transports) transport->arm();
 }

@@ -53,6 +53,8 @@ class Mesh final {
   int process = 0;  // pid at creation
   std::unique_ptr<Control> control;
 
+  // The transports in use, and what links of the channel had to turn to: "shm", "verbs+tcp".
+  std::string ways(int channel) const;
   void arm() noexcept;
   void disarm() noexcept;
 };
