@@ -338,7 +338,9 @@ def test_a_short_run_over_networks(cables, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_namespaces_go_with_the_bench(cables, number, tmp_path):
-    command = [sys.executable, ROOT / "bench" / "peers", "--networks", "cable"]
+    # What a shell starts in the background ignores an interrupt, and so would the bench.
+    heard = ["env", "--default-signal=INT"]
+    command = [*heard, sys.executable, ROOT / "bench" / "peers", "--networks", "cable"]
     options = ["--only", "ringwood", "--build", BINARY.resolve().parent.parent]
     bench = subprocess.Popen(
         [str(word) for word in [*command, *options, "--output", tmp_path]],
