@@ -265,8 +265,7 @@ def test_a_peer_without_verbs_is_reached_over_tcp(two_hosts):
     assert step.log("WARN") == ["rank 1 is not reached: RINGWOOD_VERBS_DISABLE=1"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("hosts", [2, 3])
+@pytest.mark.parametrize("hosts", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_collective_of_up_to_8_mib_is_exact(tmp_path, hosts):
     steps = ("collectives", "all-large")
     run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, *steps, hosts=hosts)
