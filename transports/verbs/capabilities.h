@@ -7,13 +7,9 @@
 
 namespace ringwood::verbs {
 
-struct Capabilities {
-  // One registration of all memory, whose pages the device asks for when it needs them.
-  bool on_demand = false;
-  // Memory of another device can be registered (GPUDirect); nothing uses it yet.
-  bool dmabuf = false;
-  std::string text;  // for the log
-};
-Capabilities ask(const Library& library, ibv_context* context, ibv_pd* domain);
+// In words, for the log; nothing uses them yet. On-demand paging: one registration of all memory,
+// whose pages the device asks for when it needs them. dmabuf: memory of another device can be
+// registered (GPUDirect).
+std::string capabilities(const Library& library, ibv_context* context, ibv_pd* domain);
 
 }  // namespace ringwood::verbs

@@ -12,6 +12,7 @@
 
 #include "transports/log.h"
 #include "transports/verbs/link.h"
+#include "transports/verbs/path_text.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::verbs {
@@ -30,21 +31,10 @@ uint32_t piece_bytes(uint64_t ring_bytes) {
 }  // namespace
 
 std::string print(const Hello& hello) {
-  nlohmann::json paths = nlohmann::json::array();
-  for (const PathEnd& end : hello.paths) {
-    paths.push_back({end.number, end.first_packet});
-    if (end.ece)
-      for (uint32_t part : {end.ece->vendor, end.ece->options, end.ece->mask})
-        paths.back().push_back(part);
-  }
-  return nlohmann::json{{"version", kVersion},
-                        {"failure", hello.failure},
-                        {"ring_bytes", hello.ring_bytes},
-                        {"ring", hello.ring},
-                        {"tc", hello.traffic_class},
-                        {"sl", hello.service_level},
-                        {"keys", hello.keys},
-                        {"paths", paths}}
+  return nlohmann::json{
+      {"version", kVersion}, {"failure", hello.failure},  {"ring_bytes", hello.ring_bytes},
+      {"ring", hello.ring},  {"tc", hello.traffic_class}, {"sl", hello.service_level},
+      {"keys", hello.keys},  {"paths", hello.paths}}
       .dump();
 }
 
@@ -60,11 +50,7 @@ Hello parse_hello(std::string_view text) {
     hello.traffic_class = std::clamp(json.at("tc").get<int>(), 0, 255);
     hello.service_level = std::clamp(json.at("sl").get<int>(), 0, 15);
     hello.keys = json.at("keys").get<std::vector<uint32_t>>();
-    for (const auto& path : json.at("paths")) {
-      const auto part = [&](size_t i) { return path.at(i).get<uint32_t>(); };
-      hello.paths.push_back({part(0), part(1) & 0xffffff});
-      if (path.size() > 2) hello.paths.back().ece = Ece{part(2), part(3), part(4)};
-    }
+    hello.paths = json.at("paths").get<std::vector<PathEnd>>();
     if (hello.paths.size() > kMostPaths) throw std::runtime_error("too many paths");
   } catch (const std::exception& error) {
     throw Error(ErrorCode::network,

@@ -147,7 +147,7 @@ bool Rail::open(const Options& options, std::string& why) {
   make_nonblocking(channel_->fd);
   close_on_fork(channel_->fd);
   log(LogLevel::info, "verbs",
-      fmt::format("{}: {}", offer_.name, ask(library_, context_, domain_).text));
+      fmt::format("{}: {}", offer_.name, capabilities(library_, context_, domain_)));
   return true;
 }
 

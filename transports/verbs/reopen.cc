@@ -6,21 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "transports/error.h"
+#include "transports/verbs/path_text.h"
 
 namespace ringwood::verbs {
 namespace {
 
 constexpr size_t kMostBytes = 1024;
-constexpr uint32_t kMost24Bits = 0xffffff;
 
 }  // namespace
 
 std::string print(const PathOffer& offer) {
-  nlohmann::json pair{offer.end.number, offer.end.first_packet};
-  if (const auto& ece = offer.end.ece)
-    for (const uint32_t part : {ece->vendor, ece->options, ece->mask}) pair.push_back(part);
-  return nlohmann::json{{"pair", pair},     {"gid", offer.gid}, {"lid", offer.lid},
-                        {"mtu", offer.mtu}, {"key", offer.key}, {"scrap", offer.scrap}}
+  return nlohmann::json{{"pair", offer.end}, {"gid", offer.gid}, {"lid", offer.lid},
+                        {"mtu", offer.mtu},  {"key", offer.key}, {"scrap", offer.scrap}}
       .dump();
 }
 
@@ -30,10 +27,7 @@ PathOffer parse_path_offer(std::span<const std::byte> text) {
     if (text.size() > kMostBytes) throw std::runtime_error("too long");
     const auto* const begin = reinterpret_cast<const char*>(text.data());
     const auto json = nlohmann::json::parse(begin, begin + text.size());
-    const auto& pair = json.at("pair");
-    const auto part = [&](size_t i) { return pair.at(i).get<uint32_t>(); };
-    offer.end = {part(0) & kMost24Bits, part(1) & kMost24Bits};
-    if (pair.size() > 2) offer.end.ece = Ece{part(2), part(3), part(4)};
+    offer.end = json.at("pair").get<PathEnd>();
     offer.gid = json.at("gid").get<GidBytes>();
     offer.lid = std::clamp(json.at("lid").get<int>(), 0, 0xffff);
     offer.mtu = std::clamp(json.at("mtu").get<int>(), 256, 4096);

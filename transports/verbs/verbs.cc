@@ -91,9 +91,10 @@ class Verbs final : public Transport {
   Offer prepare(const Options& options) {
     Offer offer;
     offer.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-    offer.reason = "RINGWOOD_VERBS_DISABLE=1";
-    if (options.verbs_disable) return offer;
-    offer.reason.clear();
+    if (options.verbs_disable) {
+      offer.reason = "RINGWOOD_VERBS_DISABLE=1";
+      return offer;
+    }
     bool worth_telling = false;
     rails_ = verbs::open_rails(options, offer.reason, worth_telling);
     const auto& asked = options.transports;
