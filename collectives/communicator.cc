@@ -144,8 +144,8 @@ class LiveCommunicator final : public Communicator {
       refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
                          out[rank()].count));
     auto state = begin(shape, std::move(buffers), call);
-    for (const ConstBlock& b : in) state->greet_counts.push_back(b.count);
-    for (const Block& b : out) state->greeted_counts.push_back(b.count);
+    for (const ConstBlock& b : in) state->send_counts.push_back(b.count);
+    for (const Block& b : out) state->recv_counts.push_back(b.count);
     return go(std::move(state), call);
   }
 

@@ -261,7 +261,7 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   CollectiveState& op = *current_;
   if (executor_->idle()) {
     if (adopted_) adopt(op);
-    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
+    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
                       static_cast<bool>(op.prepare)});
     // While the first words are on their way.
     standing_.post(op.fingerprint);

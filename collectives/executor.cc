@@ -83,9 +83,7 @@ void Executor::start(const Request& request) {
     Run run;
     run.queue = &queue;
     run.link = mesh_.peers[queue.peer].link[kCollectiveChannel].get();
-    run.mine.fingerprint = request.fingerprint;
-    if (!request.greet_counts.empty())
-      run.mine.fingerprint.count = request.greet_counts[queue.peer];
+    run.mine.fingerprint = said_to(queue.peer);
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
@@ -154,10 +152,23 @@ Status Executor::hear(Run& run) {
   return agrees(run.theirs[run.heard++].fingerprint, run.queue->peer);
 }
 
+Fingerprint Executor::said_to(int peer) const {
+  Fingerprint f = request_.fingerprint;
+  if (!request_.send_counts.empty())
+    set_pair(f, request_.send_counts[peer], request_.recv_counts[peer]);
+  return f;
+}
+
+Fingerprint Executor::expected_from(int peer, const Fingerprint& theirs) const {
+  Fingerprint f = request_.fingerprint;
+  if (request_.send_counts.empty()) return f;
+  set_pair(f, request_.recv_counts[peer], request_.send_counts[peer]);
+  f.even = theirs.even;  // that of others is their own affair
+  return f;
+}
+
 Status Executor::agrees(const Fingerprint& theirs, int peer) const {
-  Fingerprint mine = request_.fingerprint;
-  if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[peer];
-  auto difference = compare(mine, mesh_.rank, theirs, peer);
+  auto difference = compare(expected_from(peer, theirs), mesh_.rank, theirs, peer);
   if (!difference) return {};
   Error error(ErrorCode::mismatch, *difference);
   error.peer = peer;

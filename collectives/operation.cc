@@ -23,8 +23,8 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   renew(its_name, timeout);
   prepare = finish = nullptr;
   temporaries.clear();
-  greet_counts.clear();
-  greeted_counts.clear();
+  send_counts.clear();
+  recv_counts.clear();
   prepared = false;
 }
 

@@ -69,7 +69,7 @@ class CollectiveState final : public OperationState {
   std::shared_ptr<const Plan> plan;
   Fingerprint fingerprint;
   std::vector<void*> buffers;
-  std::vector<uint64_t> greet_counts, greeted_counts;
+  std::vector<uint64_t> send_counts, recv_counts;
   // Run by the driver: after the agreement and before any data (PREMUL_SUM), and after the last
   // step (AVG).
   std::function<void()> prepare, finish;
