@@ -22,7 +22,7 @@
 namespace ringwood {
 namespace {
 
-Place place_of(const Where& where) {
+TreePlace place_of(const Where& where) {
   const Hosts hosts = hosts_of(where);
   const int h = hosts.host[where.rank], root_host = hosts.host[where.root];
   std::vector<int> leaders;
@@ -31,11 +31,11 @@ Place place_of(const Where& where) {
 
   const int lead = hosts.index[leaders[h]], size = hosts.size(h);
   const int v = wrap(hosts.index[where.rank] - lead, size);
-  Place place = renamed(rotated(knomial_place(v, size, 4), lead, size), hosts.ranks[h]);
+  TreePlace place = renamed(rotated(knomial_place(v, size, 4), lead, size), hosts.ranks[h]);
   if (leaders[h] != where.rank) return place;
 
   const int count = hosts.count(), w = wrap(h - root_host, count);
-  Place across = renamed(rotated(knomial_place(w, count, 2), root_host, count), leaders);
+  TreePlace across = renamed(rotated(knomial_place(w, count, 2), root_host, count), leaders);
   across.children.insert(across.children.end(), place.children.begin(), place.children.end());
   return across;
 }
