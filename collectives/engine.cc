@@ -262,7 +262,7 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   if (executor_->idle()) {
     if (adopted_) adopt(op);
     executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
-                      static_cast<bool>(op.prepare)});
+                      op.prepare && op.holds});
     // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);

@@ -26,6 +26,7 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   send_counts.clear();
   recv_counts.clear();
   prepared = false;
+  holds = true;
 }
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {

@@ -70,11 +70,12 @@ class CollectiveState final : public OperationState {
   Fingerprint fingerprint;
   std::vector<void*> buffers;
   std::vector<uint64_t> send_counts, recv_counts;
-  // Run by the driver: after the agreement and before any data (PREMUL_SUM), and after the last
-  // step (AVG).
+  // Run by the driver: after the agreement, before any data unless `holds` is false, and after the
+  // last step (AVG).
   std::function<void()> prepare, finish;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   bool prepared = false;
+  bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
 
   // As new, for an operation that nobody else holds any more.

@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "collectives/algorithms.h"
+#include "collectives/plan_cache.h"
 #include "collectives/verify.h"
+#include "tests/places.h"
 #include "tests/stepped.h"
 #include "transports/arena.h"
 #include "transports/shm/shm.h"
@@ -164,6 +168,61 @@ TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
             "rank 1 called all_reduce int64 x 3, max (#5) while rank 0 called all_reduce int64 x "
             "3, sum (#5)");
   EXPECT_EQ(memory, before);
+}
+
+// The agreement is dissemination: ceil(log2 n) messages of each rank.
+TEST(Executor, ABarrierSendsNothingBeyondItsAgreement) {
+  for (int n : {2, 3, 5, 8}) {
+    Runner runner(n, LoopbackFaults{});
+    std::mt19937 random(1);
+    std::vector<Schedule> schedules;
+    for (int r = 0; r < n; ++r) schedules.push_back(dissemination_barrier({r, n, 0}));
+    Shape shape;
+    shape.type = DataType::uint8;
+    ASSERT_TRUE(runner.run(schedules, shape, 1, std::vector<void*>(n), random));
+    const auto rounds = static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
+    for (const auto& mesh : runner.meshes) {
+      uint64_t sent = 0;
+      for (const Completions& total : mesh->totals) sent += total.sent;
+      EXPECT_EQ(sent, rounds) << n;
+    }
+  }
+}
+
+// So the caller's input can be sent from where it is.
+TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (row.collective != Collective::all_gather) continue;
+    for (int n : {2, 3, 4, 6, 8}) {
+      const auto places = places_for(row, n);
+      if (!places) continue;
+      const Shape shape{Collective::all_gather, DataType::float32, ReduceOp::sum, 0, 100, {}};
+      for (int r = 0; r < n; ++r)
+        EXPECT_FALSE(make_plan(row.build(places->where(r, n, 0)), shape, row.name, 2)->writes_own)
+            << row.name;
+    }
+  }
+}
+
+TEST(Plans, OfUnevenBlocksAreFoundAgain) {
+  const Options options;
+  PlanCache plans(0, 2, Fabric{}, options);
+  Shape shape{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {5, 7, 5, 6}};
+  const auto first = plans.get(shape, "", 0, false);
+  EXPECT_EQ(plans.get(shape, "", 0, false), first);
+  for (size_t k = 0; k < 1000; ++k) {  // bounded
+    shape.blocks[1] = 100 + k;
+    (void)plans.get(shape, "", 0, false);
+  }
+  shape.blocks[1] = 7;
+  EXPECT_NE(plans.get(shape, "", 0, false), first);
+  const Shape even{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {4, 4, 4, 4}};
+  const auto kept = plans.get(even, "", 0, false);
+  for (size_t k = 0; k < 1000; ++k) {
+    shape.blocks[1] = 5000 + k;
+    (void)plans.get(shape, "", 0, false);
+  }
+  EXPECT_EQ(plans.get(even, "", 0, false), kept);
 }
 
 TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {

@@ -47,6 +47,32 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float* x) {
          c.all_to_all({{x, 1}}, {{x, 1}, {x, 1}}, DataType::float32);
        }},
+      {"all_to_all: input block 1 shares memory with output block 1",
+       [](auto& c, float* x) {
+         c.all_to_all({{x, 1}, {x + 1, 1}}, {{x, 1}, {x + 1, 1}}, DataType::float32);
+       }},
+      {"all_to_all: output block 0 shares memory with output block 1",
+       [](auto& c, float* x) {
+         float in[2];
+         c.all_to_all({{in, 1}, {in + 1, 1}}, {{x, 1}, {x, 1}}, DataType::float32);
+       }},
+      {"all_gather: output block 0 shares memory with output block 1",
+       [](auto& c, float* x) {
+         float in[2];
+         c.all_gather({in, 2}, {{x, 2}, {x + 1, 2}}, DataType::float32);
+       }},
+      {"all_gather: input block 0 shares memory with output block 1",
+       [](auto& c, float* x) { c.all_gather(x + 1, x, 1, DataType::float32); }},
+      {"reduce_scatter: input block 1 shares memory with output block 0",
+       [](auto& c, float* x) { c.reduce_scatter(x, x + 1, 1, DataType::float32, ReduceOp::sum); }},
+      {"gather: input block 0 shares memory with output block 1",
+       [](auto& c, float* x) {
+         c.gather({x + 1, 1}, {{x, 1}, {x + 1, 1}}, DataType::float32, 0);
+       }},
+      {"scatter: input block 1 shares memory with output block 0",
+       [](auto& c, float* x) {
+         c.scatter({{x, 1}, {x + 1, 1}}, {x + 1, 1}, DataType::float32, 0);
+       }},
       {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
        [](auto& c, float* x) {
          CallOptions o;
