@@ -10,6 +10,7 @@
 // Failure: the first error, from a link, a deadline, the caller's abort or another rank, goes to
 // the control connection; the group's verdict comes back to every rank and settles all that is
 // pending there. Links are aborted first, so a settled operation's buffers are never touched again.
+// What the data path or a callback throws is such an error, too: it never leaves the driver.
 //
 // Lock order: mutex_ is never held while calling links, callbacks or control. Thread safety: all
 // public methods.
@@ -69,7 +70,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   template <class Until>
   void drive(bool patient, Until until);
   void progress(bool& progressed, Settled& settled);
-  bool run_collective(bool& progressed, Settled& settled);
+  Status run_collective(bool& progressed, Settled& settled);
+  void run_callbacks(OperationState& operation);
   void adopt(const CollectiveState& operation);
   void take_work();
   void deliver(Settled& settled, const std::shared_ptr<const Error>& error);
@@ -84,7 +86,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status ended() const;  // with mutex_ held
   template <class Queue, class State>
   Status enqueue(Queue& queue, State state, bool synchronous);
-  void serve();
+  void serve(const std::weak_ptr<Engine>& self);
+  Status end_group(Error error);
   bool idle() const { return pending_.load() == 0; }
   void fail_locally(const Error& error);
 

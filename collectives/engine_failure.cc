@@ -1,6 +1,7 @@
 // The half of the engine that deals with errors: reporting them, waiting for the group's verdict,
 // settling everything.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ void Engine::fail_everything(Settled& settled) {
 }
 
 void Engine::report(Error error, const OperationState* operation) {
-  reported_ = true;
+  if (std::exchange(reported_, true)) return;  // the first error wins
   if (error.rank < 0) error.rank = mesh_->rank;
   if (error.host.empty()) error.host = host_name();
   if (error.transport.empty() && error.peer >= 0 && error.code != ErrorCode::mismatch)
@@ -58,6 +59,16 @@ void Engine::report(Error error, const OperationState* operation) {
   mesh_->control->fail(std::move(error));
 }
 
+void Engine::run_callbacks(OperationState& operation) {
+  try {
+    operation.run_callbacks();
+  } catch (...) {
+    Error error = caught_error();
+    error.cause = "a callback of the operation threw: " + error.cause;
+    report(std::move(error), &operation);
+  }
+}
+
 // The running one, or one that is queued behind it with less patience.
 std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) const {
   if (current_ && current_->late(now)) return current_;
@@ -67,7 +78,7 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
   return nullptr;
 }
 
-void Engine::check_clock() {
+void Engine::check_clock() try {
   const auto now = checked_ = Clock::now();
   if (moved_ == Clock::time_point{}) moved_ = now;
   if (reported_ || failed_.load()) return;
@@ -94,6 +105,8 @@ void Engine::check_clock() {
     error.peer = message->peer;
     report(std::move(error), message.get());
   }
+} catch (...) {
+  report(caught_error(), nullptr);
 }
 
 // A rank that left in good order is an error only for those who still wait for it.
@@ -168,13 +181,18 @@ Status Engine::ended() const {
   return {};
 }
 
-void Engine::abort(const std::string& reason) {
-  if (forked_since(mesh_->process)) return;
-  Error error(ErrorCode::aborted, reason);
+// Any thread.
+Status Engine::end_group(Error error) {
   error.rank = mesh_->rank;
   error.host = host_name();
   mesh_->control->fail(error);
   fail_locally(error);
+  return error;
+}
+
+void Engine::abort(const std::string& reason) {
+  if (forked_since(mesh_->process)) return;
+  (void)end_group(Error(ErrorCode::aborted, reason));
 }
 
 }  // namespace ringwood

@@ -64,7 +64,15 @@ void OperationState::run_callbacks() {
   if (callbacks_.empty()) return;
   std::vector<std::function<void(const Error*)>> callbacks;
   callbacks.swap(callbacks_);
-  for (auto& callback : callbacks) callback(error_.get());
+  std::exception_ptr thrown;
+  for (auto& callback : callbacks) {
+    try {
+      callback(error_.get());
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 bool OperationState::late(Clock::time_point now) {

@@ -39,6 +39,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   // Marks it done, null = success; without callbacks, so that several can be marked before any
   // callback runs.
   void settle(std::shared_ptr<const Error> error);
+  // All of them; throws what the first threw that did.
   void run_callbacks();
   // Success, of an operation that only the calling thread knows.
   void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
