@@ -44,6 +44,8 @@ class Stream final {
 
   Outcome send(AbortGate& gate, Fifo<uint64_t>& finished);
   Outcome receive(AbortGate& gate, Fifo<uint64_t>& finished);
+  // The sends that the kernel has given back; send() does this too. True if there were any.
+  bool take_back(Fifo<uint64_t>& finished);
 
   // What has come of the first piece, if it is to be shown: up to a multiple of 16 or its end.
   std::span<const std::byte> shown();
@@ -68,7 +70,6 @@ class Stream final {
   Outcome transmit(AbortGate& gate, Fifo<uint64_t>& finished);
   size_t room_for_send(Parts& parts, size_t& offered, bool lend);
   void taken(size_t bytes, uint64_t call, Fifo<uint64_t>& finished);
-  bool take_back(Fifo<uint64_t>& finished);
   void from_buffer(AbortGate& gate, Fifo<uint64_t>& finished);
   size_t room_for_receive(Parts& parts, size_t& stored);
   void arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished);
