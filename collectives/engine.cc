@@ -248,7 +248,7 @@ void Engine::progress(bool& progressed, Settled& settled) {
   if (messages_->active()) {
     if (Status s = messages_->step(progressed, settled); !s) report(std::move(s.error()), nullptr);
   }
-  if (progressed) moved_ = Clock::time_point{};
+  if (progressed) moved_ = true;
 }
 
 bool Engine::run_collective(bool& progressed, Settled& settled) {

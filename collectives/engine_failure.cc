@@ -15,6 +15,9 @@ namespace {
 
 // A peer that said goodbye has flushed what it sent; what has not come by then never will.
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
+// Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
+// starved has not looked, and may have all of it in its buffers.
+constexpr Duration kMostInVain = std::chrono::milliseconds(100);
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -68,10 +71,16 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
 }
 
 void Engine::check_clock() {
-  const auto now = checked_ = Clock::now();
-  if (moved_ == Clock::time_point{}) moved_ = now;
+  const auto now = Clock::now();
+  const int departures = departures_.load();
+  if (moved_ || departures != known_departures_) in_vain_ = Duration::zero();
+  moved_ = false;
+  known_departures_ = departures;
+  const bool long_in_vain = in_vain_ >= kDepartedGrace;  // and in the pass since the last look
+  in_vain_ += std::min<Duration>(now - checked_, kMostInVain);
+  checked_ = now;
   if (reported_ || failed_.load()) return;
-  check_departed(now);
+  if (departures > 0 && long_in_vain) check_departed();
   if (auto operation = late_collective(now)) {
     std::vector<int> peers;
     const std::string waiting = executor_->waiting_for(&peers);
@@ -97,8 +106,7 @@ void Engine::check_clock() {
 }
 
 // A rank that left in good order is an error only for those who still wait for it.
-void Engine::check_departed(Clock::time_point now) {
-  if (!any_departed_.load() || now - moved_ < kDepartedGrace) return;
+void Engine::check_departed() {
   std::vector<int> departed;
   {
     std::lock_guard lock(departed_mutex_);
@@ -137,7 +145,7 @@ void Engine::left(int rank) {
     std::lock_guard lock(departed_mutex_);
     departed_.push_back(rank);
   }
-  any_departed_.store(true);
+  departures_.fetch_add(1);
 }
 
 Standing Engine::standing() const {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 
+#include "transports/host_watch.h"
 #include "transports/link_parts.h"
 #include "transports/tcp/zero_copy.h"
 
@@ -52,6 +53,10 @@ class Stream final {
   // Precondition: at most shown().size(). True if that was the end of the piece.
   bool consume(size_t bytes);
 
+  // For how long the peer's host may leave unanswered what it has to answer.
+  void watch_host(Duration patience);
+  bool host_gone() { return watch_.gone(fd_.get(), Clock::now()); }
+
   bool lends() const { return zero_copy_.on(); }
   // Ends the connection at once, unsent bytes and all, so that lent memory is not read any more but
   // for what the network card has in hand. Any thread.
@@ -80,6 +85,7 @@ class Stream final {
   std::unique_ptr<std::byte[]> buffer_;  // read ahead
   size_t begin_ = 0, end_ = 0;           // what lies in it
   int failure_ = 0;
+  HostWatch watch_;
   ZeroCopy zero_copy_;
   Fifo<Lent> lent_;       // sent but not given back
   uint64_t lent_in_ = 0;  // the last call that lent bytes of the piece at the front of out_

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -157,7 +156,7 @@ class TcpLink final : public Link {
     if ((broken_ >= 0 || ended_ >= 0) && !moved) return end();
     // The sockets will not announce again what they still hold.
     if (moved && armed_) wait_set_.ring();
-    return {};
+    return !moved && armed_ ? look() : Status();
   }
 
   // When all that had come is read. What the peer had taken of lent memory before it closed was
@@ -166,6 +165,14 @@ class TcpLink final : public Link {
     for (Stream& stream : streams_) stream.take_back(finished_);
     sends_.finish(finished_);
     return ended_ >= 0 ? fail("receive", ended_) : fail("send", broken_);
+  }
+
+  // Before a sleep in which something is waited for.
+  Status look() {
+    if (sends_.idle() && receives_.idle()) return {};
+    for (Stream& stream : streams_)
+      if (stream.host_gone()) return fail("wait", ETIMEDOUT);
+    return {};
   }
 
   Status post(std::byte* data, size_t bytes) {
@@ -299,11 +306,10 @@ class Tcp final : public Transport {
     std::vector<Stream> streams;
     streams.reserve(sockets);
     for (size_t i = 0; i < sockets; ++i) {
-      const unsigned patience = static_cast<unsigned>(12 * group.options->heartbeat.count());
-      ::setsockopt(fds[i].get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
       group.wait_set->add(fds[i].get(), EPOLLIN | EPOLLOUT);
       const bool lend = settings_.always_lend || tcp::leaves_by_hardware(fds[i].get());
       streams.emplace_back(std::move(fds[i]), lend);
+      streams.back().watch_host(host_patience(group.options->heartbeat));
     }
     return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, armed_, peer);
   }

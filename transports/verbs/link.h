@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transports/host_watch.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/verbs/path.h"
@@ -167,6 +168,7 @@ class VerbsLink final : public Link {
   AbortGate gate_;
   LinkFault fault_;
   Wire wire_;
+  HostWatch watch_;                                    // of the wire
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0;
   unsigned polls_ = 0;

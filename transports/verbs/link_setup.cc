@@ -2,10 +2,7 @@
 // both directions, with packets as large as they will be, because a path that loses only those is
 // common.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -187,8 +184,8 @@ void VerbsLink::connect_paths(const Hello& theirs) {
 }
 
 void VerbsLink::use(WaitSet& wait_set, std::shared_ptr<const std::atomic<unsigned>> look) {
-  const auto patience = static_cast<unsigned>(12 * options_.heartbeat.count());
-  ::setsockopt(wire_.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+  keep_alive(wire_.fd(), kDataIdle, host_patience(options_.heartbeat));
+  watch_ = HostWatch(host_patience(options_.heartbeat));
   wait_set.add(wire_.fd(), EPOLLIN | EPOLLOUT);
   look_ = std::move(look);
   in_use_ = true;
