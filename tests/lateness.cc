@@ -229,29 +229,39 @@ void in_one_process(const Case& how) {
   for (auto& rank : ranks) EXPECT_EQ(rank->join(), "");
 }
 
+void be_a_rank(int rank, const Case& how, const std::string& path, const Reporter& reporter) {
+  log_configure(LogLevel::warn, rank);
+  if (how.transport == "verbs" && !verbs_here()) return reporter.say("no RDMA device works");
+  Groups groups(file_store(path), rank, how);
+  reporter.say("ready");
+  reporter.await_go();
+  groups.begin();
+  if (how.how == How::is_stopped) {
+    reporter.await_go();
+    groups.end();
+  }
+  reporter.say("ended: " + groups.join());
+}
+
+// False with `why` where this transport does not work.
+bool begin(Processes& ranks, std::string& why) {
+  for (int rank : {0, 1}) {
+    const std::string said = ranks.line(rank);
+    why = said;
+    if (said == "no RDMA device works") return false;
+    EXPECT_EQ(said, "ready") << ranks.log_of(rank);
+  }
+  ranks.go_all();
+  return true;
+}
+
 TEST_P(Lateness, IsWaitedFor) {
   const Case& how = GetParam();
   if (how.transport == "loopback") return in_one_process(how);
   TemporaryPath place;
-  Processes ranks(2, [&](int rank, const Reporter& reporter) {
-    log_configure(LogLevel::warn, rank);
-    if (how.transport == "verbs" && !verbs_here()) return reporter.say("no RDMA device works");
-    Groups groups(file_store(place.path()), rank, how);
-    reporter.say("ready");
-    reporter.await_go();
-    groups.begin();
-    if (how.how == How::is_stopped) {
-      reporter.await_go();
-      groups.end();
-    }
-    reporter.say("ended: " + groups.join());
-  });
-  for (int rank : {0, 1}) {
-    const std::string said = ranks.line(rank);
-    if (said == "no RDMA device works") GTEST_SKIP() << said;
-    ASSERT_EQ(said, "ready") << ranks.log_of(rank);
-  }
-  ranks.go_all();
+  Processes ranks(
+      2, [&](int rank, const Reporter& reporter) { be_a_rank(rank, how, place.path(), reporter); });
+  if (std::string why; !begin(ranks, why)) GTEST_SKIP() << why;
   if (how.how == How::is_stopped) {
     std::this_thread::sleep_for(Milliseconds(50));  // in the middle of something
     ranks.stop(how.late);
@@ -264,6 +274,26 @@ TEST_P(Lateness, IsWaitedFor) {
   }
   const Deadline limit = Deadline::after(kDelay + std::chrono::seconds(90 * kSlower));
   for (int rank : {0, 1}) EXPECT_EQ(ranks.line(rank, limit), "ended: ") << ranks.log_of(rank);
+}
+
+// Also of one that has not read for long, so that nothing more could be sent to it.
+TEST_P(Lateness, EndsAtOnceWhenTheRankDies) {
+  const Case& how = GetParam();
+  if (how.how != How::is_stopped) return;
+  TemporaryPath place;
+  Processes ranks(
+      2, [&](int rank, const Reporter& reporter) { be_a_rank(rank, how, place.path(), reporter); });
+  if (std::string why; !begin(ranks, why)) GTEST_SKIP() << why;
+  std::this_thread::sleep_for(Milliseconds(50));
+  ranks.stop(how.late);
+  std::this_thread::sleep_for(kDelay / 4);
+  const auto killed = Clock::now();
+  ranks.signal(how.late, SIGKILL);
+  ranks.go(1 - how.late);
+  const std::string said = ranks.line(1 - how.late);
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - killed).count(), 1.0 * kSlower) << said;
+  EXPECT_NE(said.find("(peer_lost)"), std::string::npos) << said;
+  EXPECT_EQ(said.find("(timeout)"), std::string::npos) << said;
 }
 
 }  // namespace

@@ -47,9 +47,9 @@ bool HostWatch::gone(int fd, Clock::time_point now) {
   }
   // Over a closed window minutes may pass between a question and the next, so silence alone says
   // nothing.
-  if (info.tcpi_data_segs_out - went_ + info.tcpi_probes < kUnanswered) return false;
-  since_ = std::min(since_, now);
-  return now - since_ >= patience_;
+  const uint32_t unanswered = info.tcpi_data_segs_out - went_ + info.tcpi_probes;
+  if (unanswered > 0) since_ = std::min(since_, now);
+  return unanswered >= kUnanswered && now - since_ >= patience_;
 }
 
 }  // namespace ringwood
