@@ -291,7 +291,9 @@ TEST_P(Lateness, EndsAtOnceWhenTheRankDies) {
   ranks.signal(how.late, SIGKILL);
   ranks.go(1 - how.late);
   const std::string said = ranks.line(1 - how.late);
-  EXPECT_LT(std::chrono::duration<double>(Clock::now() - killed).count(), 1.0 * kSlower) << said;
+  // The lab of verbs is an emulated machine.
+  const double promise = (how.transport == "verbs" ? 20.0 : 1.0) * kSlower;
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - killed).count(), promise) << said;
   EXPECT_NE(said.find("(peer_lost)"), std::string::npos) << said;
   EXPECT_EQ(said.find("(timeout)"), std::string::npos) << said;
 }

@@ -32,6 +32,8 @@
 
 namespace ringwood::verbs {
 
+inline constexpr const char* kUnreadable = "its completion queue cannot be read";
+
 // Memory for all rings of a transport; registered as a whole.
 struct Rings {
   std::shared_ptr<std::byte> memory;
@@ -71,7 +73,8 @@ class VerbsLink final : public Link {
   // And with a verdict of both after connect() and after end_probe(): what is
   // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
   void greet();
-  void connect(Deadline deadline);
+  // `patience`: for addresses that the network does not know at once.
+  void connect(Deadline deadline, Deadline patience);
   void begin_probe();
   bool probe_ended();
   void end_probe();
@@ -97,6 +100,7 @@ class VerbsLink final : public Link {
     ibv_cq* queue = nullptr;
     uint32_t key = 0;  // of the peer's memory
     int far = 0;
+    bool unreadable = false;  // the queue
   };
   struct End {  // a path and what the peer said of it
     std::unique_ptr<Path> path;
@@ -123,6 +127,7 @@ class VerbsLink final : public Link {
   void fail_path(End& end, const std::string& why);
   void watch_paths();
   void end_life(End& end);
+  void destroy(Path& path);
   void replay(size_t path);
   int choose_path();
   bool can_write();
@@ -157,7 +162,7 @@ class VerbsLink final : public Link {
   void make_paths();
   void tell_ends();
   void agree(const Hello& theirs);
-  void connect_paths(const Hello& theirs);
+  void connect_paths(const Hello& theirs, Deadline patience);
   PathSetting setting() const;
 
   const Options& options_;
