@@ -77,6 +77,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void check_clock();
   std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;
   void check_departed();
+  void tell_who_is_late();
   void report(Error error, const OperationState* operation);
   void wake_driver();
   void stamp(CollectiveState& operation);
@@ -121,6 +122,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   // For how long this rank has looked for progress since the last, or since a rank left.
   Duration in_vain_{};
   int known_departures_ = 0;
+  bool told_ = false;  // for whom it looks
 
   Posted<Fingerprint> standing_;  // of the collective that runs or ran last
   std::atomic<bool> inside_{false}, begun_{false};

@@ -274,6 +274,9 @@ TEST_P(Lateness, IsWaitedFor) {
   }
   const Deadline limit = Deadline::after(kDelay + std::chrono::seconds(90 * kSlower));
   for (int rank : {0, 1}) EXPECT_EQ(ranks.line(rank, limit), "ended: ") << ranks.log_of(rank);
+  const std::string watched = ranks.log_of(1 - how.late);
+  if (kDelay < 25 * kHeartbeat) return;
+  EXPECT_NE(watched.find(fmt::format(" s for rank {} (", how.late)), std::string::npos) << watched;
 }
 
 // Also of one that has not read for long, so that nothing more could be sent to it.
