@@ -270,7 +270,7 @@ void Engine::progress(bool& progressed, Settled& settled) try {
   if (messages_->active()) {
     if (Status s = messages_->step(progressed, settled); !s) report(std::move(s.error()), nullptr);
   }
-  if (progressed) moved_ = Clock::time_point{};
+  if (progressed) moved_ = true;
 } catch (...) {
   report(caught_error(), nullptr);
 }

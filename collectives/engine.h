@@ -78,7 +78,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void fail_everything(Settled& settled);
   void check_clock();
   std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;
-  void check_departed(Clock::time_point now);
+  void check_departed();
+  void tell_who_is_late();
   void report(Error error, const OperationState* operation);
   void wake_driver();
   void stamp(CollectiveState& operation);
@@ -119,14 +120,18 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   std::shared_ptr<CollectiveState> current_;
   const CollectiveState* unshared_ = nullptr;  // of call(): its handle has not been given out
   bool reported_ = false, links_aborted_ = false;
-  Clock::time_point moved_ = Clock::now();  // last progress
-  Clock::time_point checked_{};             // last look at the deadlines
+  bool moved_ = true;            // since the last look at the deadlines
+  Clock::time_point checked_{};  // that look
+  // For how long this rank has looked for progress since the last, or since a rank left.
+  Duration in_vain_{};
+  int known_departures_ = 0;
+  bool told_ = false;  // for whom it looks
 
   Posted<Fingerprint> standing_;  // of the collective that runs or ran last
   std::atomic<bool> inside_{false}, begun_{false};
   mutable std::mutex departed_mutex_;
   std::vector<int> departed_;  // ranks that said goodbye
-  std::atomic<bool> any_departed_{false};
+  std::atomic<int> departures_{0};
 };
 
 }  // namespace ringwood

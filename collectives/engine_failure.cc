@@ -8,6 +8,7 @@
 #include "collectives/buffers.h"
 #include "collectives/engine.h"
 #include "transports/fork_guard.h"
+#include "transports/log.h"
 #include "transports/net.h"
 #include "transports/wait_set.h"
 
@@ -16,6 +17,12 @@ namespace {
 
 // A peer that said goodbye has flushed what it sent; what has not come by then never will.
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
+// Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
+// starved has not looked, and may have all of it in its buffers.
+constexpr Duration kMostInVain = std::chrono::milliseconds(100);
+
+// Of a heartbeat, until a collective that waits says for whom: 5 s.
+constexpr int kLatePeriods = 20;
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -79,10 +86,18 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
 }
 
 void Engine::check_clock() try {
-  const auto now = checked_ = Clock::now();
-  if (moved_ == Clock::time_point{}) moved_ = now;
+  const auto now = Clock::now();
+  const int departures = departures_.load();
+  if (moved_ || departures != known_departures_) in_vain_ = Duration::zero();
+  if (moved_) told_ = false;
+  moved_ = false;
+  known_departures_ = departures;
+  const bool long_in_vain = in_vain_ >= kDepartedGrace;  // and in the pass since the last look
+  in_vain_ += std::min<Duration>(now - checked_, kMostInVain);
+  checked_ = now;
   if (reported_ || failed_.load()) return;
-  check_departed(now);
+  if (departures > 0 && long_in_vain) check_departed();
+  if (!told_ && current_ && in_vain_ >= kLatePeriods * options_.heartbeat) tell_who_is_late();
   if (auto operation = late_collective(now)) {
     std::vector<int> peers;
     const std::string waiting = executor_->waiting_for(&peers);
@@ -109,9 +124,19 @@ void Engine::check_clock() try {
   report(caught_error(), nullptr);
 }
 
+// Lateness is no error before the operation's deadline, but somebody may be looking for the reason.
+void Engine::tell_who_is_late() {
+  told_ = true;
+  const std::string waiting = executor_->waiting_for();
+  if (waiting.empty()) return;
+  log(LogLevel::warn, "collective",
+      fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
+                  current_->name, current_->number, seconds(in_vain_), waiting,
+                  seconds(current_->allowed())));
+}
+
 // A rank that left in good order is an error only for those who still wait for it.
-void Engine::check_departed(Clock::time_point now) {
-  if (!any_departed_.load() || now - moved_ < kDepartedGrace) return;
+void Engine::check_departed() {
   std::vector<int> departed;
   {
     std::lock_guard lock(departed_mutex_);
@@ -150,7 +175,7 @@ void Engine::left(int rank) {
     std::lock_guard lock(departed_mutex_);
     departed_.push_back(rank);
   }
-  any_departed_.store(true);
+  departures_.fetch_add(1);
 }
 
 Standing Engine::standing() const {
