@@ -6,6 +6,7 @@
 
 #include "collectives/buffers.h"
 #include "collectives/engine.h"
+#include "transports/control_verdict.h"
 #include "transports/fork_guard.h"
 #include "transports/net.h"
 #include "transports/wait_set.h"
@@ -109,11 +110,7 @@ void Engine::check_departed(Clock::time_point now) {
   for (int rank : departed) {
     const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
     if (!here && !messages_->needs(rank)) continue;
-    Error error(
-        ErrorCode::peer_lost,
-        fmt::format(
-            "rank {} left the group (it was shut down or its process ended) without taking part",
-            rank));
+    Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
     return report(std::move(error), here ? current_.get() : nullptr);
   }

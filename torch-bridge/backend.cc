@@ -42,13 +42,36 @@ TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
   init();
 }
 
-TorchBackend::~TorchBackend() {
+TorchBackend::~TorchBackend() { give_back(); }
+
+void TorchBackend::give_back() noexcept {
   if (forked_since(made_by_)) {
-    (void)communicator_.release();  // its threads live in the parent only: nothing here can end it
+    // Its threads live in the parent only: nothing here can end it. Nor may anything wait for
+    // mutex_, which the fork may have caught locked.
+    new std::shared_ptr<Communicator>(std::move(communicator_));
     return;
   }
+  std::shared_ptr<Communicator> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(communicator_);
+  }
+  if (!last) return;
+  callbacks_->end_when_idle();
   const WithoutGil released;
-  communicator_.reset();
+  last.reset();
+}
+
+std::shared_ptr<Communicator> TorchBackend::held() const {
+  const std::lock_guard lock(mutex_);
+  return communicator_;
+}
+
+std::shared_ptr<Communicator> TorchBackend::communicator() const {
+  usable();
+  if (auto communicator = held()) return communicator;
+  throw Error(ErrorCode::aborted,
+              "the process group was shut down (destroy_process_group); make a new one");
 }
 
 void TorchBackend::usable() const {
@@ -59,13 +82,13 @@ void TorchBackend::usable() const {
 }
 
 TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tensors,
-                                     c10::function_ref<Operations()> start) {
-  usable();
+                                     c10::function_ref<Operations(Communicator&)> start) {
+  const auto communicator = guarded(note_, [&] { return this->communicator(); });
   auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
                                         callbacks_, note_);
   if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   ++begun_;
-  work->start(guarded(note_, start));
+  work->start(guarded(note_, [&] { return start(*communicator); }));
   return work;
 }
 
@@ -78,14 +101,15 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
-  usable();
-  guarded(note_, [&] { communicator_->set_timeout(timeout); });
+  guarded(note_, [&] { communicator()->set_timeout(timeout); });
   options_->timeout = timeout;
 }
 
 c10d::ErrorType TorchBackend::getError() {
   usable();
-  const Status health = communicator_->health();
+  const auto communicator = held();
+  if (!communicator) return c10d::ErrorType::COMM_ERROR;
+  const Status health = communicator->health();
   if (health) return c10d::ErrorType::SUCCESS;
   switch (health.error().code) {
     case ErrorCode::timeout: return c10d::ErrorType::TIMEOUT;
@@ -98,7 +122,8 @@ c10d::ErrorType TorchBackend::getError() {
 void TorchBackend::abort() {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
-  guarded(note_, [&] { communicator_->abort("abort() was called"); });
+  if (const auto communicator = held())
+    guarded(note_, [&] { communicator->abort("abort() was called"); });
 }
 
 void TorchBackend::shutdown() {
@@ -106,15 +131,19 @@ void TorchBackend::shutdown() {
   const WithoutGil released;
   // What could not be finished has told its own Work; ending a group after an error is no second
   // error.
-  guarded(note_, [&] { (void)communicator_->shutdown().ok(); });
+  if (const auto communicator = held())
+    guarded(note_, [&] { (void)communicator->shutdown().ok(); });
+  give_back();
 }
 
 void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
   const Deadline deadline = Deadline::after(most);
-  guarded(note_, [&] { (void)communicator_->shutdown(most).ok(); });
+  if (const auto communicator = held())
+    guarded(note_, [&] { (void)communicator->shutdown(most).ok(); });
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
+  give_back();
 }
 
 TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
@@ -125,11 +154,11 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   const DataType type = call.moved(tensor);
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts);
-  return run({OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
-             [&]() -> Operations {
-               return {communicator_->broadcast(data.data, data.count, type,
-                                                static_cast<int>(opts.rootRank), how)};
-             });
+  return run(
+      {OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
+      [&](Communicator& group) -> Operations {
+        return {group.broadcast(data.data, data.count, type, static_cast<int>(opts.rootRank), how)};
+      });
 }
 
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
@@ -141,8 +170,8 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
   return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(call),
-             [&]() -> Operations {
-               return {communicator_->all_reduce(data.data, data.count, by.type, by.op, how)};
+             [&](Communicator& group) -> Operations {
+               return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
              });
 }
 
@@ -157,13 +186,14 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
     parts.emplace_back(call.update(tensor), by);
   }
   const CallOptions how = call_options(opts, parts[0].second.factor);
-  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call), [&] {
-    Operations all;
-    for (const auto& [data, by] : parts) {
-      all.push_back(communicator_->all_reduce(data.data, data.count, by.type, by.op, how));
-    }
-    return all;
-  });
+  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
+             [&](Communicator& group) {
+               Operations all;
+               for (const auto& [data, by] : parts) {
+                 all.push_back(group.all_reduce(data.data, data.count, by.type, by.op, how));
+               }
+               return all;
+             });
 }
 
 TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
@@ -182,7 +212,8 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   how.synchronous = true;
   const ConstBlock shape = sum->shape();
   const Status met = guarded(note_, [&] {
-    return communicator_->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
+    return communicator()
+        ->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
         ->wait();
   });
   if (!met) raise(met.error(), note_);
@@ -195,9 +226,9 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   parts.set_outputs({tensor});
   how.synchronous = !opts.asyncOp;
   Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
-  return run(std::move(kind), tensors, std::move(parts), [&]() -> Operations {
-    return {communicator_->all_gather(indices, all_indices, DataType::int64, how),
-            communicator_->all_gather(values, all_values, type, how)};
+  return run(std::move(kind), tensors, std::move(parts), [&](Communicator& group) -> Operations {
+    return {group.all_gather(indices, all_indices, DataType::int64, how),
+            group.all_gather(values, all_values, type, how)};
   });
 }
 
@@ -209,10 +240,11 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->reduce(data.data, data.count, by.type, by.op,
-                                  static_cast<int>(opts.rootRank), how)};
-  });
+  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.reduce(data.data, data.count, by.type, by.op,
+                                    static_cast<int>(opts.rootRank), how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
@@ -223,9 +255,10 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const ConstBlock data = call.read(tensor);
-  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
-  });
+  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+             });
 }
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
@@ -236,8 +269,8 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const Block data = call.write(tensor);
-  return run(std::move(kind), tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+  return run(std::move(kind), tensors, std::move(call), [&](Communicator& group) -> Operations {
+    return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
   });
 }
 
@@ -254,7 +287,7 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
   return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier"),
-             [&]() -> Operations { return {communicator_->barrier(how)}; });
+             [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 
 void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
@@ -263,7 +296,7 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
   if (opts.timeout != c10d::kUnsetTimeout)
     how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
   ++begun_;
-  const Status status = guarded(note_, [&] { return communicator_->barrier(how)->wait(); });
+  const Status status = guarded(note_, [&] { return communicator()->barrier(how)->wait(); });
   if (status) return;
   TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
               " timed out in monitoredBarrier after ", how.timeout.count(),

@@ -5,6 +5,10 @@
 // return at once with a Work, except those with asyncOp == false, which are carried out in the
 // calling thread. Any thread may call; order between threads is the caller's business. Destruction
 // and shutdown work with and without the GIL, and in a forked child, where every other call throws.
+//
+// What a group costs (sockets, threads, shared memory) is given back by shutdown(), that is, by
+// destroy_process_group, whoever still holds the group or a finished Work; the object that is left
+// answers every call with an error.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -12,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -48,6 +53,8 @@ class TorchBackend final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
+  // Called instead of the destructor while somebody holds a weak reference (bind.cc does).
+  void release_resources() override { give_back(); }
   // shutdown(), and the callbacks that are under way may end.
   void leave_at_exit(std::chrono::milliseconds most);
 
@@ -93,8 +100,14 @@ class TorchBackend final : public c10d::Backend {
     std::function<void()> afterwards = {};  // makes the outputs from what has arrived
   };
   // A Work for the operations that `start` begins; `tensors` are all that they touch.
-  Made run(Kind kind, const List& inputs, Tensors tensors, c10::function_ref<Operations()> start);
+  Made run(Kind kind, const List& inputs, Tensors tensors,
+           c10::function_ref<Operations(Communicator&)> start);
   void usable() const;
+  std::shared_ptr<Communicator> held() const;  // null: shut down
+  // The same for a call; throws instead.
+  std::shared_ptr<Communicator> communicator() const;
+  // All that this group costs; nothing in a forked child.
+  void give_back() noexcept;
 
   template <class Opts>
   static CallOptions call_options(const Opts& opts, double factor = 1.0) {
@@ -120,7 +133,8 @@ class TorchBackend final : public c10d::Backend {
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<CallbackThreads> callbacks_;
   std::atomic<uint64_t> begun_{0};
-  std::unique_ptr<Communicator> communicator_;
+  mutable std::mutex mutex_;                    // of the pointer, not of what it points to
+  std::shared_ptr<Communicator> communicator_;  // null: shut down
 };
 
 }  // namespace ringwood

@@ -96,10 +96,9 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     const ConstBlock in = call.read(input, !in_place && Ranges(list).written_over(input));
     parts.emplace_back(in, call.write(list), call.moved(input));
   }
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
-    for (const auto& [in, out, type] : parts)
-      all.push_back(communicator_->all_gather(in, out, type, how));
+    for (const auto& [in, out, type] : parts) all.push_back(group.all_gather(in, out, type, how));
     return all;
   });
 }
@@ -157,10 +156,10 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), call.moved(input));
   }
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto& [in, out, type] : parts) {
-      all.push_back(communicator_->all_gather(in.data, out.data, in.count, type, how));
+      all.push_back(group.all_gather(in.data, out.data, in.count, type, how));
     }
     return all;
   });
@@ -196,9 +195,10 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   }
   const ConstBlock in = call.read(input, apart);
   const CallOptions how = call_options(opts);
-  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call), [&]() -> Operations {
-    return {communicator_->gather(in, out, type, static_cast<int>(opts.rootRank), how)};
-  });
+  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
@@ -219,8 +219,8 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
   const Block out = call.write(output);
   const CallOptions how = call_options(opts);
   return run({OpType::SCATTER, "ringwood:scatter"}, nothing(inputs) ? List() : inputs[0],
-             std::move(call), [&]() -> Operations {
-               return {communicator_->scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
+             std::move(call), [&](Communicator& group) -> Operations {
+               return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
 }
 
@@ -253,8 +253,8 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     in.push_back(call.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = call.write(output);
-  return run(kind, list, std::move(call), [&]() -> Operations {
-    return {communicator_->reduce_scatter(in, out, by.type, by.op, how)};
+  return run(kind, list, std::move(call), [&](Communicator& group) -> Operations {
+    return {group.reduce_scatter(in, out, by.type, by.op, how)};
   });
 }
 
@@ -268,11 +268,11 @@ TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::
     in.push_back(call.read(input, Tensors::overlap(input, output)));
   const Block out = call.write(output);
   std::memcpy(out.data, in[rank_].data, out.count * size_of(by.type));
-  return run(std::move(kind), list, std::move(call), [&] {
+  return run(std::move(kind), list, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto root : c10::irange(size_)) {
       void* data = root == rank_ ? out.data : const_cast<void*>(in[root].data);
-      all.push_back(communicator_->reduce(data, in[root].count, by.type, by.op, root, how));
+      all.push_back(group.reduce(data, in[root].count, by.type, by.op, root, how));
     }
     return all;
   });
@@ -300,11 +300,10 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     parts.emplace_back(in, call.write(output), by);
   }
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto& [in, out, by] : parts) {
-      all.push_back(
-          communicator_->reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
+      all.push_back(group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
     }
     return all;
   });
@@ -342,8 +341,9 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
       pieces<const char>(call.read(input, Tensors::overlap(input, output)), in_counts, bytes);
   const auto out = pieces<char>(call.write(output), out_counts, bytes);
   const CallOptions how = call_options(opts);
-  return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
-             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+  return run(
+      {OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
+      [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
@@ -373,8 +373,9 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
     in.push_back(call.read(input, written.written_over(input)));
   const std::vector<Block> out = call.write(outputs);
   const CallOptions how = call_options(opts);
-  return run({OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
-             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+  return run(
+      {OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
+      [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 
 }  // namespace ringwood

@@ -6,7 +6,8 @@
 // may be Python, need the GIL and wait for other calls, and a tensor may need the GIL to die:
 // neither happens in the internal thread, which moves the data of everybody.
 //
-// Thread safe. Holds no lock while callbacks run. Does not use the base's wait().
+// Thread safe. Holds no lock while callbacks run. Does not use the base's wait(). A Work that has
+// ended keeps nothing of its group alive.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -31,7 +32,8 @@
 namespace ringwood {
 
 // Threads for callbacks: one is started whenever all others are busy, since a callback may wait for
-// a Future that only another of these threads can complete; each ends after a second without work.
+// a Future that only another of these threads can complete; each ends after a second without work,
+// and at once when the group has gone.
 // They are never joined (a callback may hold the last reference to the group), and own what they
 // use.
 class CallbackThreads final : public std::enable_shared_from_this<CallbackThreads> {
@@ -46,6 +48,12 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
     lock.unlock();
     std::thread([self = shared_from_this()] { self->run(); }).detach();
   }
+  // From now on no thread waits for more work. Work may still come.
+  void end_when_idle() {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    wake_.notify_all();
+  }
   // Waits until nothing is left to do, but not longer than `most`.
   void drain(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
@@ -57,10 +65,9 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
-      const bool some =
-          wake_.wait_for(lock, std::chrono::seconds(1), [&] { return !jobs_.empty(); });
+      wake_.wait_for(lock, std::chrono::seconds(1), [&] { return ending_ || !jobs_.empty(); });
       --idle_;
-      if (!some) return;
+      if (jobs_.empty()) return;
       std::function<void()> job = std::move(jobs_.front());
       jobs_.pop_front();
       ++busy_;
@@ -76,6 +83,7 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
   std::condition_variable wake_, quiet_;
   std::deque<std::function<void()>> jobs_;
   size_t idle_ = 0, busy_ = 0;
+  bool ending_ = false;
 };
 
 class Work final : public c10d::Work {
@@ -96,9 +104,12 @@ class Work final : public c10d::Work {
 
   // Once, with the operations that this call consists of.
   void start(std::vector<OperationPtr> operations) {
-    operations_ = std::move(operations);
-    pending_ = operations_.size();
-    for (const OperationPtr& operation : operations_) {
+    {
+      const std::lock_guard lock(state_mutex_);
+      operations_ = operations;
+    }
+    pending_ = operations.size();
+    for (const OperationPtr& operation : operations) {
       auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
       operation->on_done(
           [self = std::move(self)](const Error* error) mutable { self->ended(error, self); });
@@ -107,7 +118,7 @@ class Work final : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
-    for (const OperationPtr& operation : operations_) {
+    for (const OperationPtr& operation : operations()) {
       const auto left = timeout.count() > 0
                             ? std::chrono::milliseconds(std::max(1, deadline.left_ms()))
                             : timeout;
@@ -149,17 +160,24 @@ class Work final : public c10d::Work {
     TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,
                 "sourceRank() may only be called on work objects that correspond to a recv or "
                 "recv-from-any call.");
-    return operations_.at(0)->source();
+    const std::lock_guard lock(state_mutex_);
+    return operations_.empty() ? source_ : operations_[0]->source();
   }
 
   uint64_t getSequencenumber() const override {
-    return operations_.empty() ? 0 : static_cast<uint64_t>(operations_[0]->sequence());
+    const std::lock_guard lock(state_mutex_);
+    return static_cast<uint64_t>(operations_.empty() ? sequence_ : operations_[0]->sequence());
   }
 
  private:
   FuturePtr future() {
     std::lock_guard lock(state_mutex_);
     return future_;
+  }
+
+  std::vector<OperationPtr> operations() const {
+    const std::lock_guard lock(state_mutex_);
+    return operations_;
   }
 
   void fail(const Error& error) {
@@ -191,6 +209,7 @@ class Work final : public c10d::Work {
         error_ = std::current_exception();
       }
       afterwards_ = nullptr;
+      forget_operations();
       finish(error_);
     });
   }
@@ -221,16 +240,28 @@ class Work final : public c10d::Work {
     inputs = tensors_.take_inputs();
   }
 
+  // An operation keeps its communicator alive, and a Work may be kept for ever.
+  void forget_operations() {
+    std::vector<OperationPtr> operations;
+    std::lock_guard lock(state_mutex_);
+    if (operations_.empty()) return;
+    source_ = operations_[0]->source();
+    sequence_ = operations_[0]->sequence();
+    operations.swap(operations_);
+  }
+
   Tensors tensors_;
   const std::shared_ptr<CallbackThreads> threads_;
   const std::string note_;
   std::function<void()> afterwards_;
-  std::vector<OperationPtr> operations_;
   std::atomic<size_t> pending_{0};
   std::once_flag settled_;
 
-  mutable std::mutex state_mutex_;  // the three below
-  std::exception_ptr error_;        // not changed once settled
+  mutable std::mutex state_mutex_;        // all below
+  std::vector<OperationPtr> operations_;  // none once settled
+  int source_ = -1;                       // of the first operation
+  int64_t sequence_ = 0;
+  std::exception_ptr error_;  // not changed once settled
   FuturePtr future_;
   bool future_claimed_ = false;
 };
