@@ -17,6 +17,9 @@ namespace {
 // A peer that said goodbye has flushed what it sent; what has not come by then never will.
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
 
+// Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
+constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
+
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
@@ -66,6 +69,14 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
   for (const auto& operation : queue_)
     if (operation->late(now)) return operation;
   return nullptr;
+}
+
+void Engine::check_interrupt(Clock::time_point& asked) {
+  const auto now = Clock::now();
+  if (asked == Clock::time_point{}) asked = now;
+  if (!interrupted || now - asked < kInterruptPeriod) return;
+  asked = now;
+  if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
 }
 
 void Engine::check_clock() {

@@ -8,6 +8,7 @@
 
 #include "torch-bridge/errors.h"
 #include "torch-bridge/gil.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/sparse.h"
 #include "torch-bridge/tensors.h"
@@ -39,6 +40,7 @@ TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackThreads>()),
       communicator_(std::move(communicator)) {
+  communicator_->set_interrupt_check(&run_signal_handlers);
   init();
 }
 
@@ -89,6 +91,7 @@ TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tens
   if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   ++begun_;
   work->start(guarded(note_, [&] { return start(*communicator); }));
+  rethrow_interrupt();
   return work;
 }
 
@@ -134,6 +137,7 @@ void TorchBackend::shutdown() {
   if (const auto communicator = held())
     guarded(note_, [&] { (void)communicator->shutdown().ok(); });
   give_back();
+  rethrow_interrupt();
 }
 
 void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
@@ -216,6 +220,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
         ->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
         ->wait();
   });
+  rethrow_interrupt();
   if (!met) raise(met.error(), note_);
   sum->allocate(call);
 
@@ -297,6 +302,7 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
     how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
   ++begun_;
   const Status status = guarded(note_, [&] { return communicator()->barrier(how)->wait(); });
+  rethrow_interrupt();
   if (status) return;
   TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
               " timed out in monitoredBarrier after ", how.timeout.count(),

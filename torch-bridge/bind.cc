@@ -11,6 +11,7 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/store.h"
 
@@ -77,6 +78,7 @@ c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& s
     return c10::make_intrusive<TorchBackend>(std::move(communicator), std::move(torch_options),
                                              note);
   } catch (const Error& error) {
+    rethrow_interrupt();
     raise_at_start(error, note);
   }
 }

@@ -27,6 +27,7 @@
 
 #include "collectives/communicator.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/tensors.h"
 
 namespace ringwood {
@@ -128,6 +129,7 @@ class Work final : public c10d::Work {
     settle();
     complete_future();
     release();
+    rethrow_interrupt();
     if (auto error = exception()) std::rethrow_exception(error);
     return true;
   }
