@@ -168,6 +168,7 @@ class Tensors final {
            static_cast<const char*>(whole.const_data_ptr()) + offset == part.const_data_ptr();
   }
 
+  bool staged() const { return !staged_.empty(); }
   // When the data is there: fills the outputs that were staged.
   void finish() {
     if (staged_.empty()) return;

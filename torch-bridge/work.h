@@ -6,12 +6,17 @@
 // may be Python, need the GIL and wait for other calls, and a tensor may need the GIL to die:
 // neither happens in the internal thread, which moves the data of everybody.
 //
+// Code of others (callbacks, the making of outputs) runs with the thread-local state of the thread
+// that made the call: grad mode, inference mode, autocast, profiler.
+//
 // Thread safe. Holds no lock while callbacks run. Does not use the base's wait(). A Work that has
 // ended keeps nothing of its group alive.
 #pragma once
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -110,6 +115,9 @@ class Work final : public c10d::Work {
       operations_ = operations;
     }
     pending_ = operations.size();
+    const auto done = [](const OperationPtr& operation) { return operation->done(); };
+    // What has ended already is settled in this very thread, below.
+    if (!std::all_of(operations.begin(), operations.end(), done)) call_state_.emplace();
     for (const OperationPtr& operation : operations) {
       auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
       operation->on_done(
@@ -172,6 +180,17 @@ class Work final : public c10d::Work {
   }
 
  private:
+  using CallState = std::optional<at::ThreadLocalState>;
+  class StateOfCall final {
+   public:
+    explicit StateOfCall(const CallState& state) {
+      if (state) guard_.emplace(*state);
+    }
+
+   private:
+    std::optional<at::ThreadLocalStateGuard> guard_;
+  };
+
   FuturePtr future() {
     std::lock_guard lock(state_mutex_);
     return future_;
@@ -205,6 +224,7 @@ class Work final : public c10d::Work {
   void settle() {
     std::call_once(settled_, [this] {
       try {
+        const StateOfCall state(afterwards_ || tensors_.staged() ? call_state_ : std::nullopt);
         if (afterwards_ && !error_) afterwards_();
         if (!error_) tensors_.finish();
       } catch (...) {
@@ -227,9 +247,9 @@ class Work final : public c10d::Work {
       mine = future && !std::exchange(future_claimed_, true);
     }
     if (!future) return;
-    if (!mine) {
-      future->wait();
-    } else if (auto error = exception()) {
+    if (!mine) return future->wait();
+    const StateOfCall state(call_state_);
+    if (auto error = exception()) {
       future->setError(error);
     } else {
       future->markCompleted(c10::IValue(tensors_.outputs()));
@@ -256,6 +276,7 @@ class Work final : public c10d::Work {
   const std::shared_ptr<CallbackThreads> threads_;
   const std::string note_;
   std::function<void()> afterwards_;
+  CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};
   std::once_flag settled_;
 
