@@ -33,10 +33,9 @@ auto guarded(const std::string& note, F&& f) -> decltype(f()) {
 }  // namespace
 
 TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
-                           c10::intrusive_ptr<Options> options, std::string note)
+                           c10::intrusive_ptr<Options> options)
     : c10d::Backend(communicator->rank(), communicator->size()),
       made_by_(getpid()),
-      note_(std::move(note)),
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackThreads>()),
       communicator_(std::move(communicator)) {
@@ -64,6 +63,14 @@ void TorchBackend::give_back() noexcept {
   last.reset();
 }
 
+const std::shared_ptr<const std::string>& TorchBackend::note() const {
+  std::call_once(noted_, [this] {
+    note_ = std::make_shared<const std::string>(
+        group_note(options_->group_name, getGroupDesc(), options_->global_ranks_in_group));
+  });
+  return note_;
+}
+
 std::shared_ptr<Communicator> TorchBackend::held() const {
   const std::lock_guard lock(mutex_);
   return communicator_;
@@ -80,17 +87,17 @@ void TorchBackend::usable() const {
   TORCH_CHECK(!forked_since(made_by_),
               "ProcessGroupRingwood: this process was forked after the group was made; the "
               "group belongs to its parent, process ",
-              made_by_, ". Make a new group here.");
+              made_by_, ". Make a new group here.", *note());
 }
 
 TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tensors,
                                      c10::function_ref<Operations(Communicator&)> start) {
-  const auto communicator = guarded(note_, [&] { return this->communicator(); });
+  const auto communicator = guarded(*note(), [&] { return this->communicator(); });
   auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
-                                        callbacks_, note_);
+                                        callbacks_, note());
   if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   ++begun_;
-  work->start(guarded(note_, [&] { return start(*communicator); }));
+  work->start(guarded(*note(), [&] { return start(*communicator); }));
   rethrow_interrupt();
   return work;
 }
@@ -104,7 +111,7 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
-  guarded(note_, [&] { communicator()->set_timeout(timeout); });
+  guarded(*note(), [&] { communicator()->set_timeout(timeout); });
   options_->timeout = timeout;
 }
 
@@ -126,7 +133,7 @@ void TorchBackend::abort() {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
   if (const auto communicator = held())
-    guarded(note_, [&] { communicator->abort("abort() was called"); });
+    guarded(*note(), [&] { communicator->abort("abort() was called"); });
 }
 
 void TorchBackend::shutdown() {
@@ -135,7 +142,7 @@ void TorchBackend::shutdown() {
   // What could not be finished has told its own Work; ending a group after an error is no second
   // error.
   if (const auto communicator = held())
-    guarded(note_, [&] { (void)communicator->shutdown().ok(); });
+    guarded(*note(), [&] { (void)communicator->shutdown().ok(); });
   give_back();
   rethrow_interrupt();
 }
@@ -145,13 +152,13 @@ void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
   const WithoutGil released;
   const Deadline deadline = Deadline::after(most);
   if (const auto communicator = held())
-    guarded(note_, [&] { (void)communicator->shutdown(most).ok(); });
+    guarded(*note(), [&] { (void)communicator->shutdown(most).ok(); });
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
   give_back();
 }
 
 TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
-  Tensors call("broadcast");
+  Tensors call("broadcast", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
@@ -166,7 +173,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
 }
 
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce");
+  Tensors call("allreduce", note());
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   call.dense(tensor);
@@ -181,7 +188,7 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
 
 TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
                                                      const c10d::AllreduceCoalescedOptions& opts) {
-  Tensors call("allreduce_coalesced");
+  Tensors call("allreduce_coalesced", note());
   call.require(!tensors.empty(), "requires non-empty tensor list");
   std::vector<std::pair<Block, Reduction>> parts;
   for (const at::Tensor& tensor : tensors) {
@@ -202,7 +209,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
 
 TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
                                                   const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce_sparse");
+  Tensors call("allreduce_sparse", note());
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
   call.require(tensor.device().type() == at::kCPU, "unsupported device type");
@@ -215,16 +222,16 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   CallOptions how = call_options(opts);
   how.synchronous = true;
   const ConstBlock shape = sum->shape();
-  const Status met = guarded(note_, [&] {
+  const Status met = guarded(*note(), [&] {
     return communicator()
         ->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
         ->wait();
   });
   rethrow_interrupt();
-  if (!met) raise(met.error(), note_);
+  if (!met) raise(met.error(), *note());
   sum->allocate(call);
 
-  Tensors parts("allreduce_sparse");
+  Tensors parts("allreduce_sparse", note());
   const ConstBlock indices = parts.read(sum->indices()), values = parts.read(sum->values());
   const auto all_indices = parts.write(sum->all_indices()),
              all_values = parts.write(sum->all_values());
@@ -238,7 +245,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
 }
 
 TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
-  Tensors call("reduce");
+  Tensors call("reduce", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
@@ -253,7 +260,7 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
 }
 
 TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
-  Tensors call("send");
+  Tensors call("send", note());
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.peer(peer, size_);
@@ -268,7 +275,7 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
                                          int tag) {
-  Tensors call(method);
+  Tensors call(method, note());
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.require(tag >= 0, "Tag must be nonnegative");
@@ -280,7 +287,7 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
-  Tensors("recv").peer(peer, size_);
+  Tensors("recv", note()).peer(peer, size_);
   return receive({OpType::RECV, "ringwood:recv"}, "recv", tensors, peer, tag);
 }
 
@@ -291,7 +298,7 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
-  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier"),
+  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier", note()),
              [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 
@@ -301,13 +308,13 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
   if (opts.timeout != c10d::kUnsetTimeout)
     how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
   ++begun_;
-  const Status status = guarded(note_, [&] { return communicator()->barrier(how)->wait(); });
+  const Status status = guarded(*note(), [&] { return communicator()->barrier(how)->wait(); });
   rethrow_interrupt();
   if (status) return;
   TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
               " timed out in monitoredBarrier after ", how.timeout.count(),
-              " ms: ", status.error().message(), note_);
-  raise(status.error(), note_);
+              " ms: ", status.error().message(), *note());
+  raise(status.error(), *note());
 }
 
 }  // namespace ringwood

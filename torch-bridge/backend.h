@@ -35,9 +35,7 @@ class TorchBackend final : public c10d::Backend {
   using Made = c10::intrusive_ptr<c10d::Work>;
   using List = std::vector<at::Tensor>;
 
-  // `note` is appended to the errors of calls: which global ranks the group's ranks are.
-  TorchBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options,
-               std::string note);
+  TorchBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options);
   ~TorchBackend() override;
 
   const std::string getBackendName() const override { return "ringwood"; }
@@ -103,6 +101,9 @@ class TorchBackend final : public c10d::Backend {
   Made run(Kind kind, const List& inputs, Tensors tensors,
            c10::function_ref<Operations(Communicator&)> start);
   void usable() const;
+  // What is appended to all errors: group_note(). Fixed by the first call, since torch gives a
+  // group its description only after it is made.
+  const std::shared_ptr<const std::string>& note() const;
   std::shared_ptr<Communicator> held() const;  // null: shut down
   // The same for a call; throws instead.
   std::shared_ptr<Communicator> communicator() const;
@@ -129,10 +130,11 @@ class TorchBackend final : public c10d::Backend {
   Made receive(Kind kind, const char* method, List& tensors, int peer, int tag);
 
   const int made_by_;  // process id
-  const std::string note_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<CallbackThreads> callbacks_;
   std::atomic<uint64_t> begun_{0};
+  mutable std::once_flag noted_;
+  mutable std::shared_ptr<const std::string> note_;
   mutable std::mutex mutex_;                    // of the pointer, not of what it points to
   std::shared_ptr<Communicator> communicator_;  // null: shut down
 };

@@ -20,11 +20,12 @@ std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
   const int64_t rows = tensor.size(0);
   const int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   if (splits.empty()) {
-    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size");
+    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size",
+                call.note());
     return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size * row));
   }
   TORCH_CHECK(splits.size() == static_cast<size_t>(size),
-              "Number of tensor splits not equal to group size");
+              "Number of tensor splits not equal to group size", call.note());
   std::vector<size_t> counts;
   int64_t sum = 0;
   for (const int64_t split : splits) {
@@ -32,7 +33,7 @@ std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
     sum += split;
     counts.push_back(static_cast<size_t>(split * row));
   }
-  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size");
+  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size", call.note());
   return counts;
 }
 
@@ -81,7 +82,7 @@ bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
-  Tensors call(method);
+  Tensors call(method, note());
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor& input = inputs[i];
@@ -105,7 +106,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
 
 TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inputs,
                                            const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather");
+  const Tensors call("allgather", note());
   call.single(inputs);
   call.require(outputs.size() == 1, "requires input/output tensor lists to have the same length");
   if (outputs[0].size() != static_cast<size_t>(size_)) {
@@ -118,7 +119,7 @@ TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inp
 
 TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs, List& inputs,
                                                      const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather_coalesced");
+  const Tensors call("allgather_coalesced", note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(outputs.size() == static_cast<size_t>(size_),
                "output lists should be equal to world size");
@@ -139,7 +140,7 @@ TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs,
 
 TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
                                                const List& inputs, const CallOptions& how) {
-  Tensors call(method);
+  Tensors call(method, note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -149,9 +150,10 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     call.dense(input);
     call.dense(output);
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "output tensor must have the same type as input tensor");
+                     "output tensor must have the same type as input tensor", call.note());
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
-                      "output tensor size must be equal to world_size times input tensor size");
+                      "output tensor size must be equal to world_size times input tensor size",
+                      call.note());
     const bool in_place = Tensors::is_block(input, output, rank_);
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), call.moved(input));
@@ -179,7 +181,7 @@ TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
 
 TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
                                         const c10d::GatherOptions& opts) {
-  Tensors call("gather");
+  Tensors call("gather", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
   call.dense(input);
@@ -203,7 +205,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
                                          const c10d::ScatterOptions& opts) {
-  Tensors call("scatter");
+  Tensors call("scatter", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
   call.dense(output);
@@ -226,7 +228,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
 
 TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call("reduce_scatter");
+  Tensors call("reduce_scatter", note());
   const at::Tensor& output = call.single(outputs);
   call.require(inputs.size() == 1, "requires input/output tensor lists to have the same length");
   const List& list = inputs[0];
@@ -281,7 +283,7 @@ TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::
 TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
                                                 const List& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call(method);
+  Tensors call(method, note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -291,9 +293,10 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     call.dense(input);
     call.dense(output);
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "input tensor must be the same type as the output tensor.");
+                     "input tensor must be the same type as the output tensor.", call.note());
     TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
-                      "input tensor must be the same size as output size times world size");
+                      "input tensor must be the same size as output size times world size",
+                      call.note());
     const Reduction by = call.reduced(input, opts.reduceOp);
     const bool in_place = Tensors::is_block(output, input, rank_);
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
@@ -325,7 +328,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                std::vector<int64_t>& output_splits,
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall_base");
+  Tensors call("alltoall_base", note());
   call.dense(input);
   call.dense(output);
   call.same_type(input, output, 0);
@@ -348,7 +351,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
                                           const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall");
+  Tensors call("alltoall", note());
   const auto size = static_cast<size_t>(size_);
   if (inputs.size() != size) {
     call.refuse(

@@ -11,6 +11,7 @@
 #include <c10/util/irange.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -68,12 +69,14 @@ class Ranges final {
 // The tensors of one call. Keeps them, and the copies, alive. Not thread safe.
 class Tensors final {
  public:
-  // `method` is the name that appears in errors.
-  explicit Tensors(const char* method) : method_(method) {}
+  // `method` is the name that appears in errors, `note` is appended to them.
+  Tensors(const char* method, std::shared_ptr<const std::string> note)
+      : method_(method), note_(std::move(note)) {}
 
   [[noreturn]] void refuse(const std::string& message) const {
-    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message);
+    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
   }
+  const std::string& note() const { return *note_; }
   void require(bool condition, const char* message) const {
     if (!condition) refuse(message);
   }
@@ -97,7 +100,7 @@ class Tensors final {
   void dense(const at::Tensor& tensor) const {
     placed(tensor);
     TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()),
-                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous");
+                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous", note());
   }
   // A tensor of a list of outputs, which may have any strides that do not overlap.
   void placed(const at::Tensor& tensor) const {
@@ -204,6 +207,7 @@ class Tensors final {
   }
 
   const char* method_;
+  std::shared_ptr<const std::string> note_;
   std::vector<at::Tensor> inputs_, outputs_;
   std::vector<std::pair<at::Tensor, at::Tensor>> staged_;
 };

@@ -98,7 +98,8 @@ class Work final : public c10d::Work {
 
   // `title` and `inputs` are for the profiler. `note` is appended to errors.
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
-       Tensors tensors, std::shared_ptr<CallbackThreads> threads, std::string note)
+       Tensors tensors, std::shared_ptr<CallbackThreads> threads,
+       std::shared_ptr<const std::string> note)
       : c10d::Work(rank, type, at::hasCallbacks() ? title : nullptr,
                    at::hasCallbacks() ? std::make_optional(inputs) : std::nullopt),
         tensors_(std::move(tensors)),
@@ -203,7 +204,7 @@ class Work final : public c10d::Work {
 
   void fail(const Error& error) {
     std::lock_guard lock(state_mutex_);
-    if (!error_) error_ = as_exception(error, note_);
+    if (!error_) error_ = as_exception(error, *note_);
   }
 
   // One operation has ended; in an internal thread of the communicator. `self` is that operation's
@@ -274,7 +275,7 @@ class Work final : public c10d::Work {
 
   Tensors tensors_;
   const std::shared_ptr<CallbackThreads> threads_;
-  const std::string note_;
+  const std::shared_ptr<const std::string> note_;
   std::function<void()> afterwards_;
   CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};

@@ -116,15 +116,49 @@ def test_subgroups():
     run_ranks(4, body)
 
 
-def test_errors_of_a_subgroup_tell_the_global_ranks():
+# Errors of all kinds: of the caller, between ranks, of a group that has ended.
+ERRORS = [
+    lambda group, rank: dist.all_reduce(torch.ones(2, 3).t(), group=group),
+    lambda group, rank: dist.all_to_all_single(torch.ones(3), torch.ones(3), group=group),
+    lambda group, rank: dist.all_gather_single(torch.ones(9), torch.ones(4), group=group),
+    lambda group, rank: dist.all_reduce(torch.ones(2, dtype=torch.uint16), group=group),
+    lambda group, rank: group._get_backend(CPU).broadcast([], dist.BroadcastOptions()),
+    lambda group, rank: dist.all_reduce(torch.ones(rank), group=group),
+    lambda group, rank: dist.all_reduce(torch.ones(1), group=group, async_op=True).wait(),
+    lambda group, rank: group._get_backend(CPU).monitored_barrier(),
+]
+
+
+@pytest.mark.parametrize("description", [None, "tensor parallel"])
+def test_errors_name_the_group_and_its_global_ranks(description):
     def body(rank, size):
-        group = dist.new_group([1, 2])
+        group = dist.new_group([1, 2], group_desc=description)
         if rank > 0:
-            with pytest.raises(dist.DistBackendError, match="are global ranks 1, 2"):
-                dist.all_reduce(torch.ones(rank), group=group)
+            name = group.group_name
+            quoted = f"group '{description}' ({name})" if description else f"group '{name}'"
+            for error in ERRORS:
+                with pytest.raises((RuntimeError, ValueError, TypeError)) as raised:
+                    error(group, rank)
+                text = str(raised.value)
+                assert f"[{quoted}: its ranks 0, 1, ... are global ranks 1, 2]" in text
         dist.barrier()
+        with pytest.raises(RuntimeError) as raised:
+            group_of_all = dist.group.WORLD
+            group_of_all._get_backend(CPU).broadcast([], dist.BroadcastOptions())
+        assert "[group 'default_pg' (" in str(raised.value)
+        assert "global ranks" not in str(raised.value)
 
     run_ranks(3, body)
+
+
+def test_errors_at_the_start_name_the_group():
+    def body(rank, size):
+        module = sys.modules["ringwood._autoload"]._module()
+        store = dist.PrefixStore("late", dist.distributed_c10d._get_default_store())
+        with pytest.raises(dist.DistNetworkError, match=r"\[group 'late'\]"):
+            module.create(store, 0, 2, seconds(0.3), "late", [])
+
+    run_ranks(1, body)
 
 
 def test_many_groups_come_and_go():
