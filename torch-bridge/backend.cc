@@ -196,6 +196,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
     const Reduction by = call.reduced(tensor, opts.reduceOp);
     parts.emplace_back(call.update(tensor), by);
   }
+  check_outputs(call, tensors, false);
   const CallOptions how = call_options(opts, parts[0].second.factor);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
              [&](Communicator& group) {

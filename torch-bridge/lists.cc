@@ -79,6 +79,14 @@ bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
 
 }  // namespace
 
+void TorchBackend::check_outputs(const Tensors& call, const List& outputs, bool repeated) {
+  const std::string wrong = shared_outputs(outputs, repeated);
+  if (wrong.empty()) return;
+  if (const auto communicator = held())
+    communicator->abort(c10::str(call.method(), " was refused on this rank: ", wrong));
+  call.refuse(wrong);
+}
+
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
@@ -93,6 +101,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
       call.same_type(input, list[rank], rank);
     }
     if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
+    check_outputs(call, list, true);
     const bool in_place = Tensors::is_block(input, list[rank_], 0);
     const ConstBlock in = call.read(input, !in_place && Ranges(list).written_over(input));
     parts.emplace_back(in, call.write(list), call.moved(input));
@@ -158,6 +167,7 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), call.moved(input));
   }
+  check_outputs(call, outputs, false);
   return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto& [in, out, type] : parts) {
@@ -190,6 +200,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   bool apart = false;
   if (rank_ == opts.rootRank) {
     const List& list = root_list(call, outputs, input, size_, "output");
+    check_outputs(call, list, true);
     apart = Ranges(list).written_over(input);
     out = call.write(list);
   } else {
@@ -302,6 +313,7 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), by);
   }
+  check_outputs(call, outputs, false);
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
   return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
@@ -370,6 +382,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   }
   if (inputs[rank_].numel() != outputs[rank_].numel())
     call.wrong_size(inputs[rank_], outputs[rank_], rank_);
+  check_outputs(call, outputs, true);
   const DataType type = call.moved(inputs[0]);
   const Ranges written(outputs);
   for (const at::Tensor& input : inputs)

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "torch-bridge/overlap.h"
 
 namespace ringwood {
 
@@ -35,10 +36,12 @@ class Ranges final {
   explicit Ranges(const std::vector<at::Tensor>& outputs) {
     ranges_.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
-      if (output.numel() > 0) ranges_.push_back(range(output));
+      if (output.numel() > 0) ranges_.push_back(byte_range(output));
     }
     std::sort(ranges_.begin(), ranges_.end());
-    const auto meets_next = [](const Range& a, const Range& b) { return b.first < a.second; };
+    const auto meets_next = [](const ByteRange& a, const ByteRange& b) {
+      return b.first < a.second;
+    };
     disjoint_ = std::adjacent_find(ranges_.begin(), ranges_.end(), meets_next) == ranges_.end();
   }
 
@@ -47,22 +50,14 @@ class Ranges final {
   // filled when all has been read.
   bool written_over(const at::Tensor& input) const {
     if (!disjoint_ || input.numel() == 0) return false;
-    const Range in = range(input);
-    const auto after = std::partition_point(ranges_.begin(), ranges_.end(),
-                                            [&](const Range& r) { return r.first < in.second; });
+    const ByteRange in = byte_range(input);
+    const auto after = std::partition_point(
+        ranges_.begin(), ranges_.end(), [&](const ByteRange& r) { return r.first < in.second; });
     return after != ranges_.begin() && std::prev(after)->second > in.first;
   }
 
  private:
-  using Range = std::pair<const char*, const char*>;  // first byte, one past the last
-  static Range range(const at::Tensor& tensor) {
-    int64_t last = 0;
-    for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
-    const char* first = static_cast<const char*>(tensor.const_data_ptr());
-    return {first, first + (last + 1) * static_cast<int64_t>(tensor.element_size())};
-  }
-
-  std::vector<Range> ranges_;
+  std::vector<ByteRange> ranges_;
   bool disjoint_ = true;
 };
 
@@ -77,6 +72,7 @@ class Tensors final {
     TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
   }
   const std::string& note() const { return *note_; }
+  const char* method() const { return method_; }
   void require(bool condition, const char* message) const {
     if (!condition) refuse(message);
   }
