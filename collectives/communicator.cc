@@ -215,6 +215,7 @@ class LiveCommunicator final : public Communicator {
     return message("recv", false, data, count, type, peer, tag, call);
   }
   void abort(const std::string& reason) override { engine_->abort(reason); }
+  void set_interrupt_check(InterruptCheck c) override { engine_->interrupted = std::move(c); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
   Status health() const override { return engine_->health(); }
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }

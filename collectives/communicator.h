@@ -137,6 +137,11 @@ class Communicator {
 
   // Fails everything pending and later, here and on all ranks. Idempotent.
   virtual void abort(const std::string& reason) = 0;
+  // Is asked a few times a second by every thread that has to wait for an operation, without locks
+  // held; a text that is not empty is a reason to abort. For what may end a wait from outside, such
+  // as Ctrl-C. Before the first call.
+  using InterruptCheck = std::function<std::string()>;
+  virtual void set_interrupt_check(InterruptCheck check) = 0;
   // Finishes what is pending (until the timeout), says goodbye, stops the threads. Later calls fail
   // with aborted.
   virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;

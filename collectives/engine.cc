@@ -111,13 +111,18 @@ Status Engine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
 
 Status Engine::wait(OperationState& operation) {
   if (forked_since(mesh_->process)) return health();
+  Clock::time_point asked;
   std::unique_lock lock(mutex_);
   waiters_.fetch_add(1);
   while (!operation.done()) {
     const bool nested = driven_ && driver_ == std::this_thread::get_id();  // called from a callback
     if (driven_ && !nested) {
       if (service_drives_.load()) wake_driver();
-      changed_.wait(lock);
+      if (changed_.wait_for(lock, kLongestSleep) == std::cv_status::timeout) {
+        lock.unlock();
+        check_interrupt(asked);
+        lock.lock();
+      }
       continue;
     }
     driven_ = true;
@@ -204,7 +209,7 @@ void Engine::drive(bool patient, Until until) {
                                 : spinning + (patient ? kPatientYielding : kYielding);
   bool armed = false;
   unsigned idle_passes = 0;
-  Clock::time_point idle_since;
+  Clock::time_point idle_since, asked;
   Settled settled;
   while (true) {
     bool progressed = false;
@@ -229,6 +234,7 @@ void Engine::drive(bool patient, Until until) {
       sleeping_.store(false);
       armed = false;
       check_clock();
+      if (!patient) check_interrupt(asked);
       idle_passes = 0;
       continue;
     }

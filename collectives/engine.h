@@ -55,6 +55,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status shutdown(std::chrono::milliseconds timeout);
   // The error that ended this group, if one did; also in a forked child.
   Status health() const;
+  // See Communicator::set_interrupt_check.
+  Communicator::InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
   bool reads_in_place() const { return executor_->reads_in_place(); }
 
@@ -77,6 +79,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   void deliver(Settled& settled, const std::shared_ptr<const Error>& error);
   void fail_everything(Settled& settled);
   void check_clock();
+  // In a waiting thread, with `asked` kept by it: now and then.
+  void check_interrupt(Clock::time_point& asked);
   std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;
   void check_departed();
   void tell_who_is_late();

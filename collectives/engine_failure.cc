@@ -7,6 +7,7 @@
 
 #include "collectives/buffers.h"
 #include "collectives/engine.h"
+#include "transports/control_verdict.h"
 #include "transports/fork_guard.h"
 #include "transports/log.h"
 #include "transports/net.h"
@@ -23,6 +24,9 @@ constexpr Duration kMostInVain = std::chrono::milliseconds(100);
 
 // Of a heartbeat, until a collective that waits says for whom: 5 s.
 constexpr int kLatePeriods = 20;
+
+// Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
+constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -83,6 +87,14 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
   for (const auto& operation : queue_)
     if (operation->late(now)) return operation;
   return nullptr;
+}
+
+void Engine::check_interrupt(Clock::time_point& asked) {
+  const auto now = Clock::now();
+  if (asked == Clock::time_point{}) asked = now;
+  if (!interrupted || now - asked < kInterruptPeriod) return;
+  asked = now;
+  if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
 }
 
 void Engine::check_clock() try {
@@ -147,11 +159,7 @@ void Engine::check_departed() {
   for (int rank : departed) {
     const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
     if (!here && !messages_->needs(rank)) continue;
-    Error error(
-        ErrorCode::peer_lost,
-        fmt::format(
-            "rank {} left the group (it was shut down or its process ended) without taking part",
-            rank));
+    Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
     return report(std::move(error), here ? current_.get() : nullptr);
   }

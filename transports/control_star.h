@@ -73,6 +73,7 @@ class ControlStar final {
   void settle_before_leaving();
   std::vector<CensusRow> rows() const;
   void deliver(const Error& error);
+  void deliver_own(Error error);
 
   void say_goodbye();
   void check_goodbyes();
