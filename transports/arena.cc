@@ -14,6 +14,7 @@
 
 #include "transports/fork_guard.h"
 #include "transports/log.h"
+#include "transports/shared_file.h"
 
 namespace ringwood {
 namespace {
@@ -21,44 +22,16 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHugePage = 2 << 20;
 constexpr uint64_t kKeptBytes = 512 << 20;
-// Addresses are cheap, but 47 bits of them must do for the arenas of all ranks of a host.
-constexpr uint64_t kLargest = uint64_t{256} << 30;
 
 uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * unit; }
 
 // As much as the machine has; beyond the limit of file sizes the kernel would end the process.
 uint64_t fitting_bytes() {
   const auto pages = static_cast<uint64_t>(std::max<long>(::sysconf(_SC_PHYS_PAGES), 1));
-  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kLargest);
+  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kMostSharedBytes);
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return bytes;
   return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);
-}
-
-bool addresses_are_limited() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-// Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null:
-// refused.
-std::byte* map_shared(int fd, uint64_t bytes) {
-  void* reserved = ::mmap(nullptr, bytes + kHugePage, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  auto* const begin = static_cast<std::byte*>(reserved);
-  const auto address = reinterpret_cast<uintptr_t>(begin);
-  std::byte* const base = begin + (round_up(address, kHugePage) - address);
-  void* mapped =
-      ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-  if (mapped == MAP_FAILED || ::madvise(base, bytes, MADV_DONTFORK) != 0) {
-    ::munmap(begin, bytes + kHugePage);
-    return nullptr;
-  }
-  if (base > begin) ::munmap(begin, static_cast<size_t>(base - begin));
-  ::munmap(base + bytes, kHugePage - static_cast<size_t>(base - begin));
-  ::madvise(base, bytes, MADV_HUGEPAGE);  // first touch costs a seventh
-  return base;
 }
 
 }  // namespace
@@ -81,12 +54,12 @@ std::unique_ptr<Arena> Arena::make() {
   if (bytes < kHugePage || addresses_are_limited()) {
     return none("addresses or file sizes are limited (ulimit -v, -f)");
   }
-  OwnedFd fd(::memfd_create("ringwood-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  OwnedFd fd = make_shared_file("ringwood-arena");
   if (!fd) return none(system_message("memfd_create"));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return none(system_message("ftruncate"));
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none(system_message("sealing"));
-  std::byte* const base = map_shared(fd.get(), bytes);
+  std::byte* const base = map_shared_file(fd.get(), bytes);
   if (!base) return none(system_message("mmap"));
   close_on_fork(fd.get());
   return std::unique_ptr<Arena>(new Arena(std::move(fd), base, bytes));
@@ -280,8 +253,8 @@ void PeerArena::map(int fd) noexcept {
   const int seals = fd >= 0 ? ::fcntl(fd, F_GET_SEALS) : -1;
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &file) != 0) return;
   const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes == 0 || bytes > kLargest || addresses_are_limited()) return;
-  base_ = map_shared(fd, bytes);
+  if (bytes == 0 || bytes > kMostSharedBytes || addresses_are_limited()) return;
+  base_ = map_shared_file(fd, bytes);
   if (!base_) return;
   bytes_ = bytes;
   pid_ = getpid();
