@@ -72,5 +72,74 @@ TEST(SharedFiles, AreMadeWhereTheyMustNotBeExecutable) {
   EXPECT_EQ(code, 0);
 }
 
+// ---- the arenas of peers -----------------------------------------------------------------------
+
+int arenas_mapped() {
+  std::ifstream maps("/proc/self/maps");
+  int found = 0;
+  for (std::string line; std::getline(maps, line);)
+    found += line.find("memfd:ringwood-arena") != std::string::npos ? 1 : 0;
+  return found;
+}
+
+// Ranks that are threads have one arena among them, whatever they are in.
+TEST(PeerArenas, AreMappedOncePerProcessWhateverTheNumberOfGroups) {
+  ASSERT_NE(Arena::of_process(), nullptr);
+  const int own = arenas_mapped();
+  {
+    std::vector<Ranks> groups;
+    for (int g = 0; g < 4; ++g) {
+      groups.push_back(make_ranks(make_shm, host_of(4)));
+      EXPECT_EQ(arenas_mapped(), own + 1) << g + 1 << " groups";
+    }
+    groups.erase(groups.begin(), groups.begin() + 3);
+    EXPECT_EQ(arenas_mapped(), own + 1) << "one group is left";
+  }
+  EXPECT_EQ(arenas_mapped(), own);
+}
+
+TEST(PeerArenas, AreMappedOncePerPeerProcess) {
+  constexpr int kGroups = 3, kRanks = 3;
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int g = 0; g < kGroups; ++g) jobs.push_back(std::make_unique<Job>(host_of(kRanks)));
+  std::vector<Process> processes;
+  for (int p = 0; p < kRanks; ++p) {
+    processes.emplace_back([&, p] {
+      std::vector<std::unique_ptr<Rank>> groups;
+      std::vector<int> counts;
+      for (int g = 0; g < kGroups; ++g) {
+        // Another rank in every group.
+        groups.push_back(jobs[g]->join((p + g) % kRanks, make_shm));
+        if (arenas_mapped() != kRanks) return 10 + arenas_mapped();
+      }
+      // Each group still reads where its peers' memory lies.
+      for (auto& rank : groups)
+        if (Status s = exchange(*rank, 100000); !s) throw s.error();
+      groups.pop_back();
+      if (arenas_mapped() != kRanks) return 30 + arenas_mapped();
+      groups.clear();
+      return arenas_mapped() == 1 ? 0 : 50 + arenas_mapped();
+    });
+  }
+  for (Process& process : processes) EXPECT_EQ(process.wait(), 0);
+}
+
+// What a fork has not inherited it maps anew.
+TEST(PeerArenas, AreMappedAnewInAFork) {
+  Ranks before = make_ranks(make_shm, host_of(2));
+  Process child([] {
+    if (arenas_mapped() != 0) return 1;
+    Ranks two = make_ranks(make_shm, host_of(2));
+    on_each(two, [](Rank& rank) {
+      if (Status s = exchange(rank, 100000); !s) throw s.error();
+    });
+    return arenas_mapped() == 2 ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  on_each(before, [](Rank& rank) {
+    if (Status s = exchange(rank, 100000); !s) throw s.error();
+  });
+}
+
 }  // namespace
 }  // namespace ringwood

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -242,27 +241,6 @@ bool Arena::in_quarantine(const void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = used_.find(at);
   return found != used_.end() && found->second.quarantined;
-}
-
-PeerArena::~PeerArena() {
-  if (base_ && !forked_since(pid_)) ::munmap(base_, bytes_);
-}
-
-void PeerArena::map(int fd) noexcept {
-  struct stat file {};
-  const int seals = fd >= 0 ? ::fcntl(fd, F_GET_SEALS) : -1;
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &file) != 0) return;
-  const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes == 0 || bytes > kMostSharedBytes || addresses_are_limited()) return;
-  base_ = map_shared_file(fd, bytes);
-  if (!base_) return;
-  bytes_ = bytes;
-  pid_ = getpid();
-}
-
-std::byte* PeerArena::at(uint64_t offset, size_t bytes) const noexcept {
-  if (offset >= bytes_ || bytes > bytes_ - offset) return nullptr;
-  return base_ + offset;
 }
 
 }  // namespace ringwood

@@ -116,24 +116,4 @@ class Arena final {
   std::vector<PageWatcher*> watchers_;
 };
 
-// Another process's arena, as this one sees it. Nothing that its owner says is believed beyond what
-// the descriptor itself proves. Immutable: any thread.
-class PeerArena final {
- public:
-  explicit PeerArena(OwnedFd fd) { map(fd.get()); }
-  ~PeerArena();
-  PeerArena(const PeerArena&) = delete;
-  PeerArena& operator=(const PeerArena&) = delete;
-  // Whether it could be mapped; otherwise nothing is inside.
-  bool mapped() const { return base_ != nullptr; }
-  // Null: outside.
-  std::byte* at(uint64_t offset, size_t bytes) const noexcept;
-
- private:
-  void map(int fd) noexcept;
-  std::byte* base_ = nullptr;
-  uint64_t bytes_ = 0;
-  int pid_ = 0;
-};
-
 }  // namespace ringwood
