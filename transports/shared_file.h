@@ -21,4 +21,10 @@ bool addresses_are_limited() noexcept;
 // demand. Null: refused, errno says why.
 std::byte* map_shared_file(int fd, uint64_t bytes) noexcept;
 
+// Gives the file the pages at [offset, offset + bytes), which are mapped at `data`: those that it
+// lacks, in huge pages where the kernel would give them at the first touch too. Without it, a page
+// that cannot be had is a SIGBUS of whoever touches it. False: there are not so many, errno says
+// why, and some of them may have been given.
+bool reserve_pages(int fd, std::byte* data, uint64_t offset, uint64_t bytes) noexcept;
+
 }  // namespace ringwood
