@@ -22,6 +22,14 @@ void* map_pages(size_t bytes) {
   return p;
 }
 
+void* scratch_pages(Arena* arena, size_t bytes) {
+  try {
+    if (arena) return arena->allocate(bytes);
+  } catch (const Error&) {  // ordinary memory will do: what lies there is copied
+  }
+  return map_pages(bytes);
+}
+
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 // A receive whose bytes go straight to their place; the others are shown.
 bool stored(const BoundStep& step) {
@@ -42,7 +50,7 @@ Executor::~Executor() {
 
 void Executor::give_scratch_back() noexcept {
   if (!scratch_) return;
-  if (arena_)
+  if (arena_ && arena_->offset_of(scratch_, scratch_bytes_))
     arena_->release(scratch_);
   else
     munmap(scratch_, scratch_bytes_);
@@ -53,8 +61,7 @@ void Executor::give_scratch_back() noexcept {
 void Executor::grow(size_t scratch_bytes, size_t wide_count) {
   if (scratch_bytes > scratch_bytes_) {
     give_scratch_back();
-    scratch_ = static_cast<std::byte*>(arena_ ? arena_->allocate(scratch_bytes)
-                                              : map_pages(scratch_bytes));
+    scratch_ = static_cast<std::byte*>(scratch_pages(arena_, scratch_bytes));
     scratch_bytes_ = scratch_bytes;
   }
   if (wide_count * sizeof(float) > wide_bytes_) {
