@@ -18,14 +18,15 @@
 namespace ringwood::testing {
 namespace {
 
-// No more memory than is mapped now, and a bit; files in memory are no larger, too.
+constexpr size_t kLittle = 48 << 20;
+
+// No more memory than is mapped now, and a bit.
 void limit_memory(size_t more) {
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   const rlim_t bytes = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + more;
-  const rlimit limit{bytes, bytes}, files{more, more};
-  if (setrlimit(RLIMIT_AS, &limit) != 0 || setrlimit(RLIMIT_FSIZE, &files) != 0)
-    throw std::runtime_error("setrlimit");
+  const rlimit limit{bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) throw std::runtime_error("setrlimit");
 }
 
 // Not one thread more. The superuser has no such limit.
@@ -54,6 +55,9 @@ class DataPath : public ::testing::TestWithParam<Case> {
                                 const std::function<Status(Communicator&)>& call) {
     TemporaryPath path;
     Processes ranks(2, [&](int rank, const Reporter& reporter) {
+      // What ranks share is a file in memory, mapped once for all.
+      const rlimit files{kLittle, kLittle};
+      if (setrlimit(RLIMIT_FSIZE, &files) != 0) throw std::runtime_error("setrlimit");
       auto c =
           Communicator::create(file_store(path.path()), rank, 2, options_for(transports(), rank));
       must(c->barrier({.synchronous = true}));
@@ -94,7 +98,7 @@ TEST_P(DataPath, ScratchThatCannotGrowEndsTheGroupWithItsReason) {
   const std::unique_ptr<void, decltype(&std::free)> data(std::calloc(count, sizeof(float)),
                                                          &std::free);
   const auto heard =
-      hear([] { limit_memory(size_t{48} << 20); },
+      hear([] { limit_memory(kLittle); },
            [&](Communicator& c) -> Status {
              return c.all_reduce(data.get(), count, DataType::float32, ReduceOp::sum, call)->wait();
            });
