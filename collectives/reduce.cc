@@ -49,7 +49,8 @@ size_t index(ReduceOp op) { return static_cast<size_t>(op); }
 void fold(const Operands& operands, DataType type, ReduceOp op) {
   if (operands.bytes == 0) return;
   const Finish& finish = operands.finish;
-  const bool only_adds = op == ReduceOp::avg && finish.multiplies && finish.by == 1;
+  const bool only_adds = (op == ReduceOp::avg && finish.multiplies && finish.by == 1) ||
+                         (op == ReduceOp::premul_sum && !operands.scales);
   const Kernels& table = is_few(operands.bytes, type) ? plain_kernels() : kernels();
   table.reduce[index(type)][index(only_adds ? ReduceOp::sum : op)](operands);
 }
@@ -97,8 +98,10 @@ bool is_double(DataType type) { return type == DataType::float64 || type == Data
 Finish division(int64_t divisor) {
   const auto by = static_cast<double>(divisor);
   int exponent;
-  if (std::fabs(std::frexp(by, &exponent)) == 0.5) return {true, 1 / by};  // exact, and faster
-  return {false, by};
+  const bool power_of_two = std::fabs(std::frexp(by, &exponent)) == 0.5;
+  const double down = std::ldexp(1.0, power_of_two ? 1 - exponent : -exponent);
+  if (power_of_two) return {true, 1 / by, down};  // exact, and faster
+  return {false, by, down};
 }
 
 void finish_in_place(void* dst, size_t count, DataType type, const Finish& finish) {

@@ -6,6 +6,12 @@
 // torch). Integers wrap. bool is 0/1: SUM, MAX, BOR = or; PRODUCT, MIN, BAND = and; BXOR = xor; AVG
 // as SUM. No alignment is assumed. dst and src may be equal but must not overlap otherwise. Pure;
 // any thread.
+//
+// Bits. Every operation is commutative on bits, MIN and MAX are also associative, and all
+// instruction sets give the same, so that ranks which evaluate one expression end alike, whichever
+// operand is theirs: MIN and MAX take -0 for less than 0, and a NaN that an operation returns is
+// always the same one, without sign and payload: 0x7ff8000000000000, 0x7fc00000, fp16 0x7e00, bf16
+// 0x7fc0, e4m3 and e5m2 0x7f. What is only copied keeps its bits, NaN included.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +87,7 @@ void narrow(void* dst, const float* wide, size_t count, DataType type);
 //
 // The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide
 // they are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before
-// narrow(): rounded to the type once. Of NaN it is some NaN.
+// narrow(): rounded to the type once.
 //
 // No alignment is assumed. A destination may be equal to any source; other than that destinations
 // overlap neither sources nor one another. Sources may overlap.
