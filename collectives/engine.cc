@@ -261,8 +261,10 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
   CollectiveState& op = *current_;
   if (executor_->idle()) {
     if (adopted_) adopt(op);
-    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
-                      static_cast<bool>(op.prepare)});
+    executor_->start(
+        {op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
+         static_cast<bool>(op.prepare),
+         op.factors ? std::span<const double>(*op.factors) : std::span<const double>()});
     // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);
@@ -278,7 +280,6 @@ bool Engine::run_collective(bool& progressed, Settled& settled) {
     executor_->release();
   }
   if (!executor_->idle()) return true;
-  if (op.finish) op.finish();
   inside_.store(false, std::memory_order_release);
   if (current_.get() == unshared_) {  // nobody else can have asked to be told
     current_->settle_unshared();

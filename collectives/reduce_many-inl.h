@@ -105,9 +105,10 @@ template <class Parts, int kChain, class Sources, class V>
 HWY_NOINLINE V added_up_smaller(V result, const Sources& sources, size_t from,
                                 const Operands& how) {
   const double down = how.finish.down;
-  auto sum = times(operand<Parts, kChain, Add>(sources, 0, from, how), down);
+  auto sum = times(operand<Parts, kChain, AddThenFinish>(sources, 0, from, how), down);
   for (size_t k = 1; k < sources.count(); ++k) {
-    sum = Add::apply(sum, times(operand<Parts, kChain, Add>(sources, k, from, how), down));
+    const auto next = operand<Parts, kChain, AddThenFinish>(sources, k, from, how);
+    sum = Add::apply(sum, times(next, down));
   }
   const Finish finish{how.finish.multiplies,
                       how.finish.multiplies ? how.finish.by / down : how.finish.by * down};
@@ -131,8 +132,8 @@ HWY_INLINE V ended(V sum, const Sources& sources, size_t from, const Operands& h
 
 // Choices are of one NaN themselves.
 template <class Parts, class Op>
-constexpr bool kMakesOneNan =
-    Parts::kKeepsNan && (std::is_base_of_v<Add, Op> || std::is_same_v<Op, Multiply>);
+constexpr bool kMakesOneNan = Parts::kKeepsNan &&
+                              (std::is_base_of_v<Add, Op> || std::is_same_v<Op, Multiply>);
 
 template <class Parts, class Op, int kChain, class Sources>
 HWY_INLINE auto fold_chain(const Sources& sources, size_t from, const Operands& how) {
