@@ -65,11 +65,11 @@ void add_integers(void* dst, const void* src, void* beside, size_t count, const 
     std::memcpy(&operand, moved(src, i * sizeof(T)), sizeof(T));
     if (how.first) {
       std::memcpy(&value, moved(dst, i * sizeof(T)), sizeof(T));
-      sum = value;
+      sum = Wide{value};
     } else {
       std::memcpy(&sum, moved(beside, i * sizeof(Wide)), sizeof(Wide));
     }
-    sum += operand;
+    sum += Wide{operand};
     std::memcpy(moved(beside, i * sizeof(Wide)), &sum, sizeof(Wide));
     if (!how.last) continue;
     value = static_cast<T>(sum / how.n);
