@@ -152,14 +152,9 @@ constexpr AlgorithmRow kTable[] = {
      any},
     {Collective::all_to_all, "pairwise", "n-1 exchanges, all posted at once, (n-1) B bytes",
      pairwise_all_to_all, any},
+    // Every operation opens with it: a barrier is nothing more (after_agreement() in plan.h).
     {Collective::barrier, "dissemination", "log2(n) rounds of one byte", dissemination_barrier,
      any},
-    {Collective::barrier, "hierarchical",
-     "2 rounds in hosts, log2(H) across, of one byte: several hosts", hierarchical_barrier,
-     has_hierarchy},
-    {Collective::barrier, "hierarchical_nodes",
-     "2 rounds in nodes, log2(N) across, of one byte: one host of N memory nodes",
-     of_nodes<hierarchical_barrier>, nodes_of_one_host},
 };
 
 }  // namespace

@@ -86,7 +86,6 @@ Schedule pairwise_all_to_all(const Where& where);
 Schedule linear_gather(const Where& where);
 Schedule linear_scatter(const Where& where);
 Schedule dissemination_barrier(const Where& where);
-Schedule hierarchical_barrier(const Where& where);
 
 // Whether mixed radix differs from `direct`.
 bool has_several_factors(int n);

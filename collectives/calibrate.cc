@@ -196,21 +196,29 @@ double rate_together(const Pages& pages, const std::vector<int>& cpus) {
   const size_t part = (pages.bytes() / count) & ~size_t{4095};
   std::vector<double> rates(count, 0);
   std::atomic<size_t> there{0};
+  std::atomic<bool> incomplete{false};
   std::vector<std::thread> threads;
   const auto meet = [&](size_t meeting) {
-    for (there.fetch_add(1); there.load() < count * meeting;) ::sched_yield();
+    for (there.fetch_add(1); there.load() < count * meeting && !incomplete;) ::sched_yield();
   };
-  for (size_t i = 0; i < count; ++i)
-    threads.push_back(start_thread("rw-calibrate", [&, i] {
-      const Pinned pinned(cpus[i]);
-      std::byte* data = pages.data() + i * part;
-      for (size_t pass = 1; pass <= 3; ++pass) {
-        flush(data, part);
-        meet(pass);
-        rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
-      }
-    }));
+  std::exception_ptr error;
+  try {
+    for (size_t i = 0; i < count; ++i)
+      threads.push_back(start_thread("rw-calibrate", [&, i] {
+        const Pinned pinned(cpus[i]);
+        std::byte* data = pages.data() + i * part;
+        for (size_t pass = 1; pass <= 3; ++pass) {
+          flush(data, part);
+          meet(pass);
+          rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
+        }
+      }));
+  } catch (...) {
+    error = std::current_exception();
+    incomplete = true;
+  }
   for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
   double sum = 0;
   for (const double one : rates) sum += one;
   return sum * kSeen;

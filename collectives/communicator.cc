@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/arguments.h"
 #include "collectives/buffers.h"
 #include "collectives/engine.h"
 #include "collectives/group_fabric.h"
@@ -20,8 +21,6 @@ namespace {
 // Between them, one copy into scratch is cheaper than one for each peer: smaller messages are never
 // read in place, and the copy of larger ones does not stay in the cache.
 constexpr size_t kPublishedFrom = 64 << 10, kPublishedUpTo = 16 << 20;
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
 // The calls of the interface, turned into a shape, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
@@ -83,20 +82,27 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
-    check_blocks("all_gather", "output", out.size());
+    check_blocks("all_gather", "output", out.size(), size());
     for (const Block& b : out) check_buffer("all_gather", b.data, b.count);
     check_buffer("all_gather", in.data, in.count);
     if (out[rank()].count != in.count)
       refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
                          in.count, out[rank()].count));
+    const auto own = static_cast<size_t>(rank());
+    check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
     Shape shape = block_wise(Collective::all_gather, type, in.count);
     set_counts(shape, out);
     std::vector<void*> buffers;
     for (const Block& b : out) buffers.push_back(b.data);
+    const bool elsewhere = out[own].data != in.data;
+    if (elsewhere) buffers[own] = const_cast<void*>(in.data);  // what is sent is read from there
     auto state = begin(shape, std::move(buffers), call);
-    Block own = out[rank()];
-    if (own.data != in.data)
-      state->prepare = [=] { move_bytes(own.data, in.data, in.count * size_of(type)); };
+    if (!elsewhere) return go(std::move(state), call);
+    copy_own(*state, out[own].data, in.data, in.count * size_of(type));
+    if (state->plan->writes_own) {
+      state->buffers[own] = out[own].data;
+      state->holds = true;
+    }
     return go(std::move(state), call);
   }
 
@@ -110,7 +116,7 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
                               const CallOptions& call) override {
-    check_blocks("reduce_scatter", "input", in.size());
+    check_blocks("reduce_scatter", "input", in.size(), size());
     check_op("reduce_scatter", type, op);
     check_buffer("reduce_scatter", out.data, out.count);
     std::vector<void*> buffers;
@@ -122,6 +128,7 @@ class LiveCommunicator final : public Communicator {
       buffers.push_back(const_cast<void*>(b.data));
     }
     buffers.push_back(out.data);
+    check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
     const Shape shape = block_wise(Collective::reduce_scatter, type, out.count, op);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
@@ -132,8 +139,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
-    check_blocks("all_to_all", "input", in.size());
-    check_blocks("all_to_all", "output", out.size());
+    check_blocks("all_to_all", "input", in.size(), size());
+    check_blocks("all_to_all", "output", out.size(), size());
     Shape shape = block_wise(Collective::all_to_all, type, 0);
     std::vector<void*> buffers;
     for (const ConstBlock& b : in) {
@@ -149,48 +156,50 @@ class LiveCommunicator final : public Communicator {
     if (in[rank()].count != out[rank()].count)
       refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
                          out[rank()].count));
+    const auto own = static_cast<size_t>(rank());
+    check_apart("all_to_all", {in, out, own, own}, type);
     auto state = begin(shape, std::move(buffers), call);
-    for (const ConstBlock& b : in) state->greet_counts.push_back(b.count);
-    for (const Block& b : out) state->greeted_counts.push_back(b.count);
+    for (const ConstBlock& b : in) state->send_counts.push_back(b.count);
+    for (const Block& b : out) state->recv_counts.push_back(b.count);
     return go(std::move(state), call);
   }
 
   OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
                       const CallOptions& call) override {
-    check_root("gather", root);
+    check_root("gather", root, size());
     check_buffer("gather", in.data, in.count);
     std::vector<void*> buffers(size(), nullptr);
     if (root == rank()) {
-      check_blocks("gather", "output", out.size());
+      check_blocks("gather", "output", out.size(), size());
       for (int r = 0; r < size(); ++r) {
         check_buffer("gather", out[r].data, out[r].count);
         check_equal("gather", out[r].count, in.count);
         buffers[r] = out[r].data;
       }
+      check_apart("gather", {{&in, 1}, out, 0, static_cast<size_t>(root)}, type);
     } else {
       buffers[rank()] = const_cast<void*>(in.data);
     }
     auto state = begin(block_wise(Collective::gather, type, in.count, ReduceOp::sum, root),
                        std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
-      state->prepare = [=, own = out[root].data] {
-        move_bytes(own, in.data, in.count * size_of(type));
-      };
+      copy_own(*state, out[root].data, in.data, in.count * size_of(type));
     return go(std::move(state), call);
   }
 
   OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
                        const CallOptions& call) override {
-    check_root("scatter", root);
+    check_root("scatter", root, size());
     check_buffer("scatter", out.data, out.count);
     std::vector<void*> buffers(size() + 1, nullptr);
     if (root == rank()) {
-      check_blocks("scatter", "input", in.size());
+      check_blocks("scatter", "input", in.size(), size());
       for (int r = 0; r < size(); ++r) {
         check_buffer("scatter", in[r].data, in[r].count);
         check_equal("scatter", in[r].count, out.count);
         buffers[r] = const_cast<void*>(in[r].data);
       }
+      check_apart("scatter", {in, {&out, 1}, static_cast<size_t>(root), 0}, type);
     }
     buffers[size()] = out.data;
     return go(begin(block_wise(Collective::scatter, type, out.count, ReduceOp::sum, root),
@@ -212,6 +221,7 @@ class LiveCommunicator final : public Communicator {
     return message("recv", false, data, count, type, peer, tag, call);
   }
   void abort(const std::string& reason) override { engine_->abort(reason); }
+  void set_interrupt_check(InterruptCheck c) override { engine_->interrupted = std::move(c); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
   Status health() const override { return engine_->health(); }
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
@@ -231,32 +241,11 @@ class LiveCommunicator final : public Communicator {
   }
 
  private:
-  // ---- the caller's mistakes ----
-  void check_buffer(const char* what, const void* data, size_t count) const {
-    if (count && !data) refuse(fmt::format("{}: a null buffer for {} elements", what, count));
-  }
-  void check_blocks(const char* what, const char* which, size_t blocks) const {
-    if (blocks != static_cast<size_t>(size()))
-      refuse(fmt::format("{}: {} {} blocks for a group of {} ranks", what, blocks, which, size()));
-  }
-  void check_equal(const char* what, size_t count, size_t expected) const {
-    if (count != expected)
-      refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
-  }
-  void check_root(const char* what, int root) const {
-    if (root < 0 || root >= size())
-      refuse(fmt::format("{}: root {} in a group of {} ranks", what, root, size()));
-  }
-  void check_op(const char* what, DataType type, ReduceOp op) const {
-    if (!supports(type, op))
-      refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
-  }
-
   // ---- shapes ----
   Shape in_place(Collective collective, void* data, size_t count, DataType type, ReduceOp op,
                  int root) const {
     check_buffer(to_string(collective), data, count);
-    check_root(to_string(collective), root);
+    check_root(to_string(collective), root, size());
     if (reduces(collective)) check_op(to_string(collective), type, op);
     return block_wise(collective, type, count, op, root);
   }
@@ -353,6 +342,13 @@ class LiveCommunicator final : public Communicator {
     return submit(std::move(state), call);
   }
 
+  // This rank's own block, while messages are on their way: after the agreement, before which
+  // nothing of the user's is written.
+  static void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
+    state.prepare = [=] { move_bytes(to, from, bytes); };
+    state.holds = false;
+  }
+
   using Factors = std::shared_ptr<std::vector<double>>;
   // Of all ranks, by an operation of its own, for PREMUL_SUM of types whose operands are scaled as
   // they are added, where others add; else null. They are there when the next operation begins.
@@ -364,8 +360,8 @@ class LiveCommunicator final : public Communicator {
     std::vector<void*> buffers;
     for (double& factor : *factors) buffers.push_back(&factor);
     const CallOptions how{.timeout = call.timeout, .synchronous = call.synchronous};
-    auto state =
-        begin(block_wise(Collective::all_gather, DataType::float64, 1), std::move(buffers), how);
+    auto state = begin(block_wise(Collective::all_gather, DataType::float64, 1, shape.op),
+                       std::move(buffers), how);
     state->factors = factors;
     go(std::move(state), how);
     return factors;

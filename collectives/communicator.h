@@ -76,8 +76,9 @@ class Operation {
   // Drives progress in the calling thread until done. A positive `timeout` shorter than the
   // operation's own is a failure of the operation, too (a collective cannot be half waited for).
   virtual Status wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) = 0;
-  // Called exactly once, null = success; at once if already done. In an internal thread without
-  // locks held; it must not destroy the communicator nor wait for operations of it.
+  // Called exactly once, null = success; at once if already done. In whichever thread drives,
+  // without locks held. It may start operations, wait for them, and drop the last handle on the
+  // communicator, unless a synchronous call of that is under way. What it throws ends the group.
   virtual void on_done(std::function<void(const Error*)> callback) = 0;
   virtual int64_t sequence() const noexcept = 0;
   // recv: the rank that sent; -1 before it is done and for anything else.
@@ -138,6 +139,11 @@ class Communicator {
 
   // Fails everything pending and later, here and on all ranks. Idempotent.
   virtual void abort(const std::string& reason) = 0;
+  // Is asked a few times a second by every thread that has to wait for an operation, without locks
+  // held; a text that is not empty is a reason to abort. For what may end a wait from outside, such
+  // as Ctrl-C. Before the first call.
+  using InterruptCheck = std::function<std::string()>;
+  virtual void set_interrupt_check(InterruptCheck check) = 0;
   // Finishes what is pending (until the timeout), says goodbye, stops the threads. Later calls fail
   // with aborted.
   virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;

@@ -7,6 +7,7 @@
 
 #include "collectives/buffers.h"
 #include "transports/fork_guard.h"
+#include "transports/thread.h"
 #include "transports/wait_set.h"
 
 #if defined(__x86_64__)
@@ -80,10 +81,17 @@ template <class Queue, class State>
 Status Engine::enqueue(Queue& queue, State state, bool synchronous) {
   if (forked_since(mesh_->process)) return health();
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (Status s = ended(); !s) return s;
+    if (!synchronous && !service_.joinable()) {
+      try {
+        service_ = start_thread("ringwood", [this, self = weak_from_this()] { serve(self); });
+      } catch (Error& error) {
+        lock.unlock();
+        return end_group(std::move(error));
+      }
+    }
     if constexpr (std::is_same_v<State, std::shared_ptr<CollectiveState>>) stamp(*state);
-    if (!synchronous && !service_.joinable()) service_ = std::thread([this] { serve(); });
     pending_.fetch_add(1);
     queue.push_back(std::move(state));
     new_work_.store(true);
@@ -103,13 +111,18 @@ Status Engine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
 
 Status Engine::wait(OperationState& operation) {
   if (forked_since(mesh_->process)) return health();
+  Clock::time_point asked;
   std::unique_lock lock(mutex_);
   waiters_.fetch_add(1);
   while (!operation.done()) {
     const bool nested = driven_ && driver_ == std::this_thread::get_id();  // called from a callback
     if (driven_ && !nested) {
       if (service_drives_.load()) wake_driver();
-      changed_.wait(lock);
+      if (changed_.wait_for(lock, kLongestSleep) == std::cv_status::timeout) {
+        lock.unlock();
+        check_interrupt(asked);
+        lock.lock();
+      }
       continue;
     }
     driven_ = true;
@@ -156,7 +169,9 @@ Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
   return {};
 }
 
-void Engine::serve() {
+// Whoever drives may hold the last handle on the engine, in a callback: it must outlive the drive.
+void Engine::serve(const std::weak_ptr<Engine>& self) {
+  std::shared_ptr<Engine> kept;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (idle() || driven_ || waiters_.load() > 0) {
@@ -167,12 +182,19 @@ void Engine::serve() {
     driver_ = std::this_thread::get_id();
     service_drives_.store(true);
     lock.unlock();
+    kept = self.lock();
     drive(true, [&] { return idle() || waiters_.load() > 0; });
     lock.lock();
     service_drives_.store(false);
     driven_ = false;
     changed_.notify_all();
+    if (stopping_) break;
+    lock.unlock();
+    kept.reset();
+    if (self.expired()) return;
+    lock.lock();
   }
+  lock.unlock();  // before `kept`, with which the mutex may go
 }
 
 // ---- the loop
@@ -187,7 +209,7 @@ void Engine::drive(bool patient, Until until) {
                                 : spinning + (patient ? kPatientYielding : kYielding);
   bool armed = false;
   unsigned idle_passes = 0;
-  Clock::time_point idle_since;
+  Clock::time_point idle_since, asked;
   Settled settled;
   while (true) {
     bool progressed = false;
@@ -212,6 +234,7 @@ void Engine::drive(bool patient, Until until) {
       sleeping_.store(false);
       armed = false;
       check_clock();
+      if (!patient) check_interrupt(asked);
       idle_passes = 0;
       continue;
     }
@@ -240,56 +263,58 @@ void Engine::take_work() {
   new_messages_.clear();
 }
 
-void Engine::progress(bool& progressed, Settled& settled) {
+void Engine::progress(bool& progressed, Settled& settled) try {
   take_work();
   if (failed_.load()) return fail_everything(settled);
   if (reported_) return;  // the verdict is on its way
-  if (!run_collective(progressed, settled)) return;
+  try {
+    if (Status s = run_collective(progressed, settled); !s)
+      return report(std::move(s.error()), current_.get());
+  } catch (...) {
+    return report(caught_error(), current_.get());
+  }
   if (messages_->active()) {
     if (Status s = messages_->step(progressed, settled); !s) report(std::move(s.error()), nullptr);
   }
-  if (progressed) moved_ = Clock::time_point{};
+  if (progressed) moved_ = true;
+} catch (...) {
+  report(caught_error(), nullptr);
 }
 
-bool Engine::run_collective(bool& progressed, Settled& settled) {
+Status Engine::run_collective(bool& progressed, Settled& settled) {
   if (!current_) {
     std::lock_guard lock(mutex_);
-    if (queue_.empty()) return true;
+    if (queue_.empty()) return {};
     current_ = std::move(queue_.front());
     queue_.pop_front();
   }
   CollectiveState& op = *current_;
   if (executor_->idle()) {
     if (adopted_) adopt(op);
-    executor_->start(
-        {op.plan.get(), op.fingerprint, op.buffers, op.greet_counts, op.greeted_counts,
-         static_cast<bool>(op.prepare),
-         op.factors ? std::span<const double>(*op.factors) : std::span<const double>()});
+    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
+                      op.prepare && op.holds, op.factors.get()});
     // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);
     inside_.store(true, std::memory_order_release);
   }
-  if (Status s = executor_->step(progressed); !s) {
-    report(std::move(s.error()), &op);
-    return false;
-  }
+  if (Status s = executor_->step(progressed); !s) return s;
   if (op.prepare && !op.prepared && executor_->agreed()) {
     op.prepare();
     op.prepared = progressed = true;
     executor_->release();
   }
-  if (!executor_->idle()) return true;
+  if (!executor_->idle()) return {};
   inside_.store(false, std::memory_order_release);
   if (current_.get() == unshared_) {  // nobody else can have asked to be told
     current_->settle_unshared();
     current_ = nullptr;
     pending_.fetch_sub(1);
-    return true;
+    return {};
   }
   settled.push_back(std::move(current_));
   current_ = nullptr;
-  return true;
+  return {};
 }
 
 // The buffers are ours from now on, until the operation is settled.
@@ -309,7 +334,7 @@ void Engine::deliver(Settled& settled, const std::shared_ptr<const Error>& error
     std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
-  for (auto& op : mine) op->run_callbacks();
+  for (auto& op : mine) run_callbacks(*op);
 }
 
 // ---- the end

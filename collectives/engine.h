@@ -10,6 +10,7 @@
 // Failure: the first error, from a link, a deadline, the caller's abort or another rank, goes to
 // the control connection; the group's verdict comes back to every rank and settles all that is
 // pending there. Links are aborted first, so a settled operation's buffers are never touched again.
+// What the data path or a callback throws is such an error, too: it never leaves the driver.
 //
 // Lock order: mutex_ is never held while calling links, callbacks or control. Thread safety: all
 // public methods.
@@ -54,6 +55,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status shutdown(std::chrono::milliseconds timeout);
   // The error that ended this group, if one did; also in a forked child.
   Status health() const;
+  // See Communicator::set_interrupt_check.
+  Communicator::InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
   bool reads_in_place() const { return executor_->reads_in_place(); }
 
@@ -69,14 +72,18 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   template <class Until>
   void drive(bool patient, Until until);
   void progress(bool& progressed, Settled& settled);
-  bool run_collective(bool& progressed, Settled& settled);
+  Status run_collective(bool& progressed, Settled& settled);
+  void run_callbacks(OperationState& operation);
   void adopt(const CollectiveState& operation);
   void take_work();
   void deliver(Settled& settled, const std::shared_ptr<const Error>& error);
   void fail_everything(Settled& settled);
   void check_clock();
+  // In a waiting thread, with `asked` kept by it: now and then.
+  void check_interrupt(Clock::time_point& asked);
   std::shared_ptr<CollectiveState> late_collective(Clock::time_point now) const;
-  void check_departed(Clock::time_point now);
+  void check_departed();
+  void tell_who_is_late();
   void report(Error error, const OperationState* operation);
   void wake_driver();
   void stamp(CollectiveState& operation);
@@ -84,7 +91,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status ended() const;  // with mutex_ held
   template <class Queue, class State>
   Status enqueue(Queue& queue, State state, bool synchronous);
-  void serve();
+  void serve(const std::weak_ptr<Engine>& self);
+  Status end_group(Error error);
   bool idle() const { return pending_.load() == 0; }
   void fail_locally(const Error& error);
 
@@ -116,14 +124,18 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   std::shared_ptr<CollectiveState> current_;
   const CollectiveState* unshared_ = nullptr;  // of call(): its handle has not been given out
   bool reported_ = false, links_aborted_ = false;
-  Clock::time_point moved_ = Clock::now();  // last progress
-  Clock::time_point checked_{};             // last look at the deadlines
+  bool moved_ = true;            // since the last look at the deadlines
+  Clock::time_point checked_{};  // that look
+  // For how long this rank has looked for progress since the last, or since a rank left.
+  Duration in_vain_{};
+  int known_departures_ = 0;
+  bool told_ = false;  // for whom it looks
 
   Posted<Fingerprint> standing_;  // of the collective that runs or ran last
   std::atomic<bool> inside_{false}, begun_{false};
   mutable std::mutex departed_mutex_;
   std::vector<int> departed_;  // ranks that said goodbye
-  std::atomic<bool> any_departed_{false};
+  std::atomic<int> departures_{0};
 };
 
 }  // namespace ringwood

@@ -1,12 +1,15 @@
 // The half of the engine that deals with errors: reporting them, waiting for the group's verdict,
 // settling everything.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "collectives/buffers.h"
 #include "collectives/engine.h"
+#include "transports/control_verdict.h"
 #include "transports/fork_guard.h"
+#include "transports/log.h"
 #include "transports/net.h"
 #include "transports/wait_set.h"
 
@@ -15,6 +18,15 @@ namespace {
 
 // A peer that said goodbye has flushed what it sent; what has not come by then never will.
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
+// Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
+// starved has not looked, and may have all of it in its buffers.
+constexpr Duration kMostInVain = std::chrono::milliseconds(100);
+
+// Of a heartbeat, until a collective that waits says for whom: 5 s.
+constexpr int kLatePeriods = 20;
+
+// Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
+constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -46,7 +58,7 @@ void Engine::fail_everything(Settled& settled) {
 }
 
 void Engine::report(Error error, const OperationState* operation) {
-  reported_ = true;
+  if (std::exchange(reported_, true)) return;  // the first error wins
   if (error.rank < 0) error.rank = mesh_->rank;
   if (error.host.empty()) error.host = host_name();
   if (error.transport.empty() && error.peer >= 0 && error.code != ErrorCode::mismatch)
@@ -58,6 +70,16 @@ void Engine::report(Error error, const OperationState* operation) {
   mesh_->control->fail(std::move(error));
 }
 
+void Engine::run_callbacks(OperationState& operation) {
+  try {
+    operation.run_callbacks();
+  } catch (...) {
+    Error error = caught_error();
+    error.cause = "a callback of the operation threw: " + error.cause;
+    report(std::move(error), &operation);
+  }
+}
+
 // The running one, or one that is queued behind it with less patience.
 std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) const {
   if (current_ && current_->late(now)) return current_;
@@ -67,11 +89,27 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
   return nullptr;
 }
 
-void Engine::check_clock() {
-  const auto now = checked_ = Clock::now();
-  if (moved_ == Clock::time_point{}) moved_ = now;
+void Engine::check_interrupt(Clock::time_point& asked) {
+  const auto now = Clock::now();
+  if (asked == Clock::time_point{}) asked = now;
+  if (!interrupted || now - asked < kInterruptPeriod) return;
+  asked = now;
+  if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
+}
+
+void Engine::check_clock() try {
+  const auto now = Clock::now();
+  const int departures = departures_.load();
+  if (moved_ || departures != known_departures_) in_vain_ = Duration::zero();
+  if (moved_) told_ = false;
+  moved_ = false;
+  known_departures_ = departures;
+  const bool long_in_vain = in_vain_ >= kDepartedGrace;  // and in the pass since the last look
+  in_vain_ += std::min<Duration>(now - checked_, kMostInVain);
+  checked_ = now;
   if (reported_ || failed_.load()) return;
-  check_departed(now);
+  if (departures > 0 && long_in_vain) check_departed();
+  if (!told_ && current_ && in_vain_ >= kLatePeriods * options_.heartbeat) tell_who_is_late();
   if (auto operation = late_collective(now)) {
     std::vector<int> peers;
     const std::string waiting = executor_->waiting_for(&peers);
@@ -94,11 +132,23 @@ void Engine::check_clock() {
     error.peer = message->peer;
     report(std::move(error), message.get());
   }
+} catch (...) {
+  report(caught_error(), nullptr);
+}
+
+// Lateness is no error before the operation's deadline, but somebody may be looking for the reason.
+void Engine::tell_who_is_late() {
+  told_ = true;
+  const std::string waiting = executor_->waiting_for();
+  if (waiting.empty()) return;
+  log(LogLevel::warn, "collective",
+      fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
+                  current_->name, current_->number, seconds(in_vain_), waiting,
+                  seconds(current_->allowed())));
 }
 
 // A rank that left in good order is an error only for those who still wait for it.
-void Engine::check_departed(Clock::time_point now) {
-  if (!any_departed_.load() || now - moved_ < kDepartedGrace) return;
+void Engine::check_departed() {
   std::vector<int> departed;
   {
     std::lock_guard lock(departed_mutex_);
@@ -109,11 +159,7 @@ void Engine::check_departed(Clock::time_point now) {
   for (int rank : departed) {
     const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
     if (!here && !messages_->needs(rank)) continue;
-    Error error(
-        ErrorCode::peer_lost,
-        fmt::format(
-            "rank {} left the group (it was shut down or its process ended) without taking part",
-            rank));
+    Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
     return report(std::move(error), here ? current_.get() : nullptr);
   }
@@ -137,7 +183,7 @@ void Engine::left(int rank) {
     std::lock_guard lock(departed_mutex_);
     departed_.push_back(rank);
   }
-  any_departed_.store(true);
+  departures_.fetch_add(1);
 }
 
 Standing Engine::standing() const {
@@ -168,13 +214,18 @@ Status Engine::ended() const {
   return {};
 }
 
-void Engine::abort(const std::string& reason) {
-  if (forked_since(mesh_->process)) return;
-  Error error(ErrorCode::aborted, reason);
+// Any thread.
+Status Engine::end_group(Error error) {
   error.rank = mesh_->rank;
   error.host = host_name();
   mesh_->control->fail(error);
   fail_locally(error);
+  return error;
+}
+
+void Engine::abort(const std::string& reason) {
+  if (forked_since(mesh_->process)) return;
+  (void)end_group(Error(ErrorCode::aborted, reason));
 }
 
 }  // namespace ringwood

@@ -22,6 +22,14 @@ void* map_pages(size_t bytes) {
   return p;
 }
 
+void* scratch_pages(Arena* arena, size_t bytes) {
+  try {
+    if (arena) return arena->allocate(bytes);
+  } catch (const Error&) {  // ordinary memory will do: what lies there is copied
+  }
+  return map_pages(bytes);
+}
+
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 // A receive whose bytes go straight to their place; the others are shown.
 bool stored(const BoundStep& step) {
@@ -42,7 +50,7 @@ Executor::~Executor() {
 
 void Executor::give_scratch_back() noexcept {
   if (!scratch_) return;
-  if (arena_)
+  if (arena_ && arena_->offset_of(scratch_, scratch_bytes_))
     arena_->release(scratch_);
   else
     munmap(scratch_, scratch_bytes_);
@@ -53,8 +61,7 @@ void Executor::give_scratch_back() noexcept {
 void Executor::grow(size_t scratch_bytes, size_t wide_bytes) {
   if (scratch_bytes > scratch_bytes_) {
     give_scratch_back();
-    scratch_ = static_cast<std::byte*>(arena_ ? arena_->allocate(scratch_bytes)
-                                              : map_pages(scratch_bytes));
+    scratch_ = static_cast<std::byte*>(scratch_pages(arena_, scratch_bytes));
     scratch_bytes_ = scratch_bytes;
   }
   if (wide_bytes > wide_bytes_) {
@@ -83,9 +90,7 @@ void Executor::start(const Request& request) {
     Run run;
     run.queue = &queue;
     run.link = mesh_.peers[queue.peer].link[kCollectiveChannel].get();
-    run.mine.fingerprint = request.fingerprint;
-    if (!request.greet_counts.empty())
-      run.mine.fingerprint.count = request.greet_counts[queue.peer];
+    run.mine.fingerprint = said_to(queue.peer);
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
@@ -154,10 +159,23 @@ Status Executor::hear(Run& run) {
   return agrees(run.theirs[run.heard++].fingerprint, run.queue->peer);
 }
 
+Fingerprint Executor::said_to(int peer) const {
+  Fingerprint f = request_.fingerprint;
+  if (!request_.send_counts.empty())
+    set_pair(f, request_.send_counts[peer], request_.recv_counts[peer]);
+  return f;
+}
+
+Fingerprint Executor::expected_from(int peer, const Fingerprint& theirs) const {
+  Fingerprint f = request_.fingerprint;
+  if (request_.send_counts.empty()) return f;
+  set_pair(f, request_.recv_counts[peer], request_.send_counts[peer]);
+  f.even = theirs.even;  // that of others is their own affair
+  return f;
+}
+
 Status Executor::agrees(const Fingerprint& theirs, int peer) const {
-  Fingerprint mine = request_.fingerprint;
-  if (!request_.greeted_counts.empty()) mine.count = request_.greeted_counts[peer];
-  auto difference = compare(mine, mesh_.rank, theirs, peer);
+  auto difference = compare(expected_from(peer, theirs), mesh_.rank, theirs, peer);
   if (!difference) return {};
   Error error(ErrorCode::mismatch, *difference);
   error.peer = peer;

@@ -43,12 +43,11 @@ class Executor final {
     const Plan* plan = nullptr;
     Fingerprint fingerprint;
     std::span<void* const> buffers;  // as the plan numbers them; null for buffers this rank has not
-    std::span<const uint64_t>
-        greet_counts;  // all_to_all: elements to each rank, and expected from each
-    std::span<const uint64_t> greeted_counts;
+    // all_to_all: elements to each rank, and expected from each.
+    std::span<const uint64_t> send_counts, recv_counts;
     bool hold_sends = false;  // the caller will change the buffers after the agreement
     // PREMUL_SUM of a type whose operands are scaled as they are added: by rank.
-    std::span<const double> factors = {};
+    const std::vector<double>* factors = nullptr;
   };
   // Precondition: idle. The request's spans and plan must live until idle() again.
   void start(const Request& request);
@@ -102,6 +101,7 @@ class Executor final {
   void write_late();
   Status look_for_letters();
   Status hear_letters(bool& progressed);
+  void write_news();
   bool take_letter(const BoundStep& step);
   Status gone(int peer) const;
   void put_letters_away();
@@ -110,6 +110,8 @@ class Executor final {
   Status agree(bool& progressed);
   Status exchange(const Plan::Exchange& exchange, bool& progressed);
   Status hear(Run& run);
+  Fingerprint said_to(int peer) const;
+  Fingerprint expected_from(int peer, const Fingerprint& theirs) const;
   Status agrees(const Fingerprint& theirs, int peer) const;
   Status post_sends(Run& run, bool& progressed);
   Status post_receives(Run& run, bool& progressed);
@@ -163,6 +165,8 @@ class Executor final {
   std::vector<Mailbox*> boxes_;  // by rank, null for this one; empty unless all others have one
   std::vector<char> heard_;      // by rank: its letter's head is here and agrees
   size_t unheard_ = 0;
+  bool pairs_differ_ = false;  // of all_to_all: somebody's sizes are not all the same
+  bool news_ = false;          // the second letter, that all pairs agree, is on its way
   int looks_ = 1;
   uint64_t fused_ = 0;
   bool late_ = false;             // the letters' data is to follow their heads

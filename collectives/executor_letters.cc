@@ -40,13 +40,31 @@ void Executor::write_letters() {
   heard_.assign(boxes_.size(), 0);
   unheard_ = boxes_.size() - 1;
   late_ = held_ && plan.one_round;
+  news_ = false;
+  const bool pairs = !request_.send_counts.empty();
+  pairs_differ_ = pairs && boxes_.size() > 2 && !request_.fingerprint.even;
   for (int peer = 0; peer < mesh_.size; ++peer) {
     if (!boxes_[peer]) continue;
     const BoundStep* step = held_ ? nullptr : enclosed(plan.letters_out, peer);
-    if (!request_.greet_counts.empty()) request_.fingerprint.count = request_.greet_counts[peer];
-    boxes_[peer]->write(&request_.fingerprint, step ? at(step->src) : nullptr,
-                        step ? step->bytes : 0);
+    if (pairs) {
+      const Fingerprint said = said_to(peer);
+      boxes_[peer]->write(&said, nullptr, 0);
+    } else {
+      boxes_[peer]->write(&request_.fingerprint, step ? at(step->src) : nullptr,
+                          step ? step->bytes : 0);
+    }
   }
+}
+
+// To every rank, from one whose own pairs agree: all letters look the same.
+void Executor::write_news() {
+  put_letters_away();
+  news_ = true;
+  request_.fingerprint.even = 0;
+  heard_.assign(boxes_.size(), 0);
+  unheard_ = boxes_.size() - 1;
+  for (Mailbox* const box : boxes_)
+    if (box) box->write(&request_.fingerprint, nullptr, 0);
 }
 
 void Executor::write_late() {
@@ -65,11 +83,13 @@ Status Executor::look_for_letters() {
     if (!head) continue;
     heard_[peer] = 1;
     --unheard_;
-    if (std::memcmp(head, &request_.fingerprint, sizeof(Fingerprint)) == 0) [[likely]]
+    const bool pairs = !request_.send_counts.empty() && !news_;
+    if (!pairs && std::memcmp(head, &request_.fingerprint, sizeof(Fingerprint)) == 0) [[likely]]
       continue;
     Fingerprint theirs;
     std::memcpy(static_cast<void*>(&theirs), head, sizeof theirs);
     if (Status s = agrees(theirs, peer); !s) return s;
+    pairs_differ_ = pairs_differ_ || (pairs && boxes_.size() > 2 && !theirs.even);
   }
   return {};
 }
@@ -101,8 +121,12 @@ Status Executor::hear_letters(bool& progressed) {
     if (!boxes_[peer] || heard_[peer] || !boxes_[peer]->closed()) continue;
     if (!boxes_[peer]->head(0)) return gone(peer);
   }
-  agreed_ = unheard_ == 0;
-  progressed = progressed || agreed_;
+  if (unheard_ > 0) return {};
+  progressed = true;
+  if (pairs_differ_ && !news_)
+    write_news();
+  else
+    agreed_ = true;
   return {};
 }
 

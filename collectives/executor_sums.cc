@@ -20,7 +20,7 @@ double Executor::scale_of(int32_t own) const {
   const Plan& plan = *request_.plan;
   if (own < 0) return 1;
   return plan.shape.op == ReduceOp::avg ? plan.scaling.scale
-                                        : request_.factors[static_cast<size_t>(own)];
+                                        : (*request_.factors)[static_cast<size_t>(own)];
 }
 
 void Executor::add_scaled(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {

@@ -1,5 +1,7 @@
 #include "collectives/fingerprint.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "collectives/algorithms.h"
@@ -16,6 +18,28 @@ uint32_t hash_counts(const std::vector<size_t>& counts) {
     for (int byte = 0; byte < 8; ++byte)
       h = (h ^ static_cast<uint8_t>(c >> (8 * byte))) * 16777619u;
   return h;
+}
+
+uint64_t expected_of(const Fingerprint& f) {
+  return static_cast<uint64_t>(f.blocks) << 32 | static_cast<uint32_t>(f.root);
+}
+
+// The pair of an all_to_all on which both ends agree but for its sizes; `mine` as `theirs` should
+// be.
+std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const Fingerprint& theirs,
+                                        int peer) {
+  const auto differ = [](int from, uint64_t sent, int to, uint64_t expected) {
+    return fmt::format("rank {} sends rank {} {} elements while rank {} expects {}", from, to, sent,
+                       to, expected);
+  };
+  std::string text;
+  if (theirs.count != mine.count) text = differ(peer, theirs.count, me, mine.count);
+  if (expected_of(theirs) != expected_of(mine))
+    text +=
+        (text.empty() ? "" : " and ") + differ(me, expected_of(mine), peer, expected_of(theirs));
+  if (text.empty()) return std::nullopt;
+  return fmt::format("in all_to_all {} (#{}) {}", to_string(static_cast<DataType>(mine.type)),
+                     mine.sequence, text);
 }
 
 int row_of(Collective collective, const std::string& algorithm) {
@@ -41,8 +65,9 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
   Fingerprint f;
   f.sequence = sequence;
   f.count = shape.count;
-  // all_to_all's sizes belong to pairs: they travel in `count`, one by one.
-  if (shape.collective != Collective::all_to_all && !shape.blocks.empty())
+  if (shape.collective == Collective::all_to_all)
+    f.even = std::ranges::count(shape.blocks, shape.blocks[0]) == std::ssize(shape.blocks);
+  else if (!shape.blocks.empty())
     f.blocks = hash_counts(shape.blocks);
   f.root = has_root(shape.collective) ? shape.root : 0;
   f.collective = static_cast<uint8_t>(shape.collective);
@@ -52,6 +77,12 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
   f.algorithm = static_cast<uint8_t>(row_of(shape.collective, algorithm));
   f.lanes = static_cast<uint16_t>(lanes);
   return f;
+}
+
+void set_pair(Fingerprint& f, uint64_t sent, uint64_t expected) {
+  f.count = sent;
+  f.blocks = static_cast<uint32_t>(expected >> 32);
+  f.root = static_cast<int32_t>(expected);
 }
 
 std::string describe(const Fingerprint& f) {
@@ -71,6 +102,11 @@ std::string describe(const Fingerprint& f) {
 std::optional<std::string> compare(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                    int peer) {
   if (mine == theirs) return std::nullopt;
+  const auto to_all = static_cast<uint8_t>(Collective::all_to_all);
+  const bool pair = mine.collective == to_all && theirs.collective == to_all &&
+                    mine.type == theirs.type && mine.sequence == theirs.sequence;
+  if (pair)
+    if (auto difference = compare_pair(mine, me, theirs, peer)) return difference;
   const std::string a = describe(mine), b = describe(theirs);
   if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);
   if (mine.blocks != theirs.blocks)

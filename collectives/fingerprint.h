@@ -6,6 +6,10 @@
 // something else is found on first contact, with both descriptions, and every buffer is still
 // untouched. For two ranks it costs no extra round: the data follows the fingerprint at once and
 // waits on the other side.
+//
+// all_to_all's sizes belong to pairs. There the fingerprint for a peer says what goes to it and what
+// is expected from it, so that both ends of a pair find a difference; the rest of the group hears of
+// it in a second exchange, except where all ranks say that all their sizes are the same.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +25,13 @@ struct Shape;  // plan.h
 
 struct Fingerprint {
   uint64_t sequence = 0;
-  uint64_t count = 0;
+  uint64_t count = 0;   // all_to_all: elements to the peer
   uint32_t blocks = 0;  // hash of uneven block sizes
-  int32_t root = 0;
+  int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;
   uint8_t wire = 0;  // WireFormat between hosts
-  uint8_t reserved = 0;
+  uint8_t even = 0;  // all_to_all: all sizes of this rank are `count`
   bool operator==(const Fingerprint&) const = default;
 };
 static_assert(sizeof(Fingerprint) == 32);
@@ -45,6 +49,8 @@ static_assert(sizeof(Opening) == 56);
 
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence);
+// all_to_all: what one end of a pair says of it.
+void set_pair(Fingerprint& fingerprint, uint64_t sent, uint64_t expected);
 // "all_reduce float32 x 1024, sum (#17)"; trusts nothing in it.
 std::string describe(const Fingerprint& fingerprint);
 // What differs, in words, or nothing.

@@ -48,7 +48,9 @@ size_t window_end(const Plan& plan, size_t i) {
   return std::min(plan.steps.size(), i + 8 * plan.peers.size() + 16);
 }
 
-// The receive that overwrites what step i sends, from the same peer, with nothing in between.
+// The receive that overwrites what step i sends, from the same peer, with nothing in between. The
+// peer may write it as soon as it has read, so nobody else may still be reading then: step i is all
+// that the receive waits for.
 int32_t answer_to(const Plan& plan, size_t i) {
   const BoundStep& send = plan.steps[i];
   const Range place = range(send.src, send.bytes);
@@ -56,7 +58,8 @@ int32_t answer_to(const Plan& plan, size_t i) {
     const BoundStep& step = plan.steps[j];
     if (!touches(step, place)) continue;
     const bool answers = step.kind == StepKind::recv && step.peer == send.peer &&
-                         same(range(step.dst, step.bytes), place);
+                         same(range(step.dst, step.bytes), place) &&
+                         plan.graph.predecessors[j] == 1;
     return answers ? index_in(queue_of(plan, step.peer).receives, static_cast<int32_t>(j)) : -1;
   }
   return -1;

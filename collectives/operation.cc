@@ -26,9 +26,10 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   prepare = nullptr;
   factors = nullptr;
   temporaries.clear();
-  greet_counts.clear();
-  greeted_counts.clear();
+  send_counts.clear();
+  recv_counts.clear();
   prepared = false;
+  holds = true;
 }
 
 void premultiply(CollectiveState& state, size_t inputs, size_t count, DataType type,
@@ -78,7 +79,15 @@ void OperationState::run_callbacks() {
   if (callbacks_.empty()) return;
   std::vector<std::function<void(const Error*)>> callbacks;
   callbacks.swap(callbacks_);
-  for (auto& callback : callbacks) callback(error_.get());
+  std::exception_ptr thrown;
+  for (auto& callback : callbacks) {
+    try {
+      callback(error_.get());
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 bool OperationState::late(Clock::time_point now) {

@@ -39,6 +39,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   // Marks it done, null = success; without callbacks, so that several can be marked before any
   // callback runs.
   void settle(std::shared_ptr<const Error> error);
+  // All of them; throws what the first threw that did.
   void run_callbacks();
   // Success, of an operation that only the calling thread knows.
   void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
@@ -69,14 +70,15 @@ class CollectiveState final : public OperationState {
   std::shared_ptr<const Plan> plan;
   Fingerprint fingerprint;
   std::vector<void*> buffers;
-  std::vector<uint64_t> greet_counts, greeted_counts;
-  // Run by the driver, after the agreement and before any data.
+  std::vector<uint64_t> send_counts, recv_counts;
+  // Run by the driver, after the agreement and before any data unless `holds` is false.
   std::function<void()> prepare;
   // PREMUL_SUM's, by rank, where operands are scaled as they are added; what an operation before
   // this one has gathered.
   std::shared_ptr<std::vector<double>> factors;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   bool prepared = false;
+  bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
 
   // As new, for an operation that nobody else holds any more.

@@ -253,6 +253,14 @@ Piece piece(size_t count, int parts, int index, size_t unit) {
   return {begin(index), begin(index + 1) - begin(index)};
 }
 
+Schedule after_agreement(Schedule schedule, Collective collective) {
+  if (collective == Collective::barrier) {
+    schedule.steps.clear();
+    schedule.scratch.clear();
+  }
+  return schedule;
+}
+
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count, Opener opener,
                                 const Wire& wire, const Sums* sums) {
@@ -263,8 +271,9 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   plan->element = size_of(shape.type);
   plan->fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
   plan->fingerprint.wire = static_cast<uint8_t>(wire.format);
-  Schedule laned = lanes(schedule, lane_count);
-  std::vector<int32_t> ordinals = ordinals_of(schedule, lane_count);
+  const Schedule flat = after_agreement(schedule, shape.collective);
+  Schedule laned = lanes(flat, lane_count);
+  std::vector<int32_t> ordinals = ordinals_of(flat, lane_count);
   if (!in_place(shape.collective)) split_spans(laned, ordinals);
   const Layout layout(schedule, laned, shape, lane_count);
   plan->scratch_bytes = layout.scratch_bytes();
@@ -294,6 +303,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   if (wire.format != WireFormat::exact)
     for (PeerQueue& queue : plan->peers)
       if (is_encoded(wire.host, schedule.rank, queue.peer)) stage(*plan, queue);
+  plan->writes_own =
+      shape.collective == Collective::all_gather &&
+      std::ranges::any_of(plan->steps, [&](const BoundStep& step) {
+        return step.kind != StepKind::send && step.bytes > 0 && step.dst.buffer == schedule.rank;
+      });
   plan->graph = derive(laned);
   if (plan->one_round) enclose(*plan, schedule.n);
   plan->sends_until = first_after_a_send(*plan);

@@ -125,6 +125,8 @@ struct Plan {
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
+  // all_gather: a step writes this rank's own block, so it cannot be the caller's read-only input.
+  bool writes_own = false;
   size_t scratch_bytes = 0;
   size_t wide_bytes = 0;
   size_t wide_element = 0;   // of them, for each element of a row
@@ -147,6 +149,10 @@ struct Wire {
   WireFormat format = WireFormat::exact;
   std::span<const int> host = {};  // by rank; the caller's memory
 };
+
+// What is left of a schedule once the ranks have agreed: nothing of a barrier, because each has then
+// heard, transitively, from all others. Pure.
+Schedule after_agreement(Schedule schedule, Collective collective);
 
 // `schedule` is before lanes(), and, with a wire format, after with_roundings(). `sums`: of all
 // ranks' schedules, before publish(); null: all ranks have the same rows, and nothing is scaled.

@@ -12,7 +12,7 @@ namespace {
 
 // A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
 // waste.
-constexpr size_t kMostPlans = 256;
+constexpr size_t kMostPlans = 256, kMostUneven = 32;
 // Over sockets a system call costs more than a copy of so many bytes, and what is to be added up
 // is not copied.
 constexpr size_t kCopiedBytesApart = 32 << 10, kAddedBytesApart = 64 << 10;
@@ -33,6 +33,7 @@ size_t PlanCache::Hash::operator()(const Key& key) const {
                        static_cast<size_t>(s.op), static_cast<size_t>(s.root),
                        static_cast<size_t>(key.lanes), static_cast<size_t>(key.private_source)})
     h = h * 0x9e3779b97f4a7c15u + field;
+  for (const size_t block : s.blocks) h = h * 0x9e3779b97f4a7c15u + block;
   return h ^ std::hash<std::string>()(key.algorithm);
 }
 
@@ -106,14 +107,16 @@ std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::strin
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
                                            int lanes, bool private_source, double tolerance) {
-  // Uneven blocks (mixtures of experts) change with every call.
-  if (!shape.blocks.empty()) return make(shape, algorithm, lanes, tolerance, false);
+  const bool uneven =
+      !std::ranges::all_of(shape.blocks, [&](size_t b) { return b == shape.blocks[0]; });
+  private_source = private_source && shape.blocks.empty();
   Key key{shape, algorithm, lanes, tolerance, private_source};
   std::lock_guard lock(mutex_);
-  auto it = plans_.find(key);
-  if (it != plans_.end()) return it->second;
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(std::move(key), make(shape, algorithm, lanes, tolerance, private_source))
+  Plans& plans = uneven ? uneven_ : plans_;
+  auto it = plans.find(key);
+  if (it != plans.end()) return it->second;
+  if (plans.size() >= (uneven ? kMostUneven : kMostPlans)) plans.clear();
+  return plans.emplace(std::move(key), make(shape, algorithm, lanes, tolerance, private_source))
       .first->second;
 }
 

@@ -58,7 +58,10 @@ class PlanCache final {
   bool apart_ = false;  // every message goes through sockets
   mutable Chooser chooser_;
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const Plan>, Hash> plans_;
+  using Plans = std::unordered_map<Key, std::shared_ptr<const Plan>, Hash>;
+  // Uneven ones apart: those of a mixture of experts change with every call and would drive out
+  // the others.
+  Plans plans_, uneven_;
 };
 
 }  // namespace ringwood

@@ -215,20 +215,29 @@ TEST_F(AdoptedBuffers, ThatDoNotLastAreAdoptedLessAndLess) {
 }
 
 TEST_F(AdoptedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
-  Arena& arena = *Arena::of_process();
   const Pages pages(16);
   pages.fill(2);
-  std::vector<void*> taken;
-  for (size_t bytes = arena.bytes(); bytes >= kPage; bytes /= 2) {
-    try {
-      for (;;) taken.push_back(arena.allocate(bytes));
-    } catch (const Error&) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit little{8 << 20, 8 << 20};  // an arena of its own, and so small that it can be full
+    ::setrlimit(RLIMIT_FSIZE, &little);
+    Adopted* mine = Adopted::of_process();
+    Arena& arena = *Arena::of_process();
+    std::vector<void*> taken;
+    for (size_t bytes = arena.bytes(); bytes >= kPage; bytes /= 2) {
+      try {
+        for (;;) taken.push_back(arena.allocate(bytes));
+      } catch (const Error&) {
+      }
     }
+    bool right = !mine->adopt(pages.data(), pages.bytes());
+    for (void* block : taken) arena.release(block);
+    right = right && pages.holds(2) && mine->adopt(pages.data(), pages.bytes()) && pages.holds(2);
+    ::_exit(right ? 0 : 1);
   }
-  EXPECT_FALSE(adopted().adopt(pages.data(), pages.bytes()));
-  for (void* block : taken) arena.release(block);
-  EXPECT_TRUE(pages.holds(2));
-  EXPECT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(AdoptedBuffers, BecomePrivateAgainBeneathAStoppedPeer) {

@@ -75,6 +75,7 @@ TEST(Arena, KnowsOnlyWhatLiesWhollyInside) {
 TEST(Arena, RefusesWhatDoesNotFitAndStaysUsable) {
   Arena& arena = *Arena::of_process();
   EXPECT_THROW(arena.allocate(arena.bytes() + 1), Error);
+  EXPECT_THROW(arena.allocate(~size_t{0}), Error);
   const Block block(kBytes);
   std::memset(block.data(), 1, kBytes);
 }

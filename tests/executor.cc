@@ -1,186 +1,19 @@
-// The executor against a sequential interpreter: random schedules, random interleavings, links that
-// delay and reorder.
-//
-// All ranks live in one thread: the set-up needs threads (it is collective), the runs are stepped
-// one executor at a time in a seeded order, so that a failure repeats.
-#include <random>
-
+// The executor on schedules made for one thing each; random ones: random_schedules.cc.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "collectives/algorithms.h"
-#include "collectives/executor.h"
-#include "tests/meshes.h"
+#include "collectives/plan_cache.h"
+#include "collectives/verify.h"
+#include "tests/places.h"
+#include "tests/stepped.h"
 #include "transports/arena.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood::testing {
 namespace {
-
-using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
-
-// Any program of messages and local steps, one global event after the other, is a valid set of
-// schedules.
-struct Program {
-  std::vector<Schedule> schedules;
-  Memory before, after;
-};
-
-struct Machine {
-  int n, chunks, scratch;
-  size_t count;
-  std::vector<std::vector<std::vector<int64_t>>> at;  // rank, chunk, element
-
-  void apply(int rank, Span dst, const std::vector<std::vector<int64_t>>& values, bool reduce) {
-    for (int i = 0; i < dst.count; ++i)
-      for (size_t e = 0; e < values[i].size(); ++e) {
-        int64_t& x = at[rank][dst.first + i][e];
-        x = reduce ? x + values[i][e] : values[i][e];
-      }
-  }
-  std::vector<std::vector<int64_t>> read(int rank, Span src) const {
-    return {at[rank].begin() + src.first, at[rank].begin() + src.first + src.count};
-  }
-};
-
-Program random_program(std::mt19937& random, int n, size_t count, int events) {
-  const auto pick = [&](int below) { return static_cast<int>(random() % below); };
-  const int chunks = 1 + pick(5);
-  Program program;
-  Machine m{n, chunks, chunks, count, {}};
-  for (int r = 0; r < n; ++r) {
-    program.before.emplace_back();
-    for (size_t e = 0; e < count; ++e)
-      program.before[r].push_back(static_cast<int64_t>(random() % 1000));
-    Schedule s;
-    s.rank = r;
-    s.n = n;
-    s.chunks = chunks;
-    m.at.emplace_back();
-    for (int c = 0; c < chunks; ++c) {
-      const Piece p = piece(count, chunks, c, 8);
-      m.at[r].emplace_back(program.before[r].begin() + p.first,
-                           program.before[r].begin() + p.first + p.count);
-    }
-    for (int c = 0; c < chunks; ++c) {
-      s.add_scratch(c);
-      m.at[r].emplace_back(m.at[r][c].size(), 0);
-    }
-    // Scratch begins undefined, so it is written before it is read.
-    s.copy({chunks, chunks}, {0, chunks});
-    for (int c = 0; c < chunks; ++c) m.at[r][chunks + c] = m.at[r][c];
-    program.schedules.push_back(std::move(s));
-  }
-  for (int k = 0; k < events; ++k) {
-    const int first = pick(chunks), width = 1 + pick(chunks - first);
-    const Span dst{first + (pick(2) ? chunks : 0), width},
-        src{first + (pick(2) ? chunks : 0), width};
-    const int from = pick(n), to = pick(n);
-    const bool reduce = pick(2);
-    if (from == to && dst == src) continue;
-    Schedule &a = program.schedules[from], &b = program.schedules[to];
-    if (from == to) {
-      reduce ? a.reduce(dst, src) : a.copy(dst, src);
-    } else {
-      a.send(to, src);
-      reduce ? b.recv_reduce(from, dst) : b.recv(from, dst);
-    }
-    m.apply(to, dst, m.read(from, src), reduce);
-  }
-  for (int r = 0; r < n; ++r) {
-    program.after.emplace_back();
-    for (int c = 0; c < chunks; ++c)
-      program.after[r].insert(program.after[r].end(), m.at[r][c].begin(), m.at[r][c].end());
-  }
-  return program;
-}
-
-struct Runner {
-  std::vector<std::unique_ptr<Mesh>> meshes;
-  std::vector<std::unique_ptr<Executor>> executors;
-  uint64_t sequence = 0;
-
-  explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
-    for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
-  }
-  Runner(int n, const LoopbackFaults& faults) : Runner(loopback_meshes(n, faults)) {}
-
-  // Steps the executors in random order until all are idle. False: no end within a bound far above
-  // what is needed.
-  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes, Memory& memory,
-           std::mt19937& random) {
-    const size_t n = schedules.size();
-    std::vector<void*> buffers;
-    for (size_t r = 0; r < n; ++r) buffers.push_back(memory[r].data());
-    return run(schedules, shape, lanes, buffers, random);
-  }
-  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes,
-           const std::vector<void*>& buffers, std::mt19937& random,
-           Opener opener = Opener::agreement) {
-    const size_t n = schedules.size();
-    std::vector<std::shared_ptr<const Plan>> plans;
-    for (size_t r = 0; r < n; ++r)
-      plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
-    for (size_t r = 0; r < n; ++r)
-      executors[r]->start({plans[r].get(),
-                           fingerprint_of(shape, "test", lanes, sequence),
-                           {&buffers[r], 1},
-                           {},
-                           {},
-                           false});
-    ++sequence;
-    const auto bound = Clock::now() + std::chrono::seconds(20);
-    while (Clock::now() < bound) {
-      bool all = true;
-      for (size_t k = 0; k < n; ++k) {
-        Executor& e = *executors[random() % n];
-        bool progressed = false;
-        if (e.idle()) continue;
-        if (Status s = e.step(progressed); !s) throw std::runtime_error(s.error().message());
-      }
-      for (auto& e : executors) all &= e->idle();
-      if (all) return true;
-    }
-    return false;
-  }
-};
-
-struct ExecutorCase {
-  int n;
-  uint64_t seed;
-};
-class RandomSchedules : public ::testing::TestWithParam<ExecutorCase> {};
-std::vector<ExecutorCase> executor_cases() {
-  std::vector<ExecutorCase> all;
-  for (int n : {2, 3, 5})
-    for (uint64_t seed = 1; seed <= 4; ++seed) all.push_back({n, seed});
-  return all;
-}
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedules, ::testing::ValuesIn(executor_cases()),
-                         [](const auto& info) {
-                           return fmt::format("n{}_seed{}", info.param.n, info.param.seed);
-                         });
-
-TEST_P(RandomSchedules, GiveWhatTheInterpreterGives) {
-  LoopbackFaults faults;
-  faults.seed = GetParam().seed;
-  faults.delay = GetParam().seed % 2 ? 6 : 0;  // polls
-  Runner runner(GetParam().n, faults);
-  std::mt19937 random(static_cast<unsigned>(GetParam().seed * 1000 + GetParam().n));
-  for (int k = 0; k < 40; ++k) {
-    const size_t count = k % 4 == 0 ? random() % 4 : 1 + random() % 3000;
-    Program program =
-        random_program(random, GetParam().n, count, 1 + static_cast<int>(random() % 60));
-    Shape shape;
-    shape.collective = Collective::all_reduce;
-    shape.type = DataType::int64;
-    shape.count = count;
-    ASSERT_TRUE(runner.run(program.schedules, shape, 1, program.before, random))
-        << "no end, program " << k;
-    for (int r = 0; r < GetParam().n; ++r)
-      ASSERT_EQ(program.before[r], program.after[r]) << "program " << k << " rank " << r;
-  }
-}
 
 TEST(Executor, RunsEveryAllReduceRowWithLanes) {
   const std::vector<int> host = {0, 1, 1, 0};  // for the hierarchical ones
@@ -215,14 +48,6 @@ Schedule direct_for(int rank, int n) {
   return find_algorithm(Collective::all_reduce, "direct")->build({rank, n, 0, {}});
 }
 
-Shape sum_of(size_t count) {
-  Shape shape;
-  shape.collective = Collective::all_reduce;
-  shape.type = DataType::int64;
-  shape.count = count;
-  return shape;
-}
-
 // Nothing in the result would tell that operands go the long way.
 TEST(Executor, ReducesInOnePassWhereEveryOperandCanBeAnsweredInPlace) {
   for (int n : {2, 3}) {
@@ -244,6 +69,49 @@ TEST(Executor, ReducesInOnePassWhereEveryOperandCanBeAnsweredInPlace) {
     }
     for (const auto& e : runner.executors) EXPECT_EQ(e->fused(), 3u) << n;
     for (void* b : buffers) Arena::of_process()->release(b);
+  }
+}
+
+// Rank 0 lets two peers read [0] and then takes a sum back from one of them, which may write it
+// into place while the other still reads.
+TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
+  const std::vector<Schedule> schedules = parse_schedules(
+      "schedule rank 0 of 3 chunks 1\n"
+      "send 2 [0]\nsend 1 [0]\nrecv 1 [0]\nrecv_reduce 2 [0]\n"
+      "schedule rank 1 of 3 chunks 1 scratch 0\n"
+      "copy [1] <- [0]\nsend 2 [1]\nrecv_reduce 0 [0]\nsend 0 [0]\nrecv_reduce 2 [0]\n"
+      "schedule rank 2 of 3 chunks 1 scratch 0\n"
+      "recv 0 [1]\nrecv_reduce 1 [1]\nsend 0 [0]\nsend 1 [0]\nreduce [0] <- [1]\n");
+  ASSERT_EQ(verify(Collective::all_reduce, schedules, 0), std::nullopt);
+  const size_t count = 30000;
+  const int n = 3;
+  Runner runner(make_meshes(n, make_shm));
+  std::vector<void*> buffers;
+  std::vector<std::shared_ptr<const Plan>> plans;
+  for (int r = 0, value = 1; r < n; ++r, value *= 10) {
+    buffers.push_back(Arena::of_process()->allocate(count * sizeof(int64_t)));
+    std::fill_n(static_cast<int64_t*>(buffers[r]), count, value);
+    plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1));
+  }
+  for (int r = 0; r < n; ++r)
+    runner.executors[r]->start(
+        {plans[r].get(), plans[r]->fingerprint, {&buffers[r], 1}, {}, {}, false});
+  const auto step = [&](int r) {
+    bool progressed = false;
+    if (runner.executors[r]->idle()) return;
+    if (Status s = runner.executors[r]->step(progressed); !s) FAIL() << s.error().message();
+  };
+  step(2);  // its letters, without which nobody begins
+  for (int k = 0; k < 2000; ++k) step(0), step(1);
+  for (int k = 0; k < 2000; ++k) step(2), step(0), step(1);
+  for (int r = 0; r < n; ++r) {
+    ASSERT_TRUE(runner.executors[r]->idle()) << r;
+    EXPECT_EQ(
+        std::count_if(static_cast<int64_t*>(buffers[r]), static_cast<int64_t*>(buffers[r]) + count,
+                      [](int64_t x) { return x != 111; }),
+        0)
+        << "rank " << r << " has " << *static_cast<int64_t*>(buffers[r]);
+    Arena::of_process()->release(buffers[r]);
   }
 }
 
@@ -300,6 +168,61 @@ TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
             "rank 1 called all_reduce int64 x 3, max (#5) while rank 0 called all_reduce int64 x "
             "3, sum (#5)");
   EXPECT_EQ(memory, before);
+}
+
+// The agreement is dissemination: ceil(log2 n) messages of each rank.
+TEST(Executor, ABarrierSendsNothingBeyondItsAgreement) {
+  for (int n : {2, 3, 5, 8}) {
+    Runner runner(n, LoopbackFaults{});
+    std::mt19937 random(1);
+    std::vector<Schedule> schedules;
+    for (int r = 0; r < n; ++r) schedules.push_back(dissemination_barrier({r, n, 0}));
+    Shape shape;
+    shape.type = DataType::uint8;
+    ASSERT_TRUE(runner.run(schedules, shape, 1, std::vector<void*>(n), random));
+    const auto rounds = static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
+    for (const auto& mesh : runner.meshes) {
+      uint64_t sent = 0;
+      for (const Completions& total : mesh->totals) sent += total.sent;
+      EXPECT_EQ(sent, rounds) << n;
+    }
+  }
+}
+
+// So the caller's input can be sent from where it is.
+TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    if (row.collective != Collective::all_gather) continue;
+    for (int n : {2, 3, 4, 6, 8}) {
+      const auto places = places_for(row, n);
+      if (!places) continue;
+      const Shape shape{Collective::all_gather, DataType::float32, ReduceOp::sum, 0, 100, {}};
+      for (int r = 0; r < n; ++r)
+        EXPECT_FALSE(make_plan(row.build(places->where(r, n, 0)), shape, row.name, 2)->writes_own)
+            << row.name;
+    }
+  }
+}
+
+TEST(Plans, OfUnevenBlocksAreFoundAgain) {
+  const Options options;
+  PlanCache plans(0, 2, Fabric{}, options);
+  Shape shape{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {5, 7, 5, 6}};
+  const auto first = plans.get(shape, "", 0, false);
+  EXPECT_EQ(plans.get(shape, "", 0, false), first);
+  for (size_t k = 0; k < 1000; ++k) {  // bounded
+    shape.blocks[1] = 100 + k;
+    (void)plans.get(shape, "", 0, false);
+  }
+  shape.blocks[1] = 7;
+  EXPECT_NE(plans.get(shape, "", 0, false), first);
+  const Shape even{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {4, 4, 4, 4}};
+  const auto kept = plans.get(even, "", 0, false);
+  for (size_t k = 0; k < 1000; ++k) {
+    shape.blocks[1] = 5000 + k;
+    (void)plans.get(shape, "", 0, false);
+  }
+  EXPECT_EQ(plans.get(even, "", 0, false), kept);
 }
 
 TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/every_transport.h"
 #include "tests/ranks.h"
 #include "tests/told_store.h"
 
@@ -22,122 +23,17 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-// ---- the caller's mistakes
-// ----------------------------------------------------------------------------------
-
-TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
-  struct Row {
-    const char* text;
-    std::function<void(Communicator&, float*)> call;
-  };
-  const Row rows[] = {
-      {"all_reduce: a null buffer for 3 elements",
-       [](auto& c, float*) { c.all_reduce(nullptr, 3, DataType::float32, ReduceOp::sum); }},
-      {"all_reduce: band is not defined for float32",
-       [](auto& c, float* x) { c.all_reduce(x, 3, DataType::float32, ReduceOp::band); }},
-      {"broadcast: root 2 in a group of 2 ranks",
-       [](auto& c, float* x) { c.broadcast(x, 3, DataType::float32, 2); }},
-      {"reduce: root -1 in a group of 2 ranks",
-       [](auto& c, float* x) { c.reduce(x, 3, DataType::float32, ReduceOp::sum, -1); }},
-      {"send: no rank 7 in a group of 2",
-       [](auto& c, float* x) { c.send(x, 1, DataType::float32, 7, 0); }},
-      {"recv: rank 0 cannot be its own peer",
-       [](auto& c, float* x) { c.recv(x, 1, DataType::float32, 0, 0); }},
-      {"all_to_all: 1 input blocks for a group of 2 ranks",
-       [](auto& c, float* x) {
-         c.all_to_all({{x, 1}}, {{x, 1}, {x, 1}}, DataType::float32);
-       }},
-      {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
-       [](auto& c, float* x) {
-         CallOptions o;
-         o.algorithm = "magic";
-         c.all_reduce(x, 3, DataType::float32, ReduceOp::sum, o);
-       }},
-  };
-  run_ranks(2, "shm", [&](Communicator& c) {
-    float x[3] = {1, 2, 3};
-    if (c.rank() == 0)
-      for (const Row& row : rows) {
-        try {
-          row.call(c, x);
-          ADD_FAILURE() << "accepted: " << row.text;
-        } catch (const Error& e) {
-          EXPECT_EQ(e.code, ErrorCode::invalid_argument);
-          EXPECT_NE(e.message().find(row.text), std::string::npos) << e.message();
-        }
-      }
-    must(c.all_reduce(x, 3, DataType::float32, ReduceOp::sum));  // the group is as good as new
-    EXPECT_EQ(x[2], 6);
-  });
-}
-
-TEST(Mistakes, WrongSizeOrTransport) {
-  EXPECT_THROW(Communicator::create(memory_store(), 2, 2), Error);
-  EXPECT_THROW(Communicator::create(memory_store(), 0, 0), Error);
-  Options o;
-  o.transports = {"pigeon"};
-  try {
-    Communicator::create(memory_store(), 0, 2, o);
-    ADD_FAILURE();
-  } catch (const Error& e) {
-    EXPECT_NE(e.message().find("no transport 'pigeon'; there are: "), std::string::npos)
-        << e.message();
-  }
-}
-
-TEST(Mistakes, ARankThatNeverComesIsNamed) {
-  auto store = memory_store();
-  std::vector<std::thread> ranks;
-  std::atomic<int> named{0};
-  for (int r : {0, 2})
-    ranks.emplace_back([&, r] {
-      Options o = options_for("shm", r);
-      o.init_timeout = std::chrono::milliseconds(300);
-      try {
-        Communicator::create(store, r, 4, o);
-      } catch (const Error& e) {
-        EXPECT_EQ(e.code, ErrorCode::timeout);
-        named += e.message().find("missing ranks 1, 3") != std::string::npos;
-      }
-    });
-  for (auto& t : ranks) t.join();
-  EXPECT_EQ(named.load(), 2);
-}
-
-TEST(Mistakes, ARankThatFailsInSetUpEndsItForAllAtOnce) {
-  for (int culprit : {0, 1}) {
-    const std::shared_ptr<Store> whole = memory_store();
-    // Lost while links are made.
-    const auto lost = std::make_shared<ToldStore>(whole, [](const std::string& call) {
-      if (call.find("/shm/") != call.npos) throw Error(ErrorCode::network, "the store went away");
-    });
-    std::vector<std::thread> ranks;
-    std::atomic<int> named{0};
-    const auto start = Clock::now();
-    for (int r : {0, 1, 2})
-      ranks.emplace_back([&, r] {
-        Options o = options_for("shm", r);
-        o.init_timeout = std::chrono::seconds(60);
-        try {
-          Communicator::create(r == culprit ? lost : whole, r, 3, o);
-          ADD_FAILURE() << "rank " << r;
-        } catch (const Error& e) {
-          const bool right = e.rank == culprit && e.cause == "the store went away";
-          EXPECT_TRUE(right) << "rank " << r << ": " << e.message();
-          named += right;
-        }
-      });
-    for (auto& t : ranks) t.join();
-    EXPECT_EQ(named.load(), 3);
-    EXPECT_LT(seconds_since(start), 20);
-  }
-}
-
 // ---- deadlines, aborts, departures
 // --------------------------------------------------------------------------
 
-class Faults : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Transports, Faults, ::testing::Values("loopback", "shm", "tcp"));
+class Faults : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = absent_here(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Transports, Faults, ::testing::ValuesIn(every_transport()),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(Faults, ARankThatSkipsACallIsNamedByTheTimeout) {
   std::atomic<bool> over{false};

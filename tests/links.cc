@@ -9,73 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "tests/link_ranks.h"
-#include "tests/link_talk.h"
-#include "tests/verbs_here.h"
-#include "transports/arena.h"
+#include "tests/link_kinds.h"
 #include "transports/link_parts.h"
-#include "transports/loopback/loopback.h"
-#include "transports/shm/shm.h"
-#include "transports/tcp/tcp.h"
 
 namespace ringwood {
 namespace {
-
-using ::testing::TestWithParam;
-
-struct Kind {
-  std::string name;       // of the test
-  std::string transport;  // as errors name it
-  MakeTransport make;
-  std::function<void(Options&)> options = [](Options&) {};
-  bool lends = false;  // the messages lie in the arena
-};
-
-class ArenaMemory final : public Memory {
-  void* do_allocate(size_t bytes, size_t) override { return Arena::of_process()->allocate(bytes); }
-  void do_deallocate(void* data, size_t, size_t) override { Arena::of_process()->release(data); }
-  bool do_is_equal(const Memory& other) const noexcept override { return this == &other; }
-};
-
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
-
-// The rows, and what they can be turned into by their knobs.
-std::vector<Kind> kinds() {
-  std::vector<Kind> all;
-  for (const TransportRow& row : transport_table()) all.push_back({row.name, row.name, row.make});
-  all.push_back(
-      {"loopback_late", "loopback", [] { return make_loopback({.seed = 7, .delay = 5}); }});
-  all.push_back({"shm_small_rings", "shm", make_shm, [](Options& o) { o.shm_ring_bytes = 65536; }});
-  all.push_back({"tcp_three_sockets", "tcp", [] { return make_tcp(); },
-                 [](Options& o) { o.tcp_sockets = 3; }});
-  all.push_back({"tcp_lending", "tcp", [] { return make_tcp({.always_lend = true}); }});
-  all.push_back({"verbs_small_rings", "verbs", make_verbs, [](Options& o) {
-                   o.verbs_ring_bytes = 65536;
-                   o.verbs_queue_pairs = 3;
-                 }});
-  all.push_back({"verbs_lending", "verbs", make_verbs, [](Options&) {}, true});
-  return all;
-}
-
-class Links : public TestWithParam<Kind> {
- protected:
-  void SetUp() override {
-    if (GetParam().transport == "verbs" && !verbs_here()) GTEST_SKIP() << "no RDMA device works";
-  }
-  Memory& memory() {
-    static ArenaMemory arena;
-    return GetParam().lends ? arena : *std::pmr::new_delete_resource();
-  }
-  Ranks ranks(int size, int channels = 2) {
-    Setting setting;
-    setting.size = size;
-    setting.channels = channels;
-    setting.options = GetParam().options;
-    return make_ranks(GetParam().make, setting);
-  }
-};
-
-std::string show(const Status& status) { return status ? "ok" : status.error().message(); }
 
 TEST_P(Links, CarryMessagesOfAnySizeBothWaysOnEveryChannel) {
   Ranks two = ranks(2);
@@ -92,18 +30,6 @@ TEST_P(Links, AmongSeveralRanksDoNotDisturbEachOther) {
 TEST_P(Links, LeaveNothingInTheStore) {
   Ranks four = ranks(4);
   EXPECT_TRUE(four.store->left().empty()) << *four.store->left().begin();
-}
-
-// Polls one link until `wanted` are finished.
-Completions until(Link& link, Completions wanted) {
-  Completions now;
-  const Deadline limit = Deadline::after(std::chrono::seconds(60));
-  while (now.sent < wanted.sent || now.received < wanted.received) {
-    if (Status s = link.poll(now); !s) throw s.error();
-    if (limit.passed()) throw std::runtime_error("not finished within 60 s");
-    std::this_thread::yield();
-  }
-  return now;
 }
 
 TEST_P(Links, KeepThousandsOfSmallMessagesInOrder) {
@@ -270,42 +196,6 @@ TEST_P(Links, TouchNoMemoryAfterAnAbortFromAnotherThread) {
     });
     aborter.join();
   }
-}
-
-TEST_P(Links, NameThePeerThatClosed) {
-  Ranks two = ranks(2, 1);
-  std::atomic<bool> closed{false};
-  on_each(two, [&](Rank& rank) {
-    const int me = rank.group.rank();
-    Link& link = *rank.links[0][1 - me];
-    uint64_t last = 42, got = 0, never = 0;
-    if (me == 1) {
-      if (Status s = link.post_send(&last, 8); !s) throw s.error();
-      until(link, {1, 0});
-      rank.links.clear();
-      closed = true;
-      return;
-    }
-    if (Status s = link.post_recv(&got, 8); !s) throw s.error();
-    until(link, {0, 1});
-    EXPECT_EQ(got, 42u);
-    while (!closed) std::this_thread::yield();
-    Completions now;
-    Status s = link.poll(now);
-    EXPECT_TRUE(s) << "nothing was wanted from it any more: " << show(s);
-    s = link.post_recv(&never, 8);
-    const Deadline limit = Deadline::after(std::chrono::seconds(20));
-    const auto quiet = [&] { return s && (s = link.poll(now)); };
-    while (quiet() && !limit.passed()) rank.sleep(quiet);
-    ASSERT_FALSE(s);
-    EXPECT_EQ(s.error().code, ErrorCode::peer_lost);
-    EXPECT_EQ(s.error().peer, 1);
-    EXPECT_EQ(s.error().transport, GetParam().transport);
-    EXPECT_NE(s.error().cause.find("the peer closed"), std::string::npos) << show(s);
-    now = {};
-    EXPECT_EQ(show(link.poll(now)), show(s)) << "an error is final";
-    EXPECT_EQ(now.received, 1u) << "and takes nothing back";
-  });
 }
 
 TEST_P(Links, AreMadeOnlyWhereTheyAreWanted) {

@@ -30,8 +30,10 @@ Status failure(Rank& rank, Link& link, Duration patience) {
   Completions now;
   Status s;
   const Deadline limit = Deadline::after(patience);
+  rank.transport->arm();
   while ((s = link.poll(now)) && !limit.passed())
     rank.wait_set->wait(std::chrono::milliseconds(50));
+  rank.transport->disarm();
   return s;
 }
 

@@ -8,6 +8,7 @@
 
 #include "torch-bridge/errors.h"
 #include "torch-bridge/gil.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/sparse.h"
 #include "torch-bridge/tensors.h"
@@ -32,40 +33,72 @@ auto guarded(const std::string& note, F&& f) -> decltype(f()) {
 }  // namespace
 
 TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
-                           c10::intrusive_ptr<Options> options, std::string note)
+                           c10::intrusive_ptr<Options> options)
     : c10d::Backend(communicator->rank(), communicator->size()),
       made_by_(getpid()),
-      note_(std::move(note)),
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackThreads>()),
       communicator_(std::move(communicator)) {
+  communicator_->set_interrupt_check(&run_signal_handlers);
   init();
 }
 
-TorchBackend::~TorchBackend() {
+TorchBackend::~TorchBackend() { give_back(); }
+
+void TorchBackend::give_back() noexcept {
   if (forked_since(made_by_)) {
-    (void)communicator_.release();  // its threads live in the parent only: nothing here can end it
+    // Its threads live in the parent only: nothing here can end it. Nor may anything wait for
+    // mutex_, which the fork may have caught locked.
+    new std::shared_ptr<Communicator>(std::move(communicator_));
     return;
   }
+  std::shared_ptr<Communicator> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(communicator_);
+  }
+  if (!last) return;
+  callbacks_->end_when_idle();
   const WithoutGil released;
-  communicator_.reset();
+  last.reset();
+}
+
+const std::shared_ptr<const std::string>& TorchBackend::note() const {
+  std::call_once(noted_, [this] {
+    note_ = std::make_shared<const std::string>(
+        group_note(options_->group_name, getGroupDesc(), options_->global_ranks_in_group));
+  });
+  return note_;
+}
+
+std::shared_ptr<Communicator> TorchBackend::held() const {
+  const std::lock_guard lock(mutex_);
+  return communicator_;
+}
+
+std::shared_ptr<Communicator> TorchBackend::communicator() const {
+  usable();
+  if (auto communicator = held()) return communicator;
+  throw Error(ErrorCode::aborted,
+              "the process group was shut down (destroy_process_group); make a new one");
 }
 
 void TorchBackend::usable() const {
   TORCH_CHECK(!forked_since(made_by_),
               "ProcessGroupRingwood: this process was forked after the group was made; the "
               "group belongs to its parent, process ",
-              made_by_, ". Make a new group here.");
+              made_by_, ". Make a new group here.", *note());
 }
 
 TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tensors,
-                                     c10::function_ref<Operations()> start) {
-  usable();
+                                     c10::function_ref<Operations(Communicator&)> start) {
+  const auto communicator = guarded(*note(), [&] { return this->communicator(); });
   auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
-                                        callbacks_, note_);
+                                        callbacks_, note());
   if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   ++begun_;
-  work->start(guarded(note_, start));
+  work->start(guarded(*note(), [&] { return start(*communicator); }));
+  rethrow_interrupt();
   return work;
 }
 
@@ -78,14 +111,15 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
-  usable();
-  guarded(note_, [&] { communicator_->set_timeout(timeout); });
+  guarded(*note(), [&] { communicator()->set_timeout(timeout); });
   options_->timeout = timeout;
 }
 
 c10d::ErrorType TorchBackend::getError() {
   usable();
-  const Status health = communicator_->health();
+  const auto communicator = held();
+  if (!communicator) return c10d::ErrorType::COMM_ERROR;
+  const Status health = communicator->health();
   if (health) return c10d::ErrorType::SUCCESS;
   switch (health.error().code) {
     case ErrorCode::timeout: return c10d::ErrorType::TIMEOUT;
@@ -98,7 +132,8 @@ c10d::ErrorType TorchBackend::getError() {
 void TorchBackend::abort() {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
-  guarded(note_, [&] { communicator_->abort("abort() was called"); });
+  if (const auto communicator = held())
+    guarded(*note(), [&] { communicator->abort("abort() was called"); });
 }
 
 void TorchBackend::shutdown() {
@@ -106,34 +141,39 @@ void TorchBackend::shutdown() {
   const WithoutGil released;
   // What could not be finished has told its own Work; ending a group after an error is no second
   // error.
-  guarded(note_, [&] { (void)communicator_->shutdown().ok(); });
+  if (const auto communicator = held())
+    guarded(*note(), [&] { (void)communicator->shutdown().ok(); });
+  give_back();
+  rethrow_interrupt();
 }
 
 void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
   const Deadline deadline = Deadline::after(most);
-  guarded(note_, [&] { (void)communicator_->shutdown(most).ok(); });
+  if (const auto communicator = held())
+    guarded(*note(), [&] { (void)communicator->shutdown(most).ok(); });
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
+  give_back();
 }
 
 TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
-  Tensors call("broadcast");
+  Tensors call("broadcast", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   const DataType type = call.moved(tensor);
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts);
-  return run({OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
-             [&]() -> Operations {
-               return {communicator_->broadcast(data.data, data.count, type,
-                                                static_cast<int>(opts.rootRank), how)};
-             });
+  return run(
+      {OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
+      [&](Communicator& group) -> Operations {
+        return {group.broadcast(data.data, data.count, type, static_cast<int>(opts.rootRank), how)};
+      });
 }
 
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce");
+  Tensors call("allreduce", note());
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   call.dense(tensor);
@@ -141,14 +181,14 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
   return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(call),
-             [&]() -> Operations {
-               return {communicator_->all_reduce(data.data, data.count, by.type, by.op, how)};
+             [&](Communicator& group) -> Operations {
+               return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
              });
 }
 
 TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
                                                      const c10d::AllreduceCoalescedOptions& opts) {
-  Tensors call("allreduce_coalesced");
+  Tensors call("allreduce_coalesced", note());
   call.require(!tensors.empty(), "requires non-empty tensor list");
   std::vector<std::pair<Block, Reduction>> parts;
   for (const at::Tensor& tensor : tensors) {
@@ -156,19 +196,21 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
     const Reduction by = call.reduced(tensor, opts.reduceOp);
     parts.emplace_back(call.update(tensor), by);
   }
+  check_outputs(call, tensors, false);
   const CallOptions how = call_options(opts, parts[0].second.factor);
-  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call), [&] {
-    Operations all;
-    for (const auto& [data, by] : parts) {
-      all.push_back(communicator_->all_reduce(data.data, data.count, by.type, by.op, how));
-    }
-    return all;
-  });
+  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
+             [&](Communicator& group) {
+               Operations all;
+               for (const auto& [data, by] : parts) {
+                 all.push_back(group.all_reduce(data.data, data.count, by.type, by.op, how));
+               }
+               return all;
+             });
 }
 
 TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
                                                   const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce_sparse");
+  Tensors call("allreduce_sparse", note());
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
   call.require(tensor.device().type() == at::kCPU, "unsupported device type");
@@ -181,68 +223,72 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   CallOptions how = call_options(opts);
   how.synchronous = true;
   const ConstBlock shape = sum->shape();
-  const Status met = guarded(note_, [&] {
-    return communicator_->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
+  const Status met = guarded(*note(), [&] {
+    return communicator()
+        ->all_gather(shape.data, sum->shapes(), shape.count, DataType::int64, how)
         ->wait();
   });
-  if (!met) raise(met.error(), note_);
+  rethrow_interrupt();
+  if (!met) raise(met.error(), *note());
   sum->allocate(call);
 
-  Tensors parts("allreduce_sparse");
+  Tensors parts("allreduce_sparse", note());
   const ConstBlock indices = parts.read(sum->indices()), values = parts.read(sum->values());
   const auto all_indices = parts.write(sum->all_indices()),
              all_values = parts.write(sum->all_values());
   parts.set_outputs({tensor});
   how.synchronous = !opts.asyncOp;
   Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
-  return run(std::move(kind), tensors, std::move(parts), [&]() -> Operations {
-    return {communicator_->all_gather(indices, all_indices, DataType::int64, how),
-            communicator_->all_gather(values, all_values, type, how)};
+  return run(std::move(kind), tensors, std::move(parts), [&](Communicator& group) -> Operations {
+    return {group.all_gather(indices, all_indices, DataType::int64, how),
+            group.all_gather(values, all_values, type, how)};
   });
 }
 
 TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
-  Tensors call("reduce");
+  Tensors call("reduce", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = call.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->reduce(data.data, data.count, by.type, by.op,
-                                  static_cast<int>(opts.rootRank), how)};
-  });
+  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.reduce(data.data, data.count, by.type, by.op,
+                                    static_cast<int>(opts.rootRank), how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
-  Tensors call("send");
+  Tensors call("send", note());
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.peer(peer, size_);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const ConstBlock data = call.read(tensor);
-  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
-  });
+  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+             });
 }
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
                                          int tag) {
-  Tensors call(method);
+  Tensors call(method, note());
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const Block data = call.write(tensor);
-  return run(std::move(kind), tensors, std::move(call), [&]() -> Operations {
-    return {communicator_->recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+  return run(std::move(kind), tensors, std::move(call), [&](Communicator& group) -> Operations {
+    return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
   });
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
-  Tensors("recv").peer(peer, size_);
+  Tensors("recv", note()).peer(peer, size_);
   return receive({OpType::RECV, "ringwood:recv"}, "recv", tensors, peer, tag);
 }
 
@@ -253,8 +299,8 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
-  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier"),
-             [&]() -> Operations { return {communicator_->barrier(how)}; });
+  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier", note()),
+             [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 
 void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
@@ -263,12 +309,13 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
   if (opts.timeout != c10d::kUnsetTimeout)
     how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
   ++begun_;
-  const Status status = guarded(note_, [&] { return communicator_->barrier(how)->wait(); });
+  const Status status = guarded(*note(), [&] { return communicator()->barrier(how)->wait(); });
+  rethrow_interrupt();
   if (status) return;
   TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
               " timed out in monitoredBarrier after ", how.timeout.count(),
-              " ms: ", status.error().message(), note_);
-  raise(status.error(), note_);
+              " ms: ", status.error().message(), *note());
+  raise(status.error(), *note());
 }
 
 }  // namespace ringwood

@@ -5,6 +5,10 @@
 // return at once with a Work, except those with asyncOp == false, which are carried out in the
 // calling thread. Any thread may call; order between threads is the caller's business. Destruction
 // and shutdown work with and without the GIL, and in a forked child, where every other call throws.
+//
+// What a group costs (sockets, threads, shared memory) is given back by shutdown(), that is, by
+// destroy_process_group, whoever still holds the group or a finished Work; the object that is left
+// answers every call with an error.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -12,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -30,9 +35,7 @@ class TorchBackend final : public c10d::Backend {
   using Made = c10::intrusive_ptr<c10d::Work>;
   using List = std::vector<at::Tensor>;
 
-  // `note` is appended to the errors of calls: which global ranks the group's ranks are.
-  TorchBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options,
-               std::string note);
+  TorchBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options);
   ~TorchBackend() override;
 
   const std::string getBackendName() const override { return "ringwood"; }
@@ -48,6 +51,8 @@ class TorchBackend final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
+  // Called instead of the destructor while somebody holds a weak reference (bind.cc does).
+  void release_resources() override { give_back(); }
   // shutdown(), and the callbacks that are under way may end.
   void leave_at_exit(std::chrono::milliseconds most);
 
@@ -93,8 +98,17 @@ class TorchBackend final : public c10d::Backend {
     std::function<void()> afterwards = {};  // makes the outputs from what has arrived
   };
   // A Work for the operations that `start` begins; `tensors` are all that they touch.
-  Made run(Kind kind, const List& inputs, Tensors tensors, c10::function_ref<Operations()> start);
+  Made run(Kind kind, const List& inputs, Tensors tensors,
+           c10::function_ref<Operations(Communicator&)> start);
   void usable() const;
+  // What is appended to all errors: group_note(). Fixed by the first call, since torch gives a
+  // group its description only after it is made.
+  const std::shared_ptr<const std::string>& note() const;
+  std::shared_ptr<Communicator> held() const;  // null: shut down
+  // The same for a call; throws instead.
+  std::shared_ptr<Communicator> communicator() const;
+  // All that this group costs; nothing in a forked child.
+  void give_back() noexcept;
 
   template <class Opts>
   static CallOptions call_options(const Opts& opts, double factor = 1.0) {
@@ -104,6 +118,9 @@ class TorchBackend final : public c10d::Backend {
     how.factor = factor;
     return how;
   }
+  // Refuses outputs that share memory (overlap.h), before anything is sent. The others may have
+  // called already, and would wait for this rank until the timeout: the group is aborted.
+  void check_outputs(const Tensors& call, const List& outputs, bool repeated);
   // The collectives that have several names in torch.
   Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
                     const List& inputs, const CallOptions& how);
@@ -116,11 +133,13 @@ class TorchBackend final : public c10d::Backend {
   Made receive(Kind kind, const char* method, List& tensors, int peer, int tag);
 
   const int made_by_;  // process id
-  const std::string note_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<CallbackThreads> callbacks_;
   std::atomic<uint64_t> begun_{0};
-  std::unique_ptr<Communicator> communicator_;
+  mutable std::once_flag noted_;
+  mutable std::shared_ptr<const std::string> note_;
+  mutable std::mutex mutex_;                    // of the pointer, not of what it points to
+  std::shared_ptr<Communicator> communicator_;  // null: shut down
 };
 
 }  // namespace ringwood

@@ -11,6 +11,7 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/store.h"
 
@@ -47,23 +48,14 @@ class Alive final {
   std::vector<c10::weak_intrusive_ptr<TorchBackend>> backends_;
 };
 
-// Ranks in errors are those of the group; this says which ranks of the job they are, where that is
-// not the same.
-std::string rank_note(const std::string& name, const std::vector<int64_t>& global_ranks) {
-  bool same = true;
-  for (size_t i = 0; i < global_ranks.size(); ++i)
-    same = same && global_ranks[i] == static_cast<int64_t>(i);
-  if (same) return "";
-  return c10::str(" [ranks of group '", name, "': ranks 0, 1, ... are global ranks ",
-                  c10::Join(", ", global_ranks), "]");
-}
-
 // Called without the GIL: ranks that are threads of this process must be able to come, too.
 c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                         int size, std::chrono::milliseconds timeout,
                                         const std::string& name,
                                         const std::vector<int64_t>& global_ranks) {
-  const std::string note = rank_note(name, global_ranks);
+  auto torch_options = c10::make_intrusive<c10d::Backend::Options>("ringwood", timeout);
+  torch_options->group_name = name;
+  torch_options->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
   try {
     Options options = Options::from_environment();
     options.timeout = timeout;
@@ -71,13 +63,10 @@ c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& s
     if (options.share_tensors > 0) SharingAllocator::install(options.share_tensors);
     auto communicator =
         Communicator::create(std::make_shared<TorchStore>(store), rank, size, options, name);
-    auto torch_options = c10::make_intrusive<c10d::Backend::Options>("ringwood", timeout);
-    torch_options->group_name = name;
-    torch_options->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
-    return c10::make_intrusive<TorchBackend>(std::move(communicator), std::move(torch_options),
-                                             note);
+    return c10::make_intrusive<TorchBackend>(std::move(communicator), std::move(torch_options));
   } catch (const Error& error) {
-    raise_at_start(error, note);
+    rethrow_interrupt();
+    raise_at_start(error, group_note(name, "", torch_options->global_ranks_in_group));
   }
 }
 

@@ -20,11 +20,12 @@ std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
   const int64_t rows = tensor.size(0);
   const int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   if (splits.empty()) {
-    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size");
+    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size",
+                call.note());
     return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size * row));
   }
   TORCH_CHECK(splits.size() == static_cast<size_t>(size),
-              "Number of tensor splits not equal to group size");
+              "Number of tensor splits not equal to group size", call.note());
   std::vector<size_t> counts;
   int64_t sum = 0;
   for (const int64_t split : splits) {
@@ -32,7 +33,7 @@ std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
     sum += split;
     counts.push_back(static_cast<size_t>(split * row));
   }
-  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size");
+  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size", call.note());
   return counts;
 }
 
@@ -78,10 +79,18 @@ bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
 
 }  // namespace
 
+void TorchBackend::check_outputs(const Tensors& call, const List& outputs, bool repeated) {
+  const std::string wrong = shared_outputs(outputs, repeated);
+  if (wrong.empty()) return;
+  if (const auto communicator = held())
+    communicator->abort(c10::str(call.method(), " was refused on this rank: ", wrong));
+  call.refuse(wrong);
+}
+
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
-  Tensors call(method);
+  Tensors call(method, note());
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor& input = inputs[i];
@@ -92,21 +101,21 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
       call.same_type(input, list[rank], rank);
     }
     if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
+    check_outputs(call, list, true);
     const bool in_place = Tensors::is_block(input, list[rank_], 0);
     const ConstBlock in = call.read(input, !in_place && Ranges(list).written_over(input));
     parts.emplace_back(in, call.write(list), call.moved(input));
   }
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
-    for (const auto& [in, out, type] : parts)
-      all.push_back(communicator_->all_gather(in, out, type, how));
+    for (const auto& [in, out, type] : parts) all.push_back(group.all_gather(in, out, type, how));
     return all;
   });
 }
 
 TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inputs,
                                            const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather");
+  const Tensors call("allgather", note());
   call.single(inputs);
   call.require(outputs.size() == 1, "requires input/output tensor lists to have the same length");
   if (outputs[0].size() != static_cast<size_t>(size_)) {
@@ -119,7 +128,7 @@ TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inp
 
 TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs, List& inputs,
                                                      const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather_coalesced");
+  const Tensors call("allgather_coalesced", note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(outputs.size() == static_cast<size_t>(size_),
                "output lists should be equal to world size");
@@ -140,7 +149,7 @@ TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs,
 
 TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
                                                const List& inputs, const CallOptions& how) {
-  Tensors call(method);
+  Tensors call(method, note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -150,17 +159,19 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     call.dense(input);
     call.dense(output);
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "output tensor must have the same type as input tensor");
+                     "output tensor must have the same type as input tensor", call.note());
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
-                      "output tensor size must be equal to world_size times input tensor size");
+                      "output tensor size must be equal to world_size times input tensor size",
+                      call.note());
     const bool in_place = Tensors::is_block(input, output, rank_);
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), call.moved(input));
   }
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  check_outputs(call, outputs, false);
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto& [in, out, type] : parts) {
-      all.push_back(communicator_->all_gather(in.data, out.data, in.count, type, how));
+      all.push_back(group.all_gather(in.data, out.data, in.count, type, how));
     }
     return all;
   });
@@ -180,7 +191,7 @@ TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
 
 TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
                                         const c10d::GatherOptions& opts) {
-  Tensors call("gather");
+  Tensors call("gather", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
   call.dense(input);
@@ -189,6 +200,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   bool apart = false;
   if (rank_ == opts.rootRank) {
     const List& list = root_list(call, outputs, input, size_, "output");
+    check_outputs(call, list, true);
     apart = Ranges(list).written_over(input);
     out = call.write(list);
   } else {
@@ -196,14 +208,15 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   }
   const ConstBlock in = call.read(input, apart);
   const CallOptions how = call_options(opts);
-  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call), [&]() -> Operations {
-    return {communicator_->gather(in, out, type, static_cast<int>(opts.rootRank), how)};
-  });
+  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
                                          const c10d::ScatterOptions& opts) {
-  Tensors call("scatter");
+  Tensors call("scatter", note());
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
   call.dense(output);
@@ -219,14 +232,14 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
   const Block out = call.write(output);
   const CallOptions how = call_options(opts);
   return run({OpType::SCATTER, "ringwood:scatter"}, nothing(inputs) ? List() : inputs[0],
-             std::move(call), [&]() -> Operations {
-               return {communicator_->scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
+             std::move(call), [&](Communicator& group) -> Operations {
+               return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
 }
 
 TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call("reduce_scatter");
+  Tensors call("reduce_scatter", note());
   const at::Tensor& output = call.single(outputs);
   call.require(inputs.size() == 1, "requires input/output tensor lists to have the same length");
   const List& list = inputs[0];
@@ -253,8 +266,8 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     in.push_back(call.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = call.write(output);
-  return run(kind, list, std::move(call), [&]() -> Operations {
-    return {communicator_->reduce_scatter(in, out, by.type, by.op, how)};
+  return run(kind, list, std::move(call), [&](Communicator& group) -> Operations {
+    return {group.reduce_scatter(in, out, by.type, by.op, how)};
   });
 }
 
@@ -268,11 +281,11 @@ TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::
     in.push_back(call.read(input, Tensors::overlap(input, output)));
   const Block out = call.write(output);
   std::memcpy(out.data, in[rank_].data, out.count * size_of(by.type));
-  return run(std::move(kind), list, std::move(call), [&] {
+  return run(std::move(kind), list, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto root : c10::irange(size_)) {
       void* data = root == rank_ ? out.data : const_cast<void*>(in[root].data);
-      all.push_back(communicator_->reduce(data, in[root].count, by.type, by.op, root, how));
+      all.push_back(group.reduce(data, in[root].count, by.type, by.op, root, how));
     }
     return all;
   });
@@ -281,7 +294,7 @@ TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::
 TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
                                                 const List& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call(method);
+  Tensors call(method, note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -291,20 +304,21 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     call.dense(input);
     call.dense(output);
     TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "input tensor must be the same type as the output tensor.");
+                     "input tensor must be the same type as the output tensor.", call.note());
     TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
-                      "input tensor must be the same size as output size times world size");
+                      "input tensor must be the same size as output size times world size",
+                      call.note());
     const Reduction by = call.reduced(input, opts.reduceOp);
     const bool in_place = Tensors::is_block(output, input, rank_);
     const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
     parts.emplace_back(in, call.write(output), by);
   }
+  check_outputs(call, outputs, false);
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
-  return run(std::move(kind), inputs, std::move(call), [&] {
+  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
     Operations all;
     for (const auto& [in, out, by] : parts) {
-      all.push_back(
-          communicator_->reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
+      all.push_back(group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
     }
     return all;
   });
@@ -326,7 +340,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                std::vector<int64_t>& output_splits,
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall_base");
+  Tensors call("alltoall_base", note());
   call.dense(input);
   call.dense(output);
   call.same_type(input, output, 0);
@@ -342,13 +356,14 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
       pieces<const char>(call.read(input, Tensors::overlap(input, output)), in_counts, bytes);
   const auto out = pieces<char>(call.write(output), out_counts, bytes);
   const CallOptions how = call_options(opts);
-  return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
-             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+  return run(
+      {OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
+      [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
                                           const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall");
+  Tensors call("alltoall", note());
   const auto size = static_cast<size_t>(size_);
   if (inputs.size() != size) {
     call.refuse(
@@ -367,14 +382,16 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   }
   if (inputs[rank_].numel() != outputs[rank_].numel())
     call.wrong_size(inputs[rank_], outputs[rank_], rank_);
+  check_outputs(call, outputs, true);
   const DataType type = call.moved(inputs[0]);
   const Ranges written(outputs);
   for (const at::Tensor& input : inputs)
     in.push_back(call.read(input, written.written_over(input)));
   const std::vector<Block> out = call.write(outputs);
   const CallOptions how = call_options(opts);
-  return run({OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
-             [&]() -> Operations { return {communicator_->all_to_all(in, out, type, how)}; });
+  return run(
+      {OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
+      [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 
 }  // namespace ringwood

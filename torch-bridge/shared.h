@@ -3,6 +3,9 @@
 //
 // The memory is the storage's own and goes back when the last tensor on it dies, in any thread. A
 // storage that grows asks here again. Forked children do not have it at all: see arena.h.
+//
+// Where there is no memory to share, or none left, ordinary memory takes its place, which is only
+// slower; that is told once in the log, with the remedy.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,8 +20,37 @@
 
 #include "transports/arena.h"
 #include "transports/fork_guard.h"
+#include "transports/log.h"
 
 namespace ringwood {
+
+enum class NotShared { none, full, no_copies };
+inline void tell_once(NotShared why) {
+  static std::atomic<unsigned> told{0};
+  const unsigned bit = 1U << static_cast<unsigned>(why);
+  if (told.fetch_or(bit) & bit) return;
+  const char* text = "";
+  switch (why) {
+    case NotShared::none:
+      text =
+          "this process can have no memory that other ranks read in place: ordinary memory is used "
+          "instead, and its tensors are copied; run without limits of addresses and file sizes "
+          "(ulimit -v unlimited; ulimit -f unlimited) and where memfd_create is allowed "
+          "(RINGWOOD_LOG=info tells what failed)";
+      break;
+    case NotShared::full:
+      text =
+          "the memory that other ranks read in place has no room for some tensors: ordinary memory "
+          "is used for them, and they are copied; keep fewer of them alive";
+      break;
+    case NotShared::no_copies:
+      text =
+          "large tensors are not shared, because forked processes could get no copies of them: "
+          "ordinary memory is used, and they are copied; raise the limit of open files (ulimit -n)";
+      break;
+  }
+  log(LogLevel::warn, "torch", text);
+}
 
 class ArenaAllocator final : public c10::Allocator {
  public:
@@ -26,18 +58,21 @@ class ArenaAllocator final : public c10::Allocator {
     static ArenaAllocator allocator;  // has no state: the arena is the process's
     return allocator;
   }
-  // Throws where the machine has no memory to share, or none left.
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes == 0) return {nullptr, nullptr, &forget, cpu};
     Arena* arena = Arena::of_process();
-    TORCH_CHECK(arena, "ringwood: this machine gives no memory that ranks can share");
+    if (!arena) {
+      tell_once(NotShared::none);
+      return c10::GetCPUAllocator()->allocate(bytes);
+    }
     try {
       auto owned = std::make_unique<Owned>(Owned{arena->allocate(bytes), arena});
       void* const data = owned->data;
       return {data, owned.release(), &release, cpu};
-    } catch (const Error& error) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "ringwood: ", error.cause);
+    } catch (const Error&) {
+      tell_once(NotShared::full);
+      return c10::GetCPUAllocator()->allocate(bytes);
     }
   }
   void copy_data(void* dest, const void* src, std::size_t count) const override {
@@ -65,10 +100,14 @@ class SharingAllocator final : public c10::Allocator {
   // For good: memory of it may live as long as the process. `least` in bytes.
   static void install(size_t least) {
     Arena* arena = Arena::of_process();
-    TORCH_CHECK(arena, "ringwood: this machine gives no memory that ranks can share");
+    if (!arena) return tell_once(NotShared::none);
     static SharingAllocator* installed = nullptr;
     if (!installed) {
-      arena->give_copies_to_forks();
+      try {
+        arena->give_copies_to_forks();
+      } catch (const Error&) {
+        return tell_once(NotShared::no_copies);
+      }
       installed = new SharingAllocator(c10::GetCPUAllocator(), *arena);
       c10::SetCPUAllocator(installed, 255);
     }
@@ -80,6 +119,7 @@ class SharingAllocator final : public c10::Allocator {
       void* data = arena_.allocate(bytes);
       return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
     } catch (const Error&) {
+      tell_once(NotShared::full);
       return before_.allocate(bytes);
     }
   }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch-bridge/interrupt.h"
 #include "transports/options.h"
 #include "transports/store.h"
 
@@ -35,23 +36,9 @@ class TorchStore final : public Store {
          deadline.may_end_early() && !deadline.passed() && !has(key);
          pause = std::min(2 * pause, std::chrono::milliseconds(50)))
       std::this_thread::sleep_for(pause);
-    // Zero would mean for ever; a day is longer than any caller waits and fits every store's
-    // arithmetic.
-    const auto left = std::clamp<std::chrono::milliseconds>(
-        std::chrono::ceil<std::chrono::milliseconds>(
-            std::min<Duration>(deadline.left(), std::chrono::hours(24))),
-        std::chrono::milliseconds(1), std::chrono::hours(24));
-    try {
-      store_->wait({key}, left);
-      const std::vector<uint8_t> value = store_->get(key);
-      return {value.begin(), value.end()};
-    } catch (const std::exception& e) {
-      if (deadline.passed()) {
-        throw Error(ErrorCode::timeout,
-                    "no rank has set '" + key + "' in torch's store within the time allowed");
-      }
-      throw failure("get", key, e);
-    }
+    wait(key, deadline);
+    const std::vector<uint8_t> value = guarded("get", key, [&] { return store_->get(key); });
+    return {value.begin(), value.end()};
   }
 
   bool has(const std::string& key) override {
@@ -85,6 +72,28 @@ class TorchStore final : public Store {
     return Error(ErrorCode::network,
                  std::string("torch's store failed to ") + what + " '" + key + "': " + why);
   }
+
+  // In slices, between which a signal is seen.
+  void wait(const std::string& key, Deadline deadline) {
+    while (true) {
+      // Zero would mean for ever.
+      const auto slice = std::clamp<std::chrono::milliseconds>(
+          std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(deadline.left(), kSlice)),
+          std::chrono::milliseconds(1), kSlice);
+      const Deadline over = Deadline::after(slice);
+      try {
+        return store_->wait({key}, slice);
+      } catch (const std::exception& e) {
+        if (deadline.passed())
+          throw Error(ErrorCode::timeout,
+                      "no rank has set '" + key + "' in torch's store within the time allowed");
+        if (!over.passed()) throw failure("get", key, e);
+      }
+      if (const std::string why = run_signal_handlers(); !why.empty())
+        throw Error(ErrorCode::aborted, why);
+    }
+  }
+  static constexpr std::chrono::milliseconds kSlice{500};
 
   template <class F>
   static auto guarded(const char* what, const std::string& key, F&& f) -> decltype(f()) {

@@ -11,6 +11,7 @@
 #include <c10/util/irange.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "torch-bridge/overlap.h"
 
 namespace ringwood {
 
@@ -34,10 +36,12 @@ class Ranges final {
   explicit Ranges(const std::vector<at::Tensor>& outputs) {
     ranges_.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
-      if (output.numel() > 0) ranges_.push_back(range(output));
+      if (output.numel() > 0) ranges_.push_back(byte_range(output));
     }
     std::sort(ranges_.begin(), ranges_.end());
-    const auto meets_next = [](const Range& a, const Range& b) { return b.first < a.second; };
+    const auto meets_next = [](const ByteRange& a, const ByteRange& b) {
+      return b.first < a.second;
+    };
     disjoint_ = std::adjacent_find(ranges_.begin(), ranges_.end(), meets_next) == ranges_.end();
   }
 
@@ -46,34 +50,29 @@ class Ranges final {
   // filled when all has been read.
   bool written_over(const at::Tensor& input) const {
     if (!disjoint_ || input.numel() == 0) return false;
-    const Range in = range(input);
-    const auto after = std::partition_point(ranges_.begin(), ranges_.end(),
-                                            [&](const Range& r) { return r.first < in.second; });
+    const ByteRange in = byte_range(input);
+    const auto after = std::partition_point(
+        ranges_.begin(), ranges_.end(), [&](const ByteRange& r) { return r.first < in.second; });
     return after != ranges_.begin() && std::prev(after)->second > in.first;
   }
 
  private:
-  using Range = std::pair<const char*, const char*>;  // first byte, one past the last
-  static Range range(const at::Tensor& tensor) {
-    int64_t last = 0;
-    for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
-    const char* first = static_cast<const char*>(tensor.const_data_ptr());
-    return {first, first + (last + 1) * static_cast<int64_t>(tensor.element_size())};
-  }
-
-  std::vector<Range> ranges_;
+  std::vector<ByteRange> ranges_;
   bool disjoint_ = true;
 };
 
 // The tensors of one call. Keeps them, and the copies, alive. Not thread safe.
 class Tensors final {
  public:
-  // `method` is the name that appears in errors.
-  explicit Tensors(const char* method) : method_(method) {}
+  // `method` is the name that appears in errors, `note` is appended to them.
+  Tensors(const char* method, std::shared_ptr<const std::string> note)
+      : method_(method), note_(std::move(note)) {}
 
   [[noreturn]] void refuse(const std::string& message) const {
-    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message);
+    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
   }
+  const std::string& note() const { return *note_; }
+  const char* method() const { return method_; }
   void require(bool condition, const char* message) const {
     if (!condition) refuse(message);
   }
@@ -97,7 +96,7 @@ class Tensors final {
   void dense(const at::Tensor& tensor) const {
     placed(tensor);
     TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()),
-                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous");
+                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous", note());
   }
   // A tensor of a list of outputs, which may have any strides that do not overlap.
   void placed(const at::Tensor& tensor) const {
@@ -168,6 +167,7 @@ class Tensors final {
            static_cast<const char*>(whole.const_data_ptr()) + offset == part.const_data_ptr();
   }
 
+  bool staged() const { return !staged_.empty(); }
   // When the data is there: fills the outputs that were staged.
   void finish() {
     if (staged_.empty()) return;
@@ -203,6 +203,7 @@ class Tensors final {
   }
 
   const char* method_;
+  std::shared_ptr<const std::string> note_;
   std::vector<at::Tensor> inputs_, outputs_;
   std::vector<std::pair<at::Tensor, at::Tensor>> staged_;
 };

@@ -6,11 +6,17 @@
 // may be Python, need the GIL and wait for other calls, and a tensor may need the GIL to die:
 // neither happens in the internal thread, which moves the data of everybody.
 //
-// Thread safe. Holds no lock while callbacks run. Does not use the base's wait().
+// Code of others (callbacks, the making of outputs) runs with the thread-local state of the thread
+// that made the call: grad mode, inference mode, autocast, profiler.
+//
+// Thread safe. Holds no lock while callbacks run. Does not use the base's wait(). A Work that has
+// ended keeps nothing of its group alive.
 #pragma once
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -26,12 +32,14 @@
 
 #include "collectives/communicator.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/interrupt.h"
 #include "torch-bridge/tensors.h"
 
 namespace ringwood {
 
 // Threads for callbacks: one is started whenever all others are busy, since a callback may wait for
-// a Future that only another of these threads can complete; each ends after a second without work.
+// a Future that only another of these threads can complete; each ends after a second without work,
+// and at once when the group has gone.
 // They are never joined (a callback may hold the last reference to the group), and own what they
 // use.
 class CallbackThreads final : public std::enable_shared_from_this<CallbackThreads> {
@@ -46,6 +54,12 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
     lock.unlock();
     std::thread([self = shared_from_this()] { self->run(); }).detach();
   }
+  // From now on no thread waits for more work. Work may still come.
+  void end_when_idle() {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    wake_.notify_all();
+  }
   // Waits until nothing is left to do, but not longer than `most`.
   void drain(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
@@ -57,10 +71,9 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
-      const bool some =
-          wake_.wait_for(lock, std::chrono::seconds(1), [&] { return !jobs_.empty(); });
+      wake_.wait_for(lock, std::chrono::seconds(1), [&] { return ending_ || !jobs_.empty(); });
       --idle_;
-      if (!some) return;
+      if (jobs_.empty()) return;
       std::function<void()> job = std::move(jobs_.front());
       jobs_.pop_front();
       ++busy_;
@@ -76,6 +89,7 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
   std::condition_variable wake_, quiet_;
   std::deque<std::function<void()>> jobs_;
   size_t idle_ = 0, busy_ = 0;
+  bool ending_ = false;
 };
 
 class Work final : public c10d::Work {
@@ -84,7 +98,8 @@ class Work final : public c10d::Work {
 
   // `title` and `inputs` are for the profiler. `note` is appended to errors.
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
-       Tensors tensors, std::shared_ptr<CallbackThreads> threads, std::string note)
+       Tensors tensors, std::shared_ptr<CallbackThreads> threads,
+       std::shared_ptr<const std::string> note)
       : c10d::Work(rank, type, at::hasCallbacks() ? title : nullptr,
                    at::hasCallbacks() ? std::make_optional(inputs) : std::nullopt),
         tensors_(std::move(tensors)),
@@ -96,9 +111,15 @@ class Work final : public c10d::Work {
 
   // Once, with the operations that this call consists of.
   void start(std::vector<OperationPtr> operations) {
-    operations_ = std::move(operations);
-    pending_ = operations_.size();
-    for (const OperationPtr& operation : operations_) {
+    {
+      const std::lock_guard lock(state_mutex_);
+      operations_ = operations;
+    }
+    pending_ = operations.size();
+    const auto done = [](const OperationPtr& operation) { return operation->done(); };
+    // What has ended already is settled in this very thread, below.
+    if (!std::all_of(operations.begin(), operations.end(), done)) call_state_.emplace();
+    for (const OperationPtr& operation : operations) {
       auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
       operation->on_done(
           [self = std::move(self)](const Error* error) mutable { self->ended(error, self); });
@@ -107,7 +128,7 @@ class Work final : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
-    for (const OperationPtr& operation : operations_) {
+    for (const OperationPtr& operation : operations()) {
       const auto left = timeout.count() > 0
                             ? std::chrono::milliseconds(std::max(1, deadline.left_ms()))
                             : timeout;
@@ -117,6 +138,7 @@ class Work final : public c10d::Work {
     settle();
     complete_future();
     release();
+    rethrow_interrupt();
     if (auto error = exception()) std::rethrow_exception(error);
     return true;
   }
@@ -149,22 +171,40 @@ class Work final : public c10d::Work {
     TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,
                 "sourceRank() may only be called on work objects that correspond to a recv or "
                 "recv-from-any call.");
-    return operations_.at(0)->source();
+    const std::lock_guard lock(state_mutex_);
+    return operations_.empty() ? source_ : operations_[0]->source();
   }
 
   uint64_t getSequencenumber() const override {
-    return operations_.empty() ? 0 : static_cast<uint64_t>(operations_[0]->sequence());
+    const std::lock_guard lock(state_mutex_);
+    return static_cast<uint64_t>(operations_.empty() ? sequence_ : operations_[0]->sequence());
   }
 
  private:
+  using CallState = std::optional<at::ThreadLocalState>;
+  class StateOfCall final {
+   public:
+    explicit StateOfCall(const CallState& state) {
+      if (state) guard_.emplace(*state);
+    }
+
+   private:
+    std::optional<at::ThreadLocalStateGuard> guard_;
+  };
+
   FuturePtr future() {
     std::lock_guard lock(state_mutex_);
     return future_;
   }
 
+  std::vector<OperationPtr> operations() const {
+    const std::lock_guard lock(state_mutex_);
+    return operations_;
+  }
+
   void fail(const Error& error) {
     std::lock_guard lock(state_mutex_);
-    if (!error_) error_ = as_exception(error, note_);
+    if (!error_) error_ = as_exception(error, *note_);
   }
 
   // One operation has ended; in an internal thread of the communicator. `self` is that operation's
@@ -185,12 +225,14 @@ class Work final : public c10d::Work {
   void settle() {
     std::call_once(settled_, [this] {
       try {
+        const StateOfCall state(afterwards_ || tensors_.staged() ? call_state_ : std::nullopt);
         if (afterwards_ && !error_) afterwards_();
         if (!error_) tensors_.finish();
       } catch (...) {
         error_ = std::current_exception();
       }
       afterwards_ = nullptr;
+      forget_operations();
       finish(error_);
     });
   }
@@ -206,9 +248,9 @@ class Work final : public c10d::Work {
       mine = future && !std::exchange(future_claimed_, true);
     }
     if (!future) return;
-    if (!mine) {
-      future->wait();
-    } else if (auto error = exception()) {
+    if (!mine) return future->wait();
+    const StateOfCall state(call_state_);
+    if (auto error = exception()) {
       future->setError(error);
     } else {
       future->markCompleted(c10::IValue(tensors_.outputs()));
@@ -221,16 +263,29 @@ class Work final : public c10d::Work {
     inputs = tensors_.take_inputs();
   }
 
+  // An operation keeps its communicator alive, and a Work may be kept for ever.
+  void forget_operations() {
+    std::vector<OperationPtr> operations;
+    std::lock_guard lock(state_mutex_);
+    if (operations_.empty()) return;
+    source_ = operations_[0]->source();
+    sequence_ = operations_[0]->sequence();
+    operations.swap(operations_);
+  }
+
   Tensors tensors_;
   const std::shared_ptr<CallbackThreads> threads_;
-  const std::string note_;
+  const std::shared_ptr<const std::string> note_;
   std::function<void()> afterwards_;
-  std::vector<OperationPtr> operations_;
+  CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};
   std::once_flag settled_;
 
-  mutable std::mutex state_mutex_;  // the three below
-  std::exception_ptr error_;        // not changed once settled
+  mutable std::mutex state_mutex_;        // all below
+  std::vector<OperationPtr> operations_;  // none once settled
+  int source_ = -1;                       // of the first operation
+  int64_t sequence_ = 0;
+  std::exception_ptr error_;  // not changed once settled
   FuturePtr future_;
   bool future_claimed_ = false;
 };

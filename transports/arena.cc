@@ -5,15 +5,17 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <fstream>
 
 #include "transports/fork_guard.h"
 #include "transports/log.h"
+#include "transports/memory_left.h"
+#include "transports/shared_file.h"
 
 namespace ringwood {
 namespace {
@@ -21,44 +23,37 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kHugePage = 2 << 20;
 constexpr uint64_t kKeptBytes = 512 << 20;
-// Addresses are cheap, but 47 bits of them must do for the arenas of all ranks of a host.
-constexpr uint64_t kLargest = uint64_t{256} << 30;
+// How often it is looked how much memory there is, at 50 us a time; what is left to others, who may
+// take it between two looks.
+constexpr uint64_t kLookFrom = 1 << 20, kLookEvery = 64 << 20, kMargin = 8 << 20;
 
 uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * unit; }
 
 // As much as the machine has; beyond the limit of file sizes the kernel would end the process.
 uint64_t fitting_bytes() {
   const auto pages = static_cast<uint64_t>(std::max<long>(::sysconf(_SC_PHYS_PAGES), 1));
-  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kLargest);
+  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kMostSharedBytes);
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return bytes;
   return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);
 }
 
-bool addresses_are_limited() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+Error no_room(uint64_t bytes, uint64_t all) {
+  return {
+      ErrorCode::system,
+      fmt::format("no room for {} bytes in the {} bytes of memory that can be shared", bytes, all)};
 }
 
-// Kept out of forks, and at a multiple of a huge page, as huge pages of a file demand. Null:
-// refused.
-std::byte* map_shared(int fd, uint64_t bytes) {
-  void* reserved = ::mmap(nullptr, bytes + kHugePage, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  auto* const begin = static_cast<std::byte*>(reserved);
-  const auto address = reinterpret_cast<uintptr_t>(begin);
-  std::byte* const base = begin + (round_up(address, kHugePage) - address);
-  void* mapped =
-      ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-  if (mapped == MAP_FAILED || ::madvise(base, bytes, MADV_DONTFORK) != 0) {
-    ::munmap(begin, bytes + kHugePage);
-    return nullptr;
-  }
-  if (base > begin) ::munmap(begin, static_cast<size_t>(base - begin));
-  ::munmap(base + bytes, kHugePage - static_cast<size_t>(base - begin));
-  ::madvise(base, bytes, MADV_HUGEPAGE);  // first touch costs a seventh
-  return base;
+// What errno says of reserve_pages().
+std::string why_no_pages() {
+  const int error = errno;
+  int mode = 0;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  if (error != ENOMEM && error != ENOSPC) return system_message("reserving its pages", error);
+  if (mode == 2)
+    return "vm.overcommit_memory is 2 and no more can be committed; raise vm.overcommit_ratio, or "
+           "use less";
+  return "the kernel has no more pages; use less";
 }
 
 }  // namespace
@@ -81,12 +76,12 @@ std::unique_ptr<Arena> Arena::make() {
   if (bytes < kHugePage || addresses_are_limited()) {
     return none("addresses or file sizes are limited (ulimit -v, -f)");
   }
-  OwnedFd fd(::memfd_create("ringwood-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  OwnedFd fd = make_shared_file("ringwood-arena");
   if (!fd) return none(system_message("memfd_create"));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return none(system_message("ftruncate"));
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return none(system_message("sealing"));
-  std::byte* const base = map_shared(fd.get(), bytes);
+  std::byte* const base = map_shared_file(fd.get(), bytes);
   if (!base) return none(system_message("mmap"));
   close_on_fork(fd.get());
   return std::unique_ptr<Arena>(new Arena(std::move(fd), base, bytes));
@@ -149,10 +144,21 @@ void Arena::after_fork_in_child() {
   arena->handover_.done_in_child();
 }
 
+// Where not so much ordinary memory may be mapped (vm.overcommit_memory = 2, ulimit -d), only what
+// is in use becomes memory.
+bool Arena::take_addresses_in_child() noexcept {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(base_, bytes_, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED) return true;
+  if (::mmap(base_, bytes_, PROT_NONE, kFlags, -1, 0) == MAP_FAILED) return false;
+  for (const auto& [offset, block] : used_) {
+    if (block.forked && ::mprotect(base_ + offset, block.bytes, PROT_READ | PROT_WRITE) != 0)
+      return false;
+  }
+  return true;
+}
+
 bool Arena::copy_blocks() noexcept {
-  void* base = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (base == MAP_FAILED) return false;
+  if (!take_addresses_in_child()) return false;
   for (const auto& [offset, block] : used_) {
     if (!block.forked) continue;
     for (uint64_t done = 0; done < block.bytes;) {
@@ -172,10 +178,33 @@ void Arena::keep_from_forks(const void* block) noexcept {
 }
 
 void* Arena::allocate(size_t bytes, uintptr_t like) {
+  if (bytes > bytes_) throw no_room(bytes, bytes_);
   const uint64_t need = round_up(std::max<uint64_t>(bytes, 1), kPage);
   const uint64_t alignment = need >= kHugePage ? kHugePage : kPage;
-  const uint64_t past = like % alignment;
+  uint64_t at = 0;
+  std::vector<Extents::Extent> fresh;
+  {
+    std::lock_guard lock(mutex_);
+    at = take(need, alignment, like % alignment);
+    const uint64_t there = reserved_.overlap(at, at + need);
+    kept_ -= there;
+    if (there == need) return base_ + at;
+    fresh = reserved_.gaps(at, at + need);
+  }
+  std::string why;
+  for (const auto& [begin, end] : fresh) {
+    if (reserve(begin, end, why)) continue;
+    undo(at, need, fresh);
+    throw Error(ErrorCode::system,
+                fmt::format("no memory for {} bytes that ranks can share: {}", bytes, why));
+  }
   std::lock_guard lock(mutex_);
+  reserved_.add(at, at + need);
+  return base_ + at;
+}
+
+// With mutex_ held.
+uint64_t Arena::take(uint64_t need, uint64_t alignment, uint64_t past) {
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [offset, size] = *it;
     const uint64_t at = round_up(std::max(offset, past) - past, alignment) + past;
@@ -184,12 +213,41 @@ void* Arena::allocate(size_t bytes, uintptr_t like) {
     if (at > offset) free_[offset] = at - offset;
     if (at + need < offset + size) free_[at + need] = offset + size - at - need;
     used_[at] = {need};
-    kept_ -= std::min(kept_, need);
-    return base_ + at;
+    return at;
   }
-  throw Error(ErrorCode::system,
-              fmt::format("no room for {} bytes in the {} bytes of memory that can be shared",
-                          bytes, bytes_));
+  throw no_room(need, bytes_);
+}
+
+// False: there is not so much memory; some of it may have been taken. The block is its caller's
+// alone, so nothing is locked.
+bool Arena::reserve(uint64_t begin, uint64_t end, std::string& why) {
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t bytes = std::min(end - at, kLookEvery);
+    // Beyond a control group's limit the kernel says nothing: it ends a process.
+    if (seen_.fetch_add(bytes) + bytes >= kLookFrom) {
+      seen_ = 0;
+      const MemoryLeft left = memory_left();
+      if (left.bytes < bytes + kMargin) {
+        why = fmt::format("{} has {} bytes of memory left; raise its limit, or use less",
+                          left.limit, left.bytes);
+        return false;
+      }
+    }
+    if (!reserve_pages(fd_.get(), base_ + at, at, bytes)) {
+      why = why_no_pages();
+      return false;
+    }
+    at += bytes;
+  }
+  return true;
+}
+
+void Arena::undo(uint64_t at, uint64_t need, const std::vector<Extents::Extent>& fresh) noexcept {
+  for (const auto& [begin, end] : fresh) give_pages_back(begin, end - begin);
+  std::lock_guard lock(mutex_);
+  used_.erase(at);
+  kept_ += reserved_.overlap(at, at + need);
+  add_free(at, need);
 }
 
 void Arena::release(void* data) noexcept {
@@ -208,10 +266,11 @@ void Arena::release(void* data) noexcept {
   }
   if (!keep) give_pages_back(at, bytes);
   std::lock_guard lock(mutex_);
+  if (!keep) reserved_.remove(at, at + bytes);
   add_free(at, bytes);
 }
 
-// The block is in neither table meanwhile, so nobody can be given it, and it is nobody's block.
+// They are not free meanwhile, so nobody can be given them.
 void Arena::give_pages_back(uint64_t offset, uint64_t bytes) noexcept {
   std::lock_guard lock(watching_);
   for (PageWatcher* watcher : watchers_) watcher->pages_go(offset, bytes);
@@ -269,27 +328,6 @@ bool Arena::in_quarantine(const void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = used_.find(at);
   return found != used_.end() && found->second.quarantined;
-}
-
-PeerArena::~PeerArena() {
-  if (base_ && !forked_since(pid_)) ::munmap(base_, bytes_);
-}
-
-void PeerArena::map(int fd) noexcept {
-  struct stat file {};
-  const int seals = fd >= 0 ? ::fcntl(fd, F_GET_SEALS) : -1;
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &file) != 0) return;
-  const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes == 0 || bytes > kLargest || addresses_are_limited()) return;
-  base_ = map_shared(fd, bytes);
-  if (!base_) return;
-  bytes_ = bytes;
-  pid_ = getpid();
-}
-
-std::byte* PeerArena::at(uint64_t offset, size_t bytes) const noexcept {
-  if (offset >= bytes_ || bytes > bytes_ - offset) return nullptr;
-  return base_ + offset;
 }
 
 }  // namespace ringwood

@@ -2,9 +2,13 @@
 // are to be sent without a copy.
 //
 // One arena per process, because a buffer belongs to no group: any number of groups may use it. It
-// is an anonymous memfd as large as the machine's memory, of which only touched pages exist, sealed
-// against shrinking, so that a peer's access can never fault. shm hands its descriptor to the ranks
-// of the host when a group is made. Where addresses are limited (ulimit -v) there is none.
+// is an anonymous memfd as large as the machine's memory, of which only the pages of blocks exist,
+// sealed against shrinking, so that a peer's access can never fault. shm hands its descriptor to the
+// ranks of the host when a group is made. Where addresses are limited (ulimit -v) there is none.
+//
+// A block has all its pages from the beginning: what the machine, a control group or the kernel's
+// accounting (vm.overcommit_memory = 2) does not leave is an Error of allocate(), instead of a
+// signal at the first touch. They lie near the processor of the thread that allocates.
 //
 // Forks: the pages are kept out of children (MADV_DONTFORK). A child that touches a buffer of its
 // parent's arena ends with a segmentation fault; it can neither see nor change the parent's data.
@@ -13,20 +17,23 @@
 // copying at once what is otherwise copied when it is written: fork() then returns when the child
 // has it.
 //
-// Freed blocks keep their pages for the next allocation up to kKeptBytes, beyond that the kernel
-// gets them back, which is the only way in which an address of the arena gets other pages: who
+// Freed blocks keep their pages for the next allocation, up to 512 MiB in all; beyond that the
+// kernel gets them back, which is the only way in which an address of the arena gets other pages: who
 // knows pages by their physical place (RDMA) watches for that. Thread safety: all functions.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "transports/error.h"
+#include "transports/extents.h"
 #include "transports/fork_guard.h"
 #include "transports/link_parts.h"
 
@@ -45,7 +52,7 @@ class Arena final {
   uint64_t bytes() const { return bytes_; }
 
   // Aligned to a page, to a huge page from that size on; or, within one, as far from it as `like`
-  // is (a multiple of a page). Throws Error(system) when it is full.
+  // is (a multiple of a page). Throws Error(system) when it is full, or memory is short.
   void* allocate(size_t bytes, uintptr_t like = 0);
   // Precondition: from allocate(), and not given back yet.
   void release(void* data) noexcept;
@@ -93,6 +100,10 @@ class Arena final {
   static void after_fork_in_parent();
   static void after_fork_in_child();
   bool copy_blocks() noexcept;
+  bool take_addresses_in_child() noexcept;
+  uint64_t take(uint64_t need, uint64_t alignment, uint64_t past);
+  bool reserve(uint64_t begin, uint64_t end, std::string& why);
+  void undo(uint64_t at, uint64_t need, const std::vector<Extents::Extent>& fresh) noexcept;
   void give_pages_back(uint64_t offset, uint64_t bytes) noexcept;
   void add_free(uint64_t offset, uint64_t bytes);
   struct Used {
@@ -110,30 +121,12 @@ class Arena final {
   std::map<uint64_t, Used> used_;      // by offset
   int copy_fd_ = -1;                   // the same file, not closed in forks; -1: forks get nothing
   ForkHandover handover_;
-  uint64_t kept_ = 0;  // bytes of free blocks that may still have pages
+  Extents reserved_;               // what has pages
+  uint64_t kept_ = 0;              // bytes of them in no block
+  std::atomic<uint64_t> seen_{0};  // bytes reserved since memory_left() was looked at
 
   std::mutex watching_;  // taken before mutex_
   std::vector<PageWatcher*> watchers_;
-};
-
-// Another process's arena, as this one sees it. Nothing that its owner says is believed beyond what
-// the descriptor itself proves. Immutable: any thread.
-class PeerArena final {
- public:
-  explicit PeerArena(OwnedFd fd) { map(fd.get()); }
-  ~PeerArena();
-  PeerArena(const PeerArena&) = delete;
-  PeerArena& operator=(const PeerArena&) = delete;
-  // Whether it could be mapped; otherwise nothing is inside.
-  bool mapped() const { return base_ != nullptr; }
-  // Null: outside.
-  std::byte* at(uint64_t offset, size_t bytes) const noexcept;
-
- private:
-  void map(int fd) noexcept;
-  std::byte* base_ = nullptr;
-  uint64_t bytes_ = 0;
-  int pid_ = 0;
 };
 
 }  // namespace ringwood

@@ -4,7 +4,8 @@
 // that never needs the caller's locks nor Python's. A rank that dies closes its connection (the
 // kernel does it, also after kill -9); rank 0 tells all. If rank 0 dies, everybody sees it. A host
 // that vanishes without closing is noticed by TCP_USER_TIMEOUT over the heartbeats; a process that
-// is only stopped still acknowledges and is warned about, not killed.
+// is only stopped still acknowledges, however long, and is warned about, not killed. It gets a few
+// heartbeats more, and then the kernels ask each other (host_watch.h).
 //
 // fail(): the first error wins. Rank 0 takes a census (every rank answers with its Standing within
 // 60 ms), adds to a timeout who is behind and to a mismatch who called what, and sends one verdict

@@ -6,10 +6,14 @@
 
 #include <chrono>
 
+#include "transports/host_watch.h"
 #include "transports/sockets.h"
 
 namespace ringwood {
 namespace {
+
+// A peer that is stopped gets no heartbeats after a while; then the kernels ask each other.
+constexpr Duration kIdle = std::chrono::seconds(1);
 
 int family_of(int fd) {
   SocketAddress here;
@@ -27,6 +31,7 @@ ControlChannel::ControlChannel(asio::io_context& io, int fd, Duration patience, 
   unsigned ms =
       static_cast<unsigned>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+  keep_alive(fd, kIdle, patience);
 }
 
 ControlChannel::~ControlChannel() { close(); }

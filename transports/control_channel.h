@@ -21,13 +21,13 @@ class ControlChannel final {
     // Once, unless close() comes first: what happened to the peer ("died: ...").
     std::function<void(const std::string& why)> ended;
   };
-  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up.
+  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up; so
+  // the sender sees to it that the window never closes over a peer that does not read.
   ControlChannel(asio::io_context& io, int fd, Duration patience, Events events);
   ~ControlChannel();
 
   void start();
   void send(MessageType type, std::string_view body = {});
-  size_t backlog() const { return out_.size(); }
   bool open() const { return open_; }
   // No event follows.
   void close();

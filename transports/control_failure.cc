@@ -18,10 +18,6 @@ constexpr milliseconds kRootPatience{300};
 // A timer that rings this late rang in a process that was itself kept from running.
 constexpr milliseconds kStarved{100};
 
-bool is_loss(const Error& error) {
-  return error.code == ErrorCode::network || error.code == ErrorCode::peer_lost;
-}
-
 }  // namespace
 
 void ControlStar::fail(Error error) {
@@ -31,7 +27,7 @@ void ControlStar::fail(Error error) {
 void ControlStar::report(Error error) {
   if (delivered_ || first_) return;
   if (is_root() && !leaving_) return freeze(std::move(error));
-  if (leaving_ || !members_[0].present()) return deliver(error);
+  if (leaving_ || !members_[0].present()) return deliver_own(std::move(error));
   members_[0].channel->send(MessageType::failure, encode(error));
   first_ = std::move(error);
   await_verdict();
@@ -44,7 +40,7 @@ void ControlStar::await_verdict() {
   verdict_timer_.async_wait([this, until](asio::error_code error) {
     if (error || delivered_) return;
     if (Clock::now() - until > kStarved) return await_verdict();
-    deliver(Error(*first_));
+    deliver_own(*first_);
   });
 }
 
@@ -94,7 +90,7 @@ void ControlStar::count(int rank, const Standing& standing) {
 void ControlStar::conclude_when_complete() {
   if (!first_ || delivered_) return;
   if (!is_root()) {
-    if (!members_[0].present()) deliver(Error(*first_));
+    if (!members_[0].present()) deliver_own(*first_);
     return;
   }
   if (!needs_census(first_->code)) return;
@@ -122,6 +118,13 @@ std::vector<CensusRow> ControlStar::rows() const {
   return rows;
 }
 
+// Without a root: with what this rank knows of the peer.
+void ControlStar::deliver_own(Error error) {
+  bool departed = error.peer >= 0 && error.peer < size_ && members_[error.peer].left;
+  if (is_loss(error) && departed) error.cause = left_text(error.peer);
+  deliver(error);
+}
+
 // The root tells and believes the same bytes.
 void ControlStar::conclude() {
   std::string body = encode(compose_verdict(*first_, rows()));
@@ -134,7 +137,7 @@ void ControlStar::conclude() {
 void ControlStar::settle_before_leaving() {
   if (!first_ || delivered_) return;
   if (is_root()) return conclude();
-  deliver(Error(*first_));
+  deliver_own(*first_);
 }
 
 void ControlStar::deliver(const Error& error) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "transports/host_watch.h"
 #include "transports/log.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
@@ -11,10 +12,11 @@
 namespace ringwood {
 namespace {
 
-constexpr int kSilentPeriods = 6, kLostPeriods = 12;
+constexpr int kSilentPeriods = 6;
 constexpr std::chrono::milliseconds kGoodbyeTime{200};
-// A peer that reads nothing gets no more heartbeats than this; the room is for what matters.
-constexpr size_t kMostBacklog = 16;
+// A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
+// at its end is for what matters, and if it were ever full, the kernel would take its host for lost.
+constexpr int kMostUnanswered = 32;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -70,7 +72,7 @@ void ControlStar::add_member(int rank, int fd) {
   events.message = [this, rank](const Message& message) { return on_message(rank, message); };
   events.ended = [this, rank](const std::string& why) { on_ended(rank, why); };
   members_[rank].channel =
-      std::make_unique<ControlChannel>(io_, fd, kLostPeriods * heartbeat_, std::move(events));
+      std::make_unique<ControlChannel>(io_, fd, host_patience(heartbeat_), std::move(events));
   members_[rank].channel->start();
 }
 
@@ -123,8 +125,9 @@ void ControlStar::tick() {
   for (int rank = 0; rank < size_; ++rank) {
     Member& member = members_[rank];
     if (!member.present()) continue;
-    if (member.channel->backlog() < kMostBacklog) {
+    if (member.unanswered < kMostUnanswered) {
       member.channel->send(MessageType::heartbeat, body);
+      ++member.unanswered;
     }
     watch(rank, now);
   }
@@ -154,6 +157,7 @@ void ControlStar::note_heard(int rank) {
     member.warned = false;
   }
   member.heard = now;
+  member.unanswered = 0;
 }
 
 // ---- what the others say -----------------------------------------------------------------------

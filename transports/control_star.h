@@ -27,6 +27,7 @@ struct Member {
   std::unique_ptr<ControlChannel> channel;  // null: no connection between the two
   Introduction who;                         // pid 0: it has not spoken yet
   Clock::time_point heard = Clock::now();
+  int unanswered = 0;  // heartbeats to it since
   bool warned = false;
   bool left = false;          // it said goodbye
   bool goodbye_seen = false;  // it has our goodbye
@@ -72,6 +73,7 @@ class ControlStar final {
   void settle_before_leaving();
   std::vector<CensusRow> rows() const;
   void deliver(const Error& error);
+  void deliver_own(Error error);
 
   void say_goodbye();
   void check_goodbyes();

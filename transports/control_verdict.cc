@@ -114,7 +114,19 @@ bool needs_census(ErrorCode code) {
   return code == ErrorCode::timeout || code == ErrorCode::mismatch;
 }
 
+std::string left_text(int rank) {
+  return fmt::format(
+      "rank {} left the group (it was shut down or its process ended) without taking part", rank);
+}
+
+bool is_loss(const Error& error) {
+  return error.code == ErrorCode::network || error.code == ErrorCode::peer_lost;
+}
+
 Error compose_verdict(Error first, const std::vector<CensusRow>& rows) {
+  const bool peer_known = first.peer >= 0 && first.peer < static_cast<int>(rows.size());
+  if (is_loss(first) && peer_known && rows[first.peer].state == CensusRow::State::departed)
+    first.cause = left_text(first.peer);
   if (first.code == ErrorCode::timeout) add_missing(first, rows);
   if (first.code == ErrorCode::mismatch) add_groups(first, rows);
   return first;

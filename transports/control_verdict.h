@@ -19,9 +19,15 @@ struct CensusRow {
 
 // Precondition: `rows` is by rank and not empty.
 //   timeout   adds who is missing (behind, silent, dead, gone) and makes the first of them the
-//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; others
-//   are returned as they are.
+//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; the loss
+//   of a rank that has said goodbye says so; others are returned as they are.
 Error compose_verdict(Error first, const std::vector<CensusRow>& rows);
+
+// Why an operation fails that waits for a rank which left in good order.
+std::string left_text(int rank);
+
+// True where a connection's end is all that is known.
+bool is_loss(const Error& error);
 
 // True for the codes that compose_verdict() adds something to.
 bool needs_census(ErrorCode code);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <system_error>
 
 namespace ringwood {
@@ -69,6 +70,22 @@ const char* Error::what() const noexcept {
     return what_.text.c_str();
   } catch (...) {
     return cause.c_str();
+  }
+}
+
+Error caught_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::system,
+            "no memory is left for this process: free some, or raise its limit (ulimit -v, the "
+            "container's memory)"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::internal, error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "something was thrown that is no std::exception"};
   }
 }
 

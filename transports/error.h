@@ -91,6 +91,9 @@ class [[nodiscard]] Result {
   std::variant<T, Error> value_;
 };
 
+// In a catch clause: what was thrown, as an Error; its own text where it is none.
+Error caught_error();
+
 // "recv: Connection reset by peer". Reads errno unless one is given.
 std::string system_message(const char* call, int error_number = 0);
 

@@ -6,12 +6,18 @@
 
 #include <csignal>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fmt/core.h>
+
+#include "transports/error.h"
 
 namespace ringwood {
 
 // `name`: at most 15 characters.
+// Throws Error(system).
 inline std::thread start_thread(const char* name, std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);
@@ -21,9 +27,13 @@ inline std::thread start_thread(const char* name, std::function<void()> body) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_setname_np(thread.native_handle(), name);
     return thread;
-  } catch (...) {
+  } catch (const std::system_error& refused) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+    throw Error(
+        ErrorCode::system,
+        fmt::format("the thread {} cannot be started: {}; allow more (ulimit -u, ulimit -v, "
+                    "the container's limit of processes)",
+                    name, refused.code().message()));
   }
 }
 

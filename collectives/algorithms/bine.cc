@@ -60,11 +60,11 @@ int window(const std::vector<Edge>& tree, int n) {
   throw Error(ErrorCode::internal, "no window of the Bine tree serves this number of ranks");
 }
 
-Place place_of(const Where& where) {
+TreePlace place_of(const Where& where) {
   const std::vector<Edge> tree = edges(where.n);
   const int n = where.n, first = window(tree, n);
   const int v = first + wrap(where.rank - where.root - first, n);
-  Place place;
+  TreePlace place;
   for (const Edge& edge : tree) {
     if (edge.child == v) place.parent = edge.parent;
     if (edge.parent != v || edge.child < first || edge.child >= first + n) continue;
@@ -82,7 +82,7 @@ Schedule bine_reduce(const Where& where) { return tree_reduce(where, place_of(wh
 
 Schedule bine_all_reduce(const Where& where) {
   Schedule s{where.rank, where.n, 1, {}, {}};
-  const Place place = place_of({where.rank, where.n, 0, {}});
+  const TreePlace place = place_of({where.rank, where.n, 0, {}});
   for (auto child = place.children.rbegin(); child != place.children.rend(); ++child) {
     s.recv_reduce(*child, {0});
   }

@@ -36,7 +36,7 @@ int parent_of(int v, int n) {
   return up < n ? up : v - bit;
 }
 
-Place place_in(int tree, int r, int n) {
+TreePlace place_in(int tree, int r, int n) {
   const bool even = n % 2 == 0;
   auto node_of = [&](int rank) {
     return tree == 0 ? rank : even ? n - 1 - rank : wrap(rank - 1, n);
@@ -45,7 +45,7 @@ Place place_in(int tree, int r, int n) {
     return tree == 0 ? node : even ? n - 1 - node : wrap(node + 1, n);
   };
   const int v = node_of(r), up = parent_of(v, n);
-  Place place;
+  TreePlace place;
   if (up >= 0) place.parent = rank_of(up);
   for (int distance = 1; distance < n; distance *= 2) {
     for (int child : {v - distance, v + distance}) {
@@ -57,15 +57,15 @@ Place place_in(int tree, int r, int n) {
 }
 
 // The trees of the n-1 others, numbered from the rank after the root, with the root on top.
-Place place_below_root(int tree, const Where& where) {
+TreePlace place_below_root(int tree, const Where& where) {
   const auto [r, n, root, host, node] = where;
   const int others = n - 1, v = wrap(r - root - 1, n);
   if (v < others) {
-    Place place = rotated(place_in(tree, v, others), root + 1, n);
+    TreePlace place = rotated(place_in(tree, v, others), root + 1, n);
     if (place.parent < 0) place.parent = root;
     return place;
   }
-  Place top;
+  TreePlace top;
   for (int other = 0; other < others && top.children.empty(); ++other) {
     if (place_in(tree, other, others).parent < 0) top.children = {wrap(other + root + 1, n)};
   }
@@ -89,7 +89,7 @@ Schedule double_tree_reduce(const Where& where) {
 Schedule double_tree_all_reduce(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 2, {}, {}};
-  const Place places[] = {place_in(0, r, n), place_in(1, r, n)};
+  const TreePlace places[] = {place_in(0, r, n), place_in(1, r, n)};
   for (int tree : {0, 1}) {
     for (int child : places[tree].children) s.recv_reduce(child, {tree});
     if (places[tree].parent >= 0) s.send(places[tree].parent, {tree});

@@ -3,7 +3,6 @@
 //
 //   broadcast   ceil(log2 H) rounds across H hosts and ceil(log4 k) inside of k ranks
 //   reduce      the same backwards
-//   barrier     1 round in, ceil(log2 H) across (dissemination), 1 out
 //   cost        log2 H (alpha + S beta) across + log4 k (alpha + 3 S beta) inside
 //
 // S bytes enter (reduce: leave) each host but the root's, once, which no algorithm can go below; a
@@ -22,7 +21,7 @@
 namespace ringwood {
 namespace {
 
-Place place_of(const Where& where) {
+TreePlace place_of(const Where& where) {
   const Hosts hosts = hosts_of(where);
   const int h = hosts.host[where.rank], root_host = hosts.host[where.root];
   std::vector<int> leaders;
@@ -31,11 +30,11 @@ Place place_of(const Where& where) {
 
   const int lead = hosts.index[leaders[h]], size = hosts.size(h);
   const int v = wrap(hosts.index[where.rank] - lead, size);
-  Place place = renamed(rotated(knomial_place(v, size, 4), lead, size), hosts.ranks[h]);
+  TreePlace place = renamed(rotated(knomial_place(v, size, 4), lead, size), hosts.ranks[h]);
   if (leaders[h] != where.rank) return place;
 
   const int count = hosts.count(), w = wrap(h - root_host, count);
-  Place across = renamed(rotated(knomial_place(w, count, 2), root_host, count), leaders);
+  TreePlace across = renamed(rotated(knomial_place(w, count, 2), root_host, count), leaders);
   across.children.insert(across.children.end(), place.children.begin(), place.children.end());
   return across;
 }
@@ -47,31 +46,5 @@ Schedule hierarchical_broadcast(const Where& where) {
 }
 
 Schedule hierarchical_reduce(const Where& where) { return tree_reduce(where, place_of(where)); }
-
-// The token of a leader stands for all it has heard of: what comes in is copied into it, so that
-// each send waits for what was heard before (dissemination.cc).
-Schedule hierarchical_barrier(const Where& where) {
-  const Hosts hosts = hosts_of(where);
-  const int h = hosts.host[where.rank], count = hosts.count();
-  const std::vector<int>& inside = hosts.ranks[h];
-  Schedule s{where.rank, where.n, 0, {}, {}};
-  const int told = s.add_scratch(0), heard = s.add_scratch(0);
-  if (where.rank != inside[0]) {
-    s.send(inside[0], {told});
-    s.recv(inside[0], {heard});
-    return s;
-  }
-  for (size_t i = 1; i < inside.size(); ++i) {
-    s.recv(inside[i], {heard});
-    s.copy({told}, {heard});
-  }
-  for (int distance = 1; distance < count; distance *= 2) {
-    s.send(hosts.ranks[wrap(h + distance, count)][0], {told});
-    s.recv(hosts.ranks[wrap(h - distance, count)][0], {heard});
-    s.copy({told}, {heard});
-  }
-  for (size_t i = 1; i < inside.size(); ++i) s.send(inside[i], {told});
-  return s;
-}
 
 }  // namespace ringwood

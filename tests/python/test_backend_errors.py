@@ -204,13 +204,14 @@ def test_killed_rank_is_named(async_op):
     assert run_ranks(4, body, killed=[1])[1] is KILLED
 
 
-def test_rank_that_leaves_is_named():
+@pytest.mark.parametrize("leaving", range(3))
+def test_rank_that_leaves_is_named(leaving):
     def body(rank, size):
         dist.barrier()
-        if rank == 1:
+        if rank == leaving:
             dist.destroy_process_group()
             return
-        with pytest.raises(dist.DistBackendError, match="rank 1"):
+        with pytest.raises(dist.DistBackendError, match=f"rank {leaving} left the group"):
             dist.all_reduce(ones(4))
 
     run_ranks(3, body)

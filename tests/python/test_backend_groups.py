@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
-from processes import free_port
+from processes import ROOT, free_port
 
 CPU = torch.device("cpu")
 
@@ -74,8 +74,81 @@ def test_other_version_of_torch_is_refused(monkeypatch):
     monkeypatch.setattr(_built_for, "TORCH", "2.12.1+cpu")
     monkeypatch.delitem(sys.modules, "ringwood._C", raising=False)
     found = ".".join(torch.__version__.split(".")[:2])
-    with pytest.raises(RuntimeError, match=f"built for torch 2.12, found {found}: reinstall"):
+    with pytest.raises(RuntimeError, match=f"built for torch 2.12, found {found}: ") as raised:
         _autoload._module()
+    assert "pip install --no-build-isolation --no-deps " in str(raised.value)
+
+
+def test_no_printed_command_makes_pip_change_torch():
+    """Without build isolation it is the user's own torch; its dependencies must be left alone."""
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *ROOT.glob("torch-bridge/**/*.*")]
+    lines = [
+        (path.name, line)
+        for path in texts
+        if path.is_file()
+        for line in path.read_text().splitlines()
+        if "--no-build-isolation" in line and "pip install" in line
+    ]
+    assert lines
+    assert [line for line in lines if "--no-deps" not in line[1]] == []
+
+
+class Unknown:
+    pass
+
+
+def own_options(timeout_s: float):
+    options = torch._C._distributed_c10d.Backend.Options(BACKEND)
+    options._timeout = seconds(timeout_s)
+    return options
+
+
+# What is given, and what is said about it; None: accepted.
+OPTIONS = [
+    (lambda: None, None),
+    (lambda: own_options(20), None),
+    (lambda: torch._C._distributed_c10d.Backend.Options("nccl"), None),
+    (lambda: own_options(7), "0:00:07, and the group one of 0:00:20: give the timeout as"),
+    (dist.ProcessGroupGloo._Options, "takes no pg_options, and got .*_Options: leave"),
+    (lambda: {"tolerance": 0.5}, "takes no pg_options, and got dict: leave"),
+    (Unknown, "takes no pg_options, and got Unknown: leave"),
+]
+
+
+@pytest.mark.skipif(BACKEND != "ringwood", reason="what ringwood says")
+@pytest.mark.parametrize("number", range(len(OPTIONS)))
+def test_options_of_a_group(number):
+    make, text = OPTIONS[number]
+
+    def body(rank, size):
+        def new_group():
+            return dist.new_group(pg_options=make(), timeout=seconds(20))
+
+        if text:
+            with pytest.raises((TypeError, ValueError), match=text):
+                new_group()
+        else:
+            dist.barrier(new_group())
+
+    run_ranks(2, body)
+
+
+@pytest.mark.skipif(BACKEND != "ringwood", reason="a function of ringwood's")
+def test_monitored_barrier_without_a_group():
+    import ringwood
+
+    with pytest.raises(ValueError, match=r"no process group yet; call .*init_process_group"):
+        ringwood.monitored_barrier()
+
+    def body(rank, size):
+        group = dist.new_group([1])
+        if rank == 0:
+            with pytest.raises(ValueError, match="not a member of the group"):
+                ringwood.monitored_barrier(group)
+        else:
+            ringwood.monitored_barrier(group)
+
+    run_ranks(2, body)
 
 
 def test_names_and_options():
@@ -116,15 +189,49 @@ def test_subgroups():
     run_ranks(4, body)
 
 
-def test_errors_of_a_subgroup_tell_the_global_ranks():
+# Errors of all kinds: of the caller, between ranks, of a group that has ended.
+ERRORS = [
+    lambda group, rank: dist.all_reduce(torch.ones(2, 3).t(), group=group),
+    lambda group, rank: dist.all_to_all_single(torch.ones(3), torch.ones(3), group=group),
+    lambda group, rank: dist.all_gather_single(torch.ones(9), torch.ones(4), group=group),
+    lambda group, rank: dist.all_reduce(torch.ones(2, dtype=torch.uint16), group=group),
+    lambda group, rank: group._get_backend(CPU).broadcast([], dist.BroadcastOptions()),
+    lambda group, rank: dist.all_reduce(torch.ones(rank), group=group),
+    lambda group, rank: dist.all_reduce(torch.ones(1), group=group, async_op=True).wait(),
+    lambda group, rank: group._get_backend(CPU).monitored_barrier(),
+]
+
+
+@pytest.mark.parametrize("description", [None, "tensor parallel"])
+def test_errors_name_the_group_and_its_global_ranks(description):
     def body(rank, size):
-        group = dist.new_group([1, 2])
+        group = dist.new_group([1, 2], group_desc=description)
         if rank > 0:
-            with pytest.raises(dist.DistBackendError, match="are global ranks 1, 2"):
-                dist.all_reduce(torch.ones(rank), group=group)
+            name = group.group_name
+            quoted = f"group '{description}' ({name})" if description else f"group '{name}'"
+            for error in ERRORS:
+                with pytest.raises((RuntimeError, ValueError, TypeError)) as raised:
+                    error(group, rank)
+                text = str(raised.value)
+                assert f"[{quoted}: its ranks 0, 1, ... are global ranks 1, 2]" in text
         dist.barrier()
+        with pytest.raises(RuntimeError) as raised:
+            group_of_all = dist.group.WORLD
+            group_of_all._get_backend(CPU).broadcast([], dist.BroadcastOptions())
+        assert "[group 'default_pg' (" in str(raised.value)
+        assert "global ranks" not in str(raised.value)
 
     run_ranks(3, body)
+
+
+def test_errors_at_the_start_name_the_group():
+    def body(rank, size):
+        module = sys.modules["ringwood._autoload"]._module()
+        store = dist.PrefixStore("late", dist.distributed_c10d._get_default_store())
+        with pytest.raises(dist.DistNetworkError, match=r"\[group 'late'\]"):
+            module.create(store, 0, 2, seconds(0.3), "late", [])
+
+    run_ranks(1, body)
 
 
 def test_many_groups_come_and_go():

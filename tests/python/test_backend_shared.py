@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import ringwood
 import torch
 import torch.distributed as dist
-from backend_ranks import BACKEND, run_ranks
+from backend_ranks import BACKEND, init, run_ranks
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="an addition of ringwood's")
 
@@ -283,5 +284,74 @@ def test_shapes_and_types():
     assert ringwood.empty(3).dtype == torch.get_default_dtype()
     with pytest.raises(ValueError, match="shape"):
         ringwood.empty(-1)
-    with pytest.raises(torch.OutOfMemoryError, match="no room"):
-        ringwood.empty(1 << 50)
+
+
+def test_more_than_there_is():
+    def body(rank, size):
+        with pytest.raises(RuntimeError, match="can't allocate memory"):  # ordinary neither
+            ringwood.empty(1 << 50)
+
+    run_ranks(1, body)
+
+
+def arenas() -> list[int]:
+    """Bytes of each mapping of this process that is an arena."""
+    sizes = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "ringwood-arena" in line:
+            begin, end = line.split()[0].split("-")
+            sizes.append(int(end, 16) - int(begin, 16))
+    return sizes
+
+
+def told(text: str) -> int:
+    """How often the log of this rank says so."""
+    return Path("/proc/self/fd/2").resolve().read_text().count(text)
+
+
+def limited_addresses() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 46, resource.RLIM_INFINITY))
+
+
+def limited_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("limit", [limited_addresses, limited_files])
+def test_without_memory_to_share_ordinary_memory_is_used(limit, monkeypatch):
+    monkeypatch.setenv("RINGWOOD_SHARE_TENSORS", "64K")
+
+    def body(rank, size):
+        limit()
+        init(rank, size, int(os.environ["MASTER_PORT"]))
+        assert arenas() == []
+        ringwood.share_large_tensors(32 << 10)
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        cpu = torch.device("cpu")
+        for tensor in (
+            torch.zeros(100_000),
+            ringwood.empty(100_000),
+            backend.allocate_tensor(100_000, dtype=torch.float32, device=cpu),
+        ):
+            for _ in range(3):
+                dist.all_reduce(tensor.fill_(rank + 1))
+                assert tensor.eq(3).all()
+            tensor.resize_(300_000).fill_(1)
+        assert told("ulimit -v unlimited") == 1
+
+    run_ranks(2, body, group=False)
+
+
+def test_when_the_memory_to_share_is_full_ordinary_memory_is_used():
+    def body(rank, size):
+        small = ringwood.empty(1000)
+        rest = ringwood.empty(max(arenas()) - (4 << 20), dtype=torch.uint8)
+        ringwood.share_large_tensors(64 << 10)
+        tensors = [ringwood.empty(2_000_000), torch.zeros(2_000_000), small]
+        for tensor in tensors:
+            dist.all_reduce(tensor.fill_(rank + 1))
+            assert tensor.eq(3).all()
+        assert told("has no room") == 1
+        del rest
+
+    run_ranks(2, body)

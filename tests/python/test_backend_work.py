@@ -104,6 +104,49 @@ def test_callback_may_destroy_the_group():
     run_ranks(2, body)
 
 
+def in_a_profile() -> bool:
+    return torch.autograd._profiler_enabled()
+
+
+# A state of the calling thread, how it is entered, and how it looks from inside.
+STATES = [
+    (torch.no_grad, torch.is_grad_enabled),
+    (torch.inference_mode, torch.is_inference_mode_enabled),
+    (lambda: torch.autocast("cpu", torch.bfloat16), lambda: torch.is_autocast_enabled("cpu")),
+    (torch.autograd.profiler.profile, in_a_profile),
+]
+
+
+@pytest.mark.parametrize("number", range(len(STATES)))
+def test_callbacks_run_in_the_state_of_the_call(number):
+    enter, look = STATES[number]
+
+    def body(rank, size):
+        outside = look()
+        if rank == 1:
+            store().get("go")  # the call of rank 0 is pending when its callback is added
+        with enter():
+            inside = look()
+            future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+        assert inside != outside
+        threads = []
+
+        def callback(done):
+            threads.append(threading.get_ident())
+            return look()
+
+        seen = future.then(callback)
+        if rank == 0:
+            store().set("go", "")
+            assert seen.wait() == inside
+            assert threads != [threading.get_ident()]
+        else:
+            seen.wait()
+        assert look() == outside
+
+    run_ranks(2, body)
+
+
 def test_calls_overlap_with_computation():
     def body(rank, size):
         arrived = dist.all_reduce(torch.ones(1 << 20), async_op=True)

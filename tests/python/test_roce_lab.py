@@ -96,6 +96,8 @@ STEPS = (
     "one-rail-pulled",
     "two-rails-one-back",
     "one-rail-back",
+    "stopped",
+    "stopped-over-tcp",
     "loss",
     "crash",
     "port-down",
@@ -115,14 +117,14 @@ def two_hosts(tmp_path_factory):
 
 
 PROGRAMS_OF_ONE_HOST = """
-for program in link collective; do
+for program in link collective verbs; do
   "$1/${program}_tests" --gtest_filter="$2" >"$LAB_OUT/$program.out" 2>&1
 done
 """
 # Small rings, several queue pairs and lent memory take other ways only with large messages.
 FILTER = (
     "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Touch*/verbs_lending:*Pin*/verbs_lending:"
-    "*EveryAlgorithm/verbs_lent_*:*EveryAlgorithm/verbs_adopted_*"
+    "*EveryAlgorithm/verbs_lent_*:*EveryAlgorithm/verbs_adopted_*:*VerbsFailures*"
 )
 
 
@@ -134,8 +136,9 @@ def one_host(tmp_path_factory):
     return out
 
 
-# The contract of links, and every algorithm of every collective, over queue pairs of one device.
-@pytest.mark.parametrize(("program", "tests"), [("link", 16), ("collective", 24)])
+# The contract of links, every algorithm of every collective, and devices that fail without a last
+# word, over queue pairs of one device.
+@pytest.mark.parametrize(("program", "tests"), [("link", 17), ("collective", 24), ("verbs", 4)])
 def test_a_program_passes_on_a_device(one_host, program, tests):
     said = (one_host / f"{program}.out").read_text()
     assert f"[  PASSED  ] {tests} tests." in said, said
@@ -187,6 +190,25 @@ def test_a_rail_that_returns_is_used_again(two_hosts, name, host, path, meanwhil
     step = two_hosts(name)
     check_return(step, host, path, meanwhile)
     assert "event: port error" in step.log("WARN", host)[0]
+
+
+# What a queue pair or its wire may not mistake for a host that is gone.
+@pytest.mark.parametrize(
+    ("name", "transports"), [("stopped", "verbs"), ("stopped-over-tcp", "verbs+tcp")]
+)
+def test_a_stopped_rank_is_waited_for(two_hosts, name, transports):
+    step = two_hosts(name)
+    assert step.transports() == {transports}
+    assert re.search(r"rank 1 \(roce-h1, pid \d+\) has been silent .*stopped", step.text(0, "err"))
+
+
+@pytest.mark.slow
+def test_late_ranks_are_waited_for_in_every_call(tmp_path):
+    program = PROGRAMS / "collective_tests"
+    variables = {"RINGWOOD_TEST_HEARTBEAT_MS": 100, "RINGWOOD_TEST_LATE_MS": 6000}
+    run = boot(tmp_path, program, "--gtest_filter=*Lateness*/verbs_*", env=variables)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "SKIPPED" not in run.stdout, run.stdout
 
 
 @pytest.mark.slow

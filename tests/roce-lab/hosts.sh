@@ -55,6 +55,13 @@ flap() {
   result "$(sent)" sent-before
   result "$(held)" held-after
 }
+# The step's program on this host stands still for $1 seconds: 5 times what its host may be silent.
+stopped() {
+  pid=$(busybox pidof "${ringwood##*/}")
+  kill -STOP $pid
+  sleep "$1"
+  kill -CONT $pid
+}
 # So many all-reduces of 4 MiB as take $1 seconds here, by those that were measured before any fault.
 lasting() {
   sed -n 's/.*"time_us_median": \([0-9]*\).*/\1/p' "$LAB_OUT/pace.0.out" |
@@ -124,6 +131,20 @@ for step in "$@"; do
       perf env NCCL_IB_HCA==rxe1
       wait
       result "$(sent)" sent-after
+      ;;
+    stopped)
+      what="all_reduce --sizes 4M -n $(lasting 5) -w 0 --memory $memory"
+      [ "$RANK" = 0 ] || (in_traffic && stopped 15) &
+      perf env RINGWOOD_HEARTBEAT_MS=250
+      wait
+      ;;
+    stopped-over-tcp)
+      what="all_reduce --sizes 4M -n $(lasting 15) -w 0"
+      [ "$RANK" = 1 ] || (in_traffic && lab-link 1 down) &
+      [ "$RANK" = 0 ] || (in_traffic && said 'dropped' 1 && stopped 15) &
+      perf env NCCL_IB_HCA==rxe1 RINGWOOD_HEARTBEAT_MS=250
+      wait
+      lab-link 1 up
       ;;
     loss)
       lab-mod sch_netem && tc qdisc add dev eth1 root netem loss 1%

@@ -26,7 +26,7 @@ def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor:
 
     Collectives on it, or on views of it, copy nothing between the ranks of a host. Otherwise it is
     an ordinary tensor, but forked processes (DataLoader workers) must not touch it: they do not
-    have its memory.
+    have its memory. Where there is no such memory, ordinary memory is used, and the log says so.
     """
     import torch
 
@@ -65,7 +65,14 @@ def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | No
     import torch
     import torch.distributed as dist
 
-    group = group or dist.group.WORLD
+    if group is None and not dist.is_initialized():
+        raise ValueError(
+            "ringwood.monitored_barrier: there is no process group yet; "
+            'call torch.distributed.init_process_group("ringwood") first'
+        )
+    group = dist.group.WORLD if group is None else group
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("ringwood.monitored_barrier: this rank is not a member of the group")
     options = dist.BarrierOptions()
     if timeout is not None:
         options.timeout = timeout

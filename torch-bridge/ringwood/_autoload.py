@@ -21,8 +21,9 @@ def register() -> None:
         logging.getLogger(NAME).warning("the backend could not be registered: %s", error)
 
 
-def _create(options, _backend_options):
+def _create(options, pg_options):
     """Called by init_process_group and new_group on every rank of the group."""
+    _refuse_options(pg_options, options.timeout)
     return _module().create(
         store=options.store,
         rank=options.group_rank,
@@ -31,6 +32,27 @@ def _create(options, _backend_options):
         name=options.group_id or "world",
         global_ranks=list(options.global_ranks_in_group),
     )
+
+
+def _refuse_options(pg_options, timeout) -> None:
+    """Raises for options that would have no effect.
+
+    Those of a backend that shares the group ("cpu:ringwood,cuda:nccl") come here, too, and are
+    nobody's mistake: torch hands the same object to all, and makes one for nccl by itself.
+    """
+    if pg_options is None or getattr(pg_options, "backend", None) in ("nccl", "xccl", "ucc"):
+        return
+    if getattr(pg_options, "backend", None) != NAME:
+        raise TypeError(
+            f"ringwood takes no pg_options, and got {type(pg_options).__qualname__}: "
+            "leave them out; the timeout is an argument of init_process_group and new_group, and "
+            "everything else a variable of the environment (`ringwood env` lists them)"
+        )
+    if pg_options._timeout != timeout:
+        raise ValueError(
+            f"pg_options has a timeout of {pg_options._timeout}, and the group one of {timeout}: "
+            "give the timeout as an argument of init_process_group or new_group"
+        )
 
 
 def _module():
@@ -48,7 +70,7 @@ def _module():
     if built != found:
         raise RuntimeError(
             f"ringwood was built for torch {built}, found {found}: "
-            "reinstall with pip install --no-build-isolation --force-reinstall ringwood"
+            "in its sources, run pip install --no-build-isolation --no-deps --force-reinstall ."
         )
 
     import atexit

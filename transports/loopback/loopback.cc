@@ -163,8 +163,8 @@ class LoopbackLink final : public Link {
     // What is held back must not be slept upon.
     if (more || shown_.sent != sent || shown_.received != received_) self_->bell.ring();
     if (status && fault_) status = fault_.status();
-    if (status) status = peer_end(sent != outgoing().posted || !receives_.empty());
-    completions = status ? shown_ : Completions{sent, received_};
+    if (status) status = peer_end();
+    completions = status ? shown_ : Completions{outgoing().finished, received_};
     return status;
   }
 
@@ -192,10 +192,12 @@ class LoopbackLink final : public Link {
     return bytes == 0 ? fault_.empty_message() : Status();
   }
 
-  // An end of the peer is an error only for one who still wants something from it.
-  Status peer_end(bool outstanding) {
+  // An end of the peer is an error only for one who still wants something from it: after its end is
+  // seen, because it may have taken our last message just before.
+  Status peer_end() {
     const End end = wire_->end[1 - side_].load(std::memory_order_acquire);
-    if (end == End::open || end == End::cut || !outstanding) return {};
+    if (end == End::open || end == End::cut) return {};
+    if (outgoing().finished == outgoing().posted && receives_.empty()) return {};
     return fault_.fail(ErrorCode::peer_lost, end == End::aborted
                                                  ? "the peer aborted its end of the link"
                                                  : "the peer closed its end of the link");

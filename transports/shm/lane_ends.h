@@ -103,7 +103,7 @@ class Sender {
 class Receiver {
  public:
   Receiver(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench,
-           std::shared_ptr<PeerArena> arena)
+           std::shared_ptr<const PeerArena> arena)
       : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench), arena_(std::move(arena)) {
     lane_.reader.maps.store(arena_ && arena_->mapped() ? 1 : 0, std::memory_order_release);
   }
@@ -137,7 +137,7 @@ class Receiver {
   std::byte* const ring_;
   const uint64_t ring_bytes_;
   const Bench bench_;
-  const std::shared_ptr<PeerArena> arena_;
+  const std::shared_ptr<const PeerArena> arena_;
   Fifo<Message> queue_;
   uint64_t finished_ = 0;
   uint64_t slots_ = 0;  // messages read

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "transports/arena.h"
 #include "transports/log.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/unix_socket.h"
@@ -291,7 +292,7 @@ class Meet {
       meeting.seats[rank] = static_cast<int>(i);
       if (!wanted(rank)) continue;
       meeting.bells[rank] = std::make_shared<Doorbell>(std::move(all[i].bell));
-      meeting.arenas[rank] = std::make_shared<PeerArena>(std::move(all[i].arena));
+      meeting.arenas[rank] = PeerArena::of(std::move(all[i].arena));
     }
     return meeting;
   }

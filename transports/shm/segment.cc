@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,6 +9,8 @@
 #include <algorithm>
 #include <bit>
 #include <fstream>
+
+#include "transports/shared_file.h"
 
 namespace ringwood::shm {
 namespace {
@@ -91,7 +92,7 @@ Segment::Segment(OwnedFd fd, const Geometry& geometry)
 }
 
 std::shared_ptr<Segment> Segment::create(const Geometry& geometry) {
-  OwnedFd fd(::memfd_create("ringwood", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  OwnedFd fd = make_shared_file("ringwood");
   if (!fd) refuse(system_message("memfd_create"));
   close_on_fork(fd.get());
   size(fd.get(), geometry.total());

@@ -34,10 +34,10 @@
 #include <string>
 #include <vector>
 
-#include "transports/arena.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/mailbox.h"
+#include "transports/peer_arena.h"
 
 namespace ringwood::shm {
 
@@ -135,10 +135,10 @@ class Segment final {
 // What a rank holds after the meeting. A rank that could not join reaches nobody, and all others
 // know it.
 struct Meeting {
-  std::shared_ptr<Segment> segment;                // null: nobody is reached
-  std::vector<int> seats;                          // by rank of the group; -1: not reached
-  std::vector<std::shared_ptr<Doorbell>> bells;    // by rank, of those that are wanted and reached
-  std::vector<std::shared_ptr<PeerArena>> arenas;  // likewise
+  std::shared_ptr<Segment> segment;              // null: nobody is reached
+  std::vector<int> seats;                        // by rank of the group; -1: not reached
+  std::vector<std::shared_ptr<Doorbell>> bells;  // by rank, of those that are wanted and reached
+  std::vector<std::shared_ptr<const PeerArena>> arenas;  // likewise
 };
 // Collective over the ranks with this rank's host token (meet.cc). Throws Error only at the group's
 // deadline.

@@ -40,6 +40,11 @@ Stream::~Stream() {
   }
 }
 
+void Stream::watch_host(Duration patience) {
+  keep_alive(fd_.get(), kDataIdle, patience);
+  watch_ = HostWatch(patience);
+}
+
 void Stream::sever() const noexcept {
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   (void)::connect(fd_.get(), &nobody, sizeof nobody);

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 
+#include "transports/host_watch.h"
 #include "transports/link_parts.h"
 #include "transports/tcp/zero_copy.h"
 
@@ -44,11 +45,17 @@ class Stream final {
 
   Outcome send(AbortGate& gate, Fifo<uint64_t>& finished);
   Outcome receive(AbortGate& gate, Fifo<uint64_t>& finished);
+  // The sends that the kernel has given back; send() does this too. True if there were any.
+  bool take_back(Fifo<uint64_t>& finished);
 
   // What has come of the first piece, if it is to be shown: up to a multiple of 16 or its end.
   std::span<const std::byte> shown();
   // Precondition: at most shown().size(). True if that was the end of the piece.
   bool consume(size_t bytes);
+
+  // For how long the peer's host may leave unanswered what it has to answer.
+  void watch_host(Duration patience);
+  bool host_gone() { return watch_.gone(fd_.get(), Clock::now()); }
 
   bool lends() const { return zero_copy_.on(); }
   // Ends the connection at once, unsent bytes and all, so that lent memory is not read any more but
@@ -68,7 +75,6 @@ class Stream final {
   Outcome transmit(AbortGate& gate, Fifo<uint64_t>& finished);
   size_t room_for_send(Parts& parts, size_t& offered, bool lend);
   void taken(size_t bytes, uint64_t call, Fifo<uint64_t>& finished);
-  bool take_back(Fifo<uint64_t>& finished);
   void from_buffer(AbortGate& gate, Fifo<uint64_t>& finished);
   size_t room_for_receive(Parts& parts, size_t& stored);
   void arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished);
@@ -79,6 +85,7 @@ class Stream final {
   std::unique_ptr<std::byte[]> buffer_;  // read ahead
   size_t begin_ = 0, end_ = 0;           // what lies in it
   int failure_ = 0;
+  HostWatch watch_;
   ZeroCopy zero_copy_;
   Fifo<Lent> lent_;       // sent but not given back
   uint64_t lent_in_ = 0;  // the last call that lent bytes of the piece at the front of out_

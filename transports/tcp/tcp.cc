@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -138,26 +137,41 @@ class TcpLink final : public Link {
  private:
   Status move() {
     if (unusable(1)) return why(1);
-    int broken = -1;  // errno of a send that failed; what came before that is read first
     bool moved = !sends_.idle() || !receives_.idle(), arrived = false;
     for (int turn = 0; moved && turn < kTurns; ++turn) {
       moved = false;
       for (Stream& stream : streams_) {
-        const Outcome sent = broken < 0 ? stream.send(gate_, finished_) : Outcome::blocked;
+        const Outcome sent = broken_ < 0 ? stream.send(gate_, finished_) : Outcome::blocked;
         sends_.finish(finished_);
-        if (sent == Outcome::failed) broken = stream.failure();
+        if (sent == Outcome::failed) broken_ = stream.failure();
         const Outcome received = stream.receive(gate_, finished_);
         receives_.finish(finished_);
-        if (received == Outcome::failed) return fail("receive", stream.failure());
+        if (received == Outcome::failed && ended_ < 0) ended_ = stream.failure();
         moved |= sent == Outcome::moved || received == Outcome::moved;
         arrived |= received == Outcome::moved;
       }
       // What has come is best read before more comes, while it lies in a cache.
       if (arrived && !incoming().empty()) break;
     }
-    if (broken >= 0) return fail("send", broken);
+    if ((broken_ >= 0 || ended_ >= 0) && !moved) return end();
     // The sockets will not announce again what they still hold.
     if (moved && armed_) wait_set_.ring();
+    return !moved && armed_ ? look() : Status();
+  }
+
+  // When all that had come is read. What the peer had taken of lent memory before it closed was
+  // given back before we saw the end, but perhaps after we had asked.
+  Status end() {
+    for (Stream& stream : streams_) stream.take_back(finished_);
+    sends_.finish(finished_);
+    return ended_ >= 0 ? fail("receive", ended_) : fail("send", broken_);
+  }
+
+  // Before a sleep in which something is waited for.
+  Status look() {
+    if (sends_.idle() && receives_.idle()) return {};
+    for (Stream& stream : streams_)
+      if (stream.host_gone()) return fail("wait", ETIMEDOUT);
     return {};
   }
 
@@ -204,7 +218,8 @@ class TcpLink final : public Link {
   std::vector<Stream> streams_;
   Dealer out_, in_;
   Ledger sends_, receives_;
-  Fifo<uint64_t> finished_;  // of the call at hand
+  Fifo<uint64_t> finished_;       // of the call at hand
+  int broken_ = -1, ended_ = -1;  // errno of the first send that failed, and of the first receive
   WaitSet& wait_set_;
   const bool& armed_;  // the transport's
   LinkFault fault_;
@@ -291,11 +306,10 @@ class Tcp final : public Transport {
     std::vector<Stream> streams;
     streams.reserve(sockets);
     for (size_t i = 0; i < sockets; ++i) {
-      const unsigned patience = static_cast<unsigned>(12 * group.options->heartbeat.count());
-      ::setsockopt(fds[i].get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
       group.wait_set->add(fds[i].get(), EPOLLIN | EPOLLOUT);
       const bool lend = settings_.always_lend || tcp::leaves_by_hardware(fds[i].get());
       streams.emplace_back(std::move(fds[i]), lend);
+      streams.back().watch_host(host_patience(group.options->heartbeat));
     }
     return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, armed_, peer);
   }

@@ -5,7 +5,7 @@
 // kernel has taken its bytes, or, where a network card reads them in the user's memory
 // (tcp/zero_copy.h), when it has done so. A peer's death is noticed at the next
 // byte that is wanted from it, and for a host that vanished, 12 heartbeats after the first byte
-// that it does not acknowledge.
+// that it does not acknowledge. A peer that does not read is waited for (host_watch.h).
 #pragma once
 
 #include <memory>

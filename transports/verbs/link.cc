@@ -122,7 +122,11 @@ Status VerbsLink::move() {
     if (!end.path->renew_receives(false)) fail_path(end, system_message("ibv_post_recv"));
   if (wire_.queued() > 0) wire_.flush();
   if (fault_) return fault_.status();
-  return wire_.closed() ? peer_is_gone() : Status();
+  if (wire_.closed()) return peer_is_gone();
+  if (looking && in_use_ && !(out_.idle() && in_.idle()) && watch_.gone(wire_.fd(), Clock::now()))
+    return fault_.fail(ErrorCode::peer_lost,
+                       "connection timed out: the peer's host acknowledges nothing");
+  return {};
 }
 
 // It has written everything before it closed, so what is not here by now will not come.

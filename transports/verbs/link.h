@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transports/host_watch.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/verbs/path.h"
@@ -30,6 +31,8 @@
 #include "transports/verbs/wire.h"
 
 namespace ringwood::verbs {
+
+inline constexpr const char* kUnreadable = "its completion queue cannot be read";
 
 // Memory for all rings of a transport; registered as a whole.
 struct Rings {
@@ -70,7 +73,8 @@ class VerbsLink final : public Link {
   // And with a verdict of both after connect() and after end_probe(): what is
   // sent before the peer's queue pair is ready is sent again only after a timeout of seconds.
   void greet();
-  void connect(Deadline deadline);
+  // `patience`: for addresses that the network does not know at once.
+  void connect(Deadline deadline, Deadline patience);
   void begin_probe();
   bool probe_ended();
   void end_probe();
@@ -96,6 +100,7 @@ class VerbsLink final : public Link {
     ibv_cq* queue = nullptr;
     uint32_t key = 0;  // of the peer's memory
     int far = 0;
+    bool unreadable = false;  // the queue
   };
   struct End {  // a path and what the peer said of it
     std::unique_ptr<Path> path;
@@ -122,6 +127,7 @@ class VerbsLink final : public Link {
   void fail_path(End& end, const std::string& why);
   void watch_paths();
   void end_life(End& end);
+  void destroy(Path& path);
   void replay(size_t path);
   int choose_path();
   bool can_write();
@@ -156,7 +162,7 @@ class VerbsLink final : public Link {
   void make_paths();
   void tell_ends();
   void agree(const Hello& theirs);
-  void connect_paths(const Hello& theirs);
+  void connect_paths(const Hello& theirs, Deadline patience);
   PathSetting setting() const;
 
   const Options& options_;
@@ -167,6 +173,7 @@ class VerbsLink final : public Link {
   AbortGate gate_;
   LinkFault fault_;
   Wire wire_;
+  HostWatch watch_;                                    // of the wire
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0;
   unsigned polls_ = 0;

@@ -22,11 +22,14 @@ constexpr int kBatch = 16;
 void VerbsLink::read_queues() {
   std::array<ibv_wc, kBatch> completions;
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    for (int n = kBatch; n == kBatch;) {
+    for (int n = lanes_[lane].unreadable ? 0 : kBatch; n == kBatch;) {
       n = ibv_poll_cq(lanes_[lane].queue, kBatch, completions.data());
       for (int i = 0; i < n; ++i) read(lane, completions[i]);
-      if (n < 0) fault_.set(ErrorCode::network, "the completion queue cannot be read");
+      lanes_[lane].unreadable = n < 0;
     }
+    if (!lanes_[lane].unreadable) continue;
+    for (End& end : ends_)
+      if (end.lane == lane) fail_path(end, kUnreadable);
   }
 }
 
@@ -93,19 +96,25 @@ void VerbsLink::watch_paths() {
     if (end.path->connected() && end.path->interrupted())
       fail_path(end, lanes_[end.lane].rail->why_down());
     if (end.path->state() == Path::State::closing) end.path->settle();
+    if (end.path->overdue()) destroy(*end.path);
     if (end.path->state() == Path::State::closed && !end.told) {
       wire_.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(i)});
       end.told = true;
     }
     if (end.told && end.peer_closed && !end.replayed) end_life(end);
-    if (end.path->overdue())
-      fault_.set(
-          ErrorCode::network,
-          fmt::format("{} does not give back what was posted to it: look at the kernel's log",
-                      end.path->rail().offer().name));
     all_over = all_over && !end.carrying;
   }
   on_wire_ = all_over;
+}
+
+// What was posted to it does not come back. Not while abort() looks at the paths.
+void VerbsLink::destroy(Path& path) {
+  AbortGate::Pass pass(gate_);
+  if (!pass || path.destroy()) return;
+  fault_.set(ErrorCode::network,
+             fmt::format("{} does not give back what was posted to it ({}): look at the kernel's "
+                         "log",
+                         path.rail().offer().name, system_message("ibv_destroy_qp")));
 }
 
 void VerbsLink::end_life(End& end) {

@@ -42,7 +42,8 @@ std::string VerbsLink::offer_of(const Path& path) const {
 
 std::unique_ptr<Path> VerbsLink::fresh_path(const End& end, std::string& why) {
   const Lane& lane = lanes_[end.lane];
-  if (!lane.rail->revive(options_, why)) return nullptr;
+  if (lane.unreadable) why = kUnreadable;
+  if (lane.unreadable || !lane.rail->revive(options_, why)) return nullptr;
   auto path = std::make_unique<Path>(lane.rail);
   return path->make(lane.queue, setting(), why) ? std::move(path) : nullptr;
 }
@@ -57,7 +58,7 @@ bool VerbsLink::connect_fresh(Path& path, const PathOffer& theirs, End& end, std
   path.agree(theirs.end.ece);
   PathSetting used = setting();
   used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
-  return path.connect(theirs.end, lane.peer, used, why);
+  return path.connect(theirs.end, lane.peer, used, Deadline::after(Duration::zero()), why);
 }
 
 // What the old queue pair left in the completion queue is read before another can get its number.

@@ -2,10 +2,7 @@
 // both directions, with packets as large as they will be, because a path that loses only those is
 // common.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -129,7 +126,7 @@ void VerbsLink::tell_ends() {
   wire_.flush();
 }
 
-void VerbsLink::connect(Deadline deadline) {
+void VerbsLink::connect(Deadline deadline, Deadline patience) {
   Frame frame;
   std::vector<std::byte> payload;
   if (!wire_.await(frame, payload, deadline) || frame.type != FrameType::hello) {
@@ -144,7 +141,7 @@ void VerbsLink::connect(Deadline deadline) {
   }
   if (failure_.empty()) agree(theirs);
   if (rank_ > peer_) tell_ends();
-  if (failure_.empty()) connect_paths(theirs);
+  if (failure_.empty()) connect_paths(theirs, patience);
 }
 
 // What concerns both ends and must be known before the answer.
@@ -161,7 +158,7 @@ void VerbsLink::agree(const Hello& theirs) {
     ends_[i].path->agree(theirs.paths[i].ece);
 }
 
-void VerbsLink::connect_paths(const Hello& theirs) {
+void VerbsLink::connect_paths(const Hello& theirs, Deadline patience) {
   // One class for both directions: the lower rank's.
   if (peer_ < rank_) {
     traffic_class_ = theirs.traffic_class;
@@ -173,7 +170,7 @@ void VerbsLink::connect_paths(const Hello& theirs) {
     const Lane& lane = lanes_[ends_[i].lane];
     PathSetting used = setting();
     used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
-    if (!ends_[i].path->connect(theirs.paths[i], lane.peer, used, failure_)) return;
+    if (!ends_[i].path->connect(theirs.paths[i], lane.peer, used, patience, failure_)) return;
     ends_[i].path->use();
     log(LogLevel::info, "verbs",
         fmt::format("rank {} to {}: {} {} GID {} [{}] to {} {}, path MTU {}, traffic class {} "
@@ -187,8 +184,8 @@ void VerbsLink::connect_paths(const Hello& theirs) {
 }
 
 void VerbsLink::use(WaitSet& wait_set, std::shared_ptr<const std::atomic<unsigned>> look) {
-  const auto patience = static_cast<unsigned>(12 * options_.heartbeat.count());
-  ::setsockopt(wire_.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+  keep_alive(wire_.fd(), kDataIdle, host_patience(options_.heartbeat));
+  watch_ = HostWatch(host_patience(options_.heartbeat));
   wait_set.add(wire_.fd(), EPOLLIN | EPOLLOUT);
   look_ = std::move(look);
   in_use_ = true;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "transports/error.h"
 
@@ -21,6 +22,9 @@ constexpr int kRenewEvery = 16;
 // Tried in this order: what the device can take along in the request itself.
 constexpr uint32_t kInline[] = {220, 64, 0};
 constexpr Duration kPatience = std::chrono::seconds(3);
+constexpr Duration kPatienceWithDead = std::chrono::milliseconds(100);
+// NCCL waits as long between its tries (IB_MQP_RETRY_SLEEP_MSEC).
+constexpr Duration kAskAgain = std::chrono::milliseconds(100);
 
 ibv_mtu mtu_code(int bytes) {
   return static_cast<ibv_mtu>(std::bit_width(static_cast<unsigned>(bytes)) - 8);
@@ -82,7 +86,7 @@ void Path::agree(const std::optional<Ece>& theirs) {
 }
 
 bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
-                   std::string& why) {
+                   Deadline patience, std::string& why) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = mtu_code(setting.mtu);
@@ -91,10 +95,15 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
   attributes.max_dest_rd_atomic = 1;
   attributes.min_rnr_timer = 12;
   fill_route(attributes.ah_attr, *rail_, rail, setting);
-  int error = rail_->library().modify_qp(pair_, &attributes,
-                                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  const auto receive = [&] {
+    return rail_->library().modify_qp(pair_, &attributes,
+                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                          IBV_QP_MIN_RNR_TIMER);
+  };
+  int error = receive();
+  for (; error == ETIMEDOUT && !patience.passed(); error = receive())
+    std::this_thread::sleep_for(std::min(kAskAgain, patience.left()));
   if (error == 0) {
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = first_packet_;
@@ -176,6 +185,7 @@ bool Path::renew_receives(bool all) {
 }
 
 void Path::stop() noexcept {
+  if (!pair_) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   rail_->library().modify_qp(pair_, &attributes, IBV_QP_STATE);
@@ -186,7 +196,17 @@ void Path::close() {
   if (!connected()) return;
   stop();
   state_ = State::closing;
-  patience_ = Deadline::after(kPatience);
+  patience_ = Deadline::after(rail_->dead() ? kPatienceWithDead : kPatience);
+}
+
+bool Path::destroy() {
+  // Of a dead device the kernel may have taken everything away already, and refuses.
+  const int error = rail_->library().destroy_qp(pair_);
+  if (error == 0) pair_ = nullptr;
+  errno = error;
+  if (error != 0 && !rail_->dead()) return false;
+  receives_ = 0;
+  return settle();
 }
 
 bool Path::settle() {

@@ -3,7 +3,9 @@
 //
 // Not thread safe, except stop(). Life: made, connected, then alive until close(); closing until
 // every receive that was posted has come back, which shows that the peer can write no more;
-// closed. From connect() until use() it is being proven: its user writes nothing but a probe.
+// closed. A device that has failed may give nothing back: then the queue pair is destroyed, which
+// shows the same. From connect() until use() it is being proven: its user writes nothing but a
+// probe.
 #pragma once
 
 #include <memory>
@@ -43,8 +45,10 @@ class Path final {
   PathEnd end() const { return {pair_->qp_num, first_packet_, ece_}; }
   // Before connect(): takes over what the peer can do, as far as we can. With nothing, nothing.
   void agree(const std::optional<Ece>& theirs);
+  // The kernel asks the network for the peer's address, and the answer may be late: until
+  // `patience` has passed it is asked again, and this waits.
   bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
-               std::string& why);
+               Deadline patience, std::string& why);
   void use() { state_ = State::alive; }
 
   State state() const { return state_; }
@@ -81,6 +85,9 @@ class Path final {
   // closing -> closed when nothing can arrive any more.
   bool settle();
   bool overdue() const { return state_ == State::closing && patience_.passed(); }
+  // overdue -> closed, by the end of the queue pair; not while another thread may stop() it. False
+  // when the device holds on to it (errno).
+  bool destroy();
 
  private:
   struct Posted {

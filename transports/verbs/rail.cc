@@ -209,8 +209,8 @@ void Rail::lend_from_arena(size_t most_bytes) {
 
 bool Rail::revive(const Options& options, std::string& why) {
   read_device_events();
-  if (dead_) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
-  return !dead_ && ask_port(why) && choose_gid(options, why);
+  if (dead()) why = fmt::format("{}: {}; it does not return", offer_.name, why_down());
+  return !dead() && ask_port(why) && choose_gid(options, why);
 }
 
 void Rail::watch(WaitSet& wait_set) {
@@ -262,7 +262,7 @@ void Rail::read_device_events() noexcept {
         fmt::format("{}: event: {}", offer_.name, library_.event_type_str(type)));
     if (type == IBV_EVENT_PORT_ACTIVE) returns_.fetch_add(1, std::memory_order_release);
     if (type != IBV_EVENT_PORT_ERR && !ends_a_device(type)) continue;
-    dead_ = dead_ || ends_a_device(type);
+    if (ends_a_device(type)) dead_.store(true, std::memory_order_release);
     std::lock_guard lock(mutex_);
     why_down_ = fmt::format("event: {}", library_.event_type_str(type));
     outages_.fetch_add(1, std::memory_order_release);

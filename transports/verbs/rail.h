@@ -59,6 +59,8 @@ class Rail final {
   unsigned outages() const { return outages_.load(std::memory_order_acquire); }
   unsigned returns() const { return returns_.load(std::memory_order_acquire); }
   std::string why_down() const;
+  // The device, for good.
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
 
  private:
   bool ask_port(std::string& why);
@@ -79,7 +81,7 @@ class Rail final {
   ibv_comp_channel* channel_ = nullptr;
   WaitSet* wait_set_ = nullptr;
   std::atomic<unsigned> outages_{0}, returns_{0};
-  bool dead_ = false;  // the device, for good
+  std::atomic<bool> dead_{false};
   mutable std::mutex mutex_;
   std::string why_down_;         // mutex_
   std::vector<ibv_cq*> queues_;  // mutex_

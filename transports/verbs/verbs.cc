@@ -28,6 +28,9 @@ using verbs::VerbsLink;
 
 // For a path that works a hundred times too long, for one that does not a short wait.
 constexpr Duration kProbeTime = std::chrono::seconds(10);
+// For all addresses together that the network does not know at once; each try takes the kernel a
+// second or so.
+constexpr Duration kResolveTime = std::chrono::seconds(5);
 constexpr Duration kLongPause = std::chrono::milliseconds(2);
 
 // Groups are made many times in a process; the same reason is given once.
@@ -177,7 +180,8 @@ class Verbs final : public Transport {
         for (auto& link : peer) step(*link);
     };
     each([](VerbsLink& link) { link.greet(); });
-    each([&](VerbsLink& link) { link.connect(group.deadline); });
+    const Deadline resolved = group.deadline.within(kResolveTime);
+    each([&](VerbsLink& link) { link.connect(group.deadline, resolved); });
     both_agree(group, each);
     each([](VerbsLink& link) { link.begin_probe(); });
     const Deadline deadline = group.deadline.within(kProbeTime);

@@ -1,0 +1,101 @@
+#include "collectives/arguments.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+struct Extent {
+  uintptr_t begin = UINTPTR_MAX, end = 0;
+  bool output = false;
+  size_t number = 0;
+
+  void take_in(const Extent& other) {
+    if (other.begin == other.end) return;
+    begin = std::min(begin, other.begin);
+    end = std::max(end, other.end);
+  }
+};
+
+template <class AnyBlock>
+Extent extent(const AnyBlock& block, size_t element, bool output, size_t number) {
+  const auto begin = reinterpret_cast<uintptr_t>(block.data);
+  return {begin, begin + block.count * element, output, number};
+}
+
+bool is_own(const Blocks& blocks, size_t in) {
+  return in == blocks.own_in && blocks.own_out < blocks.out.size() &&
+         blocks.in[in].data == blocks.out[blocks.own_out].data &&
+         blocks.in[in].count == blocks.out[blocks.own_out].count;
+}
+
+// The usual layout: outputs one after the other, inputs elsewhere.
+bool plainly_apart(const Blocks& blocks, size_t element) {
+  Extent inputs, outputs;
+  for (size_t i = 0; i < blocks.in.size(); ++i)
+    if (!is_own(blocks, i)) inputs.take_in(extent(blocks.in[i], element, false, i));
+  for (size_t i = 0; i < blocks.out.size(); ++i) {
+    const Extent next = extent(blocks.out[i], element, true, i);
+    if (next.begin == next.end) continue;
+    if (outputs.end > next.begin) return false;
+    outputs.take_in(next);
+  }
+  return inputs.end <= outputs.begin || outputs.end <= inputs.begin;
+}
+
+}  // namespace
+
+void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+void check_buffer(const char* what, const void* data, size_t count) {
+  if (count && !data) refuse(fmt::format("{}: a null buffer for {} elements", what, count));
+}
+
+void check_blocks(const char* what, const char* which, size_t blocks, int size) {
+  if (blocks != static_cast<size_t>(size))
+    refuse(fmt::format("{}: {} {} blocks for a group of {} ranks", what, blocks, which, size));
+}
+
+void check_equal(const char* what, size_t count, size_t expected) {
+  if (count != expected)
+    refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
+}
+
+void check_root(const char* what, int root, int size) {
+  if (root < 0 || root >= size)
+    refuse(fmt::format("{}: root {} in a group of {} ranks", what, root, size));
+}
+
+void check_op(const char* what, DataType type, ReduceOp op) {
+  if (!supports(type, op))
+    refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
+}
+
+void check_apart(const char* what, const Blocks& blocks, DataType type) {
+  const size_t element = size_of(type);
+  if (plainly_apart(blocks, element)) return;
+  std::vector<Extent> all;
+  for (size_t i = 0; i < blocks.in.size(); ++i)
+    if (blocks.in[i].count && !is_own(blocks, i))
+      all.push_back(extent(blocks.in[i], element, false, i));
+  for (size_t i = 0; i < blocks.out.size(); ++i)
+    if (blocks.out[i].count) all.push_back(extent(blocks.out[i], element, true, i));
+  std::ranges::sort(all, {}, &Extent::begin);
+  Extent input, output;  // of each kind, the one that reaches furthest so far
+  for (const Extent& next : all) {
+    const Extent& before = output.end > next.begin ? output : input;
+    if (before.end > next.begin && (next.output || before.output))
+      refuse(
+          fmt::format("{}: {} block {} shares memory with {} block {}: give it memory of its own",
+                      what, before.output ? "output" : "input", before.number,
+                      next.output ? "output" : "input", next.number));
+    Extent& furthest = next.output ? output : input;
+    if (next.end > furthest.end) furthest = next;
+  }
+}
+
+}  // namespace ringwood

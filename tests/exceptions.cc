@@ -1,0 +1,202 @@
+// What throws on the data path, or in a callback, is the group's error: no process ends, no rank
+// hangs, and every rank hears who it was.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/every_transport.h"
+#include "tests/processes.h"
+#include "tests/ranks.h"
+
+namespace ringwood::testing {
+namespace {
+
+// No more memory than is mapped now, and a bit; files in memory are no larger, too.
+void limit_memory(size_t more) {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t bytes = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + more;
+  const rlimit limit{bytes, bytes}, files{more, more};
+  if (setrlimit(RLIMIT_AS, &limit) != 0 || setrlimit(RLIMIT_FSIZE, &files) != 0)
+    throw std::runtime_error("setrlimit");
+}
+
+// Not one thread more. The superuser has no such limit.
+void limit_threads() {
+  constexpr unsigned kNobody = 65534;
+  if (getuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0)
+    throw std::runtime_error("setresuid");
+  const rlimit limit{1, 1};
+  if (setrlimit(RLIMIT_NPROC, &limit) != 0) throw std::runtime_error("setrlimit");
+}
+
+struct Case {
+  std::string transports;
+  bool synchronous;
+};
+class DataPath : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const std::string& name = GetParam().transports;
+    if (name == "loopback") GTEST_SKIP() << "its ranks are threads of one process";
+    if (const std::string why = absent_here(name); !why.empty()) GTEST_SKIP() << why;
+    if (kSlower > 1) GTEST_SKIP() << "a sanitizer needs the memory and the threads itself";
+  }
+  // Rank 1 of two is `limited` when all know each other; then both call. What each of them hears.
+  std::vector<std::string> hear(const std::function<void()>& limited,
+                                const std::function<Status(Communicator&)>& call) {
+    TemporaryPath path;
+    Processes ranks(2, [&](int rank, const Reporter& reporter) {
+      auto c =
+          Communicator::create(file_store(path.path()), rank, 2, options_for(transports(), rank));
+      must(c->barrier({.synchronous = true}));
+      reporter.say("met");
+      reporter.await_go();
+      if (rank == 1) limited();
+      const Status s = call(*c);
+      reporter.say(s ? "no error" : s.error().message());
+      reporter.say(c->health() ? "healthy" : "ended");
+    });
+    for (int rank : {0, 1}) EXPECT_EQ(ranks.line(rank), "met");
+    ranks.go_all();
+    std::vector<std::string> heard;
+    for (int rank : {0, 1}) {
+      heard.push_back(ranks.line(rank));
+      EXPECT_EQ(ranks.line(rank), "ended") << rank;
+      EXPECT_EQ(ranks.wait(rank), 0) << rank;
+    }
+    return heard;
+  }
+  const std::string& transports() const { return GetParam().transports; }
+};
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& t : every_transport())
+    for (bool synchronous : {true, false}) all.push_back({t, synchronous});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Transports, DataPath, ::testing::ValuesIn(cases()), [](const auto& info) {
+  return info.param.transports + (info.param.synchronous ? "_synchronous" : "");
+});
+
+TEST_P(DataPath, ScratchThatCannotGrowEndsTheGroupWithItsReason) {
+  const size_t count = size_t{64} << 20;
+  CallOptions call;
+  call.synchronous = GetParam().synchronous;
+  call.algorithm = "one_shot";  // S bytes of scratch
+  const std::unique_ptr<void, decltype(&std::free)> data(std::calloc(count, sizeof(float)),
+                                                         &std::free);
+  const auto heard =
+      hear([] { limit_memory(size_t{48} << 20); },
+           [&](Communicator& c) -> Status {
+             return c.all_reduce(data.get(), count, DataType::float32, ReduceOp::sum, call)->wait();
+           });
+  for (const std::string& text : heard) {
+    EXPECT_NE(text.find("rank 1"), text.npos) << text;
+    EXPECT_NE(text.find("memory"), text.npos) << text;
+    EXPECT_NE(text.find("(system)"), text.npos) << text;
+  }
+}
+
+TEST_P(DataPath, AThreadThatCannotStartEndsTheGroupWithItsReason) {
+  if (GetParam().synchronous) GTEST_SKIP() << "needs no thread";
+  float x = 1;
+  const auto heard = hear([] { limit_threads(); },
+                          [&](Communicator& c) -> Status {
+                            return c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum)->wait();
+                          });
+  for (const std::string& text : heard) {
+    EXPECT_NE(text.find("rank 1"), text.npos) << text;
+    EXPECT_NE(text.find("cannot be started"), text.npos) << text;
+    EXPECT_NE(text.find("(system)"), text.npos) << text;
+  }
+}
+
+// Set-up needs threads of its own. It says so to all, and ends.
+TEST_P(DataPath, AThreadThatCannotStartEndsSetUp) {
+  if (GetParam().synchronous) GTEST_SKIP() << "the same";
+  TemporaryPath path;
+  std::ofstream(path.path()).close();
+  ASSERT_EQ(chmod(path.path().c_str(), 0666), 0);
+  const int n = 3;
+  Processes ranks(n, [&](int rank, const Reporter& reporter) {
+    if (rank == n - 1) limit_threads();
+    Options o = options_for(transports(), rank);
+    o.init_timeout = std::chrono::seconds(5);
+    try {
+      Communicator::create(file_store(path.path()), rank, n, o);
+      reporter.say("made");
+    } catch (const Error& error) {
+      reporter.say(error.message());
+    }
+  });
+  const std::string culprit = ranks.line(n - 1);
+  EXPECT_NE(culprit.find("cannot be started"), culprit.npos) << culprit;
+  for (int rank = 0; rank < n; ++rank) {
+    if (rank != n - 1) {
+      EXPECT_NE(ranks.line(rank), "made") << rank;
+    }
+    EXPECT_EQ(ranks.wait(rank), 0) << rank;
+  }
+}
+
+TEST(Callbacks, WhatTheyThrowEndsTheGroup) {
+  for (bool waits : {true, false})
+    run_ranks(2, "shm", [&](Communicator& c) {
+      float x = 1, y = 1;
+      std::atomic<int> ran{0};
+      auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
+      if (c.rank() == 1)
+        op->on_done([&](const Error*) {
+          ++ran;
+          throw std::runtime_error("no, thanks");
+        });
+      op->on_done([&](const Error*) { ++ran; });
+      if (waits) must(op);
+      const auto later = c.all_reduce(&y, 1, DataType::float32, ReduceOp::sum);
+      // The throw comes before or after the first operation's end here.
+      Status s = later->wait();
+      for (auto until = Deadline::after(std::chrono::seconds(10)); c.health() && !until.passed();)
+        std::this_thread::yield();
+      s = c.health();
+      ASSERT_FALSE(s.ok());
+      if (c.rank() == 1 && ran > 0) {
+        EXPECT_NE(s.error().message().find("no, thanks"), std::string::npos) << s.error().message();
+        EXPECT_EQ(ran.load(), 2);
+      }
+    });
+}
+
+// In the progress thread, which then has the last handle on the engine.
+TEST(Callbacks, MayDropTheLastHandleOnTheCommunicator) {
+  for (int again = 0; again < 20; ++again) {
+    auto store = memory_store();
+    std::vector<std::thread> ranks;
+    for (int r : {0, 1})
+      ranks.emplace_back([&, r] {
+        auto c = Communicator::create(store, r, 2, options_for("shm", r));
+        auto* const raw = c.get();
+        static thread_local float x;
+        std::promise<void> over;
+        {
+          auto op = raw->all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
+          op->on_done([&over, owner = std::make_shared<decltype(c)>(std::move(c))](const Error*) {
+            owner->reset();
+            over.set_value();
+          });
+        }
+        over.get_future().wait();
+      });
+    for (auto& t : ranks) t.join();
+  }
+}
+
+}  // namespace
+}  // namespace ringwood::testing

@@ -1,0 +1,151 @@
+"""Ctrl-C, and other signals with a handler in Python, while a rank waits for the others."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from backend_ranks import BACKEND, run_ranks, seconds
+
+pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="gloo waits on")
+FORK = multiprocessing.get_context("fork")
+WAITING = 1  # the rank that waits and is interrupted
+LONG = 20  # seconds; no test waits so long
+
+
+def synchronous(size: int) -> None:
+    dist.all_reduce(torch.ones(4))
+
+
+def asynchronous(size: int) -> None:
+    dist.all_reduce(torch.ones(4), async_op=True).wait()
+
+
+def large(size: int) -> None:
+    dist.all_reduce(torch.ones(1 << 20))
+
+
+def gather(size: int) -> None:
+    dist.all_gather([torch.zeros(4) for _ in range(size)], torch.ones(4))
+
+
+def sparse(size: int) -> None:
+    dist.all_reduce(torch.eye(3).to_sparse())
+
+
+def receive(size: int) -> None:
+    dist.recv(torch.zeros(4), src=0 if dist.get_rank() else 1)
+
+
+def monitored(size: int) -> None:
+    import ringwood
+
+    ringwood.monitored_barrier()
+
+
+def behind_another_thread(size: int) -> None:
+    """The other thread moves the data; this one only waits for it."""
+
+    def drive() -> None:
+        with contextlib.suppress(dist.DistBackendError):
+            dist.barrier()
+
+    other = threading.Thread(target=drive)
+    other.start()
+    try:
+        time.sleep(0.3)
+        dist.all_reduce(torch.ones(4))
+    finally:
+        other.join()
+
+
+def handler_that_raises(number, frame):
+    raise KeyboardInterrupt
+
+
+def interrupt_when_it_waits(begun) -> None:
+    """From another process, as a terminal does."""
+    target, ours = os.getpid(), os.fork()
+    if ours == 0:
+        begun.wait(LONG)
+        time.sleep(0.7)
+        os.kill(target, signal.SIGINT)
+        os._exit(0)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [synchronous, asynchronous, large, gather, sparse, receive, monitored, behind_another_thread],
+)
+def test_interrupted_wait(wait):
+    begun, interrupted = FORK.Event(), FORK.Event()
+
+    def body(rank, size):
+        dist.barrier()
+        if rank == WAITING:
+            signal.signal(signal.SIGINT, handler_that_raises)
+            interrupt_when_it_waits(begun)
+            begun.set()
+            started = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                wait(size)
+            took = time.monotonic() - started
+            os.wait()
+            interrupted.set()
+            with pytest.raises(dist.DistBackendError, match="interrupted"):
+                dist.barrier()
+            return took
+        if rank == 0:  # the one that does not come
+            assert interrupted.wait(LONG)
+        with pytest.raises(dist.DistBackendError) as raised:
+            wait(size)
+        assert "rank 1" in str(raised.value)
+        assert "KeyboardInterrupt" in str(raised.value)
+        return None
+
+    took = run_ranks(3, body)[WAITING]
+    assert took < 0.7 + 3  # a second on a machine that is not shared
+
+
+def test_a_handler_that_returns_does_not_disturb():
+    begun, handled = FORK.Event(), FORK.Event()
+
+    def body(rank, size):
+        dist.barrier()
+        tensor = torch.full((4,), float(rank))
+        if rank == WAITING:
+            signal.signal(signal.SIGINT, lambda number, frame: handled.set())
+            interrupt_when_it_waits(begun)
+            begun.set()
+        else:
+            assert handled.wait(LONG)  # while the other rank waits for this one
+        dist.all_reduce(tensor)
+        if rank == WAITING:
+            os.wait()
+        return tensor.tolist()
+
+    assert run_ranks(2, body) == [[1.0] * 4] * 2
+
+
+def test_interrupted_while_ranks_meet(tmp_path):
+    begun = FORK.Event()
+
+    def body(rank, size):
+        signal.signal(signal.SIGINT, handler_that_raises)
+        interrupt_when_it_waits(begun)
+        store = dist.FileStore(str(tmp_path / "store"), 2)
+        begun.set()
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            dist.init_process_group(
+                BACKEND, store=store, rank=0, world_size=2, timeout=seconds(LONG)
+            )
+        os.wait()
+        return time.monotonic() - started
+
+    assert run_ranks(1, body, group=False)[0] < 0.7 + 3

@@ -1,0 +1,79 @@
+// Executors that one thread steps in a seeded order, so that a failure repeats.
+//
+// All ranks live in one thread: the set-up needs threads (it is collective), the runs do not.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "collectives/executor.h"
+#include "tests/meshes.h"
+
+namespace ringwood::testing {
+
+using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
+
+inline Shape sum_of(size_t count) {
+  Shape shape;
+  shape.collective = Collective::all_reduce;
+  shape.type = DataType::int64;
+  shape.count = count;
+  return shape;
+}
+
+struct Runner {
+  std::vector<std::unique_ptr<Mesh>> meshes;
+  std::vector<std::unique_ptr<Executor>> executors;
+  uint64_t sequence = 0;
+
+  explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
+    for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+  }
+  Runner(int n, const LoopbackFaults& faults) : Runner(loopback_meshes(n, faults)) {}
+
+  // Steps the executors in random order until all are idle. False: no end within a bound far above
+  // what is needed.
+  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes, Memory& memory,
+           std::mt19937& random) {
+    const size_t n = schedules.size();
+    std::vector<void*> buffers;
+    for (size_t r = 0; r < n; ++r) buffers.push_back(memory[r].data());
+    return run(schedules, shape, lanes, buffers, random);
+  }
+  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes,
+           const std::vector<void*>& buffers, std::mt19937& random,
+           Opener opener = Opener::agreement) {
+    const size_t n = schedules.size();
+    std::vector<std::shared_ptr<const Plan>> plans;
+    for (size_t r = 0; r < n; ++r)
+      plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
+    for (size_t r = 0; r < n; ++r)
+      executors[r]->start({plans[r].get(),
+                           fingerprint_of(shape, "test", lanes, sequence),
+                           {&buffers[r], 1},
+                           {},
+                           {},
+                           false});
+    ++sequence;
+    const auto bound = Clock::now() + std::chrono::seconds(20);
+    const size_t slow = random() % (2 * n);  // this rank hardly moves, if there is such a rank
+    while (Clock::now() < bound) {
+      bool all = true;
+      for (size_t k = 0; k < n; ++k) {
+        const size_t r = random() % n;
+        if (r == slow && random() % 100) continue;
+        Executor& e = *executors[r];
+        bool progressed = false;
+        if (e.idle()) continue;
+        if (Status s = e.step(progressed); !s) throw std::runtime_error(s.error().message());
+      }
+      for (auto& e : executors) all &= e->idle();
+      if (all) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace ringwood::testing

@@ -1,0 +1,297 @@
+// What queue pairs and links over them do when a device does what none can be made to do: time out
+// once, or fail without a last word.
+//
+// Paths over a device of functions alone; links over a real one (tests/roce-lab has one) whose
+// completions and events are withheld and made up.
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <deque>
+#include <fstream>
+
+#include "tests/link_ranks.h"
+#include "tests/verbs_here.h"
+#include "transports/verbs/library.h"
+#include "transports/verbs/link.h"
+#include "transports/verbs/path.h"
+
+namespace ringwood::verbs {
+namespace {
+
+// ---- paths -------------------------------------------------------------------------------------
+
+// What the device of functions is asked and answers. The functions have no other place for it.
+struct Script {
+  std::deque<int> ready_to_receive;  // answers to modify_qp; then 0
+  std::deque<ibv_event_type> events;
+  int destroy = 0;  // the answer
+  int asked = 0, destroyed = 0;
+};
+Script script;
+ibv_qp pair;
+
+int answer_event(ibv_context*, ibv_async_event* event) {
+  if (script.events.empty()) return -1;
+  event->event_type = script.events.front();
+  script.events.pop_front();
+  return 0;
+}
+
+Library functions() {
+  Library library{};
+  library.create_qp = [](ibv_pd*, ibv_qp_init_attr*) { return &pair; };
+  library.modify_qp = [](ibv_qp*, ibv_qp_attr* attributes, int) {
+    if (attributes->qp_state != IBV_QPS_RTR) return 0;
+    ++script.asked;
+    if (script.ready_to_receive.empty()) return 0;
+    const int answer = script.ready_to_receive.front();
+    script.ready_to_receive.pop_front();
+    return answer;
+  };
+  library.destroy_qp = [](ibv_qp*) {
+    script.destroyed += script.destroy == 0 ? 1 : 0;
+    return script.destroy;
+  };
+  library.close_device = [](ibv_context* context) {
+    ::close(context->async_fd);
+    ::close(context->cmd_fd);
+    return 0;
+  };
+  library.get_async_event = answer_event;
+  library.ack_async_event = [](ibv_async_event*) {};
+  library.event_type_str = [](ibv_event_type) { return "made up"; };
+  library.get_cq_event = [](ibv_comp_channel*, ibv_cq**, void**) { return -1; };
+  return library;
+}
+
+class VerbsPaths : public ::testing::Test {
+ protected:
+  VerbsPaths() {
+    script = {};
+    context_.async_fd = ::eventfd(0, EFD_CLOEXEC);
+    context_.cmd_fd = ::eventfd(0, EFD_CLOEXEC);
+    context_.ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
+    pair = {};
+    pair.context = &context_;
+    pair.qp_num = 7;
+    rail_ = std::make_shared<Rail>(library_, &context_, 1);
+    path_ = std::make_unique<Path>(rail_);
+    EXPECT_TRUE(path_->make(nullptr, {}, why_)) << why_;
+  }
+  bool connect(Duration patience) {
+    return path_->connect({}, {}, {}, Deadline::after(patience), why_);
+  }
+  void close_overdue() {
+    path_->close();
+    EXPECT_FALSE(path_->settle()) << "nothing has come back";
+    const Deadline limit = Deadline::after(std::chrono::seconds(30));
+    while (!path_->overdue() && !limit.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(path_->overdue());
+  }
+
+  const Library library_ = functions();
+  ibv_context context_{};
+  std::string why_;
+  std::shared_ptr<Rail> rail_;
+  std::unique_ptr<Path> path_;
+};
+
+TEST_F(VerbsPaths, AskAgainForAnAddressThatTheNetworkDoesNotTellAtOnce) {
+  script.ready_to_receive = {ETIMEDOUT, ETIMEDOUT};
+  EXPECT_TRUE(connect(std::chrono::seconds(60))) << why_;
+  EXPECT_EQ(script.asked, 3);
+  EXPECT_TRUE(path_->connected());
+}
+
+TEST_F(VerbsPaths, DoNotAskAgainWhenNobodyMayWait) {
+  script.ready_to_receive = {ETIMEDOUT};
+  EXPECT_FALSE(connect(Duration::zero()));
+  EXPECT_EQ(script.asked, 1);
+  EXPECT_FALSE(why_.empty());
+}
+
+TEST_F(VerbsPaths, DoNotAskAgainWhatWasRefused) {
+  script.ready_to_receive = {EINVAL};
+  EXPECT_FALSE(connect(std::chrono::seconds(60)));
+  EXPECT_EQ(script.asked, 1);
+}
+
+TEST_F(VerbsPaths, OfADeadDeviceEndWithoutAWordOfIt) {
+  for (int refusal : {0, EIO}) {
+    script = {};
+    script.destroy = refusal;
+    path_ = std::make_unique<Path>(rail_);
+    ASSERT_TRUE(path_->make(nullptr, {}, why_)) << why_;
+    ASSERT_TRUE(connect(Duration::zero())) << why_;
+    script.events = {IBV_EVENT_DEVICE_FATAL};
+    rail_->arm();
+    ASSERT_TRUE(rail_->dead());
+    ASSERT_TRUE(path_->interrupted());
+    const auto began = Clock::now();
+    close_overdue();
+    EXPECT_LT(Clock::now() - began, std::chrono::milliseconds(2500)) << "as if it lived";
+    EXPECT_TRUE(path_->destroy());
+    EXPECT_EQ(path_->state(), Path::State::closed);
+    path_->stop();  // by an abort
+  }
+}
+
+TEST_F(VerbsPaths, ThatALivingDeviceHoldsOnToAreNotOver) {
+  script.destroy = EBUSY;
+  ASSERT_TRUE(connect(Duration::zero())) << why_;
+  close_overdue();
+  EXPECT_FALSE(path_->destroy());
+  EXPECT_EQ(errno, EBUSY);
+  EXPECT_EQ(path_->state(), Path::State::closing);
+  script.destroy = 0;
+  EXPECT_TRUE(path_->destroy());
+  EXPECT_EQ(path_->state(), Path::State::closed);
+  EXPECT_EQ(script.destroyed, 1);
+}
+
+// ---- links -------------------------------------------------------------------------------------
+
+const Library* real = nullptr;
+ibv_context* failing = nullptr;       // the device of rank 0
+std::optional<ibv_event_type> event;  // that it is to have
+
+// What happens to the device of rank 0.
+struct Failure {
+  const char* name;
+  std::optional<ibv_event_type> event;
+  int (*poll)(ibv_cq*, int, ibv_wc*);  // what its completion queues say from then on
+};
+void PrintTo(const Failure& failure, std::ostream* out) { *out << failure.name; }
+
+int say_nothing(ibv_cq*, int, ibv_wc*) { return 0; }
+int fail(ibv_cq*, int, ibv_wc*) { return -1; }
+
+const Failure kFailures[] = {
+    {"fatal_without_completions", IBV_EVENT_DEVICE_FATAL, say_nothing},
+    {"port_error_without_completions", IBV_EVENT_PORT_ERR, say_nothing},
+    {"fatal_and_unreadable", IBV_EVENT_DEVICE_FATAL, fail},
+    {"unreadable", std::nullopt, fail},
+};
+
+int give_event(ibv_context* context, ibv_async_event* given) {
+  if (context != failing || !event) return real->get_async_event(context, given);
+  given->event_type = *event;
+  given->element.port_num = 1;
+  event = std::nullopt;
+  return 0;
+}
+
+// One of two ranks of this thread, over one device, each with a context of its own.
+struct End {
+  Options options;
+  WaitSet wait_set;
+  Group group;
+  std::shared_ptr<Rail> rail;
+  Rings rings;
+  std::shared_ptr<std::atomic<unsigned>> look = std::make_shared<std::atomic<unsigned>>(1);
+  std::unique_ptr<VerbsLink> link;
+};
+
+std::vector<std::unique_ptr<End>> connected_ends() {
+  std::string why;
+  real = load(why);
+  static Library library = *real;
+  library.get_async_event = give_event;
+  int count = 0;
+  ibv_device** devices = library.get_device_list(&count);
+  std::vector<std::unique_ptr<End>> ends;
+  int wires[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires), 0);
+  for (int rank : {0, 1}) {
+    End& end = *ends.emplace_back(std::make_unique<End>());
+    end.options.verbs_retries = 6;
+    end.rail = std::make_shared<Rail>(library, library.open_device(devices[0]), 1);
+    EXPECT_TRUE(end.rail->open(end.options, why)) << why;
+    end.rings = {nullptr, size_t{1} << 20, 1, {}};
+    end.rings.memory = {static_cast<std::byte*>(std::aligned_alloc(4096, end.rings.bytes())),
+                        [](std::byte* memory) { std::free(memory); }};
+    EXPECT_TRUE(end.rail->register_memory(end.rings.memory, end.rings.bytes(), why)) << why;
+    end.group.identity.rank = rank;
+    end.group.identity.size = 2;
+    end.group.options = &end.options;
+  }
+  library.free_device_list(devices);
+  for (int rank : {0, 1}) {
+    End& end = *ends[rank];
+    end.link = std::make_unique<VerbsLink>(
+        end.group, 1 - rank, OwnedFd(wires[rank]),
+        std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->offer(), 0}}, end.rings, 0);
+  }
+  const Deadline limit = Deadline::after(std::chrono::seconds(60));
+  ends[0]->link->greet();
+  for (int rank : {1, 0}) ends[rank]->link->connect(limit, limit);
+  for (auto& end : ends) end->link->begin_probe();
+  for (bool over = false; !over && !limit.passed();) {
+    over = ends[0]->link->probe_ended();
+    over = ends[1]->link->probe_ended() && over;
+  }
+  for (auto& end : ends) {
+    end->link->end_probe();
+    EXPECT_EQ(end->link->failure(), "");
+    end->link->use(end->wait_set, end->look);
+  }
+  return ends;
+}
+
+// Both send and receive a message, and are what a sleeper's rank would be.
+void talk(
+    std::vector<std::unique_ptr<End>>& ends, uint64_t number,
+    const std::function<void()>& meanwhile = [] {}) {
+  constexpr size_t kBytes = (size_t{3} << 20) + 5;
+  std::vector<std::byte> in[2], out[2];
+  for (int rank : {0, 1}) {
+    out[rank] = Pattern(rank, 1 - rank, 0, number).make(kBytes);
+    in[rank].resize(kBytes);
+    ASSERT_TRUE(ends[rank]->link->post_send(out[rank].data(), kBytes));
+    ASSERT_TRUE(ends[rank]->link->post_recv(in[rank].data(), kBytes));
+  }
+  Completions done[2];
+  const Deadline limit = Deadline::after(std::chrono::seconds(60));
+  const auto open = [&](int rank) { return done[rank].sent + done[rank].received < 2 * number; };
+  while ((open(0) || open(1)) && !limit.passed()) {
+    for (int rank : {0, 1}) {
+      ends[rank]->rail->arm();
+      ++*ends[rank]->look;
+      const Status s = ends[rank]->link->poll(done[rank]);
+      ASSERT_TRUE(s) << "rank " << rank << ": " << s.error().message();
+    }
+    meanwhile();
+  }
+  for (int rank : {0, 1}) {
+    EXPECT_FALSE(open(rank));
+    EXPECT_EQ(in[rank], out[1 - rank]);
+  }
+}
+
+class VerbsFailures : public ::testing::TestWithParam<Failure> {};
+INSTANTIATE_TEST_SUITE_P(All, VerbsFailures, ::testing::ValuesIn(kFailures),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
+  if (!verbs_here()) GTEST_SKIP() << "no RDMA device works";
+  auto ends = connected_ends();
+  talk(ends, 1);
+  ASSERT_FALSE(HasFailure());
+  failing = ends[0]->rail->context();
+  auto* const poll = failing->ops.poll_cq;
+  failing->ops.poll_cq = GetParam().poll;
+  event = GetParam().event;
+  // What comes after all comes too late.
+  talk(ends, 2, [&] {
+    if (ends[0]->link->detour()) failing->ops.poll_cq = poll;
+  });
+  EXPECT_STREQ(ends[0]->link->detour(), "tcp");
+  failing->ops.poll_cq = poll;
+}
+
+}  // namespace
+}  // namespace ringwood::verbs

@@ -1,0 +1,42 @@
+// Ctrl-C, and every other signal with a handler in Python, while the main thread waits in a call.
+//
+// Python runs signal handlers in the main thread, between two of its instructions; a thread that
+// waits in here executes none. So it asks for signals itself, now and then: run_signal_handlers()
+// is what a Communicator asks. If a handler raises, the group is aborted, which ends the wait, and
+// rethrow_interrupt() carries the handler's exception to the caller instead of the group's error.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace ringwood {
+
+// What a handler has raised. Of the main thread alone.
+inline std::exception_ptr& raised_by_handler() {
+  static std::exception_ptr raised;
+  return raised;
+}
+inline bool in_main_thread() { return gettid() == getpid(); }
+
+// Takes the GIL. Empty: no handler raised anything, or this is not the main thread.
+inline std::string run_signal_handlers() {
+  if (!in_main_thread() || !Py_IsInitialized()) return "";
+  const pybind11::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0) return "";
+  pybind11::error_already_set error;
+  const auto name = error.type().attr("__name__").cast<std::string>();
+  raised_by_handler() = std::make_exception_ptr(std::move(error));
+  return name + " (a signal) interrupted this rank while it waited";
+}
+
+// At the end of everything that may have waited.
+inline void rethrow_interrupt() {
+  if (!in_main_thread() || !raised_by_handler()) return;
+  std::rethrow_exception(std::exchange(raised_by_handler(), nullptr));
+}
+
+}  // namespace ringwood

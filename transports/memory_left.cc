@@ -1,0 +1,85 @@
+#include "transports/memory_left.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+// How the two kinds of control groups name things.
+struct Kind {
+  const char* mount;
+  const char *limit, *usage;
+  const char *inactive_file, *active_file;  // of memory.stat
+};
+constexpr Kind kSecond{"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
+                       "active_file"};
+constexpr Kind kFirst{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                      "total_inactive_file", "total_active_file"};
+
+// "max" is none.
+std::optional<uint64_t> number(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  if (!(file >> value)) return std::nullopt;
+  return value;
+}
+
+// The sum of the lines that begin with one of the names: "inactive_file 4096".
+uint64_t sum(const std::string& path, const std::string& one, const std::string& other) {
+  std::ifstream file(path);
+  uint64_t total = 0, value = 0;
+  std::string rest;
+  for (std::string name; file >> name; std::getline(file, rest))
+    if (file >> value && (name == one || name == other)) total += value;
+  return total;
+}
+
+void at_most(MemoryLeft& left, uint64_t bytes, const std::string& limit) {
+  if (bytes < left.bytes) left = {bytes, limit};
+}
+
+// The group and those that it is in. Where a container shows only its own part of the tree, the
+// path that the kernel tells may not exist, but the part's root does.
+void look_at_groups(MemoryLeft& left, const std::string& root, const Kind& kind, std::string path,
+                    uint64_t swap) {
+  for (;; path.erase(path.find_last_of('/'))) {
+    const std::string folder = root + kind.mount + path + "/";
+    const auto limit = number(folder + kind.limit), usage = number(folder + kind.usage);
+    if (limit && usage) {
+      const uint64_t cached = sum(folder + "memory.stat", kind.inactive_file, kind.active_file);
+      const uint64_t kept = *usage - std::min(*usage, cached);
+      at_most(left, *limit - std::min(*limit, kept) + swap,
+              fmt::format("the control group {}", path.empty() ? "/" : path));
+    }
+    if (path.find('/') == std::string::npos) return;
+  }
+}
+
+}  // namespace
+
+MemoryLeft memory_left(const std::string& root) {
+  MemoryLeft left;
+  const std::string machine = root + "/proc/meminfo";
+  const uint64_t swap = sum(machine, "SwapFree:", "") * 1024;
+  if (const uint64_t kib = sum(machine, "MemAvailable:", ""))
+    at_most(left, kib * 1024 + swap, "the machine");
+  std::ifstream groups(root + "/proc/self/cgroup");
+  // "0::/a/b", and of the first kind "4:memory:/a/b".
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    if (controllers == ",,") look_at_groups(left, root, kSecond, path, swap);
+    if (controllers.find(",memory,") != std::string::npos)
+      look_at_groups(left, root, kFirst, path, swap);
+  }
+  return left;
+}
+
+}  // namespace ringwood
