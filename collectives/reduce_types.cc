@@ -101,8 +101,7 @@ bool accumulates_wide(DataType type, ReduceOp op) {
 }
 
 bool gains_by_rows(DataType type, ReduceOp op) {
-  return accumulates_wide(type, op) ||
-         (op == ReduceOp::avg && row_of(type).kind == Kind::integer);
+  return accumulates_wide(type, op) || (op == ReduceOp::avg && row_of(type).kind == Kind::integer);
 }
 
 }  // namespace ringwood
