@@ -90,7 +90,7 @@ CandidateQuery query_of(const Question& q, const Options& options, const Algorit
   query.element = size_of(q.type);
   query.n = q.n;
   query.rows = row ? std::vector{row} : rows_of(q, options);
-  query.adds_once = !row && reduces(q.collective) && accumulates_wide(q.type, q.op);
+  query.adds_once = !row && reduces(q.collective) && gains_by_rows(q.type, q.op);
   query.tolerance = tolerance_of(q, options);
   query.lanes = lanes;
   query.lane_bytes = options.lane_bytes;

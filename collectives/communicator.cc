@@ -13,6 +13,7 @@
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
+#include "collectives/row_sums.h"
 
 namespace ringwood {
 namespace {
@@ -45,9 +46,9 @@ class LiveCommunicator final : public Communicator {
                           const CallOptions& call) override {
     const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0);
     auto state = begin(shape, data, call);
-    if (op == ReduceOp::premul_sum)
+    state->factors = gather_factors(shape, call);
+    if (op == ReduceOp::premul_sum && !state->factors)
       state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
-    average(*state, data, count, type, op);
     return go(std::move(state), call);
   }
 
@@ -55,8 +56,12 @@ class LiveCommunicator final : public Communicator {
                       const CallOptions& call) override {
     const Shape shape = in_place(Collective::reduce, data, count, type, op, root);
     auto state = begin(shape, data, call);
-    if (op == ReduceOp::premul_sum) premultiply(*state, count, type, call.factor, root == rank());
-    if (root == rank()) average(*state, data, count, type, op);
+    state->factors = gather_factors(shape, call);
+    const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
+    if (multiplies && root == rank())
+      state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
+    else if (multiplies)
+      premultiply(*state, 1, count, type, call.factor);
     return go(std::move(state), call);
   }
 
@@ -124,10 +129,11 @@ class LiveCommunicator final : public Communicator {
     }
     buffers.push_back(out.data);
     check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
-    auto state = begin(block_wise(Collective::reduce_scatter, type, out.count, op),
-                       std::move(buffers), call);
-    if (op == ReduceOp::premul_sum) premultiply(*state, out.count, type, call.factor, false);
-    average(*state, out.data, out.count, type, op);
+    const Shape shape = block_wise(Collective::reduce_scatter, type, out.count, op);
+    auto state = begin(shape, std::move(buffers), call);
+    state->factors = gather_factors(shape, call);
+    if (op == ReduceOp::premul_sum && !state->factors)
+      premultiply(*state, in.size(), out.count, type, call.factor);
     return go(std::move(state), call);
   }
 
@@ -343,27 +349,22 @@ class LiveCommunicator final : public Communicator {
     state.holds = false;
   }
 
-  void average(CollectiveState& state, void* data, size_t count, DataType type, ReduceOp op) {
-    if (op == ReduceOp::avg) state.finish = [=, n = size()] { divide(data, count, type, n); };
-  }
-
-  // PREMUL_SUM where the input must stay as it is: scaled copies take its place.
-  void premultiply(CollectiveState& state, size_t count, DataType type, double factor,
-                   bool in_place_allowed) {
-    if (in_place_allowed) {
-      void* data = state.buffers[0];
-      state.prepare = [=] { scale(data, count, type, factor); };
-      return;
-    }
-    const size_t inputs = state.plan->shape.collective == Collective::reduce ? 1 : size();
-    const size_t bytes = count * size_of(type);
-    state.temporaries.push_back(std::make_unique<std::byte[]>(inputs * bytes));
-    std::byte* copy = state.temporaries.back().get();
-    for (size_t i = 0; i < inputs && bytes; ++i) {
-      std::memcpy(copy + i * bytes, state.buffers[i], bytes);
-      scale(copy + i * bytes, count, type, factor);
-      state.buffers[i] = copy + i * bytes;
-    }
+  using Factors = std::shared_ptr<std::vector<double>>;
+  // Of all ranks, by an operation of its own, for PREMUL_SUM of types whose operands are scaled as
+  // they are added, where others add; else null. They are there when the next operation begins.
+  Factors gather_factors(const Shape& shape, const CallOptions& call) {
+    const bool needed = shape.op == ReduceOp::premul_sum && scales_operands(shape.type, shape.op);
+    if (!needed || size() == 1) return nullptr;
+    auto factors = std::make_shared<std::vector<double>>(size());
+    (*factors)[rank()] = call.factor;
+    std::vector<void*> buffers;
+    for (double& factor : *factors) buffers.push_back(&factor);
+    const CallOptions how{.timeout = call.timeout, .synchronous = call.synchronous};
+    auto state = begin(block_wise(Collective::all_gather, DataType::float64, 1, shape.op),
+                       std::move(buffers), how);
+    state->factors = factors;
+    go(std::move(state), how);
+    return factors;
   }
 
   std::shared_ptr<Engine> engine_;

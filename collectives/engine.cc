@@ -292,7 +292,7 @@ Status Engine::run_collective(bool& progressed, Settled& settled) {
   if (executor_->idle()) {
     if (adopted_) adopt(op);
     executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
-                      op.prepare && op.holds});
+                      op.prepare && op.holds, op.factors.get()});
     // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);
@@ -305,7 +305,6 @@ Status Engine::run_collective(bool& progressed, Settled& settled) {
     executor_->release();
   }
   if (!executor_->idle()) return {};
-  if (op.finish) op.finish();
   inside_.store(false, std::memory_order_release);
   if (current_.get() == unshared_) {  // nobody else can have asked to be told
     current_->settle_unshared();

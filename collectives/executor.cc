@@ -58,23 +58,23 @@ void Executor::give_scratch_back() noexcept {
   scratch_bytes_ = 0;
 }
 
-void Executor::grow(size_t scratch_bytes, size_t wide_count) {
+void Executor::grow(size_t scratch_bytes, size_t wide_bytes) {
   if (scratch_bytes > scratch_bytes_) {
     give_scratch_back();
     scratch_ = static_cast<std::byte*>(scratch_pages(arena_, scratch_bytes));
     scratch_bytes_ = scratch_bytes;
   }
-  if (wide_count * sizeof(float) > wide_bytes_) {
-    void* fresh = map_pages(wide_count * sizeof(float));
+  if (wide_bytes > wide_bytes_) {
+    void* fresh = map_pages(wide_bytes);
     if (wide_) munmap(wide_, wide_bytes_);
-    wide_ = static_cast<float*>(fresh);
-    wide_bytes_ = wide_count * sizeof(float);
+    wide_ = static_cast<std::byte*>(fresh);
+    wide_bytes_ = wide_bytes;
   }
 }
 
 void Executor::start(const Request& request) {
   const Plan& plan = *request.plan;
-  grow(plan.scratch_bytes, plan.wide_count);
+  grow(plan.scratch_bytes, plan.wide_bytes);
   request_ = request;
   held_ = request.hold_sends;
   agreed_ = plan.agreement.empty() && !plan.one_round;
@@ -330,11 +330,13 @@ bool Executor::show(Run& run) {
 
 void Executor::reduce_piece(const BoundStep& step, size_t offset,
                             std::span<const std::byte> piece) {
+  if (request_.plan->scaling.on) return add_scaled(step, offset, piece);
   const Shape& shape = request_.plan->shape;
   const size_t count = piece.size() / request_.plan->element;
   std::byte* dst = at(step.dst) + offset;
   if (!step.wide.on) return reduce(dst, piece.data(), count, shape.type, shape.op);
-  float* wide = wide_ + step.wide.offset + offset / request_.plan->element;
+  auto* const wide =
+      reinterpret_cast<float*>(wide_ + step.wide.offset) + offset / request_.plan->element;
   if (step.wide.first) widen(wide, dst, count, shape.type);
   reduce_wide(wide, piece.data(), count, shape.type, shape.op);
   if (step.wide.last) narrow(dst, wide, count, shape.type);

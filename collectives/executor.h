@@ -46,6 +46,8 @@ class Executor final {
     // all_to_all: elements to each rank, and expected from each.
     std::span<const uint64_t> send_counts, recv_counts;
     bool hold_sends = false;  // the caller will change the buffers after the agreement
+    // PREMUL_SUM of a type whose operands are scaled as they are added: by rank.
+    const std::vector<double>* factors = nullptr;
   };
   // Precondition: idle. The request's spans and plan must live until idle() again.
   void start(const Request& request);
@@ -124,10 +126,15 @@ class Executor final {
   bool ready(const Fusion& fusion, size_t peer, Fused& verdict);
   bool carry_out(const Fusion& fusion);
   void reduce_piece(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
+  // AVG and PREMUL_SUM (executor_sums.cc).
+  double scale_of(int32_t own) const;
+  void add_scaled(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
+  void add_fused(const Fusion& fusion, size_t count);
   // Wire formats (executor_wire.cc).
   Status post_encoded(Run& run, int32_t index);
   void decode_piece(const Run& run, const BoundStep& step, std::span<const std::byte> piece);
   void decode_blocks(const BoundStep& step, size_t first, const std::byte* from, size_t count);
+  void add_decoded(const BoundStep& step, size_t first, const std::byte* from, size_t count);
   void run_rounding(bool& progressed);
   void make_ready(int32_t step);
   void run_local(const BoundStep& step);
@@ -135,7 +142,7 @@ class Executor final {
   void complete(int32_t step);
   std::byte* at(Place place);
   Error at_step(Error error, int32_t step) const;
-  void grow(size_t scratch_bytes, size_t wide_count);
+  void grow(size_t scratch_bytes, size_t wide_bytes);
   void give_scratch_back() noexcept;
 
   Mesh& mesh_;
@@ -152,6 +159,7 @@ class Executor final {
   std::vector<char> unfused_;       // by fusion: its steps are carried out one by one
   std::vector<void*> places_;       // of the fusion at hand, ours first
   std::vector<const void*> operands_;
+  std::vector<double> scales_;
   Clock::time_point held_back_{};  // since when some peers' operands wait for the others'
   bool agreed_ = false, held_ = false;
   std::vector<Mailbox*> boxes_;  // by rank, null for this one; empty unless all others have one
@@ -165,7 +173,7 @@ class Executor final {
   Arena* arena_ = nullptr;        // that has the scratch; null: pages of its own
   std::byte* scratch_ = nullptr;  // page aligned
   size_t scratch_bytes_ = 0;
-  float* wide_ = nullptr;
+  std::byte* wide_ = nullptr;
   size_t wide_bytes_ = 0;
 };
 

@@ -55,7 +55,7 @@ bool Executor::carry_out(const Fusion& fusion) {
   while (begun < fusion.queues.size() && runs_[fusion.queues[begun]].link->begin_answer()) ++begun;
   const bool all = begun == fusion.queues.size();
   const size_t bytes = plan.steps[fusion.receives[0]].bytes;
-  if (all) reduce_many(places_, operands_, bytes / plan.element, plan.shape.type, plan.shape.op);
+  if (all) add_fused(fusion, bytes / plan.element);
   for (size_t k = 0; k < begun; ++k) runs_[fusion.queues[k]].link->end_answer();
   if (!all) return false;
   ++fused_;

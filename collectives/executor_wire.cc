@@ -44,7 +44,23 @@ void Executor::decode_piece(const Run& run, const BoundStep& step,
 void Executor::decode_blocks(const BoundStep& step, size_t first, const std::byte* from,
                              size_t count) {
   float* const to = reinterpret_cast<float*>(at(step.dst)) + first;
+  if (step.kind == StepKind::recv_reduce && request_.plan->scaling.on)
+    return add_decoded(step, first, from, count);
   (step.kind == StepKind::recv ? decode : decode_add)(step.wire, to, from, count);
+}
+
+// In tiles that stay in the first cache, each of whole blocks.
+void Executor::add_decoded(const BoundStep& step, size_t first, const std::byte* from,
+                           size_t count) {
+  constexpr size_t kTile = 1024;
+  alignas(64) float tile[kTile];
+  const WireBlock block = block_of(step.wire);
+  for (size_t i = 0; i < count; i += kTile) {
+    const size_t size = std::min(kTile, count - i);
+    decode(step.wire, tile, from + i / block.elements * block.bytes, size);
+    add_scaled(step, (first + i) * sizeof(float),
+               {reinterpret_cast<const std::byte*>(tile), size * sizeof(float)});
+  }
 }
 
 // One for each pass over the links, so that what the first is for leaves before the last is run.

@@ -72,7 +72,8 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
   f.root = has_root(shape.collective) ? shape.root : 0;
   f.collective = static_cast<uint8_t>(shape.collective);
   f.type = static_cast<uint8_t>(shape.type);
-  f.op = reduces(shape.collective) ? static_cast<uint8_t>(shape.op) : 0;
+  const bool of_factors = shape.op == ReduceOp::premul_sum;  // gathered before their sum
+  f.op = reduces(shape.collective) || of_factors ? static_cast<uint8_t>(shape.op) : 0;
   f.algorithm = static_cast<uint8_t>(row_of(shape.collective, algorithm));
   f.lanes = static_cast<uint16_t>(lanes);
   return f;
@@ -91,7 +92,9 @@ std::string describe(const Fingerprint& f) {
   std::string text = to_string(collective);
   if (collective != Collective::barrier)
     text += fmt::format(" {} x {}", to_string(static_cast<DataType>(f.type)), f.count);
-  if (reduces(collective)) text += fmt::format(", {}", to_string(static_cast<ReduceOp>(f.op)));
+  const auto op = static_cast<ReduceOp>(f.op);
+  if (reduces(collective)) text += fmt::format(", {}", to_string(op));
+  if (!reduces(collective) && op == ReduceOp::premul_sum) text += ", of premul_sum's factors";
   if (has_root(collective)) text += fmt::format(", root {}", f.root);
   return text + fmt::format(" (#{})", f.sequence);
 }

@@ -67,6 +67,7 @@ int32_t answer_to(const Plan& plan, size_t i) {
 
 // Sums that are kept in fp32 must begin and end with it, or a part of them is not where it looks.
 bool whole_row(const Plan& plan, const Fusion& fusion) {
+  if (plan.rounds_each && fusion.receives.size() > 1) return false;
   const Wide& first = plan.steps[fusion.receives.front()].wide;
   const Wide& last = plan.steps[fusion.receives.back()].wide;
   return first.on == first.first && last.on == last.last;

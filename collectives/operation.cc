@@ -1,5 +1,7 @@
 #include "collectives/operation.h"
 
+#include <cstring>
+
 #include "collectives/engine.h"
 
 namespace ringwood {
@@ -21,12 +23,25 @@ void OperationState::renew(const char* its_name, Duration timeout) {
 
 void CollectiveState::reuse(const char* its_name, Duration timeout) {
   renew(its_name, timeout);
-  prepare = finish = nullptr;
+  prepare = nullptr;
+  factors = nullptr;
   temporaries.clear();
   send_counts.clear();
   recv_counts.clear();
   prepared = false;
   holds = true;
+}
+
+void premultiply(CollectiveState& state, size_t inputs, size_t count, DataType type,
+                 double factor) {
+  const size_t bytes = count * size_of(type);
+  state.temporaries.push_back(std::make_unique<std::byte[]>(inputs * bytes));
+  std::byte* copy = state.temporaries.back().get();
+  for (size_t i = 0; i < inputs && bytes; ++i, copy += bytes) {
+    std::memcpy(copy, state.buffers[i], bytes);
+    scale(copy, count, type, factor);
+    state.buffers[i] = copy;
+  }
 }
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {

@@ -71,9 +71,11 @@ class CollectiveState final : public OperationState {
   Fingerprint fingerprint;
   std::vector<void*> buffers;
   std::vector<uint64_t> send_counts, recv_counts;
-  // Run by the driver: after the agreement, before any data unless `holds` is false, and after the
-  // last step (AVG).
-  std::function<void()> prepare, finish;
+  // Run by the driver, after the agreement and before any data unless `holds` is false.
+  std::function<void()> prepare;
+  // PREMUL_SUM's, by rank, where operands are scaled as they are added; what an operation before
+  // this one has gathered.
+  std::shared_ptr<std::vector<double>> factors;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
@@ -82,6 +84,9 @@ class CollectiveState final : public OperationState {
   // As new, for an operation that nobody else holds any more.
   void reuse(const char* its_name, Duration timeout);
 };
+
+// PREMUL_SUM where the input must stay as it is: scaled copies take the place of the first buffers.
+void premultiply(CollectiveState& state, size_t inputs, size_t count, DataType type, double factor);
 
 // A send or a receive.
 class MessageState final : public OperationState {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "collectives/compose.h"
+#include "collectives/row_sums.h"
+#include "collectives/rows.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {
@@ -65,72 +67,65 @@ class Layout {
 };
 
 // Multi-chunk spans of block-wise collectives become one step a chunk.
-void split_spans(Schedule& s) {
+void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
   std::vector<Step> steps;
-  for (const Step& step : s.steps) {
+  std::vector<int32_t> of_steps;
+  for (size_t k = 0; k < s.steps.size(); ++k) {
+    const Step& step = s.steps[k];
     const int count = std::max(step.dst.count, step.src.count);
     for (int i = 0; i < count; ++i) {
       Step one = step;
       if (one.dst.count) one.dst = {step.dst.first + i, 1};
       if (one.src.count) one.src = {step.src.first + i, 1};
       steps.push_back(one);
+      of_steps.push_back(ordinals[k]);
     }
   }
   s.steps = std::move(steps);
+  ordinals = std::move(of_steps);
 }
 
-// Rows of reductions into one span with nothing else touching it in between.
-class WideRows {
- public:
-  WideRows(const Schedule& s, Plan& plan) : plan_(plan), open_(s.chunks + s.scratch.size(), -1) {
-    for (size_t i = 0; i < s.steps.size(); ++i) visit(s.steps[i], static_cast<int>(i));
-    for (size_t r = 0; r < rows_.size(); ++r) close(static_cast<int>(r));
-  }
+size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
- private:
-  struct Row {
-    Span dst;
-    std::vector<int> steps;
-    bool closed = false;
-  };
-
-  void visit(const Step& step, int index) {
-    if (step.src.count) touch(step.src);
-    if (!step.dst.count) return;
-    const bool reduces = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
-    const int row = open_[step.dst.first];
-    if (reduces && row >= 0 && !rows_[row].closed && rows_[row].dst == step.dst) {
-      rows_[row].steps.push_back(index);
-      return;
+// Rows of one addition need nothing beside their place.
+void place_rows(const Schedule& laned, Plan& plan) {
+  const std::vector<RowPlace> places = rows_of(laned);
+  std::vector<size_t> offsets;  // by row
+  for (size_t i = 0; i < places.size(); ++i) {
+    const RowPlace& place = places[i];
+    if (place.row < 0 || (place.first && place.last)) continue;
+    if (place.first) {
+      offsets.resize(place.row + 1);
+      offsets[place.row] = plan.wide_bytes;
+      plan.wide_bytes += aligned(plan.steps[i].bytes / plan.element * plan.wide_element);
     }
-    touch(step.dst);
-    if (!reduces) return;
-    rows_.push_back({step.dst, {index}, false});
-    for (int c = step.dst.first; c < step.dst.first + step.dst.count; ++c)
-      open_[c] = static_cast<int>(rows_.size()) - 1;
+    plan.steps[i].wide = {true, place.first, place.last, offsets[place.row]};
   }
+}
 
-  void touch(Span span) {
-    for (int c = span.first; c < span.first + span.count; ++c) {
-      if (open_[c] >= 0) close(open_[c]);
-      open_[c] = -1;
-    }
+// `ordinals`: of each step the number of its reduction in the schedule before lanes(), or -1.
+void place_sums(const Sums& sums, int rank, const std::vector<int32_t>& ordinals, Plan& plan) {
+  const Shape& shape = plan.shape;
+  const int n = static_cast<int>(sums.steps.size());
+  plan.scaling = {true, sums.whole && sums.rows_agree, n, 1, 1};
+  if (shape.op == ReduceOp::avg) {
+    plan.scaling.scale = average_scale(n);
+    plan.scaling.divisor = n * plan.scaling.scale;
   }
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    if (ordinals[i] >= 0) plan.steps[i].sum = sums.steps[rank][ordinals[i]];
+}
 
-  void close(int index) {
-    Row& row = rows_[index];
-    if (row.closed) return;
-    row.closed = true;
-    if (row.steps.size() < 2) return;
-    for (int s : row.steps)
-      plan_.steps[s].wide = {true, s == row.steps.front(), s == row.steps.back(), plan_.wide_count};
-    plan_.wide_count += plan_.steps[row.steps[0]].bytes / plan_.element;
+std::vector<int32_t> ordinals_of(const Schedule& schedule, int lane_count) {
+  std::vector<int32_t> ordinals;
+  int32_t next = 0;
+  for (const Step& step : schedule.steps) {
+    const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
+    ordinals.insert(ordinals.end(), lane_count, adds ? next : -1);
+    next += adds;
   }
-
-  Plan& plan_;
-  std::vector<int> open_;  // by chunk: its row
-  std::vector<Row> rows_;
-};
+  return ordinals;
+}
 
 int queue_of(Plan& plan, int peer) {
   for (size_t i = 0; i < plan.peers.size(); ++i)
@@ -177,8 +172,6 @@ void enclose(Plan& plan, int n) {
 // A queue's encoded messages take turns in so much of the scratch, or in as much as the largest
 // needs.
 constexpr size_t kStagingBytes = 1 << 20;
-
-size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 // Waiting for earlier messages of the same direction is what a link without buffers does anyway.
 void stage(Plan& plan, PeerQueue& queue) {
@@ -270,7 +263,7 @@ Schedule after_agreement(Schedule schedule, Collective collective) {
 
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count, Opener opener,
-                                const Wire& wire) {
+                                const Wire& wire, const Sums* sums) {
   auto plan = std::make_shared<Plan>();
   plan->shape = shape;
   plan->algorithm = algorithm;
@@ -278,8 +271,10 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   plan->element = size_of(shape.type);
   plan->fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
   plan->fingerprint.wire = static_cast<uint8_t>(wire.format);
-  Schedule laned = lanes(after_agreement(schedule, shape.collective), lane_count);
-  if (!in_place(shape.collective)) split_spans(laned);
+  const Schedule flat = after_agreement(schedule, shape.collective);
+  Schedule laned = lanes(flat, lane_count);
+  std::vector<int32_t> ordinals = ordinals_of(flat, lane_count);
+  if (!in_place(shape.collective)) split_spans(laned, ordinals);
   const Layout layout(schedule, laned, shape, lane_count);
   plan->scratch_bytes = layout.scratch_bytes();
   plan->one_round = opener == Opener::one_round;
@@ -316,7 +311,13 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   plan->graph = derive(laned);
   if (plan->one_round) enclose(*plan, schedule.n);
   plan->sends_until = first_after_a_send(*plan);
-  if (reduces(shape.collective) && accumulates_wide(shape.type, shape.op)) WideRows(laned, *plan);
+  if (reduces(shape.collective)) {
+    if (sums && scales_operands(shape.type, shape.op))
+      place_sums(*sums, schedule.rank, ordinals, *plan);
+    plan->wide_element = bytes_beside(shape.type, shape.op, plan->scaling.whole);
+    plan->rounds_each = plan->wide_element > 0 && sums && !sums->rows_agree;
+    if (plan->wide_element > 0 && !plan->rounds_each) place_rows(laned, *plan);
+  }
   find_fusions(*plan);
   if (plan->one_round) find_folds(*plan);
   return plan;

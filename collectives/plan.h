@@ -15,7 +15,9 @@
 // shown.
 //
 // Accumulation: where several operands are added to one place in a row, 16- and 8-bit floats are
-// summed in fp32 and rounded once, at the end of the row (Wide below).
+// summed in fp32 and rounded once, at the end of the row, as are averages in what keeps their sums
+// from overflowing (Wide below, row_sums.h). Where the rows of the ranks differ, so that they would
+// end with different bits (sums.h), 16- and 8-bit floats are rounded at each addition.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,7 @@
 #include "collectives/graph.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
+#include "collectives/sums.h"
 #include "collectives/wire.h"
 
 namespace ringwood {
@@ -53,17 +56,27 @@ struct Place {
   size_t offset = 0;  // bytes
 };
 
-// How a reduction into a place of 16- or 8-bit floats is carried out.
+// A reduction of a row that keeps its sum beside its place.
 struct Wide {
-  bool on = false;     // accumulate in fp32 at `offset` of the wide scratch
+  bool on = false;     // accumulate at `offset` of the wide scratch
   bool first = false;  // widen dst into it before
   bool last = false;   // narrow it into dst after
-  size_t offset = 0;   // elements
+  size_t offset = 0;   // bytes
+};
+
+// How the operands of AVG and PREMUL_SUM are scaled (row_sums.h).
+struct Scaling {
+  bool on = false;
+  bool whole = false;  // Sums::whole
+  int n = 1;           // ranks
+  double scale = 1;    // of an operand of AVG; PREMUL_SUM's factors come with each execution
+  double divisor = 1;  // of AVG's sums of such operands
 };
 
 struct BoundStep {
   StepKind kind = StepKind::copy;
   Wide wide;
+  SumStep sum;  // of a reduction, with Scaling::on
   int32_t peer = -1;
   size_t bytes = 0;  // 0: nothing to do
   Place dst, src;
@@ -115,7 +128,10 @@ struct Plan {
   // all_gather: a step writes this rank's own block, so it cannot be the caller's read-only input.
   bool writes_own = false;
   size_t scratch_bytes = 0;
-  size_t wide_count = 0;  // fp32 elements
+  size_t wide_bytes = 0;
+  size_t wide_element = 0;   // of them, for each element of a row
+  bool rounds_each = false;  // addition of 16- or 8-bit floats: there are no rows
+  Scaling scaling;
 };
 
 // Piece `index` of `count` elements in `parts`, in units of `unit` elements where there are enough
@@ -138,10 +154,13 @@ struct Wire {
 // heard, transitively, from all others. Pure.
 Schedule after_agreement(Schedule schedule, Collective collective);
 
-// `schedule` is before lanes(), and, with a wire format, after with_roundings(). Pure.
+// `schedule` is before lanes(), and, with a wire format, after with_roundings(). `sums`: of all
+// ranks' schedules, before publish(); null: all ranks have the same rows, and nothing is scaled.
+// Pure. Precondition: with sums, where scales_operands().
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count,
-                                Opener opener = Opener::agreement, const Wire& wire = {});
+                                Opener opener = Opener::agreement, const Wire& wire = {},
+                                const Sums* sums = nullptr);
 
 // Beyond these the data of a whole round no longer fits into what links hold on their way, and
 // log2(n) openings are fewer than n - 1.

@@ -4,6 +4,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
+#include "collectives/row_sums.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {
@@ -68,21 +69,38 @@ Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes)
   return Opener::one_round;
 }
 
+std::shared_ptr<const Sums> PlanCache::sums(const AlgorithmRow& row, const Shape& shape,
+                                            WireFormat wire) const {
+  const bool matter =
+      scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op);
+  if (!reduces(shape.collective) || !matter || n_ == 1) return nullptr;
+  std::shared_ptr<const Sums>& found = sums_[{&row, shape.root, wire}];
+  if (found) return found;
+  const std::span<const int> hosts = chooser_.fabric().hosts;
+  std::vector<Schedule> all = build_all(row, where(0, shape.root));
+  if (wire != WireFormat::exact)
+    for (Schedule& s : all) s = with_roundings(s, shape.collective, hosts);
+  return found = std::make_shared<const Sums>(trace_sums(shape.collective, all));
+}
+
 std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
                                             int lanes, double tolerance,
                                             bool private_source) const {
   const Answer a = answer(shape, algorithm, lanes, tolerance);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
-  const Schedule schedule = row->build(where(rank_, shape.root));
+  const std::shared_ptr<const Sums> sums = this->sums(*row, shape, a.wire);
+  Schedule schedule = row->build(where(rank_, shape.root));
   if (a.wire != WireFormat::exact) {
     const std::span<const int> hosts = chooser_.fabric().hosts;
     return make_plan(with_roundings(schedule, shape.collective, hosts), shape, a.algorithm, a.lanes,
-                     Opener::agreement, {a.wire, hosts});
+                     Opener::agreement, {a.wire, hosts}, sums.get());
   }
-  const Opener way = opener(*row, shape, a.lanes);
+  const bool apart = sums && sums->apart;
+  if (apart) schedule = with_roundings(schedule, shape.collective, {});
+  const Opener way = apart ? Opener::agreement : opener(*row, shape, a.lanes);
   if (!private_source || way == Opener::one_round)
-    return make_plan(schedule, shape, a.algorithm, a.lanes, way);
-  auto plan = make_plan(publish(schedule), shape, a.algorithm, a.lanes, way);
+    return make_plan(schedule, shape, a.algorithm, a.lanes, way, {}, sums.get());
+  auto plan = make_plan(publish(schedule), shape, a.algorithm, a.lanes, way, {}, sums.get());
   plan->published = true;
   return plan;
 }

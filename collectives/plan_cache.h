@@ -1,8 +1,10 @@
 // Plans by shape: a repeated call costs one look-up. Thread safe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
 
 #include "collectives/algorithms.h"
@@ -44,8 +46,15 @@ class PlanCache final {
     return {rank, n_, root, chooser_.fabric().hosts, chooser_.fabric().nodes};
   }
 
+  // Of all ranks' schedules as they are bound, or null where they do not matter. Remembered by row:
+  // sizes do not change them.
+  std::shared_ptr<const Sums> sums(const AlgorithmRow& row, const Shape& shape,
+                                   WireFormat wire) const;
+
   const int rank_, n_;
   const double tolerance_;
+  mutable std::map<std::tuple<const AlgorithmRow*, int, WireFormat>, std::shared_ptr<const Sums>>
+      sums_;
   bool apart_ = false;  // every message goes through sockets
   mutable Chooser chooser_;
   std::mutex mutex_;

@@ -49,7 +49,8 @@ size_t index(ReduceOp op) { return static_cast<size_t>(op); }
 void fold(const Operands& operands, DataType type, ReduceOp op) {
   if (operands.bytes == 0) return;
   const Finish& finish = operands.finish;
-  const bool only_adds = op == ReduceOp::avg && finish.multiplies && finish.by == 1;
+  const bool only_adds = (op == ReduceOp::avg && finish.multiplies && finish.by == 1) ||
+                         (op == ReduceOp::premul_sum && !operands.scales);
   const Kernels& table = is_few(operands.bytes, type) ? plain_kernels() : kernels();
   table.reduce[index(type)][index(only_adds ? ReduceOp::sum : op)](operands);
 }
@@ -97,8 +98,10 @@ bool is_double(DataType type) { return type == DataType::float64 || type == Data
 Finish division(int64_t divisor) {
   const auto by = static_cast<double>(divisor);
   int exponent;
-  if (std::fabs(std::frexp(by, &exponent)) == 0.5) return {true, 1 / by};  // exact, and faster
-  return {false, by};
+  const bool power_of_two = std::fabs(std::frexp(by, &exponent)) == 0.5;
+  const double down = std::ldexp(1.0, power_of_two ? 1 - exponent : -exponent);
+  if (power_of_two) return {true, 1 / by, down};  // exact, and faster
+  return {false, by, down};
 }
 
 void finish_in_place(void* dst, size_t count, DataType type, const Finish& finish) {
@@ -132,20 +135,33 @@ void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kerne
 
 bool divides_as_integer(DataType type) { return !is_float(type) && supports(type, ReduceOp::bor); }
 
-// In a tile that stays in the first cache.
-void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t bytes,
-                      DataType type, int64_t divisor) {
-  constexpr size_t kTileBytes = 4096;
-  alignas(64) uint8_t tile[kTileBytes];
-  for (size_t start = 0; start < bytes; start += kTileBytes) {
-    const size_t size = std::min(kTileBytes, bytes - start);
-    const size_t count = size / size_of(type);
-    std::memcpy(tile, static_cast<const uint8_t*>(srcs[0]) + start, size);
-    for (const void* src : srcs.subspan(1)) {
-      reduce(tile, static_cast<const uint8_t*>(src) + start, count, type, ReduceOp::sum);
+// In a tile that stays in the first cache, in so many bits that no sum wraps.
+template <class T, class Wide>
+void average_as(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+                int64_t divisor) {
+  constexpr size_t kTile = 512;
+  Wide sums[kTile];
+  T values[kTile];
+  for (size_t start = 0; start < count; start += kTile) {
+    const size_t size = std::min(kTile, count - start);
+    std::fill_n(sums, size, 0);
+    for (const void* src : srcs) {
+      std::memcpy(values, static_cast<const T*>(src) + start, size * sizeof(T));
+      for (size_t i = 0; i < size; ++i) sums[i] += values[i];
     }
-    divide(tile, count, type, divisor);
-    for (void* dst : dsts) std::memcpy(static_cast<uint8_t*>(dst) + start, tile, size);
+    for (size_t i = 0; i < size; ++i) values[i] = static_cast<T>(sums[i] / divisor);
+    for (void* dst : dsts) std::memcpy(static_cast<T*>(dst) + start, values, size * sizeof(T));
+  }
+}
+
+void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
+                      DataType type, int64_t divisor) {
+  switch (type) {
+    case DataType::int8: return average_as<int8_t, int64_t>(dsts, srcs, count, divisor);
+    case DataType::int16: return average_as<int16_t, int64_t>(dsts, srcs, count, divisor);
+    case DataType::int32: return average_as<int32_t, int64_t>(dsts, srcs, count, divisor);
+    case DataType::uint8: return average_as<uint8_t, int64_t>(dsts, srcs, count, divisor);
+    default: return average_as<int64_t, __int128>(dsts, srcs, count, divisor);
   }
 }
 
@@ -193,7 +209,7 @@ void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs,
   const bool divides = divisor != 1 && type != DataType::bool8;
   if (srcs.size() == 1 && !divides) return copy_to_all(dsts, srcs[0], bytes);
   if (divides && divides_as_integer(type)) {
-    return average_integers(dsts, srcs, bytes, type, divisor);
+    return average_integers(dsts, srcs, count, type, divisor);
   }
   fold({dsts, srcs, bytes, divides ? division(divisor) : Finish{}}, type, op);
 }

@@ -6,6 +6,12 @@
 // torch). Integers wrap. bool is 0/1: SUM, MAX, BOR = or; PRODUCT, MIN, BAND = and; BXOR = xor; AVG
 // as SUM. No alignment is assumed. dst and src may be equal but must not overlap otherwise. Pure;
 // any thread.
+//
+// Bits. Every operation is commutative on bits, MIN and MAX are also associative, and all
+// instruction sets give the same, so that ranks which evaluate one expression end alike, whichever
+// operand is theirs: MIN and MAX take -0 for less than 0, and a NaN that an operation returns is
+// always the same one, without sign and payload: 0x7ff8000000000000, 0x7fc00000, fp16 0x7e00, bf16
+// 0x7fc0, e4m3 and e5m2 0x7f. What is only copied keeps its bits, NaN included.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +56,7 @@ ReduceOp parse_reduce_op(std::string_view name);
 // complex.
 bool supports(DataType type, ReduceOp op);
 
-// dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see divide, scale).
+// dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see row_sums.h).
 // Precondition: supports(type, op).
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
 
@@ -58,7 +64,7 @@ void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op
 // once to the type; torch's mul rounds the factor of narrower types to fp32 first, and 16-bit
 // products twice, so in rare cases its last bit differs.
 void scale(void* dst, size_t count, DataType type, double factor);
-// dst[i] /= divisor, which AVG does at its end: floats and complex as torch's div, integers as its
+// dst[i] /= divisor: floats and complex as torch's div, integers as its
 // div(rounding_mode="trunc"), bool unchanged. divisor != 0. Floats are rounded once from the exact
 // quotient; torch's div gives the same for divisors up to 2048, beyond which it may round 16-bit
 // floats twice.
@@ -71,17 +77,20 @@ void divide(void* dst, size_t count, DataType type, int64_t divisor);
 //   narrow:          dst[i]   = round(wide[i])
 bool accumulates_wide(DataType type,
                       ReduceOp op);  // 16/8-bit float and SUM, AVG, PRODUCT, PREMUL_SUM
+// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit (row_sums.h).
+bool gains_by_rows(DataType type, ReduceOp op);
 void widen(float* wide, const void* src, size_t count, DataType type);
 void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);
 void narrow(void* dst, const float* wide, size_t count, DataType type);
 
 // One pass over memory from many operands to many results: for every d,
 //   dsts[d][i] = srcs[0][i] op srcs[1][i] op ... op srcs[p-1][i],   in that order, left to right,
-// and with `divisor` n > 1 (the end of an AVG) that, divided by n. One source is a copy.
+// and with `divisor` n > 1 (a whole AVG) that, divided by n. One source is a copy.
 //
-// The bits are those of the chain of reduce() and, at its end, divide(). Where accumulates_wide
-// they are those of widen(), reduce_wide() ... and narrow(), with the division in fp32 before
-// narrow(): rounded to the type once. Of NaN it is some NaN.
+// The bits are those of the chain of reduce() and, at its end, divide(), but for sums that do not
+// fit the type: those of integers keep all their bits, and a float's mean overflows only if it is
+// itself too large. Where accumulates_wide they are those of widen(), reduce_wide() ... and
+// narrow(), with the division in fp32 before narrow(): rounded to the type once.
 //
 // No alignment is assumed. A destination may be equal to any source; other than that destinations
 // overlap neither sources nor one another. Sources may overlap.

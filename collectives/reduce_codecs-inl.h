@@ -17,13 +17,42 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
-// rounding to nearest even. Any NaN becomes a NaN. Normal numbers have kMantissaBits after the
-// point and are at least 2^kSmallestExponent.
+// rounding to nearest even. decode() makes a NaN of any NaN; encode() makes the one NaN of it that
+// its type has for results (reduce.h). Normal numbers have kMantissaBits after the point and are at
+// least 2^kSmallestExponent.
 
 template <class D>
 using FloatOf = hn::Rebind<float, D>;
 template <class D>
 using UintOf = hn::Rebind<uint32_t, D>;
+
+// Of fp32 or fp64: any NaN becomes the one that results have (reduce.h).
+template <class V>
+HWY_INLINE V quiet_nan(V) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  using Bits = hn::TFromD<decltype(du)>;
+  constexpr Bits kNan =
+      sizeof(Bits) == 4 ? Bits{0x7fc00000u} : static_cast<Bits>(uint64_t{0x7ff8} << 48);
+  return hn::BitCast(d, hn::Set(du, kNan));
+}
+template <class V>
+HWY_INLINE V one_nan(V v) {
+  return hn::IfThenElse(hn::IsNaN(v), quiet_nan(v), v);
+}
+
+// Whether a lane of any is NaN: a comparison for two, where the machine has it.
+template <class V>
+HWY_INLINE bool any_nan(V a, V b, V c, V e) {
+#if HWY_TARGET == HWY_AVX3
+  const auto ab = _mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q);
+  return _kortestz_mask16_u8(ab, _mm512_cmp_ps_mask(c.raw, e.raw, _CMP_UNORD_Q)) == 0;
+#else
+  const hn::DFromV<V> d;
+  const auto ab = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
+  return !hn::AllFalse(d, hn::Or(ab, hn::Or(hn::IsNaN(c), hn::IsNaN(e))));
+#endif
+}
 
 // Comparison of lanes whose upper bit is known to be zero: signed compares are one instruction
 // everywhere.
@@ -76,6 +105,10 @@ struct SmallFloat {
   }
 
   template <class D>
+  static HWY_INLINE hn::Vec<D> encode_any_nan(D d, hn::Vec<FloatOf<D>> value) {
+    return encode(d, value);
+  }
+  template <class D>
   static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
     const UintOf<D> du;
     const FloatOf<D> df;
@@ -94,9 +127,9 @@ struct SmallFloat {
     const auto small =
         hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, limited), hn::BitCast(df, magic))), magic);
     const auto finite = hn::IfThenElse(less(limited, hn::Set(du, kSmallestNormal)), small, rounded);
-    const auto number =
-        hn::IfThenElse(less(hn::Set(du, 0x7f800000u), magnitude), hn::Set(du, kNan), finite);
-    return hn::TruncateTo(d, hn::Or(number, hn::ShiftRight<32 - kWidth>(sign)));
+    const auto number = hn::Or(finite, hn::ShiftRight<32 - kWidth>(sign));
+    const auto nan = less(hn::Set(du, 0x7f800000u), magnitude);
+    return hn::TruncateTo(d, hn::IfThenElse(nan, hn::Set(du, kNan), number));
   }
 };
 
@@ -105,10 +138,11 @@ struct SmallFloat {
 // upper or lower half of each lane.
 struct E4m3AsHalf {
   static constexpr float kTimes = 256;
-  static constexpr int kDropped = 7;          // mantissa bits of fp16 that the byte does not have
-  static constexpr uint16_t kLimit = 0x3f00;  // 448: what is larger becomes that
-  static constexpr uint16_t kNan = 0x3f80;    // what a NaN's byte is taken from
-  static constexpr bool kNanIsFinite = true;  // NaN looks like 480 here
+  static constexpr int kDropped = 7;            // mantissa bits of fp16 that the byte does not have
+  static constexpr uint16_t kLimit = 0x3f00;    // 448: what is larger becomes that
+  static constexpr uint16_t kNan = 0x3f80;      // what a NaN's byte is taken from
+  static constexpr bool kNanIsFinite = true;    // NaN looks like 480 here
+  static constexpr uint8_t kLastNumber = 0x7e;  // magnitudes above are NaN
   static constexpr float kLargest = 448 / kTimes;  // kLimit as a number
 
   template <class V>
@@ -130,6 +164,7 @@ struct E5m2AsHalf {
   static constexpr uint16_t kLimit = 0x7e00;  // NaN, which the conversion to fp16 has made quiet
   static constexpr uint16_t kNan = 0x7e00;
   static constexpr bool kNanIsFinite = false;
+  static constexpr uint8_t kLastNumber = 0x7c;
   static constexpr float kLargest = 65536;  // fp16's infinity
 
   template <class V>
@@ -176,6 +211,11 @@ struct Float16 {
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
+    return encode_any_nan(d, one_nan(value));
+  }
+  // The same, but of NaN some NaN.
+  template <class D>
+  static HWY_INLINE hn::Vec<D> encode_any_nan(D d, hn::Vec<FloatOf<D>> value) {
     return hn::BitCast(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), value));
   }
 };
@@ -209,9 +249,10 @@ HWY_INLINE V round_pairs(V even, V odd) {
       hn::OddEven(hn::BitCast(half, odd), hn::BitCast(half, hn::ShiftRight<16>(even)));
   const auto dropped =
       hn::OddEven(hn::BitCast(half, hn::ShiftLeft<16>(odd)), hn::BitCast(half, even));
-  const auto odd_bit = hn::And(kept, hn::Set(half, uint16_t{1}));
-  // (dropped + 0x7ffe + odd_bit + 1) / 2: its top bit is the carry out of 16.
-  const auto sum = hn::AverageRound(dropped, hn::Or(odd_bit, hn::Set(half, uint16_t{0x7ffe})));
+  const auto below_half =
+      hn::OrAnd(hn::Set(half, uint16_t{0x7ffe}), kept, hn::Set(half, uint16_t{1}));
+  // (dropped + below_half + 1) / 2: its top bit is the carry out of 16.
+  const auto sum = hn::AverageRound(dropped, below_half);
   return hn::BitCast(d, hn::Add(kept, hn::ShiftRight<15>(sum)));
 }
 #endif
@@ -231,8 +272,7 @@ struct Bfloat16 {
     const UintOf<D> du;
     const auto bits = hn::BitCast(du, value);
     const auto nan = hn::RebindMask(du, hn::IsNaN(value));
-    const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
-    const auto upper = hn::IfThenElse(nan, quiet, round_to_upper_half(bits));
+    const auto upper = hn::IfThenElse(nan, hn::Set(du, 0x7fc00000u), round_to_upper_half(bits));
     return hn::TruncateTo(d, hn::ShiftRight<16>(upper));
   }
 };

@@ -79,6 +79,12 @@ void scale_by(void* dst_start, size_t bytes, double factor) {
   store(d, tail, dst + last);
 }
 
+template <class Op, class V>
+HWY_INLINE V into(V wide, V operand) {
+  if constexpr (Op::kKeepsNan) return Op::apply(wide, operand);
+  return one_nan(Op::apply(wide, operand));
+}
+
 // Count elements of Codec's on one side, fp32 on the other.
 template <class Codec, class Op>
 void into_wide(float* wide_start, const void* src_start, size_t count) {
@@ -98,11 +104,11 @@ void into_wide(float* wide_start, const void* src_start, size_t count) {
     return;
   }
   const size_t last = count - lanes;
-  const auto tail = Op::apply(load(df, wide + last * sizeof(float)),
-                              Codec::decode(d, load(d, src + last * kSize)));
+  const auto tail = into<Op>(load(df, wide + last * sizeof(float)),
+                             Codec::decode(d, load(d, src + last * kSize)));
   for (size_t i = 0; i < last; i += lanes) {
     uint8_t* at = wide + i * sizeof(float);
-    store(df, Op::apply(load(df, at), Codec::decode(d, load(d, src + i * kSize))), at);
+    store(df, into<Op>(load(df, at), Codec::decode(d, load(d, src + i * kSize))), at);
   }
   store(df, tail, wide + last * sizeof(float));
 }
@@ -134,14 +140,14 @@ void narrow_to(void* dst_start, const float* wide_start, size_t count) {
 // ---- operations on vectors ---------------------------------------------------------------------
 
 struct Add {
-  static constexpr bool kChooses = false;
+  static constexpr bool kChooses = false, kKeepsNan = false;
   template <class V>
   static HWY_INLINE V apply(V a, V b) {
     return hn::Add(a, b);
   }
 };
 struct Multiply {
-  static constexpr bool kChooses = false;
+  static constexpr bool kChooses = false, kKeepsNan = false;
   template <class V>
   static HWY_INLINE V apply(V a, V b) {
     return hn::Mul(a, b);
@@ -154,6 +160,7 @@ struct Divide {
   }
 };
 struct Second {
+  static constexpr bool kKeepsNan = true;  // whichever it is
   template <class V>
   static HWY_INLINE V apply(V, V b) {
     return b;
@@ -177,20 +184,36 @@ struct BitXor {
     return hn::Xor(a, b);
   }
 };
-// a unless b is better or NaN; the machines' own instructions disagree on NaN. Of equals (0 and
-// -0), b.
+// Commutative and associative on bits, as no comparison of the machines is: -0 is less than 0, and
+// NaN is the one that results have. What is better of (a, b) and of (b, a) has the same bits, but
+// for two zeros, which differ in the sign only, and for NaN, which the machines give or drop as they
+// like.
 struct FloatMin {
-  static constexpr bool kChooses = true;  // one of the operands, as it is
+  static constexpr bool kChooses = true;  // one of the operands, as it is, or NaN
   template <class V>
   static HWY_INLINE V apply(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+    const V one = hn::Min(a, b), other = hn::Min(b, a);
+    return hn::IfThenElse(is_number(a, b, one, other), hn::Or(one, other), quiet_nan(a));
+  }
+
+  // Whether neither is NaN.
+  template <class V>
+  static HWY_INLINE auto is_number(V a, V b, V one, V other) {
+#if HWY_TARGET == HWY_SCALAR  // drops NaN
+    (void)one, (void)other;
+    return hn::And(hn::Eq(a, a), hn::Eq(b, b));
+#else  // keeps both or the second operand
+    (void)a, (void)b;
+    return hn::Eq(one, other);
+#endif
   }
 };
 struct FloatMax {
-  static constexpr bool kChooses = true;  // one of the operands, as it is
+  static constexpr bool kChooses = true;
   template <class V>
   static HWY_INLINE V apply(V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+    const V one = hn::Max(a, b), other = hn::Max(b, a);
+    return hn::IfThenElse(FloatMin::is_number(a, b, one, other), hn::And(one, other), quiet_nan(a));
   }
 };
 struct IntMin {
@@ -255,7 +278,7 @@ struct ScaleFloat {
   template <class V>
   static HWY_INLINE V apply(V v, double factor) {
     const hn::Rebind<double, D> dd;
-    return to_float(D(), Op::apply(hn::PromoteTo(dd, v), hn::Set(dd, factor)));
+    return one_nan(to_float(D(), Op::apply(hn::PromoteTo(dd, v), hn::Set(dd, factor))));
   }
 };
 

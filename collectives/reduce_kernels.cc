@@ -65,7 +65,7 @@ class TableBuilder {
   template <class Parts>
   constexpr void set_float_sums(DataType type) {
     set<Parts, Add>(type, ReduceOp::sum);
-    set<Parts, Add>(type, ReduceOp::premul_sum);
+    set<Parts, AddScaled>(type, ReduceOp::premul_sum);
     set<Parts, AddThenFinish>(type, ReduceOp::avg);
   }
 

@@ -11,11 +11,13 @@
 
 namespace ringwood {
 
-// What AVG does to a result before it is rounded to its type: in fp32 for floats of at most 32
-// bits, else in double.
+// What AVG does to a sum before it is rounded to its type: in fp32 for floats of at most 32 bits,
+// else in double.
 struct Finish {
   bool multiplies = true;  // by `by`; else divides
   double by = 1;
+  // A power of two: so many times smaller the operands' sum cannot overflow.
+  double down = 1;
 };
 
 inline constexpr size_t kInt8Block = 256;  // elements (wire.h)
@@ -27,11 +29,13 @@ struct Operands {
   std::span<const void* const> srcs;
   size_t bytes;
   Finish finish = {};
+  const double* scales = nullptr;  // by operand
 };
 
 struct Kernels {
-  // Null where supports() is false. AVG is the sum with the finish, of floats and complex only;
-  // the other ops ignore the finish.
+  // Null where supports() is false. AVG is the sum with the finish, of floats and complex only,
+  // which overflows only where the result does; PREMUL_SUM is that of operands times their scales,
+  // which must be given. The other ops ignore both.
   using Reduce = void (*)(const Operands& operands);
   // dst *= or /= factor over `bytes` bytes, computed in double and rounded once. Null for 64-bit
   // floats, which Reduce's finish serves, and for integers and bool.

@@ -100,4 +100,8 @@ bool accumulates_wide(DataType type, ReduceOp op) {
   return is_float(type) && size_of(type) <= 2 && adds_or_multiplies;
 }
 
+bool gains_by_rows(DataType type, ReduceOp op) {
+  return accumulates_wide(type, op) || (op == ReduceOp::avg && row_of(type).kind == Kind::integer);
+}
+
 }  // namespace ringwood

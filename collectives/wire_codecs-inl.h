@@ -86,7 +86,7 @@ struct Int8Blocks {
     const size_t quarter = words * sizeof(float);
     const auto take = [&](uint8_t* at, auto code) HWY_ATTR {
       const auto value = hn::Mul(hn::ConvertTo(df, code), scale);
-      store(df, Op::apply(load(df, at), value), at);
+      store(df, into<Op>(load(df, at), value), at);
     };
     for (size_t i = 0; i < words * sizeof(float); i += bytes_of(df)) {
       uint8_t* const at = out + i;

@@ -38,7 +38,7 @@ void check(Guarded& got, DataType type, ReduceOp op, int n, size_t count, const 
 void all_reduce_once(Communicator& c, DataType type, ReduceOp op, size_t count,
                      const CallOptions& call) {
   Guarded buffer(count, type);
-  for (size_t i = 0; i < count; ++i) buffer.set(i, input(op, i, c.rank()));
+  for (size_t i = 0; i < count; ++i) buffer.set(i, input(type, op, i, c.rank()));
   CallOptions o = call;
   o.factor = 0.5;
   must(c.all_reduce(buffer.data(), count, type, op, o));

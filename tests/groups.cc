@@ -41,7 +41,8 @@ TEST_P(Large, SixtyFourMebiPlusOneElements) {
   const DataType type = GetParam().type;
   const size_t bytes = count * size_of(type);
   run_ranks(GetParam().n, GetParam().transports, [&](Communicator& c) {
-    const auto in = block_of(type, [&](size_t i) { return input(ReduceOp::sum, i, c.rank()); });
+    const auto in =
+        block_of(type, [&](size_t i) { return input(type, ReduceOp::sum, i, c.rank()); });
     const auto out =
         block_of(type, [&](size_t i) { return expected(type, ReduceOp::sum, i, c.size()); });
     auto data = std::make_unique_for_overwrite<std::byte[]>(bytes);

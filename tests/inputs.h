@@ -14,22 +14,29 @@ inline constexpr bool kSlow = true;
 inline constexpr bool kSlow = false;
 #endif
 
-// Small numbers whose sums and products are exact in any order, even in 8-bit floats.
-inline double input(ReduceOp op, size_t i, int rank) {
-  const bool hit = (i + rank) % 4 == 0;
+// Numbers of both signs whose sums and products are exact in any order, even in 8-bit floats; of
+// types without signs their magnitudes. Numbers that overflow or round, zeros of both signs and NaN
+// are averages.cc's and same_bits.cc's.
+inline double input(DataType type, ReduceOp op, size_t i, int rank) {
+  const bool hit = (i + rank) % 4 == 0, negative = type != DataType::uint8 && (i + rank) % 8 < 5;
+  const double sign = negative ? -1 : 1;
   switch (op) {
-    case ReduceOp::product: return hit ? 2 : 1;
+    case ReduceOp::product: return sign * (hit ? 2 : 1);
     case ReduceOp::band: return hit ? 6 : 3;
     case ReduceOp::bor:
     case ReduceOp::bxor: return static_cast<double>((i + rank) % 8);
-    case ReduceOp::premul_sum: return hit ? 2 : 0;
-    default: return static_cast<double>((i + 2 * rank) % 3 == 0);
+    case ReduceOp::premul_sum: return sign * (hit ? 2 : 0);
+    case ReduceOp::min:
+    case ReduceOp::max: return sign * static_cast<double>((i + 3 * rank) % 7);
+    case ReduceOp::avg:  // integers are truncated, also below zero
+      return sign * static_cast<double>((i + 2 * rank) % 3 == 0 ? i % 5 % 4 : 0);
+    default: return sign * static_cast<double>((i + 2 * rank) % 3 == 0);
   }
 }
 
 inline double expected(DataType type, ReduceOp op, size_t i, int n) {
   const auto value = [&](int r) {
-    return type == DataType::bool8 ? double(input(op, i, r) != 0) : input(op, i, r);
+    return type == DataType::bool8 ? double(input(type, op, i, r) != 0) : input(type, op, i, r);
   };
   double x = value(0) * (op == ReduceOp::premul_sum ? 0.5 : 1);
   for (int r = 1; r < n; ++r) {

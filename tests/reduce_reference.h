@@ -106,11 +106,17 @@ inline void write_code(void* to, DataType type, uint32_t code) {
   write(to, static_cast<uint16_t>(code));
 }
 
+// -0 is less than 0.
+template <class T>
+T lesser(T a, T b) {
+  return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+
 template <class T>
 T float_result(ReduceOp op, T a, T b) {
   switch (op) {
-    case ReduceOp::min: return std::isnan(a) || std::isnan(b) ? std::nan("") : (a < b ? a : b);
-    case ReduceOp::max: return std::isnan(a) || std::isnan(b) ? std::nan("") : (a > b ? a : b);
+    case ReduceOp::min: return std::isnan(a) || std::isnan(b) ? std::nan("") : lesser(a, b);
+    case ReduceOp::max: return std::isnan(a) || std::isnan(b) ? std::nan("") : -lesser(-a, -b);
     case ReduceOp::product: return a * b;
     default: return a + b;
   }
@@ -229,13 +235,65 @@ inline void divide(void* dst, DataType type, int64_t divisor) {
   write_code(dst, type, format.encode(format.decode(read_code(dst, type)) / by));
 }
 
+// The sum divided; where it overflows, that of operands so many times smaller that it cannot.
+template <class T>
+T mean(const std::vector<T>& operands, int64_t divisor) {
+  const auto by = static_cast<T>(divisor);
+  const T down = std::ldexp(T{1}, -std::ilogb(by) - (std::ilogb(by) != std::log2(by) ? 1 : 0));
+  T sum = operands[0], small = operands[0] * down;
+  for (size_t k = 1; k < operands.size(); ++k) {
+    sum += operands[k];
+    small += operands[k] * down;
+  }
+  return std::isfinite(sum / by) ? sum / by : small / (by * down);
+}
+template <class T>
+void write_mean(void* dst, const std::vector<const uint8_t*>& operands, size_t offset,
+                int64_t divisor) {
+  std::vector<T> values;
+  for (const uint8_t* operand : operands) values.push_back(read<T>(operand + offset));
+  write(static_cast<uint8_t*>(dst) + offset, mean(values, divisor));
+}
+template <class T>
+void write_integer_mean(void* dst, const std::vector<const uint8_t*>& operands, int64_t divisor) {
+  __int128 sum = 0;
+  for (const uint8_t* operand : operands) sum += read<T>(operand);
+  write(dst, static_cast<T>(sum / divisor));
+}
+
+inline void average(void* dst, const std::vector<const uint8_t*>& operands, DataType type,
+                    int64_t divisor) {
+  switch (type) {
+    case DataType::float64: return write_mean<double>(dst, operands, 0, divisor);
+    case DataType::float32: return write_mean<float>(dst, operands, 0, divisor);
+    case DataType::complex64:
+      write_mean<float>(dst, operands, 0, divisor);
+      return write_mean<float>(dst, operands, 4, divisor);
+    case DataType::complex128:
+      write_mean<double>(dst, operands, 0, divisor);
+      return write_mean<double>(dst, operands, 8, divisor);
+    case DataType::int8: return write_integer_mean<int8_t>(dst, operands, divisor);
+    case DataType::int16: return write_integer_mean<int16_t>(dst, operands, divisor);
+    case DataType::int32: return write_integer_mean<int32_t>(dst, operands, divisor);
+    case DataType::int64: return write_integer_mean<int64_t>(dst, operands, divisor);
+    case DataType::uint8: return write_integer_mean<uint8_t>(dst, operands, divisor);
+    default: break;
+  }
+  const SmallFormat& format = format_of(type);
+  std::vector<float> values;
+  for (const uint8_t* operand : operands)
+    values.push_back(static_cast<float>(format.decode(read_code(operand, type))));
+  write_code(dst, type, format.encode(mean(values, divisor)));
+}
+
 // One element of reduce_many: `operands` folded from left to right, then divided.
 inline void fold(void* dst, const std::vector<const uint8_t*>& operands, DataType type, ReduceOp op,
                  int64_t divisor) {
+  if (op == ReduceOp::avg && divisor != 1 && type != DataType::bool8)
+    return average(dst, operands, type, divisor);
   if (!accumulates_wide(type, op)) {
     std::memcpy(dst, operands[0], size_of(type));
     for (size_t k = 1; k < operands.size(); ++k) combine(dst, operands[k], type, op);
-    if (divisor != 1) divide(dst, type, divisor);
     return;
   }
   const SmallFormat& format = format_of(type);
@@ -244,7 +302,7 @@ inline void fold(void* dst, const std::vector<const uint8_t*>& operands, DataTyp
     const auto operand = static_cast<float>(format.decode(read_code(operands[k], type)));
     wide = float_result(op, wide, operand);
   }
-  write_code(dst, type, format.encode(wide / static_cast<float>(divisor)));
+  write_code(dst, type, format.encode(wide));
 }
 
 }  // namespace ringwood::reference

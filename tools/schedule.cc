@@ -11,6 +11,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
 #include "collectives/draw.h"
+#include "collectives/sums.h"
 #include "collectives/verify.h"
 
 namespace ringwood::tools {
@@ -91,11 +92,12 @@ int verify_them(const Typed& typed) {
   }
   size_t steps = 0;
   for (const Schedule& schedule : all) steps += schedule.steps.size();
-  fmt::print("proved: {} ranks, {} steps, {} rounds{}\n", all.size(), steps,
-             lay_out(collective, all, typed.root).rounds,
-             reduces_in_rank_order(collective, all, typed.root, typed.lanes)
-                 ? ", sums in rank order"
-                 : "");
+  const bool rounds_each = reduces(collective) && !trace_sums(collective, all).rows_agree;
+  fmt::print(
+      "proved: {} ranks, {} steps, {} rounds{}{}\n", all.size(), steps,
+      lay_out(collective, all, typed.root).rounds,
+      reduces_in_rank_order(collective, all, typed.root, typed.lanes) ? ", sums in rank order" : "",
+      rounds_each ? ", 16- and 8-bit floats rounded at each addition" : "");
   return 0;
 }
 

@@ -36,11 +36,13 @@ def shapes(dtype: torch.dtype):
 
 
 def operand(rank: int, shape, dtype: torch.dtype) -> torch.Tensor:
-    """Ones and twos: their sums and products over 4 ranks are exact in every type."""
+    """-2 to 2 but 0: their sums and products over 4 ranks are exact in every type. Numbers that
+    round or overflow, zeros of both signs and NaN are test_backend_numbers.py's."""
     count = torch.Size(shape).numel()
     values = (torch.arange(count) + rank) % 2 + 1
     if dtype == torch.bool:
-        values -= 1
+        return (values - 1).reshape(shape).to(dtype)
+    values *= 1 - 2 * ((torch.arange(count) + rank) // 2 % 2)
     return values.to(torch.int64).reshape(shape).to(dtype)
 
 

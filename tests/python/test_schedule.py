@@ -48,6 +48,20 @@ def test_rank_order_is_told():
     assert "rank order" not in done.stdout
 
 
+def test_rows_that_differ_are_told(tmp_path):
+    file = tmp_path / "uneven.txt"
+    file.write_text(
+        "schedule rank 0 of 3 chunks 1\nsend 1 [0]\n"
+        "recv_reduce 1 [0]\nrecv_reduce 2 [0]\nsend 2 [0]\n"
+        "schedule rank 1 of 3 chunks 1 scratch 0\nsend 0 [0]\nrecv 0 [1]\nreduce [0] <- [1]\n"
+        "copy [1] <- [0]\nrecv_reduce 2 [0]\n"
+        "schedule rank 2 of 3 chunks 1\nsend 0 [0]\nsend 1 [0]\nrecv 0 [0]\n"
+    )
+    done = run("schedule", "verify", "all_reduce", "--file", str(file))
+    assert done.stdout.startswith("proved: 3 ranks")
+    assert done.stdout.endswith("16- and 8-bit floats rounded at each addition\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -1,0 +1,139 @@
+// What schedules add (sums.h), of the table and of a user's own, and how their plans round and scale
+// it: the ranks of any proved schedule end with the same bits.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms.h"
+#include "collectives/executor.h"
+#include "collectives/sums.h"
+#include "collectives/verify.h"
+#include "collectives/wire_schedule.h"
+#include "tests/meshes.h"
+#include "tests/values.h"
+
+namespace ringwood::testing {
+namespace {
+
+// Both 0 and 1 add ((x0 + x1) + x2), but 1 keeps x0 + x1 as well, so it has that rounded.
+constexpr const char* kOtherRows[] = {
+    "schedule rank 0 of 3 chunks 1\n"
+    "send 1 [0]\nrecv_reduce 1 [0]\nrecv_reduce 2 [0]\nsend 2 [0]",
+    "schedule rank 1 of 3 chunks 1 scratch 0\n"
+    "send 0 [0]\nrecv 0 [1]\nreduce [0] <- [1]\ncopy [1] <- [0]\nrecv_reduce 2 [0]",
+    "schedule rank 2 of 3 chunks 1\nsend 0 [0]\nsend 1 [0]\nrecv 0 [0]"};
+
+// 2 adds a sum of two ranks to its own chunk 0, and a rank's own chunk 1 to a sum, in one step.
+constexpr const char* kUnlikeChunks[] = {
+    "schedule rank 0 of 3 chunks 2 scratch 0 1\n"
+    "recv 1 [2]\nreduce [0] <- [2]\nsend 2 [0:2]\nrecv 2 [0:2]\nsend 1 [0:2]",
+    "schedule rank 1 of 3 chunks 2 scratch 1\n"
+    "send 0 [0]\nsend 2 [1]\nrecv 0 [0:2]",
+    "schedule rank 2 of 3 chunks 2\n"
+    "recv_reduce 1 [1]\nrecv_reduce 0 [0:2]\nsend 0 [0:2]"};
+
+template <size_t kRanks>
+std::vector<Schedule> parsed(const char* const (&texts)[kRanks]) {
+  std::vector<Schedule> all;
+  for (const char* text : texts) all.push_back(parse_schedule(text));
+  return all;
+}
+
+// An all_reduce on links of one process, every rank a step at a time; `data` by rank.
+void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,
+         std::vector<std::vector<std::byte>>& data) {
+  const size_t n = all.size();
+  auto meshes = loopback_meshes(static_cast<int>(n), LoopbackFaults{});
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<void*> buffers;
+  for (size_t r = 0; r < n; ++r) {
+    executors.push_back(std::make_unique<Executor>(*meshes[r]));
+    if (sums && sums->apart) all[r] = with_roundings(all[r], shape.collective, {});
+    plans.push_back(make_plan(all[r], shape, "test", 1, Opener::agreement, {}, sums));
+    buffers.push_back(data[r].data());
+  }
+  for (size_t r = 0; r < n; ++r)
+    executors[r]->start({plans[r].get(), plans[r]->fingerprint, {&buffers[r], 1}, {}, {}, false});
+  const Deadline deadline = Deadline::after(std::chrono::seconds(60));
+  for (bool idle = false; !idle && !deadline.passed();) {
+    idle = true;
+    for (auto& executor : executors) {
+      bool progressed = false;
+      if (executor->idle()) continue;
+      idle = false;
+      if (Status s = executor->step(progressed); !s) throw std::runtime_error(s.error().message());
+    }
+  }
+  for (auto& executor : executors) ASSERT_TRUE(executor->idle());
+}
+
+Shape shape_of(DataType type, ReduceOp op, size_t count) {
+  Shape shape;
+  shape.collective = Collective::all_reduce;
+  shape.type = type;
+  shape.op = op;
+  shape.count = count;
+  return shape;
+}
+
+std::vector<std::vector<std::byte>> numbers(DataType type, size_t count,
+                                            const std::vector<double>& of_rank) {
+  std::vector<std::vector<std::byte>> data;
+  for (const double number : of_rank) {
+    data.emplace_back(count * size_of(type));
+    for (size_t i = 0; i < count; ++i) put_value(data.back().data(), i, type, number);
+  }
+  return data;
+}
+
+// 1 + 2^-8 + 2^-8 is a bf16 number, 1 + 2^-8 is none.
+TEST(Sums, OfOtherRowsAreRoundedAtEachAddition) {
+  const std::vector<Schedule> all = parsed(kOtherRows);
+  ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt);
+  const Sums sums = trace_sums(Collective::all_reduce, all);
+  EXPECT_FALSE(sums.rows_agree);
+  const std::vector<double> operands = {1, 0x1p-8, 0x1p-8};
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+    for (const size_t count : {size_t{7}, size_t{30000}}) {
+      const Shape shape = shape_of(DataType::bfloat16, op, count);
+      auto data = numbers(shape.type, count, operands);
+      run(all, shape, &sums, data);
+      EXPECT_EQ(data[0], data[1]) << to_string(op);
+      EXPECT_EQ(data[0], data[2]) << to_string(op);
+    }
+  // Rows that are not looked at.
+  auto data = numbers(DataType::bfloat16, 7, operands);
+  run(all, shape_of(DataType::bfloat16, ReduceOp::sum, 7), nullptr, data);
+  EXPECT_NE(data[0], data[1]) << "this test proves nothing";
+}
+
+TEST(Sums, OfUnlikeChunksAreTakenApart) {
+  const std::vector<Schedule> all = parsed(kUnlikeChunks);
+  ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt);
+  const Sums sums = trace_sums(Collective::all_reduce, all);
+  EXPECT_TRUE(sums.apart);
+  for (const DataType type : {DataType::float16, DataType::float32, DataType::int32}) {
+    auto data = numbers(type, 10, {3, 6, 12});
+    run(all, shape_of(type, ReduceOp::avg, 10), &sums, data);
+    for (const auto& bytes : data)
+      for (size_t i = 0; i < 10; ++i) EXPECT_EQ(get_value(bytes.data(), i, type), 7);
+  }
+}
+
+// Every schedule of the table runs as it was written, and in the same rows on all ranks.
+TEST(Sums, OfTheTableAreAlike) {
+  for (const AlgorithmRow& row : algorithm_table())
+    for (int n = 2; n <= 17; ++n)
+      for (const bool apart : {false, true}) {
+        std::vector<int> hosts;
+        for (int r = 0; apart && r < n; ++r) hosts.push_back(r % 3);
+        const Where where{0, n, n / 2, hosts};
+        if (!reduces(row.collective) || !row.accepts(where)) continue;
+        const Sums sums = trace_sums(row.collective, build_all(row, where));
+        EXPECT_FALSE(sums.apart) << to_string(row.collective) << " " << row.name << " " << n;
+        EXPECT_TRUE(sums.rows_agree) << to_string(row.collective) << " " << row.name << " " << n;
+      }
+}
+
+}  // namespace
+}  // namespace ringwood::testing
