@@ -292,7 +292,11 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   for (const std::string& text : meeting.exchange("host", introduce(options)))
     all.push_back(parse_introduction(text));
   const std::string token = all[mesh.rank].token;
-  for (const Introduction& one : all) mesh.hosts.push_back(one.token);
+  std::vector<std::string> host_names;
+  for (const Introduction& one : all) {
+    mesh.hosts.push_back(one.token);
+    host_names.push_back(one.host);
+  }
   mesh.ranks_on_this_host =
       static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
   mesh.host_numbers = numbered(mesh.hosts);
@@ -304,9 +308,12 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   group.store = &meeting.store();
   group.wait_set = mesh.wait_set.get();
   const AddressChoice choice = choose_local_address(options, meeting.master(), mesh.several_hosts);
-  auto listener = listen(group.identity, choice.host, options);
+  std::vector<std::string> own_hosts = {choice.host};
+  if (!choice.other_host.empty()) own_hosts.push_back(choice.other_host);
+  auto listener = listen(group.identity, own_hosts, options);
   group.listener = listener.get();
-  group.addresses = meeting.exchange("addr", to_string(listener->address()));
+  group.addresses = meeting.exchange("addr", to_string(listener->addresses()));
+  check_families(group.addresses, host_names);
   mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // Everyone has dialled rank 0, so everyone has read all keys.
   meeting.remove_keys();
