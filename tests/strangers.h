@@ -29,6 +29,7 @@ class Stranger {
     EXPECT_GE(connected.fd, 0) << connected.failure;
     fd_ = connected.fd;
   }
+  static Stranger of(int fd) { return Stranger(Taken{fd}); }
   ~Stranger() { close_connection(fd_); }
   Stranger(Stranger&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Stranger& operator=(Stranger&& other) noexcept {
@@ -56,6 +57,10 @@ class Stranger {
   }
 
  private:
+  struct Taken {
+    int fd;
+  };
+  explicit Stranger(Taken taken) : fd_(taken.fd) {}
   static constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   int fd_ = -1;
 };

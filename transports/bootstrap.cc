@@ -137,6 +137,7 @@ void Bootstrap::await_welcome(std::string& announcement) {
 }
 
 std::vector<std::string> Bootstrap::exchange(const char* what, const std::string& mine) {
+  asking_ = what;
   exchanged_.push_back(what);
   store_->set(key_of(what, me_.rank), mine);
   std::vector<std::string> all(me_.size);
@@ -154,6 +155,7 @@ std::vector<std::string> Bootstrap::exchange(const char* what, const std::string
       throw missing(absent);
     }
   }
+  asking_ = nullptr;
   return all;
 }
 
@@ -168,9 +170,8 @@ void Bootstrap::give_up() noexcept {
   try {
     if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
     for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
-    if (!store_) return;
-    for (const char* what : exchanged_) store_->remove(key_of(what, me_.rank));
-    if (me_.rank == 0) store_->remove("go");
+    // What all have said the others may still be reading.
+    if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
   } catch (const std::exception&) {
   }
 }

@@ -9,8 +9,8 @@
 // Every number is drawn for this meeting. So what a killed job has left, at whatever moment, is met
 // by nobody: rank 0 answers a hello of the dead as well, but counts only who then speaks under S,
 // and looks at hello/r again until somebody does. Nothing is counted, so ranks that gave up may try
-// again, and a store serves one group after the other. All keys are removed in the end, those of a
-// rank that gives up by itself; only a killed one leaves some.
+// again, and a store serves one group after the other. All keys are removed in the end; a job that
+// was killed or gave up leaves a few.
 #pragma once
 
 #include <map>
@@ -61,6 +61,7 @@ class Bootstrap final {
   Identity me_;
   std::map<int, std::string> welcomed_;  // by rank 0: the number that it was welcomed by last
   std::vector<const char*> exchanged_;
+  const char* asking_ = nullptr;  // the exchange that goes on
 };
 
 }  // namespace ringwood
