@@ -186,14 +186,16 @@ int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 struct KillCase {
   const char* transports;
   int n, victim;
-  const char* call = nullptr;  // of the store, at which the victim dies; null: at work
+  // Of the store, at which the victim dies; null: at work.
+  const char* call = nullptr;
+  const char* key = "";
 };
 
 void rank_process(int rank, const KillCase& how, const std::string& path, Shared* shared) {
   try {
     std::shared_ptr<Store> store = file_store(path);
     const auto die = [&](const std::string& call) {
-      if (call.rfind(how.call, 0) != 0) return;
+      if (call.rfind(how.call, 0) != 0 || call.find(how.key) == call.npos) return;
       shared->killed_at = now_ns();
       raise(SIGKILL);
     };
@@ -221,9 +223,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
                                            KillCase{"shm", 4, 2}, KillCase{"tcp", 3, 0},
                                            KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1},
                                            // While links are made: the control connection stands.
-                                           KillCase{"tcp", 3, 0, "remove g0/session"},
-                                           KillCase{"shm", 4, 0, "remove g0/session"},
-                                           KillCase{"shm", 4, 2, "set g0/shm/"}),
+                                           KillCase{"tcp", 3, 0, "remove", "/go"},
+                                           KillCase{"shm", 4, 0, "remove", "/go"},
+                                           KillCase{"shm", 4, 2, "set", "/shm/"}),
                          [](const auto& info) {
                            return fmt::format("{}_{}_rank{}{}", info.param.transports, info.param.n,
                                               info.param.victim, info.param.call ? "_set_up" : "");
@@ -233,7 +235,7 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
-  const auto [transports, n, victim, call] = GetParam();
+  const auto [transports, n, victim, call, key] = GetParam();
   const auto folder =
       std::filesystem::temp_directory_path() / fmt::format("ringwood-killed-{}", getpid());
   std::filesystem::create_directory(folder);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <thread>
@@ -110,7 +111,7 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
   };
   const Case cases[] = {
       {"key", [](Two& two, Greeting&) { two.dialler.key[31] ^= 1; }, "the keys differ",
-       "closed the connection"},
+       "the keys differ"},
       {"session", [](Two& two, Greeting&) { two.dialler.session[0] ^= 1; },
        "an earlier start of the job", "an earlier start of the job"},
       {"to", [](Two&, Greeting& g) { g.to = 2; }, "meant for another rank",
@@ -121,7 +122,7 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
        "not one of the group"},
       {"from itself", [](Two&, Greeting& g) { g.from = 0; }, "not one of the group",
        "not one of the group"},
-      {"purpose", [](Two&, Greeting& g) { g.purpose = Purpose(5); },
+      {"purpose", [](Two&, Greeting& g) { g.purpose = Purpose(6); },
        "purpose of the connection is not known", "purpose of the connection is not known"},
   };
   for (const Case& c : cases) {
@@ -139,8 +140,8 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
 
 // ---- changed messages --------------------------------------------------------------------------
 
-// The conversation without sockets: `change` sees every message on its way (0 hello, 1 reply, 2
-// proof, 3 verdict).
+// The conversation without sockets: `change` sees every message on its way (0 hello, 1
+// challenge, 2 proof, 3 verdict).
 struct Ends {
   bool dialler_in, acceptor_in;
 };
@@ -161,7 +162,7 @@ Ends converse(const Two& two, const std::function<void(int, Bytes&)>& change) {
 
 TEST(Handshake, NoBitOfItCanBeChanged) {
   Two two = two_ranks();
-  const size_t sizes[] = {66, 64, 32, 1};
+  const size_t sizes[] = {66, 64, 32, 33};
   for (int number = 0; number < 4; ++number) {
     for (size_t bit = 0; bit < 8 * sizes[number]; ++bit) {
       Ends ends = converse(two, [&](int at, Bytes& message) {
@@ -187,13 +188,19 @@ TEST(Handshake, RecordedMessagesAreWorthNothingLater) {
     EXPECT_FALSE(again.dialler_in);
     EXPECT_FALSE(again.acceptor_in);
   }
-  // The acceptor's proof sent back to it as the dialler's.
-  Bytes reply;
-  Ends mirrored = converse(two, [&](int at, Bytes& message) {
-    if (at == 1) reply = message;
-    if (at == 2) message.assign(reply.begin() + 32, reply.end());
-  });
-  EXPECT_FALSE(mirrored.acceptor_in);
+}
+
+// Whoever dials learns nothing with which the key could be tried out.
+TEST(Handshake, AcceptorSaysNothingThatDependsOnTheKeyToAStranger) {
+  Two two = two_ranks();
+  Two stranger = two;
+  stranger.dialler.key = random_key();
+  std::vector<Bytes> said;
+  Ends ends = converse(stranger, [&](int, Bytes& message) { said.push_back(message); });
+  EXPECT_FALSE(ends.dialler_in || ends.acceptor_in);
+  ASSERT_EQ(said.size(), 4u) << "hello, challenge, the wrong proof, verdict";
+  EXPECT_EQ(std::count(said[1].begin() + 2, said[1].begin() + 32, 0), 30) << "beside the nonce";
+  EXPECT_EQ(std::count(said[3].begin() + 1, said[3].end(), 0), 32) << "beside the reason";
 }
 
 TEST(Handshake, RandomMessagesNeverGetIn) {
@@ -289,21 +296,35 @@ TEST(Handshake, APeerThatIsGoneIsNoSignal) {
 
 TEST(KeyFile, SecretsAreChecked) {
   struct Case {
-    size_t bytes;
+    std::string secret;
     mode_t mode;
     const char* text;  // "" = good
   };
-  const Case cases[] = {{16, 0600, ""},
-                        {4096, 0400, ""},
-                        {15, 0600, "a secret has 16 to 4096 bytes"},
-                        {4097, 0600, "a secret has 16 to 4096 bytes"},
-                        {32, 0644, "other users may read it; chmod 600 it"},
-                        {32, 0660, "other users may read it; chmod 600 it"}};
+  auto random = [](size_t bytes) {
+    std::string secret;
+    while (secret.size() < bytes) {
+      auto more = random_key();
+      secret.append(more.begin(), more.end());
+    }
+    return secret.substr(0, bytes);
+  };
+  const Case cases[] = {
+      {random(32), 0600, ""},
+      {random(4096), 0400, ""},
+      {"5cd2eb0a3f6a1d0c4be0f5f2b8a790e15cd2eb0a3f6a1d0c4be0f5f2b8a790e1\n", 0600, ""},
+      {random(16), 0600, "a secret has 32 to 4096 random bytes"},
+      {random(31), 0600, "a secret has 32 to 4096 random bytes"},
+      {random(4097), 0600, "a secret has 32 to 4096 random bytes"},
+      {std::string(64, 's'), 0600, "what it holds is not random"},
+      {"", 0600, "a secret has 32 to 4096 random bytes"},
+      {random(32), 0644, "other users may read it"},
+      {random(32), 0604, "other users may read it"},
+      {random(32), 0660, "other users may read it"}};
   for (const Case& c : cases) {
     TemporaryPath place;
     FILE* file = fopen(place.path().c_str(), "w");
     ASSERT_NE(file, nullptr);
-    fputs(std::string(c.bytes, 's').c_str(), file);
+    fwrite(c.secret.data(), 1, c.secret.size(), file);
     fclose(file);
     chmod(place.path().c_str(), c.mode);
     if (*c.text == '\0') {
@@ -313,11 +334,26 @@ TEST(KeyFile, SecretsAreChecked) {
       Error error = error_of([&] { key_from_file(place.path()); });
       EXPECT_EQ(error.code, ErrorCode::invalid_argument);
       EXPECT_PRED2(contains, error.cause, place.path() + ": " + c.text);
+      EXPECT_PRED2(contains, error.cause, "head -c 32 /dev/urandom > \"" + place.path());
     }
   }
   EXPECT_PRED2(contains, error_of([] { key_from_file("/no/such/key"); }).cause,
                "No such file or directory");
   EXPECT_PRED2(contains, error_of([] { key_from_file("/root/.."); }).cause, "key file /root/..: ");
+}
+
+TEST(KeyFile, OfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a file away";
+  TemporaryPath place;
+  auto secret = random_key();
+  FILE* file = fopen(place.path().c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  fwrite(secret.data(), 1, secret.size(), file);
+  fclose(file);
+  chmod(place.path().c_str(), 0600);
+  ASSERT_EQ(chown(place.path().c_str(), 65534, 65534), 0);
+  EXPECT_PRED2(contains, error_of([&] { key_from_file(place.path()); }).cause,
+               "it belongs to another user");
 }
 
 TEST(KeyFile, RandomKeysDiffer) {

@@ -94,8 +94,8 @@ std::string describe(const Error& error, int rank) {
   return error.rank >= 0 ? error.message() : fmt::format("rank {}: {}", rank, error.message());
 }
 
-// Meets at a URL. The communicator leaves its count of generations in the store; a file that was
-// made for this meeting is removed, or a run with another number of ranks could not use its name.
+// Meets at a URL. Once all have met, a file that served for it goes, so that nothing of a run stays
+// that is killed later.
 Place meet_at(const std::string& url, int rank, const LaunchPlan& plan) {
   const Deadline deadline = Deadline::after(plan.options.init_timeout);
   Place place{rank, plan.ranks, rendezvous(url, rank, plan.ranks, deadline).store, [] {}};

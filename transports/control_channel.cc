@@ -15,18 +15,11 @@ namespace {
 // A peer that is stopped gets no heartbeats after a while; then the kernels ask each other.
 constexpr Duration kIdle = std::chrono::seconds(1);
 
-int family_of(int fd) {
-  SocketAddress here;
-  here.bytes = sizeof(here.storage);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes);
-  return here.family();
-}
-
 }  // namespace
 
 ControlChannel::ControlChannel(asio::io_context& io, int fd, Duration patience, Events events)
     : socket_(io), patience_(patience), events_(std::move(events)) {
-  int family = family_of(fd);
+  const int family = local_address(fd).family();
   socket_.assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), fd);
   unsigned ms =
       static_cast<unsigned>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());

@@ -6,6 +6,7 @@
 #include "transports/host_watch.h"
 #include "transports/log.h"
 #include "transports/net.h"
+#include "transports/pairs.h"
 #include "transports/sockets.h"
 #include "transports/thread.h"
 
@@ -38,7 +39,7 @@ std::vector<int> take_all(const Group& group) {
   Error error(ErrorCode::timeout,
               fmt::format("{} did not open a control connection to rank 0 at {}; do they run, and "
                           "does a firewall let them through?",
-                          list_ranks(missing), to_string(group.listener->address())));
+                          list_ranks(missing), to_string(group.listener->addresses())));
   error.rank = group.rank();
   error.host = host_name();
   error.peer = missing.front();
@@ -57,8 +58,7 @@ ControlStar::ControlStar(const Group& group, Control::Handlers handlers)
     std::vector<int> fds = take_all(group);
     for (int rank = 1; rank < size_; ++rank) add_member(rank, fds[rank]);
   } else {
-    NetAddress root = parse_net_address(group.addresses.at(0));
-    auto fd = dial(root, group.identity, greeting_of(rank_), group.deadline);
+    auto fd = dial(addresses_of(group, 0), group.identity, greeting_of(rank_), group.deadline);
     if (!fd.ok()) throw fd.error();
     add_member(0, *fd);
   }

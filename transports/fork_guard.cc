@@ -51,14 +51,28 @@ void after_fork_in_child() {
   table.mutex.unlock();
 }
 
-}  // namespace
-
-void close_on_fork(int fd) {
+void install() {
   static const int installed = [] {
     fork_table().pid.store(getpid(), std::memory_order_relaxed);
     return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   }();
   (void)installed;  // it fails only without memory, and then the guard is merely absent
+}
+
+}  // namespace
+
+int open_guarded(const std::function<int()>& open) {
+  install();
+  ForkTable& table = fork_table();
+  std::lock_guard lock(table.mutex);
+  table.fds.reserve(table.fds.size() + 1);  // nothing may fail once it is open
+  const int fd = open();
+  if (fd >= 0) table.fds.push_back(fd);
+  return fd;
+}
+
+void close_on_fork(int fd) {
+  install();
   fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
   ForkTable& table = fork_table();
   std::lock_guard lock(table.mutex);

@@ -7,10 +7,14 @@
 // inherited may close it once more without hitting a file that the child opened in the meantime.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 namespace ringwood {
 
+// Opens and registers in one step: between two steps a fork could take a copy along. `open` returns
+// a descriptor that has CLOEXEC, or -1 with errno.
+int open_guarded(const std::function<int()>& open);
 // Registers / forgets. Thread safe. close_on_fork also sets FD_CLOEXEC.
 void close_on_fork(int fd);
 void forget_on_fork(int fd) noexcept;

@@ -9,12 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "transports/handshake_steps.h"
 
 namespace ringwood {
 namespace {
+
+constexpr size_t kLeastSecret = 32, kMostSecret = 4096, kLeastDifferentBytes = 10;
 
 Status wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
@@ -104,28 +108,38 @@ std::array<uint8_t, n> random_bytes() {
 }
 
 [[noreturn]] void bad_key_file(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("key file {}: {}", path, why));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("key file {}: {}; make one with: (umask 077; head -c 32 /dev/urandom > "
+                          "\"{}\") and copy it to all hosts",
+                          path, why, path));
+}
+
+// 32 random bytes, and as many random hexadecimal digits, have more different values than these.
+bool looks_random(const std::string& secret) {
+  return std::set<char>(secret.begin(), secret.end()).size() >= kLeastDifferentBytes;
+}
+
+std::string objection_to(const std::string& secret, const struct stat& status) {
+  if ((status.st_mode & 077) != 0) return "other users may read it";
+  if (status.st_uid != geteuid() && status.st_uid != 0) return "it belongs to another user";
+  if (secret.size() < kLeastSecret || secret.size() > kMostSecret)
+    return fmt::format("a secret has {} to {} random bytes", kLeastSecret, kMostSecret);
+  return looks_random(secret) ? "" : "what it holds is not random";
 }
 
 // One secret, never larger than its limit; the file is checked after it was opened, so it cannot be
 // exchanged.
 std::string read_secret(const std::string& path) {
-  constexpr size_t kLeast = 16, kMost = 4096;
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) bad_key_file(path, system_message("open"));
-  std::string secret(kMost + 1, '\0');
+  std::string secret(kMostSecret + 1, '\0');
   struct stat status {};
-  bool known = fstat(fd, &status) == 0;
-  ssize_t bytes = known ? read(fd, secret.data(), secret.size()) : -1;
+  ssize_t bytes = fstat(fd, &status) == 0 ? read(fd, secret.data(), secret.size()) : -1;
   std::string why = bytes < 0 ? system_message("read") : "";
   close(fd);
-  if (known && (status.st_mode & 077) != 0)
-    bad_key_file(path, "other users may read it; chmod 600 it");
-  if (bytes < 0) bad_key_file(path, why);
-  secret.resize(static_cast<size_t>(bytes));
-  if (secret.size() < kLeast || secret.size() > kMost) {
-    bad_key_file(path, fmt::format("a secret has {} to {} bytes", kLeast, kMost));
-  }
+  secret.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+  if (why.empty()) why = objection_to(secret, status);
+  if (!why.empty()) bad_key_file(path, why);
   return secret;
 }
 

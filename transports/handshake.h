@@ -2,17 +2,25 @@
 //
 //   dialer                                   acceptor
 //     Hello{magic, version, session, purpose, channel, from, to, nonce_d}  ->
-//                                    <-  Reply{nonce_a, HMAC(key, "accept" | all of Hello |
-//                                    nonce_a)}
+//                                         <-  Challenge{version, nonce_a}
 //     Proof{HMAC(key, "dial" | all of Hello | nonce_a)}  ->
-//                                    <-  Verdict{0 welcome | reason}
+//                                         <-  Verdict{0 welcome | reason,
+//                                             HMAC(key, "accept" | reason | Hello | nonce_a)}
 //
-// All messages have a fixed size (66, 64, 32 and 1 bytes, numbers little-endian); nothing a
-// stranger sends is a length. HMAC-SHA256 (OpenSSL), constant-time compare. Reasons are told only
-// to those who proved the key, except that of another version: a Reply with a zero HMAC, whose
-// first bytes are the acceptor's version. `session` is drawn anew for every communicator, so ranks
-// of an earlier start are refused. A random session key that travels through the store stops
-// scanners and other jobs, not an attacker who can read the store; for that, RINGWOOD_KEY_FILE.
+// All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing a
+// stranger sends is a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler proves the
+// key first: an acceptor computes nothing for strangers that depends on it, and what it tells to
+// one who failed is the fact. Another version: a Challenge without a nonce, whose first bytes are
+// the acceptor's version. `session` is drawn anew for every communicator, so ranks of an earlier
+// start are refused, and both nonces for every connection, so a recorded handshake is worth
+// nothing.
+//
+// What it protects: with RINGWOOD_KEY_FILE, nobody without the key becomes a rank, reads the store
+// (the tcp_store's connections shake hands too), or learns anything from which the key could be
+// tried out, unless a rank dials him. Without it, a random session key travels through the store:
+// that stops scanners and other jobs, not an attacker who can reach the store. In neither case is
+// what follows the handshake encrypted or signed: who can read or change packets between the hosts
+// can read and change the data.
 #pragma once
 
 #include <array>
@@ -30,7 +38,7 @@ struct Identity {
   int rank = 0, size = 1;
 };
 
-enum class Purpose : uint16_t { control = 1, tcp = 2, shm = 3, verbs = 4 };
+enum class Purpose : uint16_t { control = 1, tcp = 2, shm = 3, verbs = 4, store = 5 };
 
 // What a connection is for. `from` dialled `to`.
 struct Greeting {
@@ -49,8 +57,8 @@ Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline)
 
 std::array<uint8_t, 32> random_key();
 std::array<uint8_t, 16> random_session();
-// Reads a secret of 16 to 4096 bytes and hashes it; throws Error when it is missing or others may
-// read it.
+// Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a good
+// one, when it is missing, short, plainly not random, or others may read it or own it.
 std::array<uint8_t, 32> key_from_file(const std::string& path);
 
 }  // namespace ringwood

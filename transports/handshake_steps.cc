@@ -12,11 +12,13 @@ namespace ringwood {
 namespace {
 
 constexpr uint32_t kMagic = 0x574e4952;  // "RINW"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kMacBytes = 32, kNonceBytes = 32, kSessionBytes = 16;
 constexpr size_t kHelloBytes = 4 + 2 + kSessionBytes + 2 + 2 + 4 + 4 + kNonceBytes;
-constexpr size_t kReplyBytes = kNonceBytes + kMacBytes, kProofBytes = kMacBytes, kVerdictBytes = 1;
-static_assert(kHelloBytes == 66);
+// Of the size that version 1 expects, which finds our version at the same place.
+constexpr size_t kNonceAt = 32, kChallengeBytes = kNonceAt + kNonceBytes;
+constexpr size_t kProofBytes = kMacBytes, kVerdictBytes = 1 + kMacBytes;
+static_assert(kHelloBytes == 66 && kChallengeBytes == 64 && kVerdictBytes == 33);
 
 enum Reason : uint8_t {
   kWelcome = 0,
@@ -52,9 +54,10 @@ T get(std::span<const uint8_t> in, size_t& at) {
   return static_cast<T>(value);
 }
 
-std::array<uint8_t, kMacBytes> mac(const Identity& me, std::string_view label, const Bytes& hello,
-                                   std::span<const uint8_t> nonce) {
+std::array<uint8_t, kMacBytes> mac(const Identity& me, std::string_view label, uint8_t reason,
+                                   const Bytes& hello, std::span<const uint8_t> nonce) {
   Bytes text(label.begin(), label.end());
+  text.push_back(reason);
   text.insert(text.end(), hello.begin(), hello.end());
   text.insert(text.end(), nonce.begin(), nonce.end());
   std::array<uint8_t, kMacBytes> out{};
@@ -72,7 +75,8 @@ bool same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
 
 }  // namespace
 
-DialSteps::DialSteps(const Identity& me, const Greeting& greeting) : me_(me), wanted_(kReplyBytes) {
+DialSteps::DialSteps(const Identity& me, const Greeting& greeting)
+    : me_(me), wanted_(kChallengeBytes) {
   put(hello_, kMagic);
   put(hello_, kVersion);
   hello_.insert(hello_.end(), me.session.begin(), me.session.end());
@@ -90,32 +94,40 @@ Bytes DialSteps::refuse(ErrorCode code, std::string why) {
   return {};
 }
 
-Bytes DialSteps::take_reply(std::span<const uint8_t> message) {
-  auto nonce = message.first(kNonceBytes), proof = message.subspan(kNonceBytes);
-  if (std::all_of(proof.begin(), proof.end(), [](uint8_t b) { return b == 0; })) {
-    size_t at = 0;
+Bytes DialSteps::take_challenge(std::span<const uint8_t> message) {
+  size_t at = 0;
+  if (auto version = get<uint16_t>(message, at); version != kVersion) {
     return refuse(
         ErrorCode::unsupported,
         fmt::format("the other side speaks version {} of the handshake, this one version {}; "
                     "install the same release on all hosts",
-                    get<uint16_t>(nonce, at), kVersion));
+                    version, kVersion));
   }
-  if (!same(proof, mac(me_, "accept", hello_, nonce))) {
+  if (std::any_of(message.begin() + at, message.begin() + kNonceAt, [](uint8_t b) { return b; }))
+    return refuse(ErrorCode::invalid_argument, "what the other side sent is no Ringwood handshake");
+  nonce_.assign(message.begin() + kNonceAt, message.end());
+  wanted_ = kVerdictBytes;
+  auto proof = mac(me_, "dial", 0, hello_, nonce_);
+  return Bytes(proof.begin(), proof.end());
+}
+
+// Who does not know the key can say anything but welcome.
+Bytes DialSteps::take_verdict(std::span<const uint8_t> message) {
+  wanted_ = 0;
+  const uint8_t reason = message[0];
+  const bool proved = same(message.subspan(1), mac(me_, "accept", reason, hello_, nonce_));
+  welcome_ = proved && reason == kWelcome;
+  if (welcome_) return {};
+  if (!proved) {
     return refuse(ErrorCode::invalid_argument,
                   "the other side is not who was expected: " + describe_reason(kWrongKey));
   }
-  wanted_ = kVerdictBytes;
-  auto answer = mac(me_, "dial", hello_, nonce);
-  return Bytes(answer.begin(), answer.end());
+  return refuse(ErrorCode::invalid_argument,
+                "the other side refused the connection: " + describe_reason(reason));
 }
 
 Bytes DialSteps::take(std::span<const uint8_t> message) {
-  if (wanted_ == kReplyBytes) return take_reply(message);
-  wanted_ = 0;
-  welcome_ = message[0] == kWelcome;
-  if (welcome_) return {};
-  return refuse(ErrorCode::invalid_argument,
-                "the other side refused the connection: " + describe_reason(message[0]));
+  return wanted_ == kChallengeBytes ? take_challenge(message) : take_verdict(message);
 }
 
 Status DialSteps::result() const {
@@ -137,10 +149,7 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
     error_ = Error(ErrorCode::unsupported,
                    fmt::format("it speaks version {} of the handshake, this side version {}",
                                version, kVersion));
-    Bytes refusal;
-    put(refusal, kVersion);
-    refusal.resize(kReplyBytes);
-    return refusal;
+    return challenge(false);
   }
   auto session = message.subspan(at, kSessionBytes);
   at += kSessionBytes;
@@ -151,26 +160,40 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   greeting_.from = static_cast<int>(from);
   greeting_.to = static_cast<int>(to);
   auto size = static_cast<uint32_t>(me_.size), rank = static_cast<uint32_t>(me_.rank);
-  if (purpose < uint16_t(Purpose::control) || purpose > uint16_t(Purpose::verbs))
+  if (purpose < uint16_t(Purpose::control) || purpose > uint16_t(Purpose::store))
     objection_ = kWrongPurpose;
   if (from >= size || from == rank) objection_ = kWrongSender;
   if (to != rank) objection_ = kWrongReceiver;
   if (!same(session, me_.session)) objection_ = kWrongSession;
   nonce_ = random_key();
-  Bytes reply(nonce_.begin(), nonce_.end());
-  auto proof = mac(me_, "accept", hello_, nonce_);
-  reply.insert(reply.end(), proof.begin(), proof.end());
   wanted_ = kProofBytes;
-  return reply;
+  return challenge(true);
 }
 
+// Our version stands where every version of the handshake looks for it.
+Bytes AcceptSteps::challenge(bool with_nonce) const {
+  Bytes challenge;
+  challenge.reserve(kChallengeBytes);
+  put(challenge, kVersion);
+  challenge.resize(kChallengeBytes);
+  if (with_nonce) std::copy(nonce_.begin(), nonce_.end(), challenge.begin() + kNonceAt);
+  return challenge;
+}
+
+// Nothing that depends on the key leaves before the dialler has proved that it knows it.
 Bytes AcceptSteps::take_proof(std::span<const uint8_t> message) {
   wanted_ = 0;
-  uint8_t reason =
-      same(message, mac(me_, "dial", hello_, nonce_)) ? objection_ : uint8_t(kWrongKey);
+  const bool proved = same(message, mac(me_, "dial", 0, hello_, nonce_));
+  const uint8_t reason = proved ? objection_ : uint8_t(kWrongKey);
   welcome_ = reason == kWelcome;
   if (!welcome_) error_ = Error(ErrorCode::invalid_argument, describe_reason(reason));
-  return {reason};
+  Bytes verdict(kVerdictBytes);
+  verdict[0] = reason;
+  if (proved) {
+    auto proof = mac(me_, "accept", reason, hello_, nonce_);
+    std::copy(proof.begin(), proof.end(), verdict.begin() + 1);
+  }
+  return verdict;
 }
 
 Bytes AcceptSteps::take(std::span<const uint8_t> message) {

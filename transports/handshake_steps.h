@@ -28,11 +28,12 @@ class DialSteps {
   Status result() const;
 
  private:
-  Bytes take_reply(std::span<const uint8_t> message);
+  Bytes take_challenge(std::span<const uint8_t> message);
+  Bytes take_verdict(std::span<const uint8_t> message);
   Bytes refuse(ErrorCode code, std::string why);
 
   const Identity& me_;
-  Bytes hello_;
+  Bytes hello_, nonce_;
   size_t wanted_;
   Error error_;
   bool welcome_ = false;
@@ -48,6 +49,7 @@ class AcceptSteps {
 
  private:
   Bytes take_hello(std::span<const uint8_t> message);
+  Bytes challenge(bool with_nonce) const;
   Bytes take_proof(std::span<const uint8_t> message);
 
   const Identity& me_;

@@ -216,6 +216,21 @@ Candidate choose(const std::vector<Interface>& all, const Filter& filter, const 
   return {best, fmt::format("{}, so the first usable interface is taken", route.remark)};
 }
 
+// For peers that have not the family of `chosen`.
+std::string of_other_family(const std::vector<Interface>& all, const Filter& filter,
+                            const Interface& chosen) {
+  const Interface* best = nullptr;
+  int best_rank = 0;
+  for (const Interface& one : all) {
+    if (one.address.family() == chosen.address.family()) continue;
+    auto rank = rank_of(one, filter, true);
+    if (!rank || one.address.is_link_local()) continue;
+    if (one.name == chosen.name) *rank -= 10;
+    if (!best || *rank < best_rank) best = &one, best_rank = *rank;
+  }
+  return best ? best->host : "";
+}
+
 [[noreturn]] void nothing_found(const Options& options, const Route& route,
                                 const std::vector<Interface>& all) {
   std::string why = route.remark;
@@ -238,11 +253,13 @@ AddressChoice choose_local_address(const Options& options, const std::string& ma
   Route route = route_to(master, several_hosts);
   Candidate chosen = choose(all, filter, route, several_hosts);
   if (!chosen.interface) nothing_found(options, route, all);
-  AddressChoice choice{chosen.interface->host, chosen.interface->name, chosen.reason};
+  AddressChoice choice{chosen.interface->host, chosen.interface->name, chosen.reason, ""};
+  if (several_hosts) choice.other_host = of_other_family(all, filter, *chosen.interface);
   all.erase(all.begin() + (chosen.interface - all.data()));
   log(LogLevel::info, "net",
-      fmt::format("offering {} ({}): {}; passed over: {}", choice.host, choice.interface,
-                  choice.reason, all.empty() ? "nothing" : describe(all)));
+      fmt::format("offering {} ({}){}: {}; passed over: {}", choice.host, choice.interface,
+                  choice.other_host.empty() ? "" : " and " + choice.other_host, choice.reason,
+                  all.empty() ? "nothing" : describe(all)));
   return choice;
 }
 

@@ -108,7 +108,7 @@ struct Group {
   Store* store = nullptr;  // private to this group and versioned; keys that are set must be removed
   WaitSet* wait_set = nullptr;            // where this rank sleeps
   Listener* listener = nullptr;           // this rank's one port
-  std::vector<std::string> addresses;     // every rank's Listener address ("10.0.0.1:4000")
+  std::vector<std::string> addresses;     // every rank's Listener: "10.0.0.1:4000,[fd00::1]:4000"
   Deadline deadline = Deadline::never();  // for set-up
   int rank() const { return identity.rank; }
   int size() const { return identity.size; }

@@ -147,6 +147,7 @@ class OwnedFd {
     if (fd_ >= 0) close_and_forget(fd_);
   }
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
 
  private:

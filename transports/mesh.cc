@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "transports/bootstrap.h"
 #include "transports/net.h"
 #include "transports/numa.h"
 #include "transports/store.h"
@@ -21,21 +21,6 @@ namespace {
 // The census and its answer, several times over.
 constexpr Duration kVerdictTime = std::chrono::seconds(1);
 constexpr Duration kVerdictPause = std::chrono::milliseconds(2);
-
-std::string to_hex(const uint8_t* bytes, size_t count) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
-  return text;
-}
-
-void from_hex(const std::string& text, size_t offset, uint8_t* bytes, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const char* begin = text.data() + offset + 2 * i;
-    if (offset + 2 * i + 2 > text.size() ||
-        std::from_chars(begin, begin + 2, bytes[i], 16).ptr != begin + 2)
-      throw Error(ErrorCode::internal, "the session in the store is damaged");
-  }
-}
 
 // The cores that this process may use, as "0,1".
 std::string own_cores() {
@@ -89,112 +74,6 @@ int count_cores(const std::vector<Introduction>& all, const std::string& token) 
   std::sort(cores.begin(), cores.end());
   return std::max<int>(1, std::unique(cores.begin(), cores.end()) - cores.begin());
 }
-
-// Setting up a group: the store's keys, and what is known so far.
-class Meeting {
- public:
-  Meeting(std::shared_ptr<Store> store, int rank, int size, const Options& options)
-      : root_(std::move(store)),
-        rank_(rank),
-        size_(size),
-        options_(options),
-        deadline_(Deadline::after(options.init_timeout)) {
-    // Every rank joins once per generation, so equal quotients are one generation.
-    generation_ = (root_->add("generation", 1) - 1) / size;
-    store_ = prefix_store(root_, fmt::format("g{}/", generation_));
-  }
-
-  // A rank that gives up takes its ticket back, so that a second try meets the others again.
-  void give_up() noexcept {
-    try {
-      root_->add("generation", -1);
-    } catch (const std::exception&) {
-    }
-  }
-
-  std::vector<std::string> exchange(const char* what, const std::string& mine) {
-    store_->set(key(what, rank_), mine);
-    std::vector<std::string> all(size_);
-    for (int r = 0; r < size_; ++r) {
-      if (r == rank_) {
-        all[r] = mine;
-        continue;
-      }
-      try {
-        all[r] = store_->get(key(what, r), deadline_);
-      } catch (const Error& e) {
-        if (e.code == ErrorCode::timeout) throw missing(what);
-        throw;
-      }
-    }
-    return all;
-  }
-
-  // The session, and what rank 0 has to say to all.
-  Identity session(std::string& announcement) {
-    Identity me;
-    me.rank = rank_;
-    me.size = size_;
-    const bool secret = !options_.key_file.empty();
-    if (secret) me.key = key_from_file(options_.key_file);
-    if (rank_ == 0) {
-      me.session = random_session();
-      if (!secret) me.key = random_key();
-      store_->set("session", to_hex(me.session.data(), me.session.size()) +
-                                 (secret ? "" : to_hex(me.key.data(), me.key.size())) + " " +
-                                 announcement);
-      return me;
-    }
-    std::string text;
-    try {
-      text = store_->get("session", deadline_);
-    } catch (const Error& e) {
-      if (e.code != ErrorCode::timeout) throw;
-      throw missing("host");
-    }
-    announcement = text.substr(std::min(text.find(' '), text.size() - 1) + 1);
-    from_hex(text, 0, me.session.data(), me.session.size());
-    if (!secret) from_hex(text, 2 * me.session.size(), me.key.data(), me.key.size());
-    return me;
-  }
-
-  void remove_keys() {
-    if (rank_ != 0) return;
-    store_->remove("session");
-    for (int r = 0; r < size_; ++r)
-      for (const char* what : {"host", "addr"}) store_->remove(key(what, r));
-  }
-
-  Store& store() { return *store_; }
-  Deadline deadline() const { return deadline_; }
-  std::string master() const { return root_->master_address(); }
-
- private:
-  static std::string key(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
-
-  Error missing(const char* what) {
-    std::vector<int> absent;
-    for (int r = 0; r < size_; ++r)
-      if (r != rank_ && !store_->has(key(what, r))) absent.push_back(r);
-    Error e(ErrorCode::timeout,
-            fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
-                        "world size right, and do "
-                        "they run and reach the same store?",
-                        absent.size(), size_,
-                        std::chrono::duration<double>(options_.init_timeout).count(),
-                        absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
-    e.rank = rank_;
-    e.host = host_name();
-    if (!absent.empty()) e.peer = absent.front();
-    return e;
-  }
-
-  std::shared_ptr<Store> root_, store_;
-  const int rank_, size_;
-  const Options& options_;
-  const Deadline deadline_;
-  int64_t generation_ = 0;
-};
 
 void open_links(Mesh& mesh, Group& group) {
   for (const TransportRow& row : transport_table()) {
@@ -283,16 +162,20 @@ void tell_all(const Mesh& mesh, Error& error) {
   while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kVerdictPause);
 }
 
-void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handlers handlers) {
+void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Handlers handlers) {
   Group group;
   group.options = &options;
-  group.deadline = meeting.deadline();
-  group.identity = meeting.session(mesh.announcement);
+  group.deadline = bootstrap.deadline();
   std::vector<Introduction> all;
-  for (const std::string& text : meeting.exchange("host", introduce(options)))
+  for (const std::string& text : bootstrap.meet(introduce(options), mesh.announcement))
     all.push_back(parse_introduction(text));
+  group.identity = bootstrap.identity();
   const std::string token = all[mesh.rank].token;
-  for (const Introduction& one : all) mesh.hosts.push_back(one.token);
+  std::vector<std::string> host_names;
+  for (const Introduction& one : all) {
+    mesh.hosts.push_back(one.token);
+    host_names.push_back(one.host);
+  }
   mesh.ranks_on_this_host =
       static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
   mesh.host_numbers = numbered(mesh.hosts);
@@ -301,15 +184,19 @@ void fill(Mesh& mesh, Meeting& meeting, const Options& options, Control::Handler
   mesh.cores_on_this_host = count_cores(all, token);
   mesh.cores_on_root_host = count_cores(all, all[0].token);
   group.hosts = mesh.hosts;
-  group.store = &meeting.store();
+  group.store = &bootstrap.store();
   group.wait_set = mesh.wait_set.get();
-  const AddressChoice choice = choose_local_address(options, meeting.master(), mesh.several_hosts);
-  auto listener = listen(group.identity, choice.host, options);
+  const AddressChoice choice =
+      choose_local_address(options, bootstrap.master(), mesh.several_hosts);
+  std::vector<std::string> own_hosts = {choice.host};
+  if (!choice.other_host.empty()) own_hosts.push_back(choice.other_host);
+  auto listener = listen(group.identity, own_hosts, options);
   group.listener = listener.get();
-  group.addresses = meeting.exchange("addr", to_string(listener->address()));
+  group.addresses = bootstrap.exchange("addr", to_string(listener->addresses()));
+  check_families(group.addresses, host_names);
   mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // Everyone has dialled rank 0, so everyone has read all keys.
-  meeting.remove_keys();
+  bootstrap.remove_keys();
   group.deadline = group.deadline.unless(mesh.set_up_failed);
   try {
     open_links(mesh, group);
@@ -369,11 +256,11 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
     mesh->control = make_control(group, std::move(handlers));
     return mesh;
   }
-  Meeting meeting(std::move(store), rank, size, options);
+  Bootstrap bootstrap(std::move(store), rank, size, options);
   try {
-    fill(*mesh, meeting, options, std::move(handlers));
+    fill(*mesh, bootstrap, options, std::move(handlers));
   } catch (...) {
-    meeting.give_up();
+    bootstrap.give_up();
     throw;
   }
   std::string peers;

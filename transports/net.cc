@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "transports/sockets.h"
 
@@ -35,20 +37,85 @@ NetAddress parse_net_address(const std::string& text) {
   return address;
 }
 
+std::string to_string(const std::vector<NetAddress>& addresses) {
+  std::string text;
+  for (const NetAddress& address : addresses)
+    text += (text.empty() ? "" : ",") + to_string(address);
+  return text;
+}
+
+std::vector<NetAddress> parse_net_addresses(const std::string& text) {
+  std::vector<NetAddress> addresses;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    addresses.push_back(parse_net_address(text.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  return addresses;
+}
+
+namespace {
+
+bool is_ipv6(const NetAddress& address) { return address.host.find(':') != address.host.npos; }
+
+// Bit 0: IPv4, bit 1: IPv6.
+unsigned families_of(const std::vector<NetAddress>& addresses) {
+  unsigned families = 0;
+  for (const NetAddress& address : addresses) families |= is_ipv6(address) ? 2 : 1;
+  return families;
+}
+
+}  // namespace
+
+std::vector<NetAddress> addresses_to_dial(const std::string& mine, const std::string& theirs) {
+  const std::vector<NetAddress> all = parse_net_addresses(theirs);
+  const unsigned own = mine.empty() ? 3 : families_of(parse_net_addresses(mine));
+  std::vector<NetAddress> common;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(common),
+               [&](const NetAddress& one) { return (own & families_of({one})) != 0; });
+  return common.empty() ? all : common;
+}
+
+void check_families(const std::vector<std::string>& addresses,
+                    const std::vector<std::string>& host_names) {
+  // The first rank that offers this family only; addresses.size() if there is none.
+  const auto only = [&](unsigned family) {
+    size_t rank = 0;
+    while (rank < addresses.size() && families_of(parse_net_addresses(addresses[rank])) != family)
+      ++rank;
+    return rank;
+  };
+  const size_t v4 = only(1), v6 = only(2);
+  if (std::max(v4, v6) == addresses.size()) return;
+  throw Error(ErrorCode::network,
+              fmt::format("rank {} on {} has only IPv4 ({}) and rank {} on {} only IPv6 ({}), so "
+                          "they cannot reach each other; give their hosts addresses of one family, "
+                          "or name the interfaces that have them with RINGWOOD_SOCKET_IFNAME",
+                          v4, host_names[v4], addresses[v4], v6, host_names[v6], addresses[v6]));
+}
+
 namespace {
 
 // Matches the acceptor's patience; then the connection is worth a new try.
 constexpr Duration kHandshakeTime = std::chrono::seconds(5);
 
-Error dial_failed(const NetAddress& address, const Identity& me, const Greeting& greeting,
-                  Clock::time_point began, ErrorCode code, const std::string& cause) {
+Error dial_failed(const std::vector<NetAddress>& addresses, const Identity& me,
+                  const Greeting& greeting, Clock::time_point began, ErrorCode code,
+                  const std::string& cause) {
   double waited = std::chrono::duration<double>(Clock::now() - began).count();
   Error error(code, fmt::format("cannot connect to rank {} at {} within {:.1f} s: {}", greeting.to,
-                                to_string(address), waited, cause));
+                                to_string(addresses), waited, cause));
   error.rank = me.rank;
   error.host = host_name();
   error.peer = greeting.to;
   return error;
+}
+
+std::vector<SocketAddress> resolve_all(const std::vector<NetAddress>& addresses) {
+  std::vector<SocketAddress> all;
+  for (const NetAddress& address : addresses)
+    for (const SocketAddress& one : resolve(address.host, address.port)) all.push_back(one);
+  return all;
 }
 
 bool may_retry(ErrorCode code) { return code == ErrorCode::network || code == ErrorCode::timeout; }
@@ -57,6 +124,11 @@ bool may_retry(ErrorCode code) { return code == ErrorCode::network || code == Er
 
 Result<int> dial(const NetAddress& address, const Identity& me, const Greeting& greeting,
                  Deadline deadline) {
+  return dial(std::vector{address}, me, greeting, deadline);
+}
+
+Result<int> dial(const std::vector<NetAddress>& addresses, const Identity& me,
+                 const Greeting& greeting, Deadline deadline) {
   auto began = Clock::now();
   Backoff backoff;
   for (;;) {
@@ -64,7 +136,7 @@ Result<int> dial(const NetAddress& address, const Identity& me, const Greeting& 
     std::string cause;
     bool again = true;
     try {
-      Connected connected = connect_once(resolve(address.host, address.port), deadline);
+      Connected connected = connect_once(resolve_all(addresses), deadline);
       cause = connected.failure;
       again = connected.may_retry;
       if (connected.fd >= 0) {
@@ -80,7 +152,8 @@ Result<int> dial(const NetAddress& address, const Identity& me, const Greeting& 
       code = error.code;
       cause = error.cause;
     }
-    if (!again || deadline.passed()) return dial_failed(address, me, greeting, began, code, cause);
+    if (!again || deadline.passed())
+      return dial_failed(addresses, me, greeting, began, code, cause);
     backoff.sleep(deadline);
   }
 }

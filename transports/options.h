@@ -29,6 +29,10 @@ struct Options {
   // RINGWOOD_TCP_SOCKETS: connections per pair of ranks. One stream saturates a core; more pay only
   // where cores are free to serve them (measured: no gain on two cores). 0: by the free cores.
   int tcp_sockets = 0;
+  // RINGWOOD_LISTEN_ANY=1: rank 0's store listens on all addresses of its host. Only for hosts that
+  // are reached by an address that they do not have and that leads to another interface than the
+  // chosen one.
+  bool listen_any = false;
   // RINGWOOD_PORT_RANGE=50000-50010: ports to listen on. 0-0: the kernel's choice.
   int port_first = 0, port_last = 0;
   // RINGWOOD_TIMEOUT: seconds an operation may take when the caller gave no timeout (torch gives
@@ -39,8 +43,10 @@ struct Options {
   // RINGWOOD_HEARTBEAT_MS: period of the control connection's heartbeat; silence of 6 periods is
   // warned about, a host that no longer acknowledges for 12 is lost.
   std::chrono::milliseconds heartbeat{250};
-  // RINGWOOD_KEY_FILE: file (mode 0600) with a job secret for the handshake. Empty: a random
-  // session key through the store, which keeps strangers out but not those who can read the store.
+  // RINGWOOD_KEY_FILE: file (mode 0600) with at least 32 random bytes, the same on all hosts, that
+  // every connection of the job must know, those to the tcp_store included. Empty: a random session
+  // key through the store, which keeps strangers out but not those who can read the store.
+  // handshake.h has what either protects.
   std::string key_file;
   // RINGWOOD_HOST_ID (alias NCCL_HOSTID): ranks with different values are treated as on different
   // hosts. To measure the network path, and to keep jobs that share a machine by accident apart.

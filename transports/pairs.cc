@@ -6,7 +6,6 @@
 #include <mutex>
 #include <thread>
 
-#include "transports/net.h"
 #include "transports/thread.h"
 
 namespace ringwood {
@@ -22,6 +21,12 @@ OwnedFd owned(Result<int> fd, int peer, const char* transport) {
 
 }  // namespace
 
+std::vector<NetAddress> addresses_of(const Group& group, int peer) {
+  const auto own = static_cast<size_t>(group.rank());
+  return addresses_to_dial(own < group.addresses.size() ? group.addresses[own] : "",
+                           group.addresses.at(peer));
+}
+
 // Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
 // first: otherwise all would begin with rank 0.
 std::vector<std::vector<OwnedFd>> connect_pairs(
@@ -35,11 +40,11 @@ std::vector<std::vector<OwnedFd>> connect_pairs(
     for (int peer; (peer = next.fetch_sub(1) - 1) >= 0;) {
       if (counts[peer] == 0) continue;
       try {
-        const NetAddress address = parse_net_address(group.addresses[peer]);
+        const std::vector<NetAddress> addresses = addresses_of(group, peer);
         for (int i = 0; i < counts[peer]; ++i) {
           const Greeting hello = greeting(group.rank(), peer, i);
           fds[peer].push_back(
-              owned(dial(address, group.identity, hello, group.deadline), peer, transport));
+              owned(dial(addresses, group.identity, hello, group.deadline), peer, transport));
         }
       } catch (...) {
         std::lock_guard lock(mutex);

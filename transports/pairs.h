@@ -6,8 +6,12 @@
 
 #include "transports/link.h"
 #include "transports/link_parts.h"
+#include "transports/net.h"
 
 namespace ringwood {
+
+// What this rank dials to reach that one.
+std::vector<NetAddress> addresses_of(const Group& group, int peer);
 
 // Collective: [peer][0 .. counts[peer]); both ends of a pair must say the same count. `greeting`
 // says what connection number `index` of `from` to `to` is for. The descriptors are as take()'s

@@ -62,11 +62,12 @@ int first_given(int argument, int from_url, int from_launcher) {
 }
 
 std::shared_ptr<Store> open_store(const std::string& url, const Url& parsed,
-                                  const LaunchEnvironment& launch, int rank, Deadline deadline) {
-  if (parsed.scheme == "tcp") {
-    NetAddress address = parse_net_address(parsed.rest);
-    return tcp_store(address.host, address.port, rank == 0, deadline);
-  }
+                                  const LaunchEnvironment& launch, const Rendezvous& me,
+                                  Deadline deadline, const Options& options) {
+  const auto meet_at = [&](const NetAddress& master) {
+    return tcp_store(master.host, master.port, me.rank == 0, deadline, options, me.size);
+  };
+  if (parsed.scheme == "tcp") return meet_at(parse_net_address(parsed.rest));
   if (parsed.scheme == "file") {
     if (parsed.rest.empty() || parsed.rest[0] != '/')
       refuse(url, "expected an absolute path: file:///path");
@@ -76,12 +77,13 @@ std::shared_ptr<Store> open_store(const std::string& url, const Url& parsed,
   if (launch.master_addr.empty()) refuse(url, "MASTER_ADDR is not set; it is the host of rank 0");
   if (launch.master_port == 0)
     refuse(url, "MASTER_PORT is not set; it is a free port on the host of rank 0");
-  return tcp_store(launch.master_addr, launch.master_port, rank == 0, deadline);
+  return meet_at({launch.master_addr, launch.master_port});
 }
 
 }  // namespace
 
-Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline) {
+Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline,
+                      const Options& options) {
   Url parsed = parse_url(url);
   LaunchEnvironment launch = read_launch_environment();
   Rendezvous result;
@@ -94,7 +96,7 @@ Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadl
   if (result.rank >= result.size) {
     refuse(url, fmt::format("rank {} is not below the size {}", result.rank, result.size));
   }
-  result.store = open_store(url, parsed, launch, result.rank, deadline);
+  result.store = open_store(url, parsed, launch, result, deadline, options);
   return result;
 }
 

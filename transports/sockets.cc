@@ -1,7 +1,6 @@
 #include "transports/sockets.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -67,6 +66,18 @@ std::vector<SocketAddress> with_every_scope(const SocketAddress& address) {
     all.push_back(one);
   }
   return all;
+}
+
+int open_socket(int family) {
+  return open_guarded(
+      [&] { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+}
+
+// Without effect at a Unix socket, which never waits.
+void send_at_once(int fd) {
+  int on = 1, error = errno;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  errno = error;
 }
 
 bool may_go_away(int error) {
@@ -215,10 +226,10 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
     // A name may have an address that swallows everything; it must not use up the time of the
     // others.
     auto limit = &to == &addresses.back() ? deadline : deadline.within(kPatience);
-    int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = open_socket(to.family());
     int error = fd < 0 ? errno : 0;
     if (fd >= 0) {
-      adopt_connection(fd);
+      send_at_once(fd);
       error = finish_connect(fd, to, limit);
       if (error == 0 && met_itself(fd)) error = ECONNREFUSED;
       if (error == 0) {
@@ -234,26 +245,38 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
 }
 
 int listen_on(const SocketAddress& at) {
-  int fd = socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int fd = open_socket(at.family());
   if (fd < 0) return -1;
   int on = 1, off = 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (at.family() == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (bind(fd, at.get(), at.bytes) == 0 && ::listen(fd, SOMAXCONN) == 0) {
-    close_on_fork(fd);
-    return fd;
-  }
+  if (bind(fd, at.get(), at.bytes) == 0 && ::listen(fd, SOMAXCONN) == 0) return fd;
   int error = errno;
-  close(fd);
+  close_connection(fd);
   errno = error;
   return -1;
 }
 
-void adopt_connection(int fd) {
-  close_on_fork(fd);
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-  int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+SocketAddress local_address(int fd) {
+  SocketAddress here;
+  here.bytes = sizeof(here.storage);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes);
+  return here;
+}
+
+int accept_connection(int listening) {
+  int fd = open_guarded(
+      [&] { return accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
+  if (fd >= 0) send_at_once(fd);
+  return fd;
+}
+
+void keep_alive(int fd) {
+  int on = 1, idle_s = 5, interval_s = 2, count = 3;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
 void close_connection(int fd) noexcept {

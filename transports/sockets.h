@@ -48,9 +48,14 @@ int listen_on(const SocketAddress& at);
 // False for names.
 bool is_numeric(const std::string& host);
 
-// What every connection of ours has: non-blocking, TCP_NODELAY, CLOEXEC, closed in forked children.
-void adopt_connection(int fd);
-// Closes what was adopted; -1 is allowed.
+// Where a socket of ours is bound.
+SocketAddress local_address(int fd);
+
+// The next connection, as connect_once() leaves it; -1 with errno, EAGAIN when there is none.
+int accept_connection(int listening);
+// An idle connection whose other host has vanished is noticed in about 10 s.
+void keep_alive(int fd);
+// -1 is allowed.
 void close_connection(int fd) noexcept;
 
 // Retries are spaced so: 2 ms, doubling up to 200 ms, never beyond the deadline.

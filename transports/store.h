@@ -14,6 +14,7 @@
 #include <string>
 
 #include "transports/clock.h"
+#include "transports/options.h"
 
 namespace ringwood {
 
@@ -37,9 +38,12 @@ std::shared_ptr<Store> memory_store();
 // destruction).
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive), the others
-// connect, again and again until the deadline. Requests are bounded (key 1 KiB, value 1 MiB) and a
-// bad one closes its connection.
-std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline);
+// connect, again and again until the deadline. Requests are bounded (key 1 KiB, value 1 MiB), a bad
+// one closes its connection, and so are connections, keys and bytes, by the world size (0: not
+// known). With a key file in the options, nothing is told to who does not know the key; without,
+// whoever reaches the port can read and write. store_server.h has where it listens.
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
+                                 const Options& options = {}, int world_size = 0);
 // The port that a tcp_store with serve = true listens on; 0 for any other store.
 int tcp_store_port(const Store& store);
 // "env://", "file:///path", "tcp://host:port", with rank and size from the URL
@@ -49,7 +53,8 @@ struct Rendezvous {
   std::shared_ptr<Store> store;
   int rank = 0, size = 1;
 };
-Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline);
+Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline,
+                      const Options& options = Options::from_environment());
 // A view of `store` in which every key begins with `prefix`.
 std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix);
 

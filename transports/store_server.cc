@@ -1,6 +1,7 @@
 #include "transports/store_server.h"
 
 #include <fmt/core.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <list>
@@ -11,6 +12,7 @@
 
 #include "transports/asio.h"
 #include "transports/fork_guard.h"
+#include "transports/keyed_acceptor.h"
 #include "transports/log.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
@@ -21,14 +23,16 @@
 namespace ringwood {
 namespace {
 
-using asio::ip::tcp;
 using namespace store_wire;
 
-constexpr size_t kMostStored = size_t{256} << 20;  // keys and values of all clients
-constexpr Duration kAfterFailedAccept = std::chrono::milliseconds(50);
+// An answer that is not taken, or a request that does not end: longer than its client waits itself.
+constexpr Duration kRequestTime = std::chrono::seconds(60);
+constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
+constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
 
 struct Session {
-  Session(tcp::socket s) : socket(std::move(s)), timer(socket.get_executor()) {}
+  Session(asio::io_context& io, int fd)
+      : socket(io, {local_address(fd).family(), IPPROTO_TCP}, fd), timer(io) {}
   ~Session() { close(); }
   void close() {
     open = false;
@@ -38,8 +42,8 @@ struct Session {
     int fd = socket.release(error);
     if (!error) close_connection(fd);
   }
-  tcp::socket socket;
-  asio::steady_timer timer;
+  asio::generic::stream_protocol::socket socket;
+  asio::steady_timer timer;  // of a get that waits, or of a request or an answer on its way
   RequestHeader header;
   std::string in, out;
   std::string awaited;  // the key of a get that waits
@@ -50,15 +54,16 @@ using SessionPtr = std::shared_ptr<Session>;
 
 class Server {
  public:
-  explicit Server(const std::vector<int>& fds) {
+  Server(const std::vector<int>& fds, const Identity& me, int world_size)
+      : me_(me), limits_(store_limits(world_size)) {
+    SocketAddress here = local_address(fds.front());
+    address_ = here.is_any() ? here.loopback().numeric() : here.numeric();
     for (int fd : fds) {
-      SocketAddress here;
-      here.bytes = sizeof(here.storage);
-      getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes);
-      if (address_.port == 0) address_ = here.is_any() ? here.loopback().numeric() : here.numeric();
-      acceptors_.emplace_back(io_);
-      acceptors_.back().assign(here.family() == AF_INET6 ? tcp::v6() : tcp::v4(), fd);
-      accept_next(acceptors_.back());
+      doors_.emplace_back(
+          io_, fd, me_,
+          KeyedAcceptor::Events{[this](const Greeting& greeting, int c) { welcome(greeting, c); },
+                                [this](const std::string& why) { note_refusal(why); },
+                                [this] { return sessions_.size() < limits_.connections; }});
     }
     thread_ = start_thread("ringwood-store", [this] { run(); });
   }
@@ -66,8 +71,10 @@ class Server {
   ~Server() {
     io_.stop();
     thread_.join();
+    doors_.clear();
     for (const SessionPtr& session : sessions_) session->close();
-    for (tcp::acceptor& acceptor : acceptors_) close_connection(acceptor.release());
+    if (refused_ > 1)
+      log(LogLevel::info, "store", fmt::format("{} connections were refused in all", refused_));
   }
 
   const NetAddress& address() const { return address_; }
@@ -84,25 +91,19 @@ class Server {
     }
   }
 
-  void accept_next(tcp::acceptor& acceptor) {
-    acceptor.async_accept([this, &acceptor](asio::error_code error, tcp::socket socket) {
-      if (error == asio::error::operation_aborted) return;
-      if (error) return accept_later(acceptor, error.message());
-      adopt_connection(socket.native_handle());
-      auto session = std::make_shared<Session>(std::move(socket));
-      sessions_.insert(session);
-      read_header(session);
-      accept_next(acceptor);
-    });
+  void welcome(const Greeting& greeting, int fd) {
+    if (greeting.purpose != Purpose::store) return close_connection(fd);
+    keep_alive(fd);
+    auto session = std::make_shared<Session>(io_, fd);
+    sessions_.insert(session);
+    read_more(session);
   }
 
-  // Out of descriptors, most likely: clients that end will free some.
-  void accept_later(tcp::acceptor& acceptor, const std::string& why) {
-    log(LogLevel::warn, "store", fmt::format("cannot accept a client: {}", why));
-    auto timer = std::make_shared<asio::steady_timer>(io_, kAfterFailedAccept);
-    timer->async_wait([this, &acceptor, timer](asio::error_code error) {
-      if (!error) accept_next(acceptor);
-    });
+  void note_refusal(const std::string& why) {
+    if (refused_++ > 0) return;
+    log(LogLevel::warn, "store",
+        fmt::format("a connection to {} was refused: {}; more are only counted",
+                    to_string(address_), why));
   }
 
   void drop(const SessionPtr& session) {
@@ -111,30 +112,55 @@ class Server {
     sessions_.erase(session);
   }
 
-  void read_header(const SessionPtr& session) {
-    session->in.resize(kRequestHeader);
-    asio::async_read(session->socket, asio::buffer(session->in),
-                     [this, session](asio::error_code error, size_t) {
-                       if (!session->open) return;
-                       if (error || !decode_request_header(session->in, session->header))
-                         return drop(session);
-                       read_body(session);
-                     });
+  // Drops the session if the other side does not do its part in time.
+  void limit_time(const SessionPtr& session) {
+    session->timer.expires_after(kRequestTime);
+    session->timer.async_wait([this, session](asio::error_code error) {
+      if (!error && session->open && session->timer.expiry() <= Clock::now()) drop(session);
+    });
   }
 
-  void read_body(const SessionPtr& session) {
-    session->in.resize(session->header.key_bytes + session->header.value_bytes);
-    asio::async_read(session->socket, asio::buffer(session->in),
-                     [this, session](asio::error_code error, size_t) {
-                       if (!session->open) return;
-                       if (error) return drop(session);
-                       carry_out(session);
-                     });
+  // Memory is taken for what has come, not for what was announced.
+  void read_more(const SessionPtr& session) {
+    const size_t wanted = wanted_bytes(*session), at = session->in.size();
+    session->in.resize(at + std::min(wanted - at, kPiece));
+    session->socket.async_read_some(asio::buffer(session->in.data() + at, session->in.size() - at),
+                                    [this, session, at](asio::error_code error, size_t bytes) {
+                                      if (!session->open) return;
+                                      if (error) return drop(session);
+                                      session->in.resize(at + bytes);
+                                      if (at == 0) limit_time(session);
+                                      take_in(session);
+                                    });
+  }
+
+  static size_t wanted_bytes(const Session& session) {
+    if (session.in.size() < kRequestHeader) return kRequestHeader;
+    return kRequestHeader + session.header.key_bytes + session.header.value_bytes;
+  }
+
+  void take_in(const SessionPtr& session) {
+    if (session->in.size() == kRequestHeader &&
+        !decode_request_header(session->in, session->header))
+      return drop(session);
+    if (session->in.size() < wanted_bytes(*session) || session->in.size() < kRequestHeader)
+      return read_more(session);
+    session->timer.cancel();
+    carry_out(session);
+  }
+
+  void next_request(const SessionPtr& session) {
+    session->timer.cancel();
+    for (std::string* buffer : {&session->in, &session->out}) {
+      buffer->clear();
+      if (buffer->capacity() > kKeptBuffer) buffer->shrink_to_fit();
+    }
+    read_more(session);
   }
 
   void carry_out(const SessionPtr& session) {
-    std::string key = session->in.substr(0, session->header.key_bytes);
-    std::string value = session->in.substr(session->header.key_bytes);
+    std::string key = session->in.substr(kRequestHeader, session->header.key_bytes);
+    std::string value = session->in.substr(kRequestHeader + session->header.key_bytes);
     auto found = values_.find(key);
     bool exists = found != values_.end();
     switch (session->header.operation) {
@@ -158,8 +184,13 @@ class Server {
 
   void answer_set(const SessionPtr& session, const std::string& key, const std::string& value,
                   const std::string& payload) {
-    if (stored_ + key.size() + value.size() > kMostStored) {
-      return answer(session, Answer::refused, fmt::format("the store is full ({} bytes)", stored_));
+    const bool fresh = values_.count(key) == 0;
+    if (stored_ + key.size() + value.size() > limits_.bytes ||
+        (fresh && values_.size() >= limits_.keys)) {
+      return answer(
+          session, Answer::refused,
+          fmt::format("the store is full ({} keys, {} bytes); does every user remove what it set?",
+                      values_.size(), stored_));
     }
     if (auto found = values_.find(key); found != values_.end()) forget(found);
     stored_ += key.size() + value.size();
@@ -181,11 +212,12 @@ class Server {
 
   void answer(const SessionPtr& session, Answer answer, std::string_view payload) {
     session->out = encode_response(answer, payload);
+    limit_time(session);
     asio::async_write(session->socket, asio::buffer(session->out),
                       [this, session](asio::error_code error, size_t) {
                         if (!session->open) return;
                         if (error) return drop(session);
-                        read_header(session);
+                        next_request(session);
                       });
   }
 
@@ -204,9 +236,10 @@ class Server {
       });
     }
     // Whatever comes while it waits is the end of the connection or a breach of the format.
-    session->socket.async_wait(tcp::socket::wait_read, [this, session](asio::error_code error) {
-      if (!error && session->open && session->waiting) drop(session);
-    });
+    session->socket.async_wait(asio::socket_base::wait_read,
+                               [this, session](asio::error_code error) {
+                                 if (!error && session->open && session->waiting) drop(session);
+                               });
   }
 
   void stop_waiting(const SessionPtr& session) {
@@ -220,8 +253,11 @@ class Server {
     if (waiters->second.empty()) waiters_.erase(waiters);
   }
 
+  const Identity me_;
+  const StoreLimits limits_;
   asio::io_context io_{1};
-  std::list<tcp::acceptor> acceptors_;
+  std::list<KeyedAcceptor> doors_;
+  size_t refused_ = 0;
   std::set<SessionPtr> sessions_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<SessionPtr>> waiters_;
@@ -232,7 +268,8 @@ class Server {
 
 class AsioStoreServer final : public StoreServer {
  public:
-  explicit AsioStoreServer(const std::vector<int>& fds) : server_(new Server(fds)) {}
+  AsioStoreServer(const std::vector<int>& fds, const Identity& me, int world_size)
+      : server_(new Server(fds, me, world_size)) {}
   NetAddress address() const override { return server_->address(); }
 
  private:
@@ -243,12 +280,41 @@ class AsioStoreServer final : public StoreServer {
 
 bool is_ours(SocketAddress address) {
   address.set_port(0);
-  int fd = listen_on(address);
+  int fd = address.is_any() ? -1 : listen_on(address);
   close_connection(fd);
   return fd >= 0;
 }
 
-std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port) {
+// Those that this rank offers to its peers, and loopback for its own host and for tunnels.
+std::vector<SocketAddress> usual_addresses(const std::string& host, int port,
+                                           const Options& options, const std::string& why) {
+  std::vector<std::string> hosts = {"127.0.0.1", "::1"};
+  try {
+    AddressChoice choice = choose_local_address(options, "", true);
+    hosts.insert(hosts.end(), {choice.host, choice.other_host});
+  } catch (const Error& error) {
+    log(LogLevel::warn, "store", fmt::format("only this host reaches the store: {}", error.cause));
+  }
+  std::vector<SocketAddress> all;
+  for (const std::string& one : hosts) {
+    if (one.empty() || !is_ours(resolve(one, port).front())) continue;
+    all.push_back(resolve(one, port).front());
+  }
+  std::string names;
+  for (const SocketAddress& one : all) names += (names.empty() ? "" : ", ") + one.numeric().host;
+  log(LogLevel::info, "store",
+      fmt::format("{} {}; serving on {}; RINGWOOD_SOCKET_IFNAME chooses the interface, "
+                  "RINGWOOD_LISTEN_ANY=1 takes all",
+                  host, why, names));
+  return all;
+}
+
+std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
+                                              const Options& options) {
+  if (options.listen_any) {
+    bool v6 = is_ours(resolve("::1", 0).front());
+    return {SocketAddress::any(v6 ? AF_INET6 : AF_INET, port)};
+  }
   std::vector<SocketAddress> ours;
   bool only_loopback = true;
   for (const SocketAddress& address : resolve(host, port)) {
@@ -257,18 +323,18 @@ std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port)
     only_loopback = only_loopback && address.is_loopback();
   }
   bool name_of_loopback = host.find("localhost") != host.npos || is_numeric(host);
-  if (!ours.empty() && (!only_loopback || name_of_loopback)) return ours;
-  log(LogLevel::info, "store",
-      fmt::format("{} {}; serving on all addresses", host,
-                  ours.empty() ? "is no address of this host" : "means loopback here"));
-  bool v6 = is_ours(SocketAddress::any(AF_INET6, 0));
-  return {SocketAddress::any(v6 ? AF_INET6 : AF_INET, port)};
+  if (ours.empty()) return usual_addresses(host, port, options, "is no address of this host");
+  if (!only_loopback || name_of_loopback) return ours;
+  auto all = usual_addresses(host, port, options, "means loopback here");
+  for (const SocketAddress& one : ours)
+    if (one.numeric().host != "127.0.0.1" && one.numeric().host != "::1") all.push_back(one);
+  return all;
 }
 
 // Port 0 becomes the port that the first address got.
-std::vector<int> listen_on_all(const std::string& host, int port) {
+std::vector<int> listen_on_all(const std::string& host, int port, const Options& options) {
   std::vector<int> fds;
-  for (SocketAddress address : addresses_to_serve(host, port)) {
+  for (SocketAddress address : addresses_to_serve(host, port, options)) {
     address.set_port(port);
     int fd = listen_on(address);
     if (fd < 0) {
@@ -279,18 +345,33 @@ std::vector<int> listen_on_all(const std::string& host, int port) {
                               to_string({host, port}), why));
     }
     fds.push_back(fd);
-    SocketAddress here;
-    here.bytes = sizeof(here.storage);
-    getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.bytes);
-    port = here.numeric().port;
+    port = local_address(fd).numeric().port;
   }
   return fds;
 }
 
 }  // namespace
 
-std::unique_ptr<StoreServer> serve_store(const std::string& host, int port) {
-  return std::make_unique<AsioStoreServer>(listen_on_all(host, port));
+StoreLimits store_limits(int world_size) {
+  // Ranks call the store from a few threads each; setting up a group leaves a few keys per pair.
+  const size_t ranks = world_size > 0 ? static_cast<size_t>(world_size) : 256;
+  return {64 + 8 * ranks, 65536 + 4 * ranks * ranks, (size_t{64} << 20) + (ranks << 20)};
+}
+
+Identity store_identity(const Options& options, bool server) {
+  Identity me;
+  if (!options.key_file.empty()) me.key = key_from_file(options.key_file);
+  me.size = 2;
+  me.rank = server ? 0 : 1;
+  return me;
+}
+
+Greeting store_greeting() { return {Purpose::store, 0, 1, 0}; }
+
+std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
+                                         int world_size) {
+  const Identity me = store_identity(options, true);
+  return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, world_size);
 }
 
 }  // namespace ringwood

@@ -1,9 +1,8 @@
 #include <fmt/core.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <vector>
@@ -26,18 +25,11 @@ constexpr Duration kAnswerTime = std::chrono::seconds(60);
 // Beyond the deadline of a get, for the server's own "not there" to arrive.
 constexpr Duration kSlack = std::chrono::seconds(1);
 
+constexpr size_t kPiece = size_t{64} << 10;
+constexpr Duration kHandshakeTime = std::chrono::seconds(5);
+
 double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
-}
-
-// A get may wait for hours without a byte; a server whose host has vanished is noticed in about 10
-// s.
-void keep_alive(int fd) {
-  int on = 1, idle_s = 5, interval_s = 2, count = 3;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
 struct Response {
@@ -78,9 +70,10 @@ class Connection {
   }
 
   std::string recv_all(size_t bytes, Deadline deadline) {
-    std::string data(bytes, '\0');
+    std::string data;
     for (size_t at = 0; at < bytes;) {
-      ssize_t got = recv(fd_, data.data() + at, bytes - at, 0);
+      data.resize(std::min(bytes, at + kPiece));  // as they arrive
+      ssize_t got = recv(fd_, data.data() + at, data.size() - at, 0);
       if (got == 0) {
         throw Error(ErrorCode::network,
                     fmt::format("the store at {} closed the connection; did rank 0 end?", server_));
@@ -115,10 +108,11 @@ class Connection {
 // another thread.
 class TcpStore final : public Store {
  public:
-  TcpStore(const std::string& host, int port, bool serve, Deadline deadline)
-      : host_(host), server_at_{host, port} {
+  TcpStore(const std::string& host, int port, bool serve, Deadline deadline, const Options& options,
+           int world_size)
+      : host_(host), me_(store_identity(options, false)), server_at_{host, port} {
     if (serve) {
-      server_ = serve_store(host, port);
+      server_ = serve_store(host, port, options, world_size);
       server_at_ = server_->address();
     }
     give_back(open(deadline));
@@ -167,12 +161,7 @@ class TcpStore final : public Store {
     auto began = Clock::now();
     Backoff backoff;
     for (;;) {
-      Connected connected;
-      try {
-        connected = connect_once(resolve(server_at_.host, server_at_.port), deadline);
-      } catch (const Error& error) {
-        connected.failure = error.cause;
-      }
+      Connected connected = connect(deadline);
       if (connected.fd >= 0) return std::make_unique<Connection>(connected.fd, name());
       if (!connected.may_retry || deadline.passed()) {
         throw Error(
@@ -183,6 +172,23 @@ class TcpStore final : public Store {
       }
       backoff.sleep(deadline);
     }
+  }
+
+  // Once, the handshake included.
+  Connected connect(Deadline deadline) {
+    Connected connected;
+    try {
+      connected = connect_once(resolve(server_at_.host, server_at_.port), deadline);
+    } catch (const Error& error) {
+      connected.failure = error.cause;
+    }
+    if (connected.fd < 0) return connected;
+    Status shaken =
+        dial_handshake(connected.fd, me_, store_greeting(), deadline.within(kHandshakeTime));
+    if (shaken) return connected;
+    const ErrorCode code = shaken.error().code;
+    close_connection(connected.fd);
+    return {-1, shaken.error().cause, code == ErrorCode::network || code == ErrorCode::timeout};
   }
 
   Response ask(Operation operation, const std::string& key, const std::string& value,
@@ -222,6 +228,7 @@ class TcpStore final : public Store {
   }
 
   const std::string host_;
+  const Identity me_;
   std::unique_ptr<StoreServer> server_;
   NetAddress server_at_;
   std::mutex mutex_;
@@ -231,8 +238,9 @@ class TcpStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline) {
-  return std::make_shared<TcpStore>(host, port, serve, deadline);
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
+                                 const Options& options, int world_size) {
+  return std::make_shared<TcpStore>(host, port, serve, deadline, options, world_size);
 }
 
 int tcp_store_port(const Store& store) {

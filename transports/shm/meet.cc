@@ -14,12 +14,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 
 #include "transports/arena.h"
+#include "transports/keyed_acceptor.h"
 #include "transports/log.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/unix_socket.h"
@@ -30,6 +31,8 @@ namespace ringwood::shm {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);  // with one member
+// How often the store is asked who has failed.
+constexpr auto kLook = std::chrono::milliseconds(20);
 
 [[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
 
@@ -98,15 +101,28 @@ class Meet {
       name = "!" + error.cause;
     }
     group_.store->set(key("door", group_.rank()), name);
-    admit(door.get());
-    if (!segment || !door) return {};
+    const bool open = static_cast<bool>(door);
+    admit(std::move(door));
+    if (!segment || !open) return {};
     offer(*segment);
     guests_[0].here = wants;
     return finish(std::move(segment));
   }
 
-  // Takes connections until every expected member has come or has reported that it cannot.
-  void admit(int door) {
+  // Takes connections until every expected member has come or has reported that it cannot. Their
+  // handshakes run beside each other: who connects and says nothing holds nobody up.
+  void admit(OwnedFd door) {
+    asio::io_context io{1};
+    std::optional<KeyedAcceptor> acceptor;
+    if (door) {
+      acceptor.emplace(io, door.release(), group_.identity,
+                       KeyedAcceptor::Events{
+                           [this](const Greeting& g, int fd) { greet(g, OwnedFd(fd)); },
+                           [](const std::string& why) {
+                             log(LogLevel::info, "shm", "a local connection was refused: " + why);
+                           },
+                           nullptr});
+    }
     for (;;) {
       auto missing =
           std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.missing; });
@@ -118,12 +134,12 @@ class Meet {
         late.transport = "shm";
         throw late;
       }
-      pollfd wanted{door, POLLIN, 0};
-      if (::poll(&wanted, 1, 20) > 0) {
-        OwnedFd socket(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (socket) greet(std::move(socket));
-        continue;
-      }
+      const size_t before = guests_come_;
+      const auto until = Clock::now() + kLook;
+      while (guests_come_ == before && io.run_one_until(until) > 0) continue;
+      if (guests_come_ != before) continue;
+      std::this_thread::sleep_until(until);  // returns at once unless there is no door
+      io.restart();
       for (size_t i = 1; i < guests_.size(); ++i) {
         Guest& guest = guests_[i];
         if (guest.missing && group_.store->has(key("failed", locals_[i]))) guest.missing = false;
@@ -131,19 +147,18 @@ class Meet {
     }
   }
 
-  void greet(OwnedFd socket) {
-    close_on_fork(socket.get());
-    const Deadline deadline = patience();
-    Result<Greeting> greeting = accept_handshake(socket.get(), group_.identity, deadline);
-    if (!greeting || greeting->purpose != Purpose::shm) return;
-    auto at = std::find(locals_.begin(), locals_.end(), greeting->from);
+  // Who is here knows the key, and sends its descriptors at once.
+  void greet(const Greeting& greeting, OwnedFd socket) {
+    if (greeting.purpose != Purpose::shm) return;
+    auto at = std::find(locals_.begin(), locals_.end(), greeting.from);
     if (at == locals_.end()) return;
     Guest& guest = guests_[static_cast<size_t>(at - locals_.begin())];
     if (!guest.missing) return;
     guest.missing = false;
+    ++guests_come_;
     try {
       char hello;
-      std::vector<OwnedFd> fds = receive_message(socket.get(), &hello, 1, deadline);
+      std::vector<OwnedFd> fds = receive_message(socket.get(), &hello, 1, patience());
       if (fds.size() != 2) return;
       guest.bell = std::move(fds[0]);
       guest.arena = std::move(fds[1]);
@@ -217,10 +232,7 @@ class Meet {
     try {
       if (name.empty() || name[0] == '!')
         refuse("the lowest rank of this host has none: " + name.substr(!name.empty()));
-      socket = connect_to(name, group_.deadline);
-      const Greeting greeting{Purpose::shm, 0, group_.rank(), locals_.front()};
-      if (Status s = dial_handshake(socket.get(), group_.identity, greeting, group_.deadline); !s)
-        throw s.error();
+      socket = knock(name);
       const int fds[] = {group_.wait_set->doorbell_fd(), arena_fd()};
       send_message(socket.get(), "", 1, fds, group_.deadline);
       return join(socket.get());
@@ -230,6 +242,18 @@ class Meet {
       log(LogLevel::warn, "shm",
           fmt::format("this rank shares no memory with its host's: {}", error.cause));
       return {};
+    }
+  }
+
+  // More than once: a rank that was stopped in the middle finds its connection closed.
+  OwnedFd knock(const std::string& name) {
+    constexpr int kTries = 3;
+    const Greeting greeting{Purpose::shm, 0, group_.rank(), locals_.front()};
+    for (int tried = 1;; ++tried) {
+      OwnedFd socket = connect_to(name, group_.deadline);
+      Status shaken = dial_handshake(socket.get(), group_.identity, greeting, group_.deadline);
+      if (shaken) return socket;
+      if (shaken.error().code != ErrorCode::network || tried == kTries) throw shaken.error();
     }
   }
 
@@ -304,6 +328,7 @@ class Meet {
   const int channels_;
   std::vector<int> locals_;    // ranks with this host token, ascending: the place is the seat
   std::vector<Guest> guests_;  // the leader's; [0] is itself
+  size_t guests_come_ = 0;
 };
 
 }  // namespace

@@ -43,9 +43,9 @@ OwnedFd unix_socket(const std::string& name, sockaddr_un& address, socklen_t& le
   std::memcpy(address.sun_path + 1, name.data(),
               std::min(name.size(), sizeof address.sun_path - 1));
   length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  OwnedFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  OwnedFd fd(open_guarded(
+      [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
   if (!fd) refuse(system_message("socket(AF_UNIX)"));
-  close_on_fork(fd.get());
   return fd;
 }
 

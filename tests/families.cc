@@ -1,0 +1,150 @@
+// Hosts with other families of addresses than their peers, and where a job listens.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "tests/errors.h"
+#include "tests/networks.h"
+#include "tests/processes.h"
+#include "transports/mesh.h"
+#include "transports/net.h"
+#include "transports/store.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+struct Case {
+  const char* name;
+  const char* addresses[2];
+  const char* said;  // by both ranks, or a part of it
+};
+const Case kCases[] = {
+    {"IPv6 only and both", {"10.9.0.1/24 fd00:9::1/64", "fd00:9::2/64"}, "met over tcp"},
+    {"both and IPv6 only", {"fd00:9::1/64", "10.9.0.2/24 fd00:9::2/64"}, "met over tcp"},
+    {"IPv4 only and both", {"10.9.0.1/24 fd00:9::1/64", "10.9.0.2/24"}, "met over tcp"},
+    {"both and both", {"10.9.0.1/24 fd00:9::1/64", "10.9.0.2/24 fd00:9::2/64"}, "met over tcp"},
+    {"nothing in common", {"10.9.0.1/24", "fd00:9::2/64"}, "rank 0 on alpha has only IPv4 ("},
+    {"nothing in common", {"fd00:9::1/64", "10.9.0.2/24"}, "rank 1 on beta has only IPv4 ("},
+};
+
+// An IPv6 address cannot be used before its interface has a carrier.
+void await_addresses(const std::string& addresses) {
+  const size_t v6 = addresses.find("fd00");
+  const Deadline deadline = patiently();
+  while (v6 != addresses.npos && !deadline.passed()) {
+    const std::string host = addresses.substr(v6, addresses.find('/', v6) - v6);
+    if (system(("ip -6 route get " + host.substr(0, host.size() - 1) + "9 2>/dev/null | grep -q '" +
+                host + "'")
+                   .c_str()) == 0)
+      return;
+    poll(nullptr, 0, 5);
+  }
+}
+
+TEST(Families, PairsConnectByOneThatTheyShareOrSayThatTheyHaveNone) {
+  SKIP_UNLESS_NETWORKS();
+  for (const Case& c : kCases) {
+    TemporaryPath place;
+    Processes hosts(2, [&](int rank, const Reporter& reporter) {
+      const std::string name = rank == 0 ? "alpha" : "beta";
+      if (unshare(CLONE_NEWUTS) != 0 || sethostname(name.data(), name.size()) != 0)
+        throw std::runtime_error("cannot name the host");
+      plug_in(rank, {c.addresses[rank], "", ""}, reporter);
+      await_addresses(c.addresses[rank]);
+      Options options;
+      options.init_timeout = std::chrono::seconds(20 * kSlower);
+      auto mesh = make_mesh(file_store(place.path()), rank, 2, options, {});
+      reporter.say("met over " + mesh->ways(0));
+      reporter.await_go();
+    });
+    connect_cable(hosts);
+    for (int rank : {0, 1}) {
+      const std::string line = hosts.line(rank);
+      EXPECT_PRED2(contains, line, c.said) << c.name;
+      if (line.find("met") == 0) {
+        hosts.go(rank);
+        continue;
+      }
+      EXPECT_PRED2(contains, line, "(10.9.0.");
+      EXPECT_PRED2(contains, line, "([fd00:9::");
+      EXPECT_PRED2(contains, line, "so they cannot reach each other; give their hosts");
+    }
+  }
+}
+
+TEST(Families, OfAllRanksAreLookedAt) {
+  const std::string v4 = "10.0.0.1:1", v6 = "[fd00::1]:1", both = v4 + "," + v6;
+  const std::vector<std::string> names = {"a", "b", "c"};
+  for (const auto& shared : {std::vector{v4, v4, both}, {v6, both, v6}, {both, both, both}})
+    check_families(shared, names);
+  Error apart = error_of([&] { check_families({both, v6, v4}, names); });
+  EXPECT_PRED2(contains, apart.cause,
+               "rank 2 on c has only IPv4 (10.0.0.1:1) and rank 1 on b only");
+  EXPECT_EQ(to_string(addresses_to_dial(v6, both)), v6);
+  EXPECT_EQ(to_string(addresses_to_dial(v4, both)), v4);
+  EXPECT_EQ(to_string(addresses_to_dial(both, both)), both);
+  EXPECT_EQ(to_string(addresses_to_dial("", both)), both);
+}
+
+// The addresses on which anybody listens in this network namespace, as the kernel writes them.
+std::string listening() {
+  std::string all;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::string number, local, remote, state;
+      std::istringstream(line) >> number >> local >> remote >> state;
+      if (state == "0A") all += local.substr(0, local.find(':')) + " ";
+    }
+  }
+  return all;
+}
+
+// Network byte order, read as a number of this machine.
+constexpr const char* kAny4 = "00000000 ";
+constexpr const char* kAny6 = "00000000000000000000000000000000 ";
+
+struct Place {
+  const char* name;
+  std::string host, hosts_file;
+  bool listen_any;
+};
+
+TEST(Families, TheStoreListensWhereItIsKnownAndNowhereElse) {
+  SKIP_UNLESS_NETWORKS();
+  const std::string debian = "127.0.0.1 localhost\n127.0.1.1 alpha\n";
+  const Place places[] = {
+      {"an address", "10.1.0.1", "", false},
+      {"a name that means loopback", "alpha", debian, false},
+      {"somebody else's address", "192.0.2.7", "", false},
+      {"all, as asked for", "alpha", debian, true},
+      {"no address at all", "0.0.0.0", "", false},
+  };
+  for (const Place& place : places) {
+    Processes one(1, [&](int, const Reporter& reporter) {
+      enter_network(wired("eth0", "10.1.0.1/24") + wired("eth1", "10.2.0.1/24"), place.hosts_file);
+      Options options;
+      options.listen_any = place.listen_any;
+      auto store = tcp_store(place.host, 0, true, patiently(), options, 2);
+      store->set("key", "value");
+      reporter.say(" " + listening());
+    });
+    const std::string listens = one.line(0);
+    const bool any = contains(listens, std::string(" ") + kAny4) || contains(listens, kAny6);
+    EXPECT_EQ(any, place.listen_any) << place.name << ": " << listens;
+    if (place.listen_any) continue;
+    EXPECT_PRED2(contains, listens, " 0100010A ") << place.name;
+    EXPECT_FALSE(contains(listens, "0100020A")) << place.name << ": " << listens;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood

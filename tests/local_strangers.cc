@@ -1,0 +1,125 @@
+// Processes of this host at the Unix socket where its ranks meet for shared memory.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "tests/errors.h"
+#include "tests/processes.h"
+#include "tests/told_store.h"
+#include "transports/mesh.h"
+#include "transports/shm/unix_socket.h"
+#include "transports/store.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+// Lets `visit` see the name of the socket before any rank of the host does.
+class DoorStore final : public Store {
+ public:
+  using Visit = std::function<void(const std::string& name)>;
+  DoorStore(std::shared_ptr<Store> store, Visit visit)
+      : store_(std::move(store)), visit_(std::move(visit)) {}
+  void set(const std::string& key, const std::string& value) override {
+    if (key.find("shm/door/") != key.npos) visit_(value);
+    store_->set(key, value);
+  }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return store_->get(key, deadline);
+  }
+  bool has(const std::string& key) override { return store_->has(key); }
+  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
+  void remove(const std::string& key) override { store_->remove(key); }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const Visit visit_;
+};
+
+// All ranks as threads; returns what the pairs use.
+std::string meet(int size, const DoorStore::Visit& visit) {
+  auto store = std::make_shared<DoorStore>(memory_store(), visit);
+  Options options;
+  options.transports = {"shm"};
+  options.init_timeout = std::chrono::seconds(20 * kSlower);
+  std::vector<std::thread> ranks;
+  std::mutex mutex;
+  std::string ways;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.emplace_back([&, rank] {
+      std::string said;
+      try {
+        said = make_mesh(store, rank, size, options, {})->ways(0);
+      } catch (const Error& error) {
+        said = error.message();
+      }
+      std::lock_guard lock(mutex);
+      if (ways.find(said) == ways.npos) ways += said;
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return ways;
+}
+
+TEST(LocalStrangers, WhoSaysNothingDelaysNobody) {
+  std::vector<OwnedFd> silent;
+  // One after the other, they would take 10 s each.
+  EXPECT_EQ(meet(3,
+                 [&](const std::string& name) {
+                   for (int i = 0; i < 8; ++i) silent.push_back(shm::connect_to(name, patiently()));
+                 }),
+            "shm");
+}
+
+TEST(LocalStrangers, GarbageByTheDozenKeepsNobodyOut) {
+  std::vector<OwnedFd> crowd;
+  EXPECT_EQ(meet(3,
+                 [&](const std::string& name) {
+                   for (int i = 0; i < 200; ++i) {
+                     crowd.push_back(shm::connect_to(name, patiently()));
+                     const std::string bytes(i % 90, static_cast<char>(i));
+                     if (i > 0 && i % 3 > 0)
+                       (void)!send(crowd.back().get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                   }
+                 }),
+            "shm");
+}
+
+TEST(LocalStrangers, AnotherUserIsTurnedAwayAtOnce) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  int link[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, link), 0);
+  // Forked before there are threads; reads the name, and tells how its connection ended.
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    char name[128] = {};
+    if (setuid(65534) != 0 || read(link[1], name, sizeof(name) - 1) <= 0) _exit(1);
+    OwnedFd door = shm::connect_to(name, patiently());
+    (void)!write(link[1], "c", 1);
+    pollfd one{door.get(), POLLIN, 0};
+    char byte;
+    const bool closed = poll(&one, 1, 4000 * kSlower) == 1 && recv(door.get(), &byte, 1, 0) <= 0;
+    (void)!write(link[1], closed ? "x" : "o", 1);
+    _exit(0);
+  }
+  char ended = '?';
+  EXPECT_EQ(meet(2,
+                 [&](const std::string& name) {
+                   EXPECT_EQ(write(link[0], name.data(), name.size()),
+                             static_cast<ssize_t>(name.size()));
+                   EXPECT_EQ(read(link[0], &ended, 1), 1);
+                 }),
+            "shm");
+  EXPECT_EQ(read(link[0], &ended, 1), 1);
+  EXPECT_EQ(ended, 'x') << "closed before the 5 s that a silent one of this user has";
+  waitpid(stranger, nullptr, 0);
+  close(link[0]);
+  close(link[1]);
+}
+
+}  // namespace
+}  // namespace ringwood

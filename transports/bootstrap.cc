@@ -1,0 +1,199 @@
+#include "transports/bootstrap.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "transports/net.h"
+
+namespace ringwood {
+namespace {
+
+// Between two looks of rank 0 at those who are still to come.
+constexpr Duration kFirstPause = std::chrono::milliseconds(1);
+constexpr Duration kLongestPause = std::chrono::milliseconds(50);
+
+std::string to_hex(const uint8_t* bytes, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+void from_hex(const std::string& text, size_t offset, uint8_t* bytes, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const char* begin = text.data() + offset + 2 * i;
+    if (offset + 2 * i + 2 > text.size() ||
+        std::from_chars(begin, begin + 2, bytes[i], 16).ptr != begin + 2)
+      throw Error(ErrorCode::internal, "the session in the store is damaged");
+  }
+}
+
+std::string fresh_number() {
+  const auto number = random_session();
+  return to_hex(number.data(), number.size());
+}
+
+std::string key_of(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
+std::string welcome_key(const std::string& number) { return "welcome/" + number; }
+
+}  // namespace
+
+Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options)
+    : root_(std::move(store)), options_(options), deadline_(Deadline::after(options.init_timeout)) {
+  me_.rank = rank;
+  me_.size = size;
+  if (!options.key_file.empty()) me_.key = key_from_file(options.key_file);
+}
+
+void Bootstrap::enter(const std::string& session) {
+  store_ = prefix_store(root_, session.substr(0, 2 * me_.session.size()) + "/");
+}
+
+std::vector<std::string> Bootstrap::meet(const std::string& introduction,
+                                         std::string& announcement) {
+  if (me_.rank != 0) await_welcome(announcement);
+  if (me_.rank == 0) {
+    me_.session = random_session();
+    enter(to_hex(me_.session.data(), me_.session.size()));
+    store_->set(key_of("host", 0), introduction);
+    welcome_all(announcement);
+    store_->set("go", "");
+  }
+  std::vector<std::string> all = exchange("host", introduction);
+  try {
+    store_->get("go", deadline_);
+  } catch (const Error& e) {
+    if (e.code != ErrorCode::timeout) throw;
+    throw missing({0});
+  }
+  return all;
+}
+
+// Until all have spoken under the session. Their hellos are removed before any of them can go on,
+// and so cannot be those of the next group.
+void Bootstrap::welcome_all(const std::string& announcement) {
+  const bool secret = !options_.key_file.empty();
+  if (!secret) me_.key = random_key();
+  const std::string text = to_hex(me_.session.data(), me_.session.size()) +
+                           (secret ? "" : to_hex(me_.key.data(), me_.key.size())) + " " +
+                           announcement;
+  std::set<int> expected;
+  for (int r = 1; r < me_.size; ++r) expected.insert(r);
+  for (Duration pause = kFirstPause; !expected.empty();) {
+    bool moved = false;
+    for (auto at = expected.begin(); at != expected.end();) {
+      moved |= welcome(*at, text);
+      const bool here = welcomed_.count(*at) > 0 && store_->has(key_of("host", *at));
+      at = here ? expected.erase(at) : std::next(at);
+      moved |= here;
+    }
+    if (expected.empty()) break;
+    if (deadline_.passed()) throw missing({expected.begin(), expected.end()});
+    pause = moved ? kFirstPause : std::min(2 * pause, kLongestPause);
+    std::this_thread::sleep_for(std::min(pause, deadline_.left()));
+  }
+  for (const auto& [rank, number] : welcomed_) {
+    root_->remove(key_of("hello", rank));
+    root_->remove(welcome_key(number));
+  }
+  welcomed_.clear();
+}
+
+// True if there was a hello that had not been answered.
+bool Bootstrap::welcome(int rank, const std::string& text) {
+  const std::string key = key_of("hello", rank);
+  if (!root_->has(key)) return false;
+  const std::string number = root_->get(key, deadline_);
+  std::string& last = welcomed_[rank];
+  if (number == last) return false;
+  if (!last.empty()) root_->remove(welcome_key(last));
+  last = number;
+  root_->set(welcome_key(number), text);
+  return true;
+}
+
+void Bootstrap::await_welcome(std::string& announcement) {
+  const std::string number = fresh_number();
+  root_->set(key_of("hello", me_.rank), number);
+  std::string text;
+  try {
+    text = root_->get(welcome_key(number), deadline_);
+  } catch (const Error& e) {
+    if (e.code != ErrorCode::timeout) throw;
+    std::vector<int> absent = absent_from(*root_, "hello");
+    absent.insert(absent.begin(), 0);
+    throw missing(absent);
+  }
+  from_hex(text, 0, me_.session.data(), me_.session.size());
+  if (options_.key_file.empty())
+    from_hex(text, 2 * me_.session.size(), me_.key.data(), me_.key.size());
+  announcement = text.substr(std::min(text.find(' '), text.size() - 1) + 1);
+  enter(text);
+}
+
+std::vector<std::string> Bootstrap::exchange(const char* what, const std::string& mine) {
+  asking_ = what;
+  exchanged_.push_back(what);
+  store_->set(key_of(what, me_.rank), mine);
+  std::vector<std::string> all(me_.size);
+  for (int r = 0; r < me_.size; ++r) {
+    if (r == me_.rank) {
+      all[r] = mine;
+      continue;
+    }
+    try {
+      all[r] = store_->get(key_of(what, r), deadline_);
+    } catch (const Error& e) {
+      if (e.code != ErrorCode::timeout) throw;
+      std::vector<int> absent = absent_from(*store_, what);
+      if (me_.rank != 0 && !store_->has(key_of(what, 0))) absent.insert(absent.begin(), 0);
+      throw missing(absent);
+    }
+  }
+  asking_ = nullptr;
+  return all;
+}
+
+void Bootstrap::remove_keys() {
+  if (me_.rank != 0) return;
+  for (const char* what : exchanged_)
+    for (int r = 0; r < me_.size; ++r) store_->remove(key_of(what, r));
+  store_->remove("go");
+}
+
+void Bootstrap::give_up() noexcept {
+  try {
+    if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
+    for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
+    // What all have said the others may still be reading.
+    if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
+  } catch (const std::exception&) {
+  }
+}
+
+std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
+  std::vector<int> absent;
+  for (int r = 1; r < me_.size; ++r)
+    if (r != me_.rank && !store.has(key_of(what, r))) absent.push_back(r);
+  return absent;
+}
+
+Error Bootstrap::missing(const std::vector<int>& absent) const {
+  Error e(ErrorCode::timeout,
+          fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
+                      "world size right, and do they run and reach the same store?",
+                      absent.size(), me_.size,
+                      std::chrono::duration<double>(options_.init_timeout).count(),
+                      absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
+  e.rank = me_.rank;
+  e.host = host_name();
+  if (!absent.empty()) e.peer = absent.front();
+  return e;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,189 @@
+#include "transports/keyed_acceptor.h"
+
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "transports/handshake_steps.h"
+#include "transports/sockets.h"
+
+namespace ringwood {
+namespace {
+
+constexpr Duration kHandshakeTime = std::chrono::seconds(5);
+constexpr Duration kGrace = std::chrono::milliseconds(100);
+constexpr Duration kAfterFailedAccept = std::chrono::milliseconds(50);
+
+using Protocol = asio::generic::stream_protocol;
+
+Protocol protocol_of(int fd) {
+  const int family = local_address(fd).family();
+  return {family, family == AF_UNIX ? 0 : IPPROTO_TCP};
+}
+
+// "" for who may try: over TCP everybody, over a Unix socket this user.
+std::string foreign_user(int fd) {
+  ucred peer{};
+  socklen_t bytes = sizeof(peer);
+  if (local_address(fd).family() != AF_UNIX) return "";
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+    return system_message("SO_PEERCRED");
+  if (peer.uid == geteuid()) return "";
+  return fmt::format("process {} is of user {}, not of user {}", peer.pid, peer.uid, geteuid());
+}
+
+std::string peer_text(int fd) {
+  SocketAddress there;
+  there.bytes = sizeof(there.storage);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.bytes) != 0)
+    return "somebody";
+  return there.family() == AF_UNIX ? "a process of this host" : to_string(there.numeric());
+}
+
+}  // namespace
+
+// One connection whose handshake is not finished.
+struct KeyedAcceptor::Pending {
+  Pending(asio::io_context& io, int fd, const Identity& me)
+      : socket(io, protocol_of(fd), fd), timer(io), steps(me) {}
+  ~Pending() { close(); }
+  void close() {
+    over = true;
+    timer.cancel();
+    if (int fd = release(); fd >= 0) close_connection(fd);
+  }
+  // -1: it has none any more.
+  int release() {
+    if (!socket.is_open()) return -1;
+    asio::error_code error;
+    int fd = socket.release(error);
+    return error ? -1 : fd;
+  }
+  Protocol::socket socket;
+  asio::steady_timer timer;
+  AcceptSteps steps;
+  Bytes in, out;
+  Clock::time_point since = Clock::now();
+  bool over = false;  // a handler that was already queued has nothing to do
+};
+
+KeyedAcceptor::KeyedAcceptor(asio::io_context& io, int fd, const Identity& me, Events events)
+    : io_(io), me_(me), events_(std::move(events)), door_(io, fd), pause_(io) {
+  accept_next();
+}
+
+KeyedAcceptor::~KeyedAcceptor() {
+  for (const PendingPtr& one : pending_) one->close();
+  close_connection(door_.release());
+}
+
+void KeyedAcceptor::accept_next() {
+  door_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
+    if (error == asio::error::operation_aborted) return;
+    accept_all();
+  });
+}
+
+void KeyedAcceptor::accept_all() {
+  while (make_room()) {
+    int fd = accept_connection(door_.native_handle());
+    if (fd >= 0) {
+      begin(fd);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return accept_next();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      // Out of descriptors, most likely: connections that end will free some.
+      events_.refused(system_message("accept"));
+      return pause_until(Clock::now() + kAfterFailedAccept);
+    }
+  }
+}
+
+// False: accepting goes on when this pause is over.
+bool KeyedAcceptor::make_room() {
+  if (pending_.size() < kMostPending) return true;
+  PendingPtr oldest = pending_.front();
+  if (auto ripe = oldest->since + kGrace; Clock::now() < ripe) {
+    pause_until(ripe);
+    return false;
+  }
+  refuse(oldest, "it was the oldest of too many unfinished handshakes");
+  return true;
+}
+
+void KeyedAcceptor::pause_until(Clock::time_point when) {
+  paused_ = true;
+  pause_.expires_at(when);
+  pause_.async_wait([this](asio::error_code error) {
+    if (!error) resume();
+  });
+}
+
+void KeyedAcceptor::resume() {
+  if (!std::exchange(paused_, false)) return;
+  pause_.cancel();
+  accept_next();
+}
+
+void KeyedAcceptor::begin(int fd) {
+  std::string why = foreign_user(fd);
+  if (why.empty() && events_.has_room && !events_.has_room()) why = "there are too many already";
+  if (!why.empty()) {
+    events_.refused(fmt::format("{}: {}", peer_text(fd), why));
+    return close_connection(fd);
+  }
+  auto one = std::make_shared<Pending>(io_, fd, me_);
+  pending_.push_back(one);
+  one->timer.expires_after(kHandshakeTime);
+  one->timer.async_wait([this, one](asio::error_code error) {
+    if (!error && !one->over) refuse(one, "it did not finish the handshake in 5 s");
+  });
+  read_next(one);
+}
+
+void KeyedAcceptor::read_next(const PendingPtr& one) {
+  one->in.resize(one->steps.wanted());
+  asio::async_read(one->socket, asio::buffer(one->in), [this, one](asio::error_code error, size_t) {
+    if (one->over) return;
+    if (error) return refuse(one, "it closed the connection during the handshake");
+    answer(one);
+  });
+}
+
+void KeyedAcceptor::answer(const PendingPtr& one) {
+  one->out = one->steps.take(one->in);
+  asio::async_write(one->socket, asio::buffer(one->out),
+                    [this, one](asio::error_code error, size_t) {
+                      if (one->over) return;
+                      if (error)
+                        return refuse(one, "it closed the connection during the handshake");
+                      if (one->steps.wanted() > 0) return read_next(one);
+                      finish(one);
+                    });
+}
+
+void KeyedAcceptor::finish(const PendingPtr& one) {
+  auto result = one->steps.result();
+  if (!result.ok()) return refuse(one, result.error().cause);
+  int fd = one->release();
+  if (fd < 0) return refuse(one, "its descriptor cannot be taken over");
+  drop(one);
+  events_.welcome(*result, fd);
+}
+
+void KeyedAcceptor::refuse(const PendingPtr& one, const std::string& why) {
+  events_.refused(fmt::format("{}: {}", peer_text(one->socket.native_handle()), why));
+  drop(one);
+}
+
+void KeyedAcceptor::drop(const PendingPtr& one) {
+  one->close();
+  pending_.remove(one);
+  resume();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,69 @@
+// A listening socket at which only holders of the key get in: handshakes run beside each other, so
+// that nobody who is silent or slow delays another.
+//
+//   1. Strangers cost a bounded amount: at most kMostPending handshakes, 5 s each. When there are
+//      more, the oldest gives way, but none younger than 100 ms: a crowd must not push out a peer
+//      whose answer is on its way. What comes meanwhile waits in the kernel's queue.
+//   2. At a Unix socket only processes of this user are listened to at all.
+//   3. No connection survives an exec, or a fork of this process.
+//
+// Everything happens in the thread that runs the io_context; destroy it when that has ended, or in
+// that thread. Handlers that are queued by then find the connection closed, and do nothing.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "transports/asio.h"
+#include "transports/clock.h"
+#include "transports/handshake.h"
+
+namespace ringwood {
+
+class KeyedAcceptor final {
+ public:
+  static constexpr size_t kMostPending = 64;
+
+  struct Events {
+    // Takes over the descriptor, which is non-blocking and registered with close_on_fork.
+    std::function<void(const Greeting&, int fd)> welcome;
+    // A connection is not let in, or cannot be accepted: from where, and why.
+    std::function<void(const std::string& why)> refused;
+    // Whether there is room for one more at all; null: always.
+    std::function<bool()> has_room;
+  };
+
+  // Takes over `fd`, which listens; `me` must outlive this.
+  KeyedAcceptor(asio::io_context& io, int fd, const Identity& me, Events events);
+  ~KeyedAcceptor();
+  KeyedAcceptor(const KeyedAcceptor&) = delete;
+  KeyedAcceptor& operator=(const KeyedAcceptor&) = delete;
+
+ private:
+  struct Pending;
+  using PendingPtr = std::shared_ptr<Pending>;
+
+  void accept_next();
+  void accept_all();
+  bool make_room();
+  void pause_until(Clock::time_point when);
+  void resume();
+  void begin(int fd);
+  void read_next(const PendingPtr& one);
+  void answer(const PendingPtr& one);
+  void finish(const PendingPtr& one);
+  void refuse(const PendingPtr& one, const std::string& why);
+  void drop(const PendingPtr& one);
+
+  asio::io_context& io_;
+  const Identity& me_;
+  const Events events_;
+  asio::posix::stream_descriptor door_;
+  asio::steady_timer pause_;
+  bool paused_ = false;
+  std::list<PendingPtr> pending_;  // oldest first
+};
+
+}  // namespace ringwood
