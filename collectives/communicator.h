@@ -131,6 +131,8 @@ class Communicator {
                                const CallOptions& call = {}) = 0;
   virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
 
+  // Done when the buffer may be used again, which up to a limit (point_to_point.h) is before its
+  // receive is made.
   virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
   // peer may be kAnySource.

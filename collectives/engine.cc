@@ -213,7 +213,7 @@ void Engine::drive(bool patient, Until until) {
   Settled settled;
   while (true) {
     bool progressed = false;
-    progress(progressed, settled);
+    progress(armed, progressed, settled);
     if (!settled.empty()) deliver(settled, nullptr);
     if (until()) break;
     if (progressed) {
@@ -263,7 +263,7 @@ void Engine::take_work() {
   new_messages_.clear();
 }
 
-void Engine::progress(bool& progressed, Settled& settled) try {
+void Engine::progress(bool armed, bool& progressed, Settled& settled) try {
   take_work();
   if (failed_.load()) return fail_everything(settled);
   if (reported_) return;  // the verdict is on its way
@@ -273,9 +273,9 @@ void Engine::progress(bool& progressed, Settled& settled) try {
   } catch (...) {
     return report(caught_error(), current_.get());
   }
-  if (messages_->active()) {
-    if (Status s = messages_->step(progressed, settled); !s) report(std::move(s.error()), nullptr);
-  }
+  if (armed || messages_->active())
+    if (Status s = messages_->step(armed, progressed, settled); !s)
+      report(std::move(s.error()), nullptr);
   if (progressed) moved_ = true;
 } catch (...) {
   report(caught_error(), nullptr);

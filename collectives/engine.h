@@ -71,7 +71,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
 
   template <class Until>
   void drive(bool patient, Until until);
-  void progress(bool& progressed, Settled& settled);
+  void progress(bool armed, bool& progressed, Settled& settled);
   Status run_collective(bool& progressed, Settled& settled);
   void run_callbacks(OperationState& operation);
   void adopt(const CollectiveState& operation);

@@ -8,10 +8,6 @@
 namespace ringwood {
 namespace {
 
-// Above this the receiver's agreement is worth its round trip: no copy, no memory held for
-// strangers.
-constexpr size_t kEagerBytes = 16 << 10;
-
 Error protocol_error(int peer, std::string what) {
   Error e(ErrorCode::peer_lost, fmt::format("rank {} broke the message protocol: {}", peer, what));
   e.peer = peer;
@@ -35,28 +31,34 @@ void PointToPoint::settle(std::shared_ptr<MessageState> message, int from,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   --pending_;
   if (!message->sending) message->from = from;
-  all_.remove(message);
+  all_.erase(std::find(all_.begin(), all_.end(), message));  // mostly the first
   finished.push_back(std::move(message));
 }
 
-Status PointToPoint::step(bool& progressed,
+Status PointToPoint::step(bool listening, bool& progressed,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   auto fresh = std::move(fresh_);
   fresh_.clear();
   for (auto& message : fresh) {
     progressed = true;
-    Status s = message->sending ? start_send(peers_[message->peer], message)
-                                : match_early(message, finished);
+    Status s;
+    if (message->sending) {
+      Peer& peer = peers_[message->peer];
+      peer.held.push_back(message);
+      s = start_held(peer);
+    } else {
+      s = match_early(message, finished);
+    }
     if (!s) return s;
   }
   for (int r = 0; r < mesh_.size; ++r)
-    if (watched(r))
-      if (Status s = poll(r, progressed, finished); !s) return s;
+    if (watched(r) || (listening && peers_[r].link))
+      if (Status s = poll(r, listening, progressed, finished); !s) return s;
   return {};
 }
 
-// A peer is looked at only while something can come of it: an idle layer costs the collectives
-// nothing.
+// Without listening, a peer is looked at only while something can come of it: an idle layer costs
+// the collectives nothing.
 bool PointToPoint::watched(int rank) const {
   const Peer& p = peers_[rank];
   if (!p.link) return false;
@@ -68,7 +70,7 @@ bool PointToPoint::watched(int rank) const {
 
 bool PointToPoint::needs(int rank) const {
   const Peer& p = peers_[rank];
-  if (!p.announced.empty() || !p.granted.empty() || !p.outgoing.empty() || p.reading_payload)
+  if (!p.announced.empty() || !p.granted.empty() || !p.outgoing.empty() || p.payload_for)
     return true;
   return std::any_of(receives_.begin(), receives_.end(),
                      [&](const auto& m) { return m->peer == rank; });
@@ -85,18 +87,39 @@ void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
   all_.clear();
   receives_.clear();
   fresh_.clear();
+  // A message holds on to its engine, which holds this.
+  for (Peer& p : peers_) {
+    p.announced.clear();
+    p.granted.clear();
+    p.held.clear();
+    p.outgoing.clear();
+    p.early.clear();
+    p.payload_for = nullptr;
+  }
   pending_ = 0;
 }
 
 // ---- sending
 // ------------------------------------------------------------------------------------------------
 
+// One that need not be is announced when half of the room is used: its grant says what is free again.
+bool PointToPoint::eager(const Peer& peer, size_t bytes) {
+  if (bytes > kEagerBytes) return false;
+  const uint64_t used = peer.sent - peer.known_taken + bytes + kEagerCharge;
+  return used <= (peer.announced.empty() ? kEagerRoom : 2 * kEagerRoom);
+}
+
+bool PointToPoint::can_start(const Peer& peer, const MessageState& message) {
+  return eager(peer, message.bytes) || peer.announced.size() < kMostAnnounced;
+}
+
 Status PointToPoint::start_send(Peer& peer, std::shared_ptr<MessageState> message) {
   Header header;
   header.tag = message->tag;
   header.bytes = message->bytes;
-  if (message->bytes <= kEagerBytes) {
+  if (eager(peer, message->bytes)) {
     header.kind = kEager;
+    peer.sent += message->bytes + kEagerCharge;
     return post(peer, header, std::move(message));
   }
   header.kind = kAnnounce;
@@ -105,9 +128,19 @@ Status PointToPoint::start_send(Peer& peer, std::shared_ptr<MessageState> messag
   return post(peer, header, nullptr);
 }
 
+Status PointToPoint::start_held(Peer& peer) {
+  while (!peer.held.empty() && can_start(peer, *peer.held.front())) {
+    auto message = std::move(peer.held.front());
+    peer.held.pop_front();
+    if (Status s = start_send(peer, std::move(message)); !s) return s;
+  }
+  return {};
+}
+
 Status PointToPoint::post(Peer& peer, const Header& header, std::shared_ptr<MessageState> payload) {
   const bool has_payload = payload && payload->bytes > 0;
   peer.outgoing.push_back({header, has_payload ? nullptr : payload, false});
+  peer.outgoing.back().header.taken = peer.taken;
   ++peer.posted_sends;
   if (Status s = peer.link->post_send(&peer.outgoing.back().header, sizeof(Header)); !s) return s;
   if (!has_payload) return {};
@@ -123,7 +156,7 @@ Status PointToPoint::post(Peer& peer, const Header& header, std::shared_ptr<Mess
 
 // An error counts only if something is still wanted of this peer: one that has finished and left is
 // no fault.
-Status PointToPoint::poll(int rank, bool& progressed,
+Status PointToPoint::poll(int rank, bool listening, bool& progressed,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   Peer& p = peers_[rank];
   while (true) {
@@ -143,7 +176,8 @@ Status PointToPoint::poll(int rank, bool& progressed,
       if (Status bad = received(rank, finished); !bad) return bad;
     progressed |= arrived || p.totals.sent != before.sent;
     if (!s) return needs(rank) ? std::move(s) : Status();
-    if ((!arrived && p.totals.sent == before.sent) || !watched(rank)) return {};
+    const bool quiet = !arrived && p.totals.sent == before.sent;
+    if (quiet || (!listening && !watched(rank))) return {};
   }
 }
 
@@ -172,65 +206,86 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
   return {};
 }
 
+Status PointToPoint::read_into(Peer& peer, void* data, size_t bytes) {
+  if (bytes == 0) return {};
+  peer.reading_payload = true;
+  ++peer.posted_receives;
+  return peer.link->post_recv(data, bytes);
+}
+
 Status PointToPoint::on_header(int rank) {
   Peer& p = peers_[rank];
   const Header h = p.incoming;
-  const auto read_into = [&](void* data, size_t bytes) -> Status {
-    if (bytes == 0) return {};
-    p.reading_payload = true;
-    ++p.posted_receives;
-    return p.link->post_recv(data, bytes);
-  };
+  if (h.taken < p.known_taken || h.taken > p.sent)
+    return protocol_error(rank, "it has taken what it was not sent");
+  p.known_taken = h.taken;
   switch (h.kind) {
-    case kEager: {
-      if (h.bytes > kEagerBytes)
-        return protocol_error(rank, fmt::format("an eager message of {} bytes", h.bytes));
-      if (auto receive = take_receive(rank, h.tag)) {
-        if (Status s = check_size(*receive, rank, h.bytes); !s) return s;
-        p.payload_for = receive;
-        return read_into(receive->data, h.bytes);
-      }
-      p.early.push_back(
-          {h.tag, static_cast<size_t>(h.bytes), false, 0, std::make_unique<std::byte[]>(h.bytes)});
-      return read_into(p.early.back().data.get(), h.bytes);
-    }
+    case kEager: return on_eager(rank, h);
     case kAnnounce: return on_offer(rank, h);
-    case kGrant: {
-      auto it = p.announced.find(h.id);
-      if (it == p.announced.end())
-        return protocol_error(rank, "a grant for a message that was not announced");
-      Header data;
-      data.kind = kData;
-      data.id = h.id;
-      auto message = std::move(it->second);
-      p.announced.erase(it);
-      return post(p, data, std::move(message));
-    }
+    case kGrant: return on_grant(rank, h);
     case kData: {
       auto it = p.granted.find(h.id);
       if (it == p.granted.end()) return protocol_error(rank, "data that was not granted");
       p.payload_for = std::move(it->second);
       p.granted.erase(it);
-      return read_into(p.payload_for->data, p.payload_for->bytes);
+      return read_into(p, p.payload_for->data, p.payload_for->bytes);
     }
     default: return protocol_error(rank, fmt::format("a header of kind {}", h.kind));
   }
 }
 
+Status PointToPoint::on_eager(int rank, const Header& h) {
+  Peer& p = peers_[rank];
+  if (h.bytes > kEagerBytes)
+    return protocol_error(rank, fmt::format("an eager message of {} bytes", h.bytes));
+  const auto bytes = static_cast<size_t>(h.bytes);
+  if (auto receive = take_receive(rank, h.tag)) {
+    if (Status s = check_size(*receive, rank, bytes); !s) return s;
+    p.taken += bytes + kEagerCharge;
+    p.payload_for = receive;
+    return read_into(p, receive->data, bytes);
+  }
+  p.kept += bytes + kEagerCharge;
+  if (p.kept > 2 * kEagerRoom)
+    return protocol_error(rank, "more messages without a receive than there is room for");
+  p.early.push_back({h.tag, bytes, false, 0, std::make_unique<std::byte[]>(bytes)});
+  return read_into(p, p.early.back().data.get(), bytes);
+}
+
+Status PointToPoint::on_grant(int rank, const Header& h) {
+  Peer& p = peers_[rank];
+  auto it = p.announced.find(h.id);
+  if (it == p.announced.end())
+    return protocol_error(rank, "a grant for a message that was not announced");
+  Header data;
+  data.kind = kData;
+  data.id = h.id;
+  auto message = std::move(it->second);
+  p.announced.erase(it);
+  if (Status s = post(p, data, std::move(message)); !s) return s;
+  return start_held(p);
+}
+
 Status PointToPoint::on_offer(int rank, const Header& header) {
   Peer& p = peers_[rank];
-  auto receive = take_receive(rank, header.tag);
-  if (!receive) {
-    p.early.push_back({header.tag, static_cast<size_t>(header.bytes), true, header.id, nullptr});
-    return {};
+  if (auto receive = take_receive(rank, header.tag)) {
+    if (Status s = check_size(*receive, rank, header.bytes); !s) return s;
+    return grant(p, header.id, receive, rank);
   }
-  if (Status s = check_size(*receive, rank, header.bytes); !s) return s;
-  if (p.granted.count(header.id)) return protocol_error(rank, "the same announcement twice");
-  p.granted[header.id] = receive;
+  if (++p.early_announced > kMostAnnounced)
+    return protocol_error(rank, "more announcements without a receive than there may be");
+  p.early.push_back({header.tag, static_cast<size_t>(header.bytes), true, header.id, nullptr});
+  return {};
+}
+
+Status PointToPoint::grant(Peer& peer, uint32_t id, const std::shared_ptr<MessageState>& receive,
+                           int rank) {
+  if (!peer.granted.emplace(id, receive).second)
+    return protocol_error(rank, "the same announcement twice");
   Header grant;
   grant.kind = kGrant;
-  grant.id = header.id;
-  return post(p, grant, nullptr);
+  grant.id = id;
+  return post(peer, grant, nullptr);
 }
 
 std::shared_ptr<MessageState> PointToPoint::take_receive(int rank, uint64_t tag) {
@@ -259,15 +314,14 @@ Status PointToPoint::match_early(const std::shared_ptr<MessageState>& receive,
       Early early = std::move(*it);
       p.early.erase(it);
       if (!early.announced) {
+        p.kept -= early.bytes + kEagerCharge;
+        p.taken += early.bytes + kEagerCharge;
         if (early.bytes) std::memcpy(receive->data, early.data.get(), early.bytes);
         settle(receive, r, finished);
         return {};
       }
-      p.granted[early.id] = receive;
-      Header grant;
-      grant.kind = kGrant;
-      grant.id = early.id;
-      return post(p, grant, nullptr);
+      --p.early_announced;
+      return grant(p, early.id, receive, r);
     }
   }
   receives_.push_back(receive);

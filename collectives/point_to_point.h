@@ -9,6 +9,20 @@
 // Matching: in the order of sending per (peer, tag); receives in the order they were made. A
 // message whose size is not the receive's is Error(mismatch). Every field of a header is checked
 // against what this side knows before it is used. The protocol is MPI's eager and rendezvous.
+//
+// The eager limit: a send of up to kEagerBytes is finished without its receive as long as what this
+// rank has sent so to that peer, and no receive there has taken, is at most kEagerRoom (each message
+// counts as its bytes + kEagerCharge). So ranks may send to each other first and receive afterwards,
+// up to that. The peer takes such messages in, and keeps them, whenever it waits for anything, also
+// in a collective. Beyond the limit a send waits for its receive, as larger ones do: it is
+// announced, and its data stays with the sender.
+//   - A receive finds every message that it may match among those that are kept and announced,
+//     whatever their order: messages that nobody wants hold up nobody. Of the latter a peer has at
+//     most kMostAnnounced; a sender with more holds back the rest, in order, where no receive finds
+//     them.
+//   - So a rank keeps at most 2 x kEagerRoom of messages of each peer: the second half is for those
+//     that are on their way while the sender asks, by announcing one that it need not, what has been
+//     taken. The answer is in every header of the other direction (`taken`).
 // Thread safety: the engine's driver only.
 #pragma once
 
@@ -26,13 +40,31 @@ namespace ringwood {
 
 class PointToPoint final {
  public:
+  // Above this the receiver's agreement is worth its round trip: no copy, no memory held for
+  // strangers.
+  static constexpr size_t kEagerBytes = 16 << 10;
+  static constexpr size_t kEagerRoom = 1 << 20, kEagerCharge = 64;
+  static constexpr size_t kMostAnnounced = 1 << 14;
+
+  struct Header {
+    uint32_t kind = 0;
+    uint32_t id = 0;
+    uint64_t tag = 0;
+    uint64_t bytes = 0;
+    uint64_t taken = 0;  // of the receiver's eager messages, since the beginning, as charged
+  };
+  static_assert(sizeof(Header) == 32);
+  enum Kind : uint32_t { kEager = 1, kAnnounce, kGrant, kData };
+
   explicit PointToPoint(Mesh& mesh);
 
   void add(std::shared_ptr<MessageState> message);
   bool active() const { return pending_ > 0; }
-  // One pass; settled messages (in order of completion) are appended.
-  Status step(bool& progressed, std::vector<std::shared_ptr<OperationState>>& finished);
-  // All pending messages, given up.
+  // One pass; settled messages (in order of completion) are appended. `listening`, as whoever waits
+  // for long must: what other peers have sent is taken in too, or ranks could wait in a circle.
+  Status step(bool listening, bool& progressed,
+              std::vector<std::shared_ptr<OperationState>>& finished);
+  // All pending messages, given up. Precondition: the links were aborted.
   void drop(std::vector<std::shared_ptr<OperationState>>& dropped);
   // The first pending one that is late, or null.
   std::shared_ptr<MessageState> late(Clock::time_point now) const;
@@ -40,16 +72,6 @@ class PointToPoint final {
   bool needs(int peer) const;
 
  private:
-  struct Header {
-    uint32_t kind = 0;
-    uint32_t id = 0;
-    uint64_t tag = 0;
-    uint64_t bytes = 0;
-    uint64_t reserved = 0;
-  };
-  static_assert(sizeof(Header) == 32);
-  enum Kind : uint32_t { kEager = 1, kAnnounce, kGrant, kData };
-
   // Something that came before it was wanted.
   struct Early {
     uint64_t tag = 0;
@@ -72,18 +94,31 @@ class PointToPoint final {
     std::unordered_map<uint32_t, std::shared_ptr<MessageState>>
         announced;  // ours, waiting for a grant
     std::unordered_map<uint32_t, std::shared_ptr<MessageState>> granted;  // theirs, on the way
+    std::deque<std::shared_ptr<MessageState>> held;                       // ours, not announced yet
     std::deque<Early> early;
+    size_t early_announced = 0;  // of them
+    // Eager messages, as charged: ours, and of those what the peer has taken as far as we know;
+    // theirs, taken and kept.
+    uint64_t sent = 0, known_taken = 0, taken = 0, kept = 0;
     uint32_t next_id = 1;
     Header incoming;
     bool reading_payload = false;
     std::shared_ptr<MessageState> payload_for;  // null: for early.back()
   };
 
+  static bool eager(const Peer& peer, size_t bytes);
+  static bool can_start(const Peer& peer, const MessageState& message);
   Status start_send(Peer& peer, std::shared_ptr<MessageState> message);
+  Status start_held(Peer& peer);
   Status post(Peer& peer, const Header& header, std::shared_ptr<MessageState> payload);
-  Status poll(int rank, bool& progressed, std::vector<std::shared_ptr<OperationState>>& finished);
+  Status poll(int rank, bool listening, bool& progressed,
+              std::vector<std::shared_ptr<OperationState>>& finished);
   Status received(int rank, std::vector<std::shared_ptr<OperationState>>& finished);
   Status on_header(int rank);
+  Status on_eager(int rank, const Header& header);
+  Status on_grant(int rank, const Header& header);
+  Status read_into(Peer& peer, void* data, size_t bytes);
+  Status grant(Peer& peer, uint32_t id, const std::shared_ptr<MessageState>& receive, int rank);
   Status on_offer(int rank, const Header& header);
   Status match_early(const std::shared_ptr<MessageState>& receive,
                      std::vector<std::shared_ptr<OperationState>>& finished);

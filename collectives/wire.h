@@ -40,7 +40,6 @@
 namespace ringwood {
 
 enum class WireFormat : uint8_t { exact, bf16, int8 };
-inline constexpr int kWireFormats = 3;
 const char* to_string(WireFormat format);  // "float32", "bf16", "int8"
 
 // Whether such an operation may be encoded at all.

@@ -40,7 +40,6 @@
 #include "transports/clock.h"
 #include "transports/error.h"
 #include "transports/handshake.h"
-#include "transports/memory.h"
 #include "transports/options.h"
 
 namespace ringwood {
@@ -128,8 +127,6 @@ class Transport {
   // therefore arms before every sleep, and polls its links between arm() and wait().
   virtual void arm() noexcept {}
   virtual void disarm() noexcept {}
-  // Makes memory fast to send from and receive into; the default needs nothing.
-  virtual Region register_memory(void* data, size_t bytes) { return Region(data, bytes); }
 };
 
 // One row per transport, in order of preference; transports.cc is the only registry.

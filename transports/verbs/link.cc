@@ -110,6 +110,7 @@ Status VerbsLink::move() {
   if (on_wire_ || looking) read_wire();
   watch_paths();
   if (looking) reopen_paths();
+  if (looking && !on_wire_) wire_.trim();
   {
     AbortGate::Pass pass(gate_);
     if (!pass) return why(1);

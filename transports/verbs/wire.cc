@@ -30,9 +30,17 @@ void Wire::close(int error_number) {
   failure_ = error_number;
 }
 
+void Wire::trim() {
+  if (queued() > 0 || out_.capacity() == 0) return;
+  std::vector<std::byte>().swap(out_);
+  sent_ = 0;
+}
+
 void Wire::queue(const Frame& frame, std::span<const std::byte> payload) {
-  if (sent_ > 0 && sent_ == out_.size()) {
-    out_.clear();
+  // While the peer is slower there is always something left, so what was sent is cut off before it
+  // is more than that.
+  if (sent_ > queued()) {
+    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
     sent_ = 0;
   }
   std::array<std::byte, kHeader> header{};

@@ -45,6 +45,10 @@ class Wire final {
   int fd() const { return fd_.get(); }
   void queue(const Frame& frame, std::span<const std::byte> payload = {});
   size_t queued() const { return out_.size() - sent_; }
+  // Bytes of memory that it holds for what is queued; for tests.
+  size_t memory() const { return out_.capacity(); }
+  // Gives that memory back, if nothing is queued.
+  void trim();
   void flush();
   // Takes in what has come and calls `take` for every whole frame, until it returns false.
   using Take = std::function<bool(const Frame&, std::span<const std::byte>)>;
