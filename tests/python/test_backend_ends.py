@@ -94,6 +94,11 @@ ENDINGS = [
     ("work = dist.all_reduce(torch.ones(1 << 20), async_op=True)", 0),
     ("work = dist.barrier(async_op=True) if rank == 0 else None", 0),
     ("future = dist.barrier(async_op=True).get_future().then(lambda f: print('called'))", 0),
+    ("groups = [dist.new_group() for _ in range(5)]; dist.barrier(groups[3])", 0),
+    ("threading.Thread(target=dist.recv, args=[torch.ones(1)], daemon=True).start()", 0),
+    ("dist.barrier(async_op=True).get_future().then(lambda f: time.sleep(0.5))", 0),
+    ("import ringwood; ringwood.share_large_tensors(); tensor = torch.ones(1 << 20)", 0),
+    ("dist.distributed_c10d._abort_process_group()", 0),
     ("sys.exit(3)", 3),
     ("raise KeyError('a bug')", 1),
     ("dist.destroy_process_group(dist.new_group([0, 1]))", 0),
@@ -101,7 +106,7 @@ ENDINGS = [
 ]
 # Imports torch once; every ending is that of two forked children, each with an interpreter to end.
 INTERPRETERS = r"""
-import datetime, json, os, socket, sys, time, torch, torch.distributed as dist
+import datetime, json, os, socket, sys, threading, time, torch, torch.distributed as dist
 backend, endings = sys.argv[1], json.loads(sys.argv[2])
 for number, (last, _) in enumerate(endings):
     holder = socket.socket()  # bound until the next is made, so that nobody else gets the port
