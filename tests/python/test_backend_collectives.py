@@ -362,18 +362,6 @@ def test_against_definition(size):
     run_ranks(size, all_checks, timeout_s=500, group_timeout_s=100)
 
 
-def test_many_small_calls_in_flight():
-    def body(rank, size):
-        tensors = [torch.full((n % 50 + 1,), float(rank + n)) for n in range(500)]
-        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
-        for work in works[::-1]:
-            work.wait()
-        for n, tensor in enumerate(tensors):
-            assert (tensor == sum(r + n for r in range(size))).all(), n
-
-    run_ranks(3, body)
-
-
 def test_same_bits_on_all_ranks():
     def body(rank, size):
         generator = torch.Generator().manual_seed(rank)
