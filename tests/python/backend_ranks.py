@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from processes import free_port
+from processes import held_port
 
 BACKEND = os.environ.get("BACKEND", "ringwood")
 KILLED = object()
@@ -64,7 +64,7 @@ def run_ranks(
     killed=(),
 ) -> list:
     """Runs `body` in `size` ranks. `group`: with a default group. `killed`: ranks that may die."""
-    port = free_port()
+    port = held_port()
     os.environ["MASTER_PORT"] = str(port)
 
     def begin(rank: int):

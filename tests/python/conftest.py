@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import EXAMPLES, ROOT, descendants, processes
+from processes import EXAMPLES, ROOT, descendants, processes, release_ports
 
 sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
 PR_SET_CHILD_SUBREAPER = 36
@@ -52,6 +52,7 @@ def nothing_stays():
         ]
 
     yield
+    release_ports()
     left = wait_until_empty(running)
     assert not left, f"processes are left: {left}"
     names = wait_until_empty(lambda: sorted(set(SHARED_MEMORY.iterdir()) - memory))

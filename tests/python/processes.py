@@ -16,10 +16,25 @@ EXAMPLES = ROOT / "torch-bridge" / "examples"
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+_held: list[socket.socket] = []
+
+
+def held_port() -> int:
+    """A port of the kernel's choice, for a server that sets SO_REUSEADDR, as torch's stores do.
+
+    It stays bound, without listening, until release_ports(): the kernel gives it to nobody else,
+    neither to a server that asks for any port nor to an outgoing connection.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("", 0))
+    _held.append(holder)
+    return holder.getsockname()[1]
+
+
+def release_ports() -> None:
+    while _held:
+        _held.pop().close()
 
 
 @dataclass
@@ -126,7 +141,7 @@ def python(*arguments, **environment) -> Command:
 
 def environment_ranks(arguments: list, ranks: int, **environment) -> list[Command]:
     """One plain process per rank, with the variables of init_method env://."""
-    port = free_port()
+    port = held_port()
     return [
         python(
             *arguments,

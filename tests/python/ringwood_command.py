@@ -1,5 +1,6 @@
 """Runs the `ringwood` command as a user would."""
 
+import functools
 import os
 import re
 import shutil
@@ -32,3 +33,21 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess:
         timeout=150,
         env=environment(**more),
     )
+
+
+@functools.cache
+def transports() -> list[str]:
+    """All names of the table of transports, so that a new one joins every suite that asks here."""
+    refusal = run("perf", "barrier", "--transport", "none-of-them").stderr
+    return re.search(r"there are ([^;]+);", refusal)[1].split(", ")
+
+
+@functools.cache
+def absent_here(transport: str) -> str:
+    """Why processes of this machine cannot meet over it; "" if they can."""
+    done = run("perf", "barrier", "--transport", transport, "--ranks", "2", "-n", "1", "-w", "0")
+    if done.returncode == 0:
+        return ""
+    why = done.stderr.strip().splitlines()[-1]
+    assert "no transport reaches rank" in why, done.stderr
+    return why

@@ -1,6 +1,7 @@
 """Every collective of torch.distributed against its definition: data types, operations, shapes."""
 
 import functools
+import math
 import operator
 import os
 
@@ -14,9 +15,10 @@ Op = dist.ReduceOp
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 SMALL_FLOATS = [torch.float8_e4m3fn, torch.float8_e5m2]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 COMPLEX = [torch.complex64, torch.complex128]
 REDUCIBLE = [*FLOATS, *SMALL_FLOATS, *INTEGERS, *COMPLEX, torch.bool]
-MOVABLE = [*REDUCIBLE, torch.uint16, torch.uint32, torch.uint64]
+MOVABLE = [*REDUCIBLE, *UNSIGNED[1:]]
 OPS = {
     Op.SUM: operator.add,
     Op.AVG: operator.add,
@@ -36,13 +38,15 @@ def shapes(dtype: torch.dtype):
 
 
 def operand(rank: int, shape, dtype: torch.dtype) -> torch.Tensor:
-    """-2 to 2 but 0: their sums and products over 4 ranks are exact in every type. Numbers that
-    round or overflow, zeros of both signs and NaN are test_backend_numbers.py's."""
+    """-2, -1, 1 and 2: their sums and products over 4 ranks are exact in every type."""
     count = torch.Size(shape).numel()
-    values = (torch.arange(count) + rank) % 2 + 1
+    values = (torch.arange(count) * 3 + rank) % 4
     if dtype == torch.bool:
-        return (values - 1).reshape(shape).to(dtype)
-    values *= 1 - 2 * ((torch.arange(count) + rank) // 2 % 2)
+        values %= 2
+    elif dtype in UNSIGNED:
+        values = values % 2 + 1
+    else:
+        values = torch.tensor([-2, 1, -1, 2])[values]
     return values.to(torch.int64).reshape(shape).to(dtype)
 
 
@@ -119,14 +123,60 @@ def check_premultiplied_sum(rank, size):
 
 
 def check_reduce(rank, size):
-    for dtype, op in reductions():
-        for root in range(size):
-            tensor = operand(rank, (33,), dtype)
-            dist.reduce(tensor, root, op)
-            if rank == root:
-                expect(
-                    tensor, reduced(op, [operand(r, (33,), dtype) for r in range(size)]), dtype, op
-                )
+    def check(dtype, op, root, count, blocking):
+        tensor = operand(rank, (count,), dtype)
+        work = dist.reduce(tensor, root, op, async_op=not blocking)
+        if not blocking:
+            work.wait()
+        expected = operand(rank, (count,), dtype)  # torch promises nothing; ours stays as it was
+        if rank == root:
+            expected = reduced(op, [operand(r, (count,), dtype) for r in range(size)])
+        elif BACKEND != "ringwood":
+            return
+        expect(tensor, expected, dtype, op, "root", root, count)
+
+    for root in range(size):
+        for dtype, op in reductions():
+            check(dtype, op, root, 33, True)
+        for count in (1, 5000, 300_000):
+            check(torch.float32, Op.SUM, root, count, True)
+            check(torch.bfloat16, Op.AVG, root, count, False)
+        tensor = operand(rank, (65,), torch.float32)
+        dist.reduce(tensor, root, dist._make_nccl_premul_sum(0.5))
+        halves = [operand(r, (65,), torch.float32) / 2 for r in range(size)]
+        if rank == root or BACKEND == "ringwood":
+            expected = sum(halves) if rank == root else operand(rank, (65,), torch.float32)
+            expect(tensor, expected, "premultiplied", root)
+
+
+def check_overflow(rank, size):
+    """Integers wrap round as in every other sum of torch; floats become infinite."""
+    for dtype in INTEGERS:
+        limits = torch.iinfo(dtype)
+        extremes = torch.tensor([limits.max, limits.min, limits.max - 1, 3], dtype=dtype)
+        for op in (Op.SUM, Op.PRODUCT):
+            tensor = extremes.repeat(20).roll(rank)
+            dist.all_reduce(tensor, op)
+            expected = functools.reduce(OPS[op], [extremes.repeat(20).roll(r) for r in range(size)])
+            expect(tensor, expected, dtype, op)
+    for dtype in FLOATS:
+        tensor = torch.tensor([torch.finfo(dtype).max, torch.finfo(dtype).min] * 20, dtype=dtype)
+        one = tensor.clone()
+        dist.all_reduce(tensor)
+        expect(tensor, one if size == 1 else one * math.inf, dtype, "infinite")
+
+
+def check_not_a_number(rank, size):
+    """Which elements are NaN; not with which bits."""
+    special = [math.nan, math.inf, -math.inf, 1.0, -1.0, 2.0]
+    for dtype in FLOATS:
+        for op in (Op.SUM, Op.PRODUCT):
+            tensor = torch.tensor(special * 30, dtype=dtype).roll(rank)
+            operands = [torch.tensor(special * 30, dtype=dtype).roll(r) for r in range(size)]
+            dist.all_reduce(tensor, op)
+            expected = reduced(op, operands)
+            assert tensor.isnan().equal(expected.isnan()), (dtype, op)
+            expect(tensor.nan_to_num(7.0), expected.nan_to_num(7.0), dtype, op)
 
 
 def check_broadcast(rank, size):
@@ -310,18 +360,6 @@ def test_against_definition(size):
             check(rank, size)
 
     run_ranks(size, all_checks, timeout_s=500, group_timeout_s=100)
-
-
-def test_many_small_calls_in_flight():
-    def body(rank, size):
-        tensors = [torch.full((n % 50 + 1,), float(rank + n)) for n in range(500)]
-        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
-        for work in works[::-1]:
-            work.wait()
-        for n, tensor in enumerate(tensors):
-            assert (tensor == sum(r + n for r in range(size))).all(), n
-
-    run_ranks(3, body)
 
 
 def test_same_bits_on_all_ranks():

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
-from processes import free_port
+from processes import held_port
 
 FORK = multiprocessing.get_context("fork")
 ones = torch.ones
@@ -64,7 +64,7 @@ def test_ranks_that_expect_different_sizes():
 
 def test_master_that_cannot_be_reached():
     def body(rank, size):
-        return failed_init(1, 2, free_port(), 1)
+        return failed_init(1, 2, held_port(), 1)  # where nobody listens
 
     assert "127.0.0.1" in run_ranks(1, body, group=False)[0]
 
@@ -80,12 +80,25 @@ def test_port_that_is_in_use():
         assert "EADDRINUSE" in run_ranks(1, body, group=False)[0]
 
 
+def test_held_ports_are_for_those_who_know_them():
+    port = held_port()
+    with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind(("127.0.0.1", port))
+    store = dist.TCPStore("127.0.0.1", port, is_master=True)
+    assert (store.port, held_port() != port) == (port, True)
+
+
 # How an interpreter ends while its group is alive: what it does last, and its exit status.
 ENDINGS = [
     ("pass", 0),
     ("work = dist.all_reduce(torch.ones(1 << 20), async_op=True)", 0),
     ("work = dist.barrier(async_op=True) if rank == 0 else None", 0),
     ("future = dist.barrier(async_op=True).get_future().then(lambda f: print('called'))", 0),
+    ("groups = [dist.new_group() for _ in range(5)]; dist.barrier(groups[3])", 0),
+    ("threading.Thread(target=dist.recv, args=[torch.ones(1)], daemon=True).start()", 0),
+    ("dist.barrier(async_op=True).get_future().then(lambda f: time.sleep(0.5))", 0),
+    ("import ringwood; ringwood.share_large_tensors(); tensor = torch.ones(1 << 20)", 0),
+    ("dist.distributed_c10d._abort_process_group()", 0),
     ("sys.exit(3)", 3),
     ("raise KeyError('a bug')", 1),
     ("dist.destroy_process_group(dist.new_group([0, 1]))", 0),
@@ -93,12 +106,13 @@ ENDINGS = [
 ]
 # Imports torch once; every ending is that of two forked children, each with an interpreter to end.
 INTERPRETERS = r"""
-import datetime, json, os, socket, sys, time, torch, torch.distributed as dist
+import datetime, json, os, socket, sys, threading, time, torch, torch.distributed as dist
 backend, endings = sys.argv[1], json.loads(sys.argv[2])
 for number, (last, _) in enumerate(endings):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    holder = socket.socket()  # bound until the next is made, so that nobody else gets the port
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("", 0))
+    port = holder.getsockname()[1]
     last_reads, last_writes = os.pipe()
     children = []
     for rank in range(2):

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
-from processes import ROOT, free_port
+from processes import ROOT, held_port
 
 CPU = torch.device("cpu")
 
@@ -258,7 +258,7 @@ def test_many_groups_come_and_go():
 
 def test_several_lives_in_one_process():
     # A port beside a free one is often not free: connections that ended a minute ago still hold it.
-    ports = [free_port() for _ in range(3)]
+    ports = [held_port() for _ in range(3)]
 
     def body(rank, size):
         for life, port in enumerate(ports):

@@ -129,13 +129,33 @@ def test_data_parallel_with_sparse_gradients():
 
 
 def test_uneven_inputs():
-    def body(rank, size):
-        parallel = DistributedDataParallel(model())
-        with parallel.join():
-            for _ in range(2 + rank):
-                parallel(torch.ones(3, 8)).sum().backward()
+    """A rank that has run out of inputs adds nothing; the sum is still divided by all ranks."""
 
-    run_ranks(2, body)
+    def inputs(rank: int, step: int) -> torch.Tensor:
+        return torch.full((3, 8), 0.1 * (rank + 1) * (step + 1))
+
+    def body(rank, size):
+        module = model()
+        parallel = DistributedDataParallel(module)
+        optimizer = torch.optim.SGD(parallel.parameters(), 0.1)
+        with parallel.join():
+            for step in range(2 + rank):
+                optimizer.zero_grad()
+                parallel(inputs(rank, step)).sum().backward()
+                optimizer.step()
+
+        alone = model()
+        optimizer = torch.optim.SGD(alone.parameters(), 0.1)
+        for step in range(2 + size - 1):
+            optimizer.zero_grad()
+            for with_inputs in range(size):
+                if step < 2 + with_inputs:
+                    (alone(inputs(with_inputs, step)).sum() / size).backward()
+            optimizer.step()
+        for mine, expected in zip(module.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(mine, expected)
+
+    run_ranks(3, body)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,18 @@ def test_forgotten_work_is_carried_out():
     run_ranks(2, body)
 
 
+def test_many_small_calls_in_flight():
+    def body(rank, size):
+        tensors = [torch.full((n % 50 + 1,), float(rank + n)) for n in range(500)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        for work in works[::-1]:
+            work.wait()
+        for n, tensor in enumerate(tensors):
+            assert (tensor == sum(r + n for r in range(size))).all(), n
+
+    run_ranks(3, body)
+
+
 def test_point_to_point():
     def body(rank, size):
         following, previous = (rank + 1) % size, (rank - 1) % size

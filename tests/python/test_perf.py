@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 import pytest
-from ringwood_command import BINARY, environment, run
+from ringwood_command import BINARY, absent_here, environment, run, transports
 
 KEYS = [
     *("collective", "ranks", "bytes", "count", "dtype", "op", "time_us_best", "time_us_median"),
@@ -164,8 +164,10 @@ def test_every_algorithm_by_name():
         assert {(row["algorithm"], row["lanes"], row["wrong"]) for row in rows} == {(name, 2, 0)}
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", transports())
 def test_transport_by_name(transport):
+    if why := absent_here(transport):
+        pytest.skip(why)
     rows = rows_of("all_reduce", "sendrecv", "--transport", transport, "--sizes", "8,100K")
     assert {(row["transports"], row["wrong"]) for row in rows} == {(transport, 0)}
 

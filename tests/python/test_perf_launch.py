@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import free_port
+from processes import held_port
 from ringwood_command import BINARY, environment, run
 
 
@@ -142,7 +142,7 @@ def join_by_hand(count: int, *arguments: str, **more: str) -> list[subprocess.Co
 def test_joins_by_variables(way, tmp_path):
     more, arguments = {"TMPDIR": str(tmp_path)}, ["-e", "64"]
     if way == "address":
-        more |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        more |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port())}
     if way == "file":
         arguments += ["--rendezvous", f"file://{tmp_path}/meeting"]
     first, second = join_by_hand(2, *arguments, **more)

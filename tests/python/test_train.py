@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from processes import EXAMPLES, Command, Job, environment_ranks, free_port, python, run
+from processes import EXAMPLES, Command, Job, environment_ranks, held_port, python, run
 
 TRAIN = EXAMPLES / "train.py"
 
@@ -121,7 +121,7 @@ def train(commands: list[Command], variables: dict[str, str], folder: Path) -> t
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 def test_launch_style(style, variables, tmp_path, backend):
-    result, output = train(style.commands(free_port()), variables, tmp_path)
+    result, output = train(style.commands(held_port()), variables, tmp_path)
     assert (result["ranks"], result["backend"]) == (style.ranks, backend)
     per_node = 2 if style.name in ("two-agents", "node-rank") else style.ranks
     for rank in range(style.ranks):
