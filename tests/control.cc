@@ -88,6 +88,24 @@ TEST_P(ControlOfRanks, LeavingTogetherIsNoDeath) {
   }
 }
 
+// On a busy machine the thread that says goodbye may have to wait for a core.
+TEST_P(ControlOfRanks, LeavingIsNoDeathHoweverStarvedTheRank) {
+  const int n = GetParam();
+  for (int rank = n - 1; rank >= 0; rank -= n - 1) {
+    auto seats = sit_down(n, with_heartbeat(10));
+    Told& told = seats[rank]->told;
+    told.starve_ms = 600;
+    for (const Deadline limit = patiently(); told.starve_ms > 0 && !limit.passed();)
+      poll(nullptr, 0, 1);
+    seats[rank]->control.reset();
+    for (int other = 0; other < n; ++other) {
+      if (other == rank) continue;
+      EXPECT_TRUE(seats[other]->told.await_left({rank})) << other;
+    }
+    expect_nobody_failed(seats);
+  }
+}
+
 TEST_P(ControlOfRanks, WithoutTheRootErrorsStayLocal) {
   int n = GetParam();
   auto seats = sit_down(n, with_heartbeat(10));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -26,6 +27,7 @@ class Told {
   Control::Handlers handlers() {
     Control::Handlers handlers;
     handlers.standing = [this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(starve_ms.exchange(0)));
       std::lock_guard lock(mutex_);
       return standing_;
     };
@@ -65,6 +67,8 @@ class Told {
   }
 
   std::function<void(const Error&)> on_failed;  // set before there is a control
+  // For so long the control thread gets no core: once, at its next heartbeat, which sets this to 0.
+  std::atomic<int> starve_ms{0};
 
  private:
   mutable std::mutex mutex_;

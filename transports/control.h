@@ -50,7 +50,8 @@ class Control {
   // Reports an error to the group; `failed` follows. Any thread, any number of times; the first
   // counts.
   virtual void fail(Error error) = 0;
-  // Says goodbye: our end of connection is no death. Waits at most 200 ms until it is on its way.
+  // Says goodbye: our end of connection is no death. Waits until it is on its way, and then 200 ms
+  // at most for the answer.
   virtual void leave() noexcept = 0;
 };
 

@@ -14,7 +14,8 @@ namespace ringwood {
 namespace {
 
 constexpr int kSilentPeriods = 6;
-constexpr std::chrono::milliseconds kGoodbyeTime{200};
+// For what a peer does, once goodbye is said; the thread that says it may have to wait for a core.
+constexpr std::chrono::milliseconds kGoodbyeTime{200}, kStarvedTime{10'000};
 // A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
 // at its end is for what matters, and if it were ever full, the kernel would take its host for lost.
 constexpr int kMostUnanswered = 32;
@@ -248,6 +249,9 @@ void ControlStar::say_goodbye() {
   leaving_ = true;
   send_to_present(MessageType::goodbye);
   check_goodbyes();
+  std::lock_guard lock(mutex_);
+  goodbyes_said_ = true;
+  goodbyes_done_.notify_all();
 }
 
 // Closing while the other side still sends would reset the connection under our goodbye, so that it
@@ -268,6 +272,7 @@ void ControlStar::leave() noexcept {
     asio::post(io_, [this] { say_goodbye(); });
     if (io_.get_executor().running_in_this_thread()) return;  // called by a handler
     std::unique_lock lock(mutex_);
+    goodbyes_done_.wait_for(lock, kStarvedTime, [this] { return goodbyes_said_; });
     goodbyes_done_.wait_for(lock, kGoodbyeTime, [this] { return goodbyes_complete_; });
   } catch (const std::exception& error) {
     log(LogLevel::error, "control", fmt::format("cannot say goodbye: {}", error.what()));

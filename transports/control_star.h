@@ -91,7 +91,7 @@ class ControlStar final {
 
   std::mutex mutex_;
   std::condition_variable goodbyes_done_;
-  bool goodbyes_complete_ = false;  // guarded by mutex_
+  bool goodbyes_said_ = false, goodbyes_complete_ = false;  // guarded by mutex_
   std::atomic<bool> leave_called_{false};
   std::thread thread_;
 };
