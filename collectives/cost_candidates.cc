@@ -12,6 +12,7 @@
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
 #include "collectives/plan.h"
+#include "collectives/protocol.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {
@@ -128,7 +129,7 @@ class Contest {
     }
     built.wire = wire;
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
-    built.one_round = in_one_round(built.schedules);
+    built.one_round = wire == WireFormat::exact && in_one_round(built.schedules);
     const Load whole = load(built, query_.bytes, built.one_round, false);
     built.bounds = bounds_of(model_of(built.schedules, whole, fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;
@@ -147,16 +148,15 @@ class Contest {
   Where where(int rank) const { return {rank, query_.n, 0, fabric_.hosts, fabric_.nodes}; }
 
   bool in_one_round(const std::vector<Schedule>& schedules) const {
-    return query_.bytes <= kOneRoundBytes && query_.n <= kOneRoundRanks &&
+    const bool apart = all_apart(fabric_.hosts, query_.n, fabric_.loopback);
+    return small_for_one_round(query_.collective, query_.bytes, query_.n, apart) &&
            std::all_of(schedules.begin(), schedules.end(), fits_one_round);
   }
 
   // Where shared buffers make a difference at all.
   bool may_lend() const {
-    if (!fabric_.staged || fabric_.loopback || static_cast<double>(query_.bytes) < fabric_.lent)
-      return false;
-    return fabric_.hosts.empty() ||
-           *std::max_element(fabric_.hosts.begin(), fabric_.hosts.end()) < query_.n - 1;
+    return fabric_.staged && static_cast<double>(query_.bytes) >= fabric_.lent &&
+           !all_apart(fabric_.hosts, query_.n, fabric_.loopback);
   }
 
   double regret(const Candidate& c) const {

@@ -21,8 +21,6 @@ namespace ringwood {
 inline constexpr size_t kMostWork = 120000, kMostWorkEach = 40000;
 inline constexpr size_t kMostSteps = 20000;
 inline constexpr int kMostLanes = 256;
-// Below, latency is all, and the data leave together with the opening of the operation (plan.h).
-inline constexpr size_t kLeastEncoded = size_t{16} << 10;
 
 struct Candidate {
   std::string algorithm;

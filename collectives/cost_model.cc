@@ -61,43 +61,6 @@ PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabri
           (1 - cached) / fabric.memory};
 }
 
-bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
-bool touches(const Step& step, Span span) {
-  return (step.dst.count && overlap(step.dst, span)) || (step.src.count && overlap(step.src, span));
-}
-
-// The sends that fusion.h would carry out as answers, were all of them large enough: those of a sum
-// to each of the peers that it came from, with nothing else in between.
-std::vector<char> answers_of(const Schedule& s) {
-  std::vector<char> answers(s.steps.size(), false), taken(s.steps.size(), false);
-  for (size_t i = 0; i < s.steps.size(); ++i) {
-    const Span sum = s.steps[i].dst;
-    if (s.steps[i].kind != StepKind::recv_reduce || taken[i]) continue;
-    std::map<int, int64_t> sends;  // by peer; -1: not yet
-    size_t missing = 0;
-    bool sending = false;
-    for (size_t j = i; j < std::min(s.steps.size(), i + 8 * static_cast<size_t>(s.n) + 16); ++j) {
-      const Step& step = s.steps[j];
-      if (!touches(step, sum)) continue;
-      if (step.kind == StepKind::recv_reduce && !sending && step.dst == sum &&
-          sends.try_emplace(step.peer, -1).second) {
-        taken[j] = true;
-        ++missing;
-        continue;
-      }
-      const auto at = sends.find(step.peer);
-      if (step.kind != StepKind::send || !(step.src == sum) || at == sends.end() || at->second >= 0)
-        break;
-      sending = true;
-      at->second = static_cast<int64_t>(j);
-      if (--missing > 0) continue;
-      for (const auto& [peer, send] : sends) answers[static_cast<size_t>(send)] = true;
-      break;
-    }
-  }
-  return answers;
-}
-
 class Binder {
  public:
   Binder(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric)
@@ -113,6 +76,7 @@ class Binder {
     for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
     set_rates(sets);
     for (int r = 0; r < n_; ++r) add_messages(r);
+    for (size_t r = 0; r < fusions_.size(); ++r) add_fusions(r);
     for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) set_agreement();
     return std::move(model_);
@@ -138,7 +102,7 @@ class Binder {
       rank.bytes.push_back(bytes);
     }
     rank.message.assign(s.steps.size(), -1);
-    if (load_.lent) answers_.push_back(answers_of(s));
+    if (load_.lent) fusions_.push_back(fusions_of(s, rank.graph, chunks_));
     return working_set(rank, chunks_, load_, fabric_);
   }
 
@@ -179,9 +143,21 @@ class Binder {
       m.reduces |= step.kind == StepKind::recv_reduce;
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
-      if (!sends || !load_.lent) continue;
-      m.in_place = step.src.first < rank.schedule->chunks;
-      m.answers = answers_[r][i];
+      if (sends && load_.lent) m.in_place = step.src.first < rank.schedule->chunks;
+    }
+  }
+
+  // Those whose operands all lie where they can be answered (fusion.h).
+  void add_fusions(size_t r) {
+    const std::vector<int32_t>& message = model_.ranks[r].message;
+    for (const Fusion& fusion : fusions_[r].fusions) {
+      bool answered = true;
+      for (size_t k = 0; k < fusion.receives.size() && answered; ++k) {
+        const CostMessage& operand = model_.messages[message[fusion.receives[k]]];
+        answered = operand.send_step >= 0 && !operand.sockets &&
+                   fusions_[operand.from].answer[operand.send_step] == fusion.numbers[k];
+      }
+      for (const int32_t send : fusion.sends) model_.messages[message[send]].answers |= answered;
     }
   }
 
@@ -315,9 +291,9 @@ class Binder {
   const Fabric& fabric_;
   const int n_;
   CostModel model_;
-  bool letters_ = false;                    // every rank maps every other's memory
-  std::vector<size_t> chunks_;              // bytes, of the rank bound last
-  std::vector<std::vector<char>> answers_;  // by rank and step; empty unless lent
+  bool letters_ = false;          // every rank maps every other's memory
+  std::vector<size_t> chunks_;    // bytes, of the rank bound last
+  std::vector<Fusions> fusions_;  // by rank; empty unless lent
   std::vector<Direction> directions_;
   std::vector<int32_t> direction_of_;  // by from * n + to; -1: no message yet
 };

@@ -46,7 +46,7 @@ class PlanCache final {
 
   const int rank_, n_;
   const double tolerance_;
-  bool apart_ = false;  // every message goes through sockets
+  const bool apart_;  // every message goes through sockets
   mutable Chooser chooser_;
   std::mutex mutex_;
   using Plans = std::unordered_map<Key, std::shared_ptr<const Plan>, Hash>;
