@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "collectives/plan.h"
+#include "collectives/protocol.h"
 
 namespace ringwood {
 namespace {
-
-// Below, the flags cost more than the copies.
-constexpr size_t kFusedBytes = 16 << 10;
 
 struct Range {
   int32_t buffer;

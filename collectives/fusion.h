@@ -14,7 +14,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "collectives/graph.h"
 
 namespace ringwood {
 
@@ -31,5 +34,16 @@ struct Fusion {
 
 // Fills in Plan::fusions, Plan::fusion_of and BoundStep::answer. Precondition: everything else is.
 void find_fusions(Plan& plan);
+
+// What find_fusions() finds in the plan of a schedule, steps numbered as there, when its chunks,
+// scratch included, have so many bytes and nothing is encoded. `graph`: derive(schedule). The cost
+// model's view of it: a fusion is carried out where each of its receives takes a send whose
+// `answer` is the fusion's `number` for that peer.
+struct Fusions {
+  std::vector<Fusion> fusions;
+  std::vector<int32_t> answer;  // by step: BoundStep::answer
+};
+Fusions fusions_of(const Schedule& schedule, const Graph& graph,
+                   std::span<const size_t> chunk_bytes);
 
 }  // namespace ringwood

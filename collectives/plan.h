@@ -162,11 +162,8 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 Opener opener = Opener::agreement, const Wire& wire = {},
                                 const Sums* sums = nullptr);
 
-// Beyond these the data of a whole round no longer fits into what links hold on their way, and
-// log2(n) openings are fewer than n - 1.
-inline constexpr size_t kOneRoundBytes = 16 << 10;
-inline constexpr int kOneRoundRanks = 16;
-// Whether one rank's schedule can run in one round; the group may only if all ranks' can.
+// Whether one rank's schedule can run in one round; the group may only if all ranks' can, and the
+// data are few (small_for_one_round() in protocol.h).
 bool fits_one_round(const Schedule& schedule);
 
 }  // namespace ringwood

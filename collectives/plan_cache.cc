@@ -1,9 +1,8 @@
 #include "collectives/plan_cache.h"
 
-#include <algorithm>
-
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
+#include "collectives/protocol.h"
 #include "collectives/row_sums.h"
 #include "collectives/wire_schedule.h"
 
@@ -13,18 +12,15 @@ namespace {
 // A training step uses a few dozen shapes. Beyond this the sizes do not repeat and keeping them is
 // waste.
 constexpr size_t kMostPlans = 256, kMostUneven = 32;
-// Over sockets a system call costs more than a copy of so many bytes, and what is to be added up
-// is not copied.
-constexpr size_t kCopiedBytesApart = 32 << 10, kAddedBytesApart = 64 << 10;
 
 }  // namespace
 
 PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options)
-    : rank_(rank), n_(n), tolerance_(options.tolerance), chooser_(fabric, options) {
-  const auto& hosts = fabric.hosts;  // numbered in the order of their first ranks
-  apart_ =
-      fabric.loopback || (!hosts.empty() && *std::max_element(hosts.begin(), hosts.end()) == n - 1);
-}
+    : rank_(rank),
+      n_(n),
+      tolerance_(options.tolerance),
+      apart_(all_apart(fabric.hosts, n, fabric.loopback)),
+      chooser_(fabric, options) {}
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
   const Shape& s = key.shape;
@@ -59,10 +55,8 @@ std::vector<Candidate> PlanCache::explain(const Shape& shape) const {
 }
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
-  const size_t most = !apart_                     ? kOneRoundBytes
-                      : reduces(shape.collective) ? kAddedBytesApart
-                                                  : kCopiedBytesApart;
-  const bool small = shape.count * size_of(shape.type) <= most && n_ <= kOneRoundRanks;
+  const size_t bytes = shape.count * size_of(shape.type);
+  const bool small = small_for_one_round(shape.collective, bytes, n_, apart_);
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
     if (!fits_one_round(row.build(where(r, shape.root)))) return Opener::agreement;

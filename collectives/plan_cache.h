@@ -55,7 +55,7 @@ class PlanCache final {
   const double tolerance_;
   mutable std::map<std::tuple<const AlgorithmRow*, int, WireFormat>, std::shared_ptr<const Sums>>
       sums_;
-  bool apart_ = false;  // every message goes through sockets
+  const bool apart_;  // every message goes through sockets
   mutable Chooser chooser_;
   std::mutex mutex_;
   using Plans = std::unordered_map<Key, std::shared_ptr<const Plan>, Hash>;

@@ -1,0 +1,114 @@
+// What the cost model takes for granted about plans is what the plans of the same calls do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "collectives/algorithms.h"
+#include "collectives/choose.h"
+#include "collectives/cost_model.h"
+#include "collectives/plan_cache.h"
+#include "collectives/protocol.h"
+
+namespace ringwood {
+namespace {
+
+Fabric on_hosts(int n, int ranks_of_a_host) {
+  Fabric f;
+  f.cores = n;
+  for (int r = 0; r < n; ++r) f.hosts.push_back(r / ranks_of_a_host);
+  return f;
+}
+
+// Predictions of single rows follow the way in which their operations are opened.
+TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
+  int in_one_round = 0, agreed = 0;
+  for (const int n : {2, 5, 16, 17}) {
+    std::vector<Fabric> fabrics = {on_hosts(n, n), on_hosts(n, 1), on_hosts(n, 2), Fabric{}};
+    fabrics.back().loopback = true;
+    for (const Fabric& fabric : fabrics) {
+      PlanCache plans(0, n, fabric, {});
+      for (const AlgorithmRow& row : algorithm_table()) {
+        const Where where{0, n, 0, fabric.hosts};
+        if (!row.accepts(where) || row.collective == Collective::barrier) continue;
+        for (size_t bytes = 8 << 10; bytes <= 128 << 10; bytes *= 2) {
+          Question q{row.collective, bytes};
+          q.n = n;
+          q.fabric = &fabric;
+          const std::vector<Candidate> candidates = explain(q, {}, row.name, 1);
+          ASSERT_EQ(candidates.size(), 1u);
+          Load load{row.collective, bytes};
+          load.agreement = true;
+          load.one_round =
+              plans
+                  .get({row.collective, DataType::float32, ReduceOp::sum, 0, bytes / 4, {}},
+                       row.name, 1, false)
+                  ->one_round;
+          ++(load.one_round ? in_one_round : agreed);
+          if (candidates[0].simulated) {
+            EXPECT_EQ(candidates[0].seconds, predict(build_all(row, where), load, fabric).seconds)
+                << to_string(row.collective) << " " << row.name << " n " << n << " " << bytes
+                << " one round " << load.one_round;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(in_one_round, 100);
+  EXPECT_GT(agreed, 100);
+}
+
+using Ends = std::multiset<std::pair<int, int>>;  // from, to
+
+Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Shape& shape) {
+  Ends ends;
+  std::vector<std::shared_ptr<const Plan>> plans;
+  for (const Schedule& s : build_all(row, where)) plans.push_back(make_plan(s, shape, row.name, 1));
+  for (int r = 0; r < where.n; ++r) {
+    for (const Fusion& fusion : plans[r]->fusions) {
+      bool answered = true;
+      for (size_t k = 0; k < fusion.receives.size(); ++k) {
+        const PeerQueue& queue = plans[r]->peers[fusion.queues[k]];
+        const auto at = std::find(queue.receives.begin(), queue.receives.end(), fusion.receives[k]);
+        const Plan& peer = *plans[queue.peer];
+        const auto back = std::find_if(peer.peers.begin(), peer.peers.end(),
+                                       [&](const PeerQueue& q) { return q.peer == r; });
+        const int32_t offer = back->sends[static_cast<size_t>(at - queue.receives.begin())];
+        answered = answered && peer.steps[offer].answer == fusion.numbers[k];
+      }
+      for (const int32_t send : fusion.sends)
+        if (answered) ends.insert({r, plans[r]->steps[send].peer});
+    }
+  }
+  return ends;
+}
+
+// By what the executor needs for it: an owner's fusion, and offers that name its answers.
+TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
+  size_t fused = 0;
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (const int n : {2, 3, 4, 6, 8}) {
+      const Where where{0, n, n - 1};
+      // Block-wise plans cut spans of several blocks, which the model sees as one message.
+      if (!row.accepts(where) || required_chunks(row.collective, n) > 0) continue;
+      for (const size_t count : {kFusedBytes / 4 - 1, kFusedBytes / 2 + 5, n * kFusedBytes}) {
+        Fabric fabric;
+        fabric.lent = 0;
+        Load load{row.collective, count * 4};
+        load.lent = true;
+        const auto schedules = build_all(row, where);
+        Ends predicted;
+        for (const CostMessage& m : model_of(schedules, load, fabric).messages)
+          if (m.answers) predicted.insert({m.from, m.to});
+        const Shape shape{row.collective, DataType::float32, ReduceOp::sum, n - 1, count, {}};
+        EXPECT_EQ(predicted, fused_in_plans(row, where, shape))
+            << to_string(row.collective) << " " << row.name << " n " << n << " count " << count;
+        fused += predicted.size();
+      }
+    }
+  }
+  EXPECT_GT(fused, 20u);
+}
+
+}  // namespace
+}  // namespace ringwood
