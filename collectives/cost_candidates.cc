@@ -93,6 +93,11 @@ class Contest {
     entries_.push_back({});
   }
 
+  // As a plan runs it.
+  Schedule build(const AlgorithmRow& row, int rank) const {
+    return after_agreement(row.build(where(rank)), query_.collective);
+  }
+
   // Why the row's schedules may not be encoded, or nothing.
   std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
     // Whose operand is rounded how often depends on the root where only some links are encoded, so
@@ -115,7 +120,7 @@ class Contest {
           row, wire,
           fmt::format("not for {} ranks{}", n, fabric_.hosts.empty() ? "" : " placed like these"));
     }
-    const Schedule first = row.build(where(0));
+    const Schedule first = build(row, 0);
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
     if (about > query_.most_steps || n > kMostSimulated) {
@@ -125,7 +130,7 @@ class Contest {
     Built built;
     built.row = &row;
     built.schedules.push_back(first);
-    for (int r = 1; r < n; ++r) built.schedules.push_back(row.build(where(r)));
+    for (int r = 1; r < n; ++r) built.schedules.push_back(build(row, r));
     if (wire != WireFormat::exact) {
       const std::string why = objection(built.schedules, wire);
       if (!why.empty()) return refuse(row, wire, why);
@@ -148,8 +153,8 @@ class Contest {
     Built built;
     built.row = &row;
     const Load whole = load(built, query_.bytes, false, false);
-    const BuildRank build = [&](int rank) { return row.build(where(rank)); };
-    built.bounds = sketch_of(build, query_.n, whole, fabric_);
+    const BuildRank build_rank = [&](int rank) { return build(row, rank); };
+    built.bounds = sketch_of(build_rank, query_.n, whole, fabric_);
     sketched_ = true;
     add(std::move(built), lane_counts(first));
   }

@@ -1,6 +1,7 @@
 #include "collectives/fingerprint.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -66,7 +67,7 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
   f.sequence = sequence;
   f.count = shape.count;
   if (shape.collective == Collective::all_to_all)
-    f.even = std::ranges::count(shape.blocks, shape.blocks[0]) == std::ssize(shape.blocks);
+    f.even = std::ranges::adjacent_find(shape.blocks, std::not_equal_to{}) == shape.blocks.end();
   else if (!shape.blocks.empty())
     f.blocks = hash_counts(shape.blocks);
   f.root = has_root(shape.collective) ? shape.root : 0;
