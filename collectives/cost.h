@@ -17,7 +17,8 @@
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
 //
 // What is too large to be simulated is estimated by two bounds: the busiest resource, and the
-// longest chain of steps that wait for each other.
+// longest chain of steps that wait for each other. They are taken from all ranks' schedules, or, of
+// very many, from some ranks' (cost_sketch.h).
 //
 // Times are seconds from the call on all ranks at once to the last step. Pure: equal arguments,
 // equal results, so all ranks of a group may compute it for themselves.

@@ -11,8 +11,10 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
   return rank.schedule->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
 }
 
-double busiest(const CostModel& model, const Fabric& fabric) {
+// The busiest resource; and what posting takes of it, of a thread or a host's cores.
+std::pair<double, double> busiest(const CostModel& model, const Fabric& fabric) {
   std::vector<double> thread(model.ranks.size(), model.agreeing);
+  std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
   std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
       in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
@@ -21,6 +23,10 @@ double busiest(const CostModel& model, const Fabric& fabric) {
     memory[fabric.host_of(rank)] += memory_seconds;
   };
   for (const CostMessage& m : model.messages) {
+    for (const int rank : {m.from, m.to}) {
+      posts[rank] += m.post;
+      host_posts[fabric.host_of(rank)] += m.post / fabric.cores;
+    }
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
@@ -35,10 +41,10 @@ double busiest(const CostModel& model, const Fabric& fabric) {
       work(static_cast<int>(r), rank.bytes[i] * cost.core, rank.bytes[i] * cost.memory);
     }
   }
-  double most = 0;
-  for (const auto& kind : {thread, cores, memory, out, in})
-    most = std::max(most, *std::max_element(kind.begin(), kind.end()));
-  return most;
+  const auto most = [](const auto&... kinds) {
+    return std::max({*std::max_element(kinds.begin(), kinds.end())...});
+  };
+  return {most(thread, cores, memory, out, in), most(posts, host_posts)};
 }
 
 // Longest path over all ranks' steps: within a rank by its graph, between ranks from a send to its
@@ -128,7 +134,14 @@ class Path {
 
 CostBounds bounds_of(const CostModel& model, const Fabric& fabric) {
   const Path::Length path = Path(model).run();
-  return {busiest(model, fabric), path.whole, path.latencies};
+  const auto [resource, posts] = busiest(model, fabric);
+  return {resource, path.whole, path.latencies, posts};
+}
+
+double CostBounds::estimate(int lanes) const {
+  const double busy = resource + (lanes - 1) * posts;
+  const double first = latencies + (path - latencies) / lanes;
+  return std::max(first + busy * (lanes - 1) / lanes, busy + latencies);
 }
 
 }  // namespace ringwood

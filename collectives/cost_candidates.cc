@@ -11,6 +11,7 @@
 
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
+#include "collectives/cost_sketch.h"
 #include "collectives/plan.h"
 #include "collectives/protocol.h"
 #include "collectives/wire_schedule.h"
@@ -45,7 +46,7 @@ class Contest {
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return entries_[a].least < entries_[b].least; });
     for (const size_t i : order) {
-      if (entries_[i].least > best_ * least_regret() * kMargin) {
+      if (simulable(i) && entries_[i].least > best_ * least_regret() * kMargin) {
         beaten_.push_back(i);
         continue;
       }
@@ -65,7 +66,8 @@ class Contest {
 
  private:
   struct Built {
-    std::vector<Schedule> schedules;
+    const AlgorithmRow* row = nullptr;
+    std::vector<Schedule> schedules;  // of all ranks; empty: too many, and `bounds` are a sketch
     size_t steps = 0;
     WireFormat wire = WireFormat::exact;
     CostBounds bounds;
@@ -76,6 +78,8 @@ class Contest {
     size_t built = 0;
     double least = 0;  // no execution is faster
   };
+
+  bool simulable(size_t i) const { return !built_[entries_[i].built].schedules.empty(); }
 
   bool may_encode() const {
     const auto& hosts = fabric_.hosts;
@@ -114,12 +118,12 @@ class Contest {
     const Schedule first = row.build(where(0));
     // The ranks' lists are about equally long, so that a large one need not be built to be counted.
     const size_t about = first.steps.size() * static_cast<size_t>(n);
-    if (about > kMostSteps && wire != WireFormat::exact) return;
-    if (about > kMostSteps)
-      return refuse(row, wire,
-                    fmt::format("about {} steps in all, more than the {} that are predicted", about,
-                                kMostSteps));
+    if (about > query_.most_steps || n > kMostSimulated) {
+      if (wire == WireFormat::exact) sketch(row, first);
+      return;
+    }
     Built built;
+    built.row = &row;
     built.schedules.push_back(first);
     for (int r = 1; r < n; ++r) built.schedules.push_back(row.build(where(r)));
     if (wire != WireFormat::exact) {
@@ -136,8 +140,24 @@ class Contest {
     std::vector<int> counts = lane_counts(first);
     // Among equals a pipeline: on a wire slower than the figures say, it hides the codecs.
     if (wire != WireFormat::exact && counts.size() > 1) std::swap(counts[0], counts[1]);
+    add(std::move(built), counts);
+  }
+
+  // A row that is judged by a sketch of its bounds.
+  void sketch(const AlgorithmRow& row, const Schedule& first) {
+    Built built;
+    built.row = &row;
+    const Load whole = load(built, query_.bytes, false, false);
+    const BuildRank build = [&](int rank) { return row.build(where(rank)); };
+    built.bounds = sketch_of(build, query_.n, whole, fabric_);
+    sketched_ = true;
+    add(std::move(built), lane_counts(first));
+  }
+
+  void add(Built built, const std::vector<int>& counts) {
     for (const int count : counts) {
-      candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
+      candidates_.push_back(
+          {built.row->name, count, built.wire, kInfinite, kInfinite, false, false, ""});
       // Lanes shorten the chain of waiting steps, but not what the resources have to do.
       entries_.push_back(
           {built_.size(), count == 1 ? built.bounds.lower() : built.bounds.resource});
@@ -184,10 +204,12 @@ class Contest {
     return counts;
   }
 
-  // If there is one at all: some collectives have no such row for many ranks.
+  // If there is one at all. Of rows with too many steps it is not asked: one owner for all operands
+  // is `direct`, which among so many ranks costs many times what the others do.
   void keep_those_that_add_once() {
     std::vector<char> keeps;
-    for (const Built& built : built_) keeps.push_back(adds_once(built.schedules));
+    for (const Built& built : built_)
+      keeps.push_back(!built.schedules.empty() && adds_once(built.schedules));
     if (std::find(keeps.begin(), keeps.end(), true) == keeps.end()) return;
     for (size_t i = 0; i < entries_.size(); ++i)
       if (candidates_[i].why_not.empty() && !keeps[entries_[i].built]) {
@@ -226,7 +248,8 @@ class Contest {
     Built& built = built_[entries_[i].built];
     Prediction p;
     p.simulated = false;
-    if (may_simulate) p = c.lanes == 1 ? single(built) : in_lanes(built, c.lanes, false);
+    if (may_simulate && simulable(i))
+      p = c.lanes == 1 ? single(built) : in_lanes(built, c.lanes, false);
     c.simulated = p.simulated;
     c.seconds = c.lent_seconds = p.simulated ? p.seconds : estimate(built, c.lanes);
     if (!p.simulated || !may_lend() || built.steps > kWholeSteps) return;
@@ -251,10 +274,12 @@ class Contest {
   }
 
   // Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
-  // simulated of its row.
+  // simulated of its row. Beside sketches, lanes are judged by the sketches' measure: how far off
+  // the row is in one lane says nothing of a pipeline.
   double estimate(Built& built, int count) {
     constexpr double kUnknown = 1.25;
     const CostBounds& b = built.bounds;
+    if (built.schedules.empty() || (sketched_ && count > 1)) return kUnknown * b.estimate(count);
     double off = kUnknown;
     if ((built.single || work_ <= kMostWork) && single(built).simulated)
       off = built.single->seconds / std::max(1e-12, b.estimate());
@@ -293,6 +318,7 @@ class Contest {
   std::vector<size_t> beaten_, judged_;
   double best_ = kInfinite, best_lent_ = kInfinite;  // of those judged
   size_t work_ = 0;
+  bool sketched_ = false;  // some rows
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 // Finding the cheapest has a budget: candidates are simulated in the order of their lower bounds,
 // those whose bound is above the best found cannot win and are not, and when kMostWork is used up
 // the rest are judged by estimate. A row with more than kMostSteps steps in all ranks together is
-// refused. All of it is counted, not timed, so every rank comes to the same answer. Pure.
+// judged by a sketch of its bounds from few ranks' schedules (cost_sketch.h), and not encoded. All
+// of it is counted, not timed, so every rank comes to the same answer. Pure.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ namespace ringwood {
 // Of FairShare::work(), for all candidates of a question together, and for each.
 inline constexpr size_t kMostWork = 120000, kMostWorkEach = 40000;
 inline constexpr size_t kMostSteps = 20000;
+inline constexpr int kMostSimulated = 4096;  // ranks, however few steps they have
 inline constexpr int kMostLanes = 256;
 
 struct Candidate {
@@ -45,6 +47,7 @@ struct CandidateQuery {
   double tolerance = 0;
   int lanes = 0;  // 0: those that `lane_bytes` suggests
   size_t lane_bytes = size_t{512} << 10;
+  size_t most_steps = kMostSteps;  // of a row that is simulated
   bool all = false;  // also predict those that cannot win any more; the choice stays the same
 };
 // Whether buffers are shared is known to each rank alone, so it cannot decide. A candidate's regret

@@ -57,9 +57,13 @@ CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, con
 // for each other; `latencies` is that chain's length if bytes took no time.
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
+  double posts = 0;  // of `resource`, what its messages take however small they are
   double lower() const { return resource > path ? resource : path; }
   // Exact for a chain of whole messages and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
+  // Of bounds of one lane, for many: each has the path of its bytes, and follows the one before as
+  // soon as the busiest resource lets it. With one lane the same as estimate().
+  double estimate(int lanes) const;
 };
 // Throws Error(invalid_argument) where steps wait for each other in a circle.
 CostBounds bounds_of(const CostModel& model, const Fabric& fabric);

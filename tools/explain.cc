@@ -46,7 +46,9 @@ Question question_of(const Typed& typed, const Fabric& fabric) {
     refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
   q.n = typed.ranks;
   q.bytes = parse_bytes("BYTES", typed.bytes);
-  if (required_chunks(q.collective, q.n) > 0) q.bytes /= static_cast<size_t>(q.n);
+  // Whole blocks, of at least one element each, as `ringwood perf` has them.
+  if (required_chunks(q.collective, q.n) > 0)
+    q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
   if (q.collective == Collective::barrier) q.bytes = 0;
   q.several_hosts = typed.hosts > 1;
   q.tolerance = typed.tolerance;
@@ -114,9 +116,9 @@ void add_explain_command(CLI::App& app) {
   add("bytes", typed->bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
       ->required();
   add("--ranks", typed->ranks, "N", "ranks of the group (2)")
-      ->check(CLI::Range(1, 4096).description(""));
+      ->check(CLI::Range(1, 16384).description(""));
   add("--hosts", typed->hosts, "H", "hosts like this one that they are spread over (1)")
-      ->check(CLI::Range(1, 4096).description(""));
+      ->check(CLI::Range(1, 16384).description(""));
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
       ->check(CLI::Range(1, 256).description(""));
   add("-d,--type", typed->type, "TYPE", "float32, bfloat16, ... (float32)");

@@ -13,6 +13,8 @@
 //
 //   2 hosts x 2 ranks, all_gather    across   0 <-> 2   1 <-> 3
 //                                    inside   0: blocks 0 2 <-> 1: blocks 1 3, 2 and 3 alike
+#include <algorithm>
+
 #include "collectives/algorithms/hosts.h"
 
 namespace ringwood {
@@ -27,12 +29,13 @@ int stand_in(const Hosts& hosts, int of, int h) {
 // The ranks that `r` stands for on its host, beginning with itself and round from there, so that
 // no rank is everybody's first.
 std::vector<int> represented(const Hosts& hosts, int r) {
-  std::vector<int> result;
-  const int n = static_cast<int>(hosts.host.size());
-  for (int i = 0; i < n; ++i) {
-    const int other = wrap(r + i, n);
-    if (stand_in(hosts, other, hosts.host[r]) == r) result.push_back(other);
-  }
+  const int home = hosts.host[r];
+  std::vector<int> result = {r};
+  for (int h = 0; h < hosts.count(); ++h)
+    for (int j = hosts.index[r]; h != home && j < hosts.size(h); j += hosts.size(home))
+      result.push_back(hosts.ranks[h][j]);
+  std::sort(result.begin(), result.end());
+  std::rotate(result.begin(), std::lower_bound(result.begin(), result.end(), r), result.end());
   return result;
 }
 

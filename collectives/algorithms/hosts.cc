@@ -7,13 +7,19 @@ namespace ringwood {
 
 Hosts hosts_of(const Where& where) {
   Hosts result;
-  std::map<int, int> number;  // by the name that `where` gives a host
+  // By the name that `where` gives a host, mostly a small number.
+  std::vector<int> numbers(where.n, -1);
+  std::map<int, int> other_numbers;
   for (int rank = 0; rank < where.n; ++rank) {
     const int name = where.host.empty() ? 0 : where.host[rank];
-    const auto [at, is_new] = number.try_emplace(name, result.count());
-    if (is_new) result.ranks.emplace_back();
-    auto& here = result.ranks[at->second];
-    result.host.push_back(at->second);
+    int& host = name >= 0 && name < where.n ? numbers[name]
+                                            : other_numbers.try_emplace(name, -1).first->second;
+    if (host < 0) {
+      host = result.count();
+      result.ranks.emplace_back();
+    }
+    auto& here = result.ranks[host];
+    result.host.push_back(host);
     result.index.push_back(static_cast<int>(here.size()));
     here.push_back(rank);
   }

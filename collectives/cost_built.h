@@ -1,0 +1,48 @@
+// Single ranks' schedules with their sizes, built when they are asked for: what a sketch is made of
+// (cost_sketch.h). Internal to the cost model.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "collectives/cost_prices.h"
+#include "collectives/cost_sketch.h"
+
+namespace ringwood {
+
+struct BuiltRank {
+  Schedule schedule;
+  std::shared_ptr<const std::vector<double>> first_byte;  // of each chunk, and an end
+  CostRank rates;                                         // Prices::set_rates()
+
+  double bytes(const Step& step) const {
+    const Span span = step.dst.count ? step.dst : step.src;
+    return (*first_byte)[span.first + span.count] - (*first_byte)[span.first];
+  }
+};
+
+class Builder final {
+ public:
+  // All the caller's memory.
+  Builder(const BuildRank& build, const Load& load) : build_(build), load_(load) {}
+  BuiltRank operator()(int rank);  // without rates
+
+ private:
+  const BuildRank& build_;
+  const Load& load_;
+  // Of the schedule that was built last: most algorithms cut all ranks' buffers alike.
+  std::shared_ptr<const std::vector<double>> first_byte_;
+  int chunks_ = 0;
+  std::vector<int> scratch_;
+};
+
+inline bool sends(const Step& step) { return step.kind == StepKind::send; }
+inline bool receives(const Step& step) { return step.peer >= 0 && !sends(step); }
+
+// The messages that the plan makes of a step's.
+inline int parts_of(const Step& step, Collective collective) {
+  return cut_from_one_buffer(collective) ? 1 : std::max(step.dst.count, step.src.count);
+}
+
+}  // namespace ringwood

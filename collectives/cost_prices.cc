@@ -1,0 +1,188 @@
+#include "collectives/cost_prices.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+namespace {
+
+// The part of a set that a cache holds, when it is gone through again and again: measured by copies
+// of sets half, once and twice as large as L2 and L3, which find about 0.95, 0.5 and 0.1 of it.
+double held(double cache, double set) {
+  const double times = set / cache;
+  return 1 / (1 + times * times * times);
+}
+
+PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabric& fabric) {
+  const double in_l2 = held(fabric.l2_bytes, of_core);
+  const double cached = std::max(in_l2, held(fabric.l3_bytes, of_host));
+  return {in_l2 / rates.l2 + (cached - in_l2) / rates.l3 + (1 - cached) / rates.dram,
+          (1 - cached) / fabric.memory};
+}
+
+}  // namespace
+
+bool cut_from_one_buffer(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+
+std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
+  std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
+  const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  const int lanes = blocks ? std::max(1, s.chunks / blocks) : 1;
+  for (int c = 0; c < s.chunks; ++c)
+    bytes[c] = load.element * (cut_from_one_buffer(load.collective)
+                                   ? piece(count, s.chunks, c, unit).count
+                                   : piece(count, lanes, c / std::max(1, blocks), unit).count);
+  for (size_t i = 0; i < s.scratch.size(); ++i)
+    bytes[s.chunks + i] = s.chunks ? bytes[s.scratch[i]] : 1;  // a barrier's token is one byte
+  return bytes;
+}
+
+Prices::Prices(const Load& load, const Fabric& fabric, int n)
+    : load_(load), fabric_(fabric), n_(n) {
+  const auto& hosts = fabric.hosts;
+  on_host_.assign(hosts.empty() ? 1 : *std::max_element(hosts.begin(), hosts.end()) + 1, 0);
+  for (int r = 0; r < n; ++r) ++on_host_[fabric.host_of(r)];
+  letters_ = this->hosts() == 1 && fabric.staged && !fabric.loopback;
+}
+
+double Prices::working_set(const Schedule& schedule, double buffers,
+                           const std::vector<double>& bytes_of_step) const {
+  const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
+  double bytes = buffers * whole;
+  if (!fabric_.staged || load_.lent) return bytes;
+  std::vector<std::pair<int, double>> sent;  // by peer
+  const auto add = [&](int peer, double total) {
+    if (!sent.empty() && sent.back().first == peer)
+      sent.back().second += total;
+    else
+      sent.emplace_back(peer, total);
+  };
+  for (size_t i = 0; i < schedule.steps.size(); ++i)
+    if (schedule.steps[i].kind == StepKind::send)
+      add(schedule.steps[i].peer, bytes_of_step[i] * whole);
+  std::stable_sort(sent.begin(), sent.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < sent.size();) {
+    double total = 0;
+    const int peer = sent[i].first;
+    for (; i < sent.size() && sent[i].first == peer; ++i) total += sent[i].second;
+    bytes += std::min(total, fabric_.eager);
+  }
+  return bytes;
+}
+
+double Prices::turn(int on_host) const {
+  const int in_turn = (on_host + fabric_.cores - 1) / fabric_.cores;
+  return (in_turn - 1) * (fabric_.yield + fabric_.look);
+}
+
+void Prices::set_rates(CostRank& rank, int number, double own, double of_host) const {
+  rank.on_host = on_host(number);
+  const double of_core = own * std::max(1.0, rank.on_host / static_cast<double>(fabric_.cores));
+  rank.turn = turn(rank.on_host);
+  rank.copies = per_byte(fabric_.copy, of_core, of_host, fabric_);
+  rank.reduces = per_byte(fabric_.reduce, of_core, of_host, fabric_);
+}
+
+CostMessage Prices::message(int from, int to) const {
+  CostMessage m;
+  m.from = from;
+  m.to = to;
+  m.between_hosts = fabric_.host_of(from) != fabric_.host_of(to);
+  m.sockets = m.between_hosts || fabric_.loopback;
+  return m;
+}
+
+void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
+  const PerByte& takes = m.reduces ? to.reduces : to.copies;
+  // A rank that has no core to itself comes to look after those before it have had their turns.
+  m.latency = latency(m.between_hosts, !fabric_.same_node(m.from, m.to)) + to.turn;
+  m.post = (m.sockets ? fabric_.net_post : fabric_.post) * m.parts;
+  const bool mapped = !m.sockets && fabric_.staged && m.bytes >= fabric_.lent;
+  m.answers = m.answers && mapped;
+  m.in_place = !m.sockets && !m.answers && (!fabric_.staged || (m.in_place && mapped));
+  if (load_.one_round && (m.sockets || letters_)) m.post = m.latency = 0;  // with the opening
+  if (m.sockets) {
+    const PerByte& copies = from.copies;
+    m.wire = m.between_hosts ? 1 / fabric_.nic : 0;
+    m.holds = fabric_.net_eager;
+    if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
+    m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
+    m.in = {1 / fabric_.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
+            takes.memory};
+  } else if (m.in_place) {
+    m.in = {std::max(takes.core, 1 / handed(m) + takes.core - 1 / fabric_.copy.l2), takes.memory};
+  } else {
+    set_written(m, from, takes);
+  }
+}
+
+// What is handed over lies in a cache; only the user's side may not. A line read is one of the
+// three transfers of a copy from memory to memory, a line written the other two.
+void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes) const {
+  constexpr double kRead = 1.0 / 3, kWritten = 2.0 / 3;
+  const PerByte& copies = from.copies;
+  m.head = std::min(m.bytes, fabric_.piece);
+  m.holds = fabric_.eager;
+  if (m.answers) {
+    m.out = {copies.core * kWritten, copies.memory * kWritten};
+    m.head = m.bytes;
+    return;
+  }
+  m.out = handing(m, copies, fabric_.copy, kRead);
+  m.in = handing(m, takes, m.reduces ? fabric_.reduce : fabric_.copy, kWritten);
+}
+
+double Prices::handed(const CostMessage& m) const {
+  return fabric_.same_node(m.from, m.to) ? fabric_.handed : fabric_.node_handed;
+}
+
+PerByte Prices::handing(const CostMessage& m, const PerByte& own, const Rates& rates,
+                        double part) const {
+  return {1 / handed(m) + (own.core - 1 / rates.l2) * part, own.memory * part};
+}
+
+// In figures for a byte before it is encoded.
+void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
+  constexpr size_t kMany = 1 << 20;
+  const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
+  const bool half = load_.wire == WireFormat::bf16;
+  const double encoding = 1 / (half ? fabric_.bf16_encode : fabric_.int8_encode);
+  const double decoding = 1 / (half ? fabric_.bf16_decode : fabric_.int8_decode);
+  m.encode = {std::max(copies.core, encoding), copies.memory};
+  m.out = {part / fabric_.socket, 0};
+  m.in = {part / fabric_.socket + std::max(takes.core, decoding), takes.memory};
+  m.wire *= part;
+  m.holds /= part;
+}
+
+double Prices::latency(bool between_hosts, bool between_nodes) const {
+  if (between_hosts) return fabric_.net_latency;
+  if (fabric_.loopback) return fabric_.look;  // it is there when the sender's call returns
+  return (between_nodes ? fabric_.node_latency : fabric_.latency) + fabric_.look;
+}
+
+Prices::Agreement Prices::agreement() const {
+  const bool once = load_.one_round || letters_;
+  const int messages = once ? n_ - 1 : 1;
+  const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  double round = 0, post = 0;
+  for (const bool far : {false, true}) {
+    if (far ? hosts() == 1 : most_on_host == 1) continue;
+    const bool sockets = far || fabric_.loopback;
+    const double posts = 2 * messages * (sockets ? fabric_.net_post : fabric_.post);
+    post = std::max(post, posts);
+    round = std::max(round, posts + latency(far, false) + turn(most_on_host));
+  }
+  const double rounds = once ? 1 : std::bit_width(static_cast<unsigned>(n_ - 1));
+  return {fabric_.call + round * rounds, fabric_.call + post * rounds};
+}
+
+}  // namespace ringwood

@@ -1,0 +1,59 @@
+// What single messages, and a rank's own work, cost on a Fabric: the terms that cost.h speaks of,
+// whatever schedules they belong to. For the cost model's files. Pure.
+#pragma once
+
+#include <vector>
+
+#include "collectives/cost_model.h"
+
+namespace ringwood {
+
+// Bytes of every chunk, scratch included, cut as the plan cuts them.
+std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
+
+// The bytes of single messages, and their parts, are cut by this rule too.
+bool cut_from_one_buffer(Collective collective);
+
+class Prices final {
+ public:
+  // Both are the caller's memory. `n` ranks, placed as the fabric says.
+  Prices(const Load& load, const Fabric& fabric, int n);
+
+  int hosts() const { return static_cast<int>(on_host_.size()); }
+  int on_host(int rank) const { return on_host_[fabric_.host_of(rank)]; }
+
+  // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
+  // links that it fills. `bytes`: of each of its steps.
+  double working_set(const Schedule& schedule, double buffers,
+                     const std::vector<double>& bytes) const;
+  // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
+  void set_rates(CostRank& rank, int number, double own, double of_host) const;
+
+  // All but the steps, `next`, `in_place` and `answers`, which belong to the schedules.
+  CostMessage message(int from, int to) const;
+  // Takes what `bytes`, `parts`, `reduces`, `in_place` and `answers` say, and sets the rest.
+  void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
+
+  // As many rounds of one small message as a dissemination has; in one round, as always by letter
+  // (transports/mailbox.h), a message to and from everybody.
+  struct Agreement {
+    double agreed = 0, agreeing = 0;  // as in CostModel
+  };
+  Agreement agreement() const;
+
+ private:
+  double latency(bool between_hosts, bool between_nodes) const;
+  double turn(int on_host) const;
+  double handed(const CostMessage& message) const;
+  PerByte handing(const CostMessage& m, const PerByte& own, const Rates& rates, double part) const;
+  void set_written(CostMessage& m, const CostRank& from, const PerByte& takes) const;
+  void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;
+
+  const Load& load_;
+  const Fabric& fabric_;
+  const int n_;
+  std::vector<int> on_host_;  // ranks of each host
+  bool letters_ = false;      // every rank maps every other's memory
+};
+
+}  // namespace ringwood

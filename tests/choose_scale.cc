@@ -1,0 +1,222 @@
+// The choice among hundreds and thousands of ranks: large messages cross each host's wire about as
+// often as they must, small ones in few rounds, and nothing is refused for its size.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "collectives/algorithms.h"
+#include "collectives/choose.h"
+#include "collectives/cost_sketch.h"
+
+namespace ringwood {
+namespace {
+
+constexpr Collective kWithData[] = {
+    Collective::all_reduce, Collective::reduce,  Collective::broadcast,  Collective::all_gather,
+    Collective::gather,     Collective::scatter, Collective::all_to_all, Collective::reduce_scatter,
+};
+
+struct Layout {
+  std::string name;
+  std::vector<int> hosts;  // by rank
+};
+
+// Hosts of 1 and of 8 ranks, hosts that are not alike, ranks dealt out in turn.
+std::vector<Layout> layouts(int n) {
+  std::vector<Layout> all = {{"hosts of 1", {}}, {"hosts of 8", {}}, {"unlike", {}}, {"dealt", {}}};
+  for (int r = 0; r < n; ++r) {
+    all[0].hosts.push_back(r);
+    all[1].hosts.push_back(r / 8);
+    all[2].hosts.push_back((r + 3) / 8);  // 5, 8, 8, ... and 3 on the last
+    all[3].hosts.push_back(r % (n / 8));
+  }
+  return all;
+}
+
+Question question(Collective collective, size_t bytes, const Fabric& fabric) {
+  Question q;
+  q.collective = collective;
+  q.n = static_cast<int>(fabric.hosts.size());
+  const bool blocks = required_chunks(collective, q.n) > 0;
+  q.bytes = blocks ? std::max<size_t>(4, bytes / static_cast<size_t>(q.n)) : bytes;
+  q.fabric = &fabric;
+  return q;
+}
+
+Fabric on(const Layout& layout) {
+  Fabric f;
+  f.cores = 8;
+  f.hosts = layout.hosts;
+  return f;
+}
+
+std::vector<int> sizes_of(const std::vector<int>& hosts) {
+  std::vector<int> sizes(*std::max_element(hosts.begin(), hosts.end()) + 1, 0);
+  for (const int host : hosts) ++sizes[host];
+  return sizes;
+}
+
+// What some host must let in or out, whatever the algorithm, in bytes.
+double must_cross(const Question& q) {
+  const std::vector<int> sizes = sizes_of(q.fabric->hosts);
+  const double bytes = static_cast<double>(q.bytes), hosts = static_cast<double>(sizes.size());
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+  switch (q.collective) {
+    case Collective::all_reduce: return 2 * (hosts - 1) / hosts * bytes;
+    case Collective::all_gather:
+    case Collective::reduce_scatter: return (q.n - *least) * bytes;
+    case Collective::gather:
+    case Collective::scatter: return (q.n - sizes[0]) * bytes;
+    case Collective::all_to_all: return 1.0 * *most * (q.n - *most) * bytes;
+    default: return bytes;
+  }
+}
+
+// What the busiest of `hosts` lets in or out.
+double crosses(const AlgorithmRow& row, const Question& q, const std::vector<int>& hosts) {
+  const auto& host = q.fabric->hosts;
+  std::vector<double> out(sizes_of(host).size(), 0), in(out);
+  for (int r = 0; r < q.n; ++r) {
+    if (std::find(hosts.begin(), hosts.end(), host[r]) == hosts.end()) continue;
+    const Schedule s = row.build({r, q.n, 0, host});
+    const bool blocks = required_chunks(q.collective, q.n) > 0;
+    const double chunk = static_cast<double>(q.bytes) / (blocks ? 1 : s.chunks);
+    for (const Step& step : s.steps) {
+      if (step.peer < 0 || host[step.peer] == host[r]) continue;
+      const bool sends = step.kind == StepKind::send;
+      (sends ? out : in)[host[r]] += (sends ? step.src : step.dst).count * chunk;
+    }
+  }
+  double most = 0;
+  for (const auto& direction : {out, in})
+    most = std::max(most, *std::max_element(direction.begin(), direction.end()));
+  return most;
+}
+
+std::vector<int> some_hosts(const std::vector<int>& hosts, int n) {
+  const int last = hosts.back(), most = *std::max_element(hosts.begin(), hosts.end());
+  if (n > 1024) return {0, most / 2, last};
+  std::vector<int> all;
+  for (int h = 0; h <= most; ++h) all.push_back(h);
+  return all;
+}
+
+// The least of every row's lanes.
+std::map<std::string, double> seconds_of_rows(const Question& q) {
+  std::map<std::string, double> seconds;
+  for (const Candidate& c : explain(q, {})) {
+    if (!std::isfinite(c.seconds)) continue;
+    double& least = seconds.try_emplace(c.algorithm, c.seconds).first->second;
+    least = std::min(least, c.seconds);
+  }
+  return seconds;
+}
+
+TEST(ChooseAtScale, LargeMessagesCrossTheWireFewTimes) {
+  for (const auto& [n, bytes] : {std::pair{128, size_t{64} << 20},
+                                 {128, size_t{1} << 30},
+                                 {1024, size_t{64} << 20},
+                                 {16384, size_t{1} << 30}}) {
+    for (const Layout& layout : layouts(n)) {
+      const Fabric fabric = on(layout);
+      for (const Collective collective : kWithData) {
+        const Question q = question(collective, bytes, fabric);
+        const Answer answer = choose(q, {});
+        const AlgorithmRow* row = find_algorithm(collective, answer.algorithm);
+        ASSERT_TRUE(row);
+        const std::vector<int> hosts = some_hosts(fabric.hosts, n);
+        const double times = crosses(*row, q, hosts) / must_cross(q);
+        if (times <= 1.5) continue;
+        // Trees of many hosts: those that cross less often are longer, or there are none.
+        EXPECT_TRUE(collective == Collective::broadcast || collective == Collective::reduce);
+        const std::map<std::string, double> seconds = seconds_of_rows(q);
+        for (const auto& [other, its] : seconds) {
+          if (its >= seconds.at(answer.algorithm)) continue;
+          EXPECT_GT(crosses(*find_algorithm(collective, other), q, hosts) / must_cross(q),
+                    times / 1.5)
+              << to_string(collective) << " " << bytes << " n " << n << ", " << layout.name << ": "
+              << answer.algorithm << "/" << answer.lanes << ", not " << other;
+        }
+      }
+    }
+  }
+}
+
+// Counted on a fabric whose only price is a message's latency, of 1.
+double rounds_of(const AlgorithmRow& row, const Question& q) {
+  Fabric f;
+  f.hosts = q.fabric->hosts;
+  f.cores = q.n;
+  f.latency = f.net_latency = 1;
+  f.call = f.post = f.look = f.yield = f.net_post = 0;
+  const Load load{q.collective, q.bytes};
+  const BuildRank build = [&](int rank) { return row.build({rank, q.n, 0, f.hosts}); };
+  return sketch_of(build, q.n, load, f).latencies;
+}
+
+TEST(ChooseAtScale, SmallMessagesTakeFewRounds) {
+  for (const int n : {128, 1024, 16384}) {
+    for (const Layout& layout : layouts(n)) {
+      const Fabric fabric = on(layout);
+      for (const Collective collective : kWithData) {
+        const Question q = question(collective, 8, fabric);
+        const AlgorithmRow* row = find_algorithm(collective, choose(q, {}).algorithm);
+        ASSERT_TRUE(row);
+        EXPECT_LE(rounds_of(*row, q), 2 * std::bit_width(static_cast<unsigned>(n - 1)) + 0.01)
+            << to_string(collective) << " n " << n << ", " << layout.name << ": " << row->name;
+      }
+    }
+  }
+}
+
+// Also where there are memory nodes, and where sums must be reproducible.
+TEST(ChooseAtScale, NoRowIsRefusedForItsSize) {
+  for (const int n : {128, 1024, 16384}) {
+    Fabric fabric = on(layouts(n)[1]);
+    for (int r = 0; r < n; ++r) fabric.nodes.push_back(r / 4);
+    for (const Collective collective : kWithData) {
+      for (const size_t bytes : {size_t{1} << 20}) {
+        Question q = question(collective, bytes, fabric);
+        for (const Candidate& c : explain(q, {}))
+          EXPECT_TRUE(std::isfinite(c.seconds) || c.why_not.starts_with("not for"))
+              << to_string(collective) << " " << c.algorithm << ": " << c.why_not;
+        if (!reduces(collective)) continue;
+        Options reproducible;
+        reproducible.reproducible = true;
+        EXPECT_TRUE(find_algorithm(collective, choose(q, reproducible).algorithm)->rank_order);
+      }
+    }
+  }
+}
+
+// Beyond the size at which one owner can add them all up.
+TEST(ChooseAtScale, SmallFloatsStayNearTheirHosts) {
+  for (const int n : {128, 1024, 16384}) {
+    const Fabric fabric = on(layouts(n)[1]);
+    for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
+      Question q = question(collective, size_t{64} << 20, fabric);
+      q.type = DataType::bfloat16;
+      const AlgorithmRow* row = find_algorithm(collective, choose(q, {}).algorithm);
+      EXPECT_LE(crosses(*row, q, some_hosts(fabric.hosts, n)), 1.5 * must_cross(q)) << row->name;
+    }
+  }
+}
+
+// The same figures, wherever they come from.
+TEST(ChooseAtScale, AllRanksChooseAlike) {
+  for (const int n : {128, 1024}) {
+    const Fabric fabric = on(layouts(n)[2]), told = parse_fabric(print(fabric));
+    for (const Collective collective : kWithData) {
+      for (const size_t bytes : {size_t{8}, size_t{1} << 20}) {
+        const Answer here = choose(question(collective, bytes, fabric), {});
+        EXPECT_EQ(choose(question(collective, bytes, told), {}), here) << here.algorithm;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
