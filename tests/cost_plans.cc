@@ -31,6 +31,7 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
       for (const AlgorithmRow& row : algorithm_table()) {
         const Where where{0, n, 0, fabric.hosts};
         if (!row.accepts(where) || row.collective == Collective::barrier) continue;
+        if (row.collective == Collective::all_to_all) continue;  // sizes of pairs: always agreed on
         for (size_t bytes = 8 << 10; bytes <= 128 << 10; bytes *= 2) {
           Question q{row.collective, bytes};
           q.n = n;
