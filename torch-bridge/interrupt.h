@@ -9,15 +9,21 @@
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <exception>
 #include <string>
 #include <utility>
 
 namespace ringwood {
 
-// What a handler has raised. Of the main thread alone.
-inline std::exception_ptr& raised_by_handler() {
-  static std::exception_ptr raised;
+// What a handler has raised. Of the main thread alone, but for `any`, which spares every call the
+// question which thread it is in.
+struct Raised {
+  std::exception_ptr error;
+  std::atomic<bool> any{false};
+};
+inline Raised& raised_by_handler() {
+  static Raised raised;
   return raised;
 }
 inline bool in_main_thread() { return gettid() == getpid(); }
@@ -29,14 +35,17 @@ inline std::string run_signal_handlers() {
   if (PyErr_CheckSignals() == 0) return "";
   pybind11::error_already_set error;
   const auto name = error.type().attr("__name__").cast<std::string>();
-  raised_by_handler() = std::make_exception_ptr(std::move(error));
+  raised_by_handler().error = std::make_exception_ptr(std::move(error));
+  raised_by_handler().any.store(true);
   return name + " (a signal) interrupted this rank while it waited";
 }
 
 // At the end of everything that may have waited.
 inline void rethrow_interrupt() {
-  if (!in_main_thread() || !raised_by_handler()) return;
-  std::rethrow_exception(std::exchange(raised_by_handler(), nullptr));
+  Raised& raised = raised_by_handler();
+  if (!raised.any.load(std::memory_order_relaxed) || !in_main_thread()) return;
+  raised.any.store(false);
+  std::rethrow_exception(std::exchange(raised.error, nullptr));
 }
 
 }  // namespace ringwood
