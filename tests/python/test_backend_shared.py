@@ -344,8 +344,11 @@ def test_without_memory_to_share_ordinary_memory_is_used(limit, monkeypatch):
 
 def test_when_the_memory_to_share_is_full_ordinary_memory_is_used():
     def body(rank, size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, resource.RLIM_INFINITY))
+        init(rank, size, int(os.environ["MASTER_PORT"]))
         small = ringwood.empty(1000)
-        rest = ringwood.empty(max(arenas()) - (4 << 20), dtype=torch.uint8)
+        assert max(arenas()) == 64 << 20
+        rest = ringwood.empty(60 << 20, dtype=torch.uint8)
         ringwood.share_large_tensors(64 << 10)
         tensors = [ringwood.empty(2_000_000), torch.zeros(2_000_000), small]
         for tensor in tensors:
@@ -354,4 +357,4 @@ def test_when_the_memory_to_share_is_full_ordinary_memory_is_used():
         assert told("has no room") == 1
         del rest
 
-    run_ranks(2, body)
+    run_ranks(2, body, group=False)
