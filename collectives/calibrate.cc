@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -189,39 +190,34 @@ double rate_from_memory(std::byte* data, size_t bytes, Kernel kernel) {
   return best * kSeen;
 }
 
-// All cores at the same time, each on its own part.
+// All cores at the same time, each on its own part; fewer where no more threads can be started.
 double rate_together(const Pages& pages, const std::vector<int>& cpus) {
   constexpr size_t kMostThreads = 8;
-  const size_t count = std::min(cpus.size(), kMostThreads);
+  std::atomic<size_t> count = std::min(cpus.size(), kMostThreads), there{0};
   const size_t part = (pages.bytes() / count) & ~size_t{4095};
   std::vector<double> rates(count, 0);
-  std::atomic<size_t> there{0};
-  std::atomic<bool> incomplete{false};
   std::vector<std::thread> threads;
   const auto meet = [&](size_t meeting) {
-    for (there.fetch_add(1); there.load() < count * meeting && !incomplete;) ::sched_yield();
+    for (there.fetch_add(1); there.load() < count * meeting;) ::sched_yield();
   };
-  std::exception_ptr error;
+  const auto work = [&](size_t i) {
+    const Pinned pinned(cpus[i]);
+    std::byte* data = pages.data() + i * part;
+    for (size_t pass = 1; pass <= 3; ++pass) {
+      flush(data, part);
+      meet(pass);
+      rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
+    }
+  };
   try {
-    for (size_t i = 0; i < count; ++i)
-      threads.push_back(start_thread("rw-calibrate", [&, i] {
-        const Pinned pinned(cpus[i]);
-        std::byte* data = pages.data() + i * part;
-        for (size_t pass = 1; pass <= 3; ++pass) {
-          flush(data, part);
-          meet(pass);
-          rates[i] = std::max(rates[i], rate(data, part, copy, 1, {}));
-        }
-      }));
-  } catch (...) {
-    error = std::current_exception();
-    incomplete = true;
+    for (size_t i = 0; i < rates.size(); ++i)
+      threads.push_back(start_thread("rw-calibrate", [&, i] { work(i); }));
+  } catch (const Error&) {
+    if (threads.empty()) throw;
+    count = threads.size();
   }
   for (std::thread& thread : threads) thread.join();
-  if (error) std::rethrow_exception(error);
-  double sum = 0;
-  for (const double one : rates) sum += one;
-  return sum * kSeen;
+  return std::accumulate(rates.begin(), rates.end(), 0.0) * kSeen;
 }
 
 // ---- two threads -------------------------------------------------------------------------------

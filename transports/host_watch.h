@@ -26,6 +26,9 @@ inline Duration host_patience(std::chrono::milliseconds heartbeat) {
 void keep_alive(int fd, Duration idle, Duration patience);
 // Of connections that carry data: the tables of the cloud providers forget after minutes.
 inline constexpr Duration kDataIdle = std::chrono::seconds(15);
+// Of connections to a store: a host that has vanished is noticed in about 10 s.
+inline constexpr Duration kStoreIdle = std::chrono::seconds(5);
+inline constexpr Duration kStorePatience = std::chrono::seconds(5);
 
 // One connection, looked at now and then by who waits for something from it. Not thread safe.
 class HostWatch {

@@ -271,14 +271,6 @@ int accept_connection(int listening) {
   return fd;
 }
 
-void keep_alive(int fd) {
-  int on = 1, idle_s = 5, interval_s = 2, count = 3;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-}
-
 void close_connection(int fd) noexcept {
   if (fd >= 0) close_and_forget(fd);
 }

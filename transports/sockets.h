@@ -53,8 +53,6 @@ SocketAddress local_address(int fd);
 
 // The next connection, as connect_once() leaves it; -1 with errno, EAGAIN when there is none.
 int accept_connection(int listening);
-// An idle connection whose other host has vanished is noticed in about 10 s.
-void keep_alive(int fd);
 // -1 is allowed.
 void close_connection(int fd) noexcept;
 

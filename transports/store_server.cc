@@ -12,6 +12,7 @@
 
 #include "transports/asio.h"
 #include "transports/fork_guard.h"
+#include "transports/host_watch.h"
 #include "transports/keyed_acceptor.h"
 #include "transports/log.h"
 #include "transports/net.h"
@@ -93,7 +94,7 @@ class Server {
 
   void welcome(const Greeting& greeting, int fd) {
     if (greeting.purpose != Purpose::store) return close_connection(fd);
-    keep_alive(fd);
+    keep_alive(fd, kStoreIdle, kStorePatience);
     auto session = std::make_shared<Session>(io_, fd);
     sessions_.insert(session);
     read_more(session);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transports/fork_guard.h"
+#include "transports/host_watch.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
 #include "transports/store.h"
@@ -40,7 +41,9 @@ struct Response {
 // One connection, used by one call at a time.
 class Connection {
  public:
-  Connection(int fd, std::string server) : fd_(fd), server_(std::move(server)) { keep_alive(fd); }
+  Connection(int fd, std::string server) : fd_(fd), server_(std::move(server)) {
+    keep_alive(fd, kStoreIdle, kStorePatience);
+  }
   ~Connection() { close_connection(fd_); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -192,15 +192,13 @@ class LoopbackLink final : public Link {
     return bytes == 0 ? fault_.empty_message() : Status();
   }
 
-  // An end of the peer is an error only for one who still wants something from it: after its end is
-  // seen, because it may have taken our last message just before.
+  // Only for one who still wants something, asked last: the peer may just have taken our last one.
   Status peer_end() {
     const End end = wire_->end[1 - side_].load(std::memory_order_acquire);
     if (end == End::open || end == End::cut) return {};
     if (outgoing().finished == outgoing().posted && receives_.empty()) return {};
-    return fault_.fail(ErrorCode::peer_lost, end == End::aborted
-                                                 ? "the peer aborted its end of the link"
-                                                 : "the peer closed its end of the link");
+    const char* const verb = end == End::aborted ? "aborted" : "closed";
+    return fault_.fail(ErrorCode::peer_lost, fmt::format("the peer {} its end of the link", verb));
   }
 
   Status post(const Posted& receive) {
