@@ -14,6 +14,8 @@ namespace ringwood {
 namespace {
 
 constexpr int kSilentPeriods = 6;
+// Idle connections are probed every second: one answer that is late on a busy host is no loss.
+constexpr Duration kLeastPatience = std::chrono::milliseconds(2250);
 // For what a peer does, once goodbye is said; the thread that says it may have to wait for a core.
 constexpr std::chrono::milliseconds kGoodbyeTime{200}, kStarvedTime{10'000};
 // A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
@@ -72,8 +74,8 @@ void ControlStar::add_member(int rank, int fd) {
   ControlChannel::Events events;
   events.message = [this, rank](const Message& message) { return on_message(rank, message); };
   events.ended = [this, rank](const std::string& why) { on_ended(rank, why); };
-  members_[rank].channel =
-      std::make_unique<ControlChannel>(io_, fd, host_patience(heartbeat_), std::move(events));
+  members_[rank].channel = std::make_unique<ControlChannel>(
+      io_, fd, std::max(host_patience(heartbeat_), kLeastPatience), std::move(events));
   members_[rank].channel->start();
 }
 
