@@ -57,8 +57,8 @@ size_t size_class(size_t bytes);
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
 // that do, and for a tolerance of 1 and more.
 //   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
-//     row of at most kMostSteps steps does that, unless the user names another; averages of integers
-//     likewise, which are exact then.
+//     row of at most kMostSteps steps does that, unless the user names another; averages of
+//     integers likewise, which are exact then.
 //   - Within the question's tolerance, and unless the options want reproducible results, a wire
 //   format is chosen with the row, where that is faster; also for a row that the user names.
 //   - Blocks of different sizes are nothing that all ranks know: the table's first row is taken.

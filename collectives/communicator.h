@@ -46,9 +46,9 @@ namespace ringwood {
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: the communicator's
   bool synchronous = false;
-  // PREMUL_SUM: each rank's contribution is multiplied by its own factor first. 16- and 8-bit floats
-  // are rounded with the sum, which needs the others' factors: they are gathered by an operation
-  // before, with a sequence number of its own. Other types round each product by itself.
+  // PREMUL_SUM: each rank's contribution is multiplied by its own factor first. 16- and 8-bit
+  // floats are rounded with the sum, which needs the others' factors: they are gathered by an
+  // operation before, with a sequence number of its own. Other types round each product by itself.
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name of algorithm_table()
   int lanes = 0;          // 0 = choose

@@ -7,9 +7,9 @@
 // untouched. For two ranks it costs no extra round: the data follows the fingerprint at once and
 // waits on the other side.
 //
-// all_to_all's sizes belong to pairs. There the fingerprint for a peer says what goes to it and what
-// is expected from it, so that both ends of a pair find a difference; the rest of the group hears of
-// it in a second exchange, except where all ranks say that all their sizes are the same.
+// all_to_all's sizes belong to pairs. There the fingerprint for a peer says what goes to it and
+// what is expected from it, so that both ends of a pair find a difference; the rest of the group
+// hears of it in a second exchange, except where all ranks say that all their sizes are the same.
 #pragma once
 
 #include <cstddef>

@@ -150,8 +150,8 @@ struct Wire {
   std::span<const int> host = {};  // by rank; the caller's memory
 };
 
-// What is left of a schedule once the ranks have agreed: nothing of a barrier, because each has then
-// heard, transitively, from all others. Pure.
+// What is left of a schedule once the ranks have agreed: nothing of a barrier, because each has
+// then heard, transitively, from all others. Pure.
 Schedule after_agreement(Schedule schedule, Collective collective);
 
 // `schedule` is before lanes(), and, with a wire format, after with_roundings(). `sums`: of all

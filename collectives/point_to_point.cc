@@ -102,7 +102,8 @@ void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
 // ---- sending
 // ------------------------------------------------------------------------------------------------
 
-// One that need not be is announced when half of the room is used: its grant says what is free again.
+// One that need not be is announced when half of the room is used: its grant says what is free
+// again.
 bool PointToPoint::eager(const Peer& peer, size_t bytes) {
   if (bytes > kEagerBytes) return false;
   const uint64_t used = peer.sent - peer.known_taken + bytes + kEagerCharge;

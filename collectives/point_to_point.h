@@ -11,18 +11,18 @@
 // against what this side knows before it is used. The protocol is MPI's eager and rendezvous.
 //
 // The eager limit: a send of up to kEagerBytes is finished without its receive as long as what this
-// rank has sent so to that peer, and no receive there has taken, is at most kEagerRoom (each message
-// counts as its bytes + kEagerCharge). So ranks may send to each other first and receive afterwards,
-// up to that. The peer takes such messages in, and keeps them, whenever it waits for anything, also
-// in a collective. Beyond the limit a send waits for its receive, as larger ones do: it is
-// announced, and its data stays with the sender.
+// rank has sent so to that peer, and no receive there has taken, is at most kEagerRoom (each
+// message counts as its bytes + kEagerCharge). So ranks may send to each other first and receive
+// afterwards, up to that. The peer takes such messages in, and keeps them, whenever it waits for
+// anything, also in a collective. Beyond the limit a send waits for its receive, as larger ones do:
+// it is announced, and its data stays with the sender.
 //   - A receive finds every message that it may match among those that are kept and announced,
 //     whatever their order: messages that nobody wants hold up nobody. Of the latter a peer has at
 //     most kMostAnnounced; a sender with more holds back the rest, in order, where no receive finds
 //     them.
 //   - So a rank keeps at most 2 x kEagerRoom of messages of each peer: the second half is for those
-//     that are on their way while the sender asks, by announcing one that it need not, what has been
-//     taken. The answer is in every header of the other direction (`taken`).
+//     that are on their way while the sender asks, by announcing one that it need not, what has
+//     been taken. The answer is in every header of the other direction (`taken`).
 // Thread safety: the engine's driver only.
 #pragma once
 

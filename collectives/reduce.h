@@ -77,7 +77,8 @@ void divide(void* dst, size_t count, DataType type, int64_t divisor);
 //   narrow:          dst[i]   = round(wide[i])
 bool accumulates_wide(DataType type,
                       ReduceOp op);  // 16/8-bit float and SUM, AVG, PRODUCT, PREMUL_SUM
-// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit (row_sums.h).
+// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit
+// (row_sums.h).
 bool gains_by_rows(DataType type, ReduceOp op);
 void widen(float* wide, const void* src, size_t count, DataType type);
 void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);

@@ -186,8 +186,8 @@ struct BitXor {
 };
 // Commutative and associative on bits, as no comparison of the machines is: -0 is less than 0, and
 // NaN is the one that results have. What is better of (a, b) and of (b, a) has the same bits, but
-// for two zeros, which differ in the sign only, and for NaN, which the machines give or drop as they
-// like.
+// for two zeros, which differ in the sign only, and for NaN, which the machines give or drop as
+// they like.
 struct FloatMin {
   static constexpr bool kChooses = true;  // one of the operands, as it is, or NaN
   template <class V>

@@ -1,5 +1,6 @@
-// Every decoder of bytes that strangers or peers may have made, fed with mutations of good messages:
-// seeded, so that a failure repeats, and bounded by rounds. Run under the address sanitizer.
+// Every decoder of bytes that strangers or peers may have made, fed with mutations of good
+// messages: seeded, so that a failure repeats, and bounded by rounds. Run under the address
+// sanitizer.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What every suite of links iterates: each row of the table of transports, and what it can be turned
-// into by its knobs.
+// What every suite of links iterates: each row of the table of transports, and what it can be
+// turned into by its knobs.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What schedules add (sums.h), of the table and of a user's own, and how their plans round and scale
-// it: the ranks of any proved schedule end with the same bits.
+// What schedules add (sums.h), of the table and of a user's own, and how their plans round and
+// scale it: the ranks of any proved schedule end with the same bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

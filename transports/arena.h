@@ -3,8 +3,9 @@
 //
 // One arena per process, because a buffer belongs to no group: any number of groups may use it. It
 // is an anonymous memfd as large as the machine's memory, of which only the pages of blocks exist,
-// sealed against shrinking, so that a peer's access can never fault. shm hands its descriptor to the
-// ranks of the host when a group is made. Where addresses are limited (ulimit -v) there is none.
+// sealed against shrinking, so that a peer's access can never fault. shm hands its descriptor to
+// the ranks of the host when a group is made. Where addresses are limited (ulimit -v) there is
+// none.
 //
 // A block has all its pages from the beginning: what the machine, a control group or the kernel's
 // accounting (vm.overcommit_memory = 2) does not leave is an Error of allocate(), instead of a
@@ -18,8 +19,8 @@
 // has it.
 //
 // Freed blocks keep their pages for the next allocation, up to 512 MiB in all; beyond that the
-// kernel gets them back, which is the only way in which an address of the arena gets other pages: who
-// knows pages by their physical place (RDMA) watches for that. Thread safety: all functions.
+// kernel gets them back, which is the only way in which an address of the arena gets other pages:
+// who knows pages by their physical place (RDMA) watches for that. Thread safety: all functions.
 #pragma once
 
 #include <atomic>

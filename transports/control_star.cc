@@ -19,7 +19,8 @@ constexpr Duration kLeastPatience = std::chrono::milliseconds(2250);
 // For what a peer does, once goodbye is said; the thread that says it may have to wait for a core.
 constexpr std::chrono::milliseconds kGoodbyeTime{200}, kStarvedTime{10'000};
 // A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
-// at its end is for what matters, and if it were ever full, the kernel would take its host for lost.
+// at its end is for what matters, and if it were ever full, the kernel would take its host for
+// lost.
 constexpr int kMostUnanswered = 32;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }

@@ -19,8 +19,8 @@ struct CensusRow {
 
 // Precondition: `rows` is by rank and not empty.
 //   timeout   adds who is missing (behind, silent, dead, gone) and makes the first of them the
-//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; the loss
-//   of a rank that has said goodbye says so; others are returned as they are.
+//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; the
+//   loss of a rank that has said goodbye says so; others are returned as they are.
 Error compose_verdict(Error first, const std::vector<CensusRow>& rows);
 
 // Why an operation fails that waits for a rank which left in good order.

@@ -57,8 +57,8 @@ Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline)
 
 std::array<uint8_t, 32> random_key();
 std::array<uint8_t, 16> random_session();
-// Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a good
-// one, when it is missing, short, plainly not random, or others may read it or own it.
+// Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a
+// good one, when it is missing, short, plainly not random, or others may read it or own it.
 std::array<uint8_t, 32> key_from_file(const std::string& path);
 
 }  // namespace ringwood

@@ -1,11 +1,11 @@
 // A link to every peer over the best transport that reaches it, and the list of who shares this
 // host.
 //
-// make_mesh() is collective over the store's ranks: they meet in a session (bootstrap.h), it exchanges
-// host tokens and addresses, opens the control connection's listener, asks the transports in the order
-// of their table, and removes every key that it set. Throws Error naming the ranks that did not
-// come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link; arm/disarm by
-// the one sleeper.
+// make_mesh() is collective over the store's ranks: they meet in a session (bootstrap.h), it
+// exchanges host tokens and addresses, opens the control connection's listener, asks the transports
+// in the order of their table, and removes every key that it set. Throws Error naming the ranks
+// that did not come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link;
+// arm/disarm by the one sleeper.
 #pragma once
 
 #include <atomic>
