@@ -41,7 +41,9 @@ class TorchStore final : public Store {
     return {value.begin(), value.end()};
   }
 
+  // Asked again and again by who waits for others.
   bool has(const std::string& key) override {
+    see_signals();
     return guarded("check", key, [&] { return store_->check({key}); });
   }
 
@@ -89,9 +91,18 @@ class TorchStore final : public Store {
                       "no rank has set '" + key + "' in torch's store within the time allowed");
         if (!over.passed()) throw failure("get", key, e);
       }
-      if (const std::string why = run_signal_handlers(); !why.empty())
-        throw Error(ErrorCode::aborted, why);
+      see_signals();
     }
+  }
+
+  // At most once per slice: it takes the GIL.
+  void see_signals() {
+    if (!in_main_thread()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - seen_ < kSlice) return;
+    seen_ = now;
+    if (const std::string why = run_signal_handlers(); !why.empty())
+      throw Error(ErrorCode::aborted, why);
   }
   static constexpr std::chrono::milliseconds kSlice{500};
 
@@ -105,6 +116,8 @@ class TorchStore final : public Store {
   }
 
   c10::intrusive_ptr<c10d::Store> store_;
+  // The main thread's.
+  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace ringwood
