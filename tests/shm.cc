@@ -140,17 +140,18 @@ std::vector<Handicap> handicaps() {
       {"leader_in_another_network_namespace", 0, [] { return ::unshare(CLONE_NEWNET) == 0; }, {}},
       {"leader_without_large_files", 0, [] { return limit(RLIMIT_FSIZE, 1 << 20); }, {}},
       {"member_without_large_files", 2, [] { return limit(RLIMIT_FSIZE, 1 << 20); }, {0, 1, 2}},
-      {"member_without_descriptors",
-       2,
-       [] {
-         int highest = ::dup(0);
-         ::close(highest);
-         return limit(RLIMIT_NOFILE, static_cast<rlim_t>(highest) + 6);
-       },
-       {0, 1}},
   };
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // The sanitizers themselves need more addresses than that.
+  // The sanitizers themselves need more than that: addresses, and a pipe to look whether memory is
+  // there.
+  all.push_back({"member_without_descriptors",
+                 2,
+                 [] {
+                   int highest = ::dup(0);
+                   ::close(highest);
+                   return limit(RLIMIT_NOFILE, static_cast<rlim_t>(highest) + 6);
+                 },
+                 {0, 1}});
   all.push_back({"member_without_address_space",
                  1,
                  [] {
