@@ -43,6 +43,7 @@ std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, i
                              [e](int who) { e->left(who); }};
   engine->mesh_ =
       make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
+  engine->bell_.store(engine->mesh_->wait_set.get());
   engine->executor_ = std::make_unique<Executor>(*engine->mesh_);
   engine->messages_ = std::make_unique<PointToPoint>(*engine->mesh_);
   if (options.adopt > 0 && engine->mesh_->ranks_on_this_host > 1)

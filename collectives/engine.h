@@ -98,6 +98,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
 
   Options options_;
   std::unique_ptr<Mesh> mesh_;
+  std::atomic<WaitSet*> bell_{nullptr};  // the mesh's, which is still being made when handlers run
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;
   Adopted* adopted_ = nullptr;  // null: no buffer is to become shared

@@ -173,7 +173,7 @@ void Engine::fail_locally(const Error& error) {
     failed_.store(true);
     changed_.notify_all();
   }
-  if (mesh_ && mesh_->wait_set) mesh_->wait_set->ring();
+  if (WaitSet* const bell = bell_.load()) bell->ring();
 }
 
 void Engine::failed(const Error& error) { fail_locally(error); }

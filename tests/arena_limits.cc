@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/inputs.h"
 #include "tests/link_processes.h"
 #include "tests/ranks.h"
 #include "transports/arena.h"
@@ -137,6 +138,7 @@ class MemoryGroup {
 };
 
 TEST(ArenaLimits, OfAControlGroupAreAnErrorThatSaysSo) {
+  if (testing::kSlow) GTEST_SKIP() << "a sanitizer's own memory counts, too";
   const MemoryGroup group(512 * kMiB);
   if (!group.exists()) GTEST_SKIP() << "no control group can be made here";
   const int code = fails_with("control group", 2048 * kMiB, [&] { return group.enter(); });

@@ -134,6 +134,7 @@ TEST(PeerArenas, AreMappedOncePerPeerProcess) {
 
 // What a fork has not inherited it maps anew.
 TEST(PeerArenas, AreMappedAnewInAFork) {
+  if (!kShared) GTEST_SKIP() << "not under the thread sanitizer";
   Ranks before = make_ranks(make_shm, host_of(2));
   Process child([] {
     if (arenas_mapped() != 0) return 1;
