@@ -15,9 +15,9 @@
 namespace ringwood {
 namespace {
 
-// Ranks that are threads of one process put their accesses in order by atomics in segments that each
-// of them maps for itself. The thread sanitizer tells memory by its address, so that to it the data
-// has to lie as far apart as the atomics do.
+// Ranks that are threads of one process put their accesses in order by atomics in segments that
+// each of them maps for itself. The thread sanitizer tells memory by its address, so that to it the
+// data has to lie as far apart as the atomics do.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kShared = false;
 #else
