@@ -1,6 +1,7 @@
 // A host that is gone, and a peer that does not read; namespaces show the former (tcp.cc,
 // dark_hosts.cc).
 #include "transports/host_watch.h"
+#include "tests/connection.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -19,22 +20,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// Two ends of a connection.
-std::array<OwnedFd, 2> connection() {
-  OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof at;
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  EXPECT_EQ(::bind(listener.get(), address, bytes), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener.get(), address, &bytes), 0);
-  OwnedFd dialler(::socket(AF_INET, SOCK_STREAM, 0));
-  EXPECT_EQ(::connect(dialler.get(), address, bytes), 0);
-  return {OwnedFd(::accept(listener.get(), nullptr, nullptr)), std::move(dialler)};
-}
 
 uint32_t segments_sent(const OwnedFd& fd) {
   tcp_info info{};

@@ -1,6 +1,7 @@
 // TCP where threads of one host cannot show it: deaths, two hosts, silence on the wire.
 
 #include "transports/tcp/tcp.h"
+#include "tests/connection.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -215,22 +216,6 @@ TEST(Tcp, TakesTheNumberOfSocketsFromTheRankThatDials) {
 }
 
 // ---- memory that is lent to the kernel ---------------------------------------------------------
-
-// Two ends of a connection over the loopback, where the kernel copies what it was lent.
-std::array<OwnedFd, 2> connection() {
-  OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof at;
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  EXPECT_EQ(::bind(listener.get(), address, bytes), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener.get(), address, &bytes), 0);
-  OwnedFd dialler(::socket(AF_INET, SOCK_STREAM, 0));
-  EXPECT_EQ(::connect(dialler.get(), address, bytes), 0);
-  return {OwnedFd(::accept(listener.get(), nullptr, nullptr)), std::move(dialler)};
-}
 
 TEST(Tcp, LendsUntilTheKernelSaysThatItCopies) {
   std::array<OwnedFd, 2> ends = connection();

@@ -1,0 +1,32 @@
+// A connection of this process with itself, for tests of what the kernel does with one.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <utility>
+
+#include "transports/link_parts.h"
+
+namespace ringwood {
+
+// Its two ends, over the loopback, where the kernel copies what it was lent.
+inline std::array<OwnedFd, 2> connection() {
+  OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  EXPECT_EQ(::bind(listener.get(), address, bytes), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.get(), address, &bytes), 0);
+  OwnedFd dialler(::socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(::connect(dialler.get(), address, bytes), 0);
+  return {OwnedFd(::accept(listener.get(), nullptr, nullptr)), std::move(dialler)};
+}
+
+}  // namespace ringwood
