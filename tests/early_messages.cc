@@ -16,12 +16,7 @@
 namespace ringwood::testing {
 namespace {
 
-class EarlyMessages : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (const std::string why = absent_here(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  }
-};
+class EarlyMessages : public OnTransport {};
 INSTANTIATE_TEST_SUITE_P(Transports, EarlyMessages, ::testing::ValuesIn(every_transport()),
                          [](const auto& info) { return info.param; });
 

@@ -1,6 +1,8 @@
 // All transports of the table, so that a new row joins every suite that iterates them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -21,5 +23,13 @@ inline std::vector<std::string> every_transport() {
 inline std::string absent_here(const std::string& transport) {
   return transport.starts_with("verbs") && !verbs_here() ? "no RDMA device works" : "";
 }
+
+// A suite of one of them by name; left out, with the reason, where it cannot be used.
+class OnTransport : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = absent_here(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 }  // namespace ringwood::testing

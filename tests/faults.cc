@@ -26,12 +26,7 @@ double seconds_since(Clock::time_point t) {
 // ---- deadlines, aborts, departures
 // --------------------------------------------------------------------------
 
-class Faults : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (const std::string why = absent_here(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  }
-};
+class Faults : public OnTransport {};
 INSTANTIATE_TEST_SUITE_P(Transports, Faults, ::testing::ValuesIn(every_transport()),
                          [](const auto& info) { return info.param; });
 

@@ -12,12 +12,7 @@
 namespace ringwood::testing {
 namespace {
 
-class Messages : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (const std::string why = absent_here(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  }
-};
+class Messages : public OnTransport {};
 INSTANTIATE_TEST_SUITE_P(Transports, Messages, ::testing::ValuesIn(every_transport()),
                          [](const auto& info) { return info.param; });
 
