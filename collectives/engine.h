@@ -57,6 +57,8 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status health() const;
   // See Communicator::set_interrupt_check.
   Communicator::InterruptCheck interrupted;
+  // In a handler of what a callback threw, in a thread that need not drive.
+  void callback_threw(const OperationState& operation);
   const Mesh& mesh() const { return *mesh_; }
   bool reads_in_place() const { return executor_->reads_in_place(); }
 

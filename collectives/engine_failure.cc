@@ -28,6 +28,13 @@ constexpr int kLatePeriods = 20;
 // Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
 constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
 
+// In a catch clause.
+Error thrown_by_callback() {
+  Error error = caught_error();
+  error.cause = "a callback of the operation threw: " + error.cause;
+  return error;
+}
+
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
@@ -74,10 +81,15 @@ void Engine::run_callbacks(OperationState& operation) {
   try {
     operation.run_callbacks();
   } catch (...) {
-    Error error = caught_error();
-    error.cause = "a callback of the operation threw: " + error.cause;
-    report(std::move(error), &operation);
+    report(thrown_by_callback(), &operation);
   }
+}
+
+void Engine::callback_threw(const OperationState& operation) {
+  Error error = thrown_by_callback();
+  error.collective = operation.name;
+  error.sequence = operation.number;
+  (void)end_group(std::move(error));
 }
 
 // The running one, or one that is queued behind it with less patience.

@@ -65,7 +65,11 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
       return;
     }
   }
-  callback(error_.get());  // never changes once done
+  try {
+    callback(error_.get());  // never changes once done
+  } catch (...) {
+    engine_->callback_threw(*this);
+  }
 }
 
 void OperationState::settle(std::shared_ptr<const Error> error) {
