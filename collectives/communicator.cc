@@ -18,10 +18,6 @@
 namespace ringwood {
 namespace {
 
-// Between them, one copy into scratch is cheaper than one for each peer: smaller messages are never
-// read in place, and the copy of larger ones does not stay in the cache.
-constexpr size_t kPublishedFrom = 64 << 10, kPublishedUpTo = 16 << 20;
-
 // The calls of the interface, turned into a shape, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
  public:
@@ -289,7 +285,7 @@ class LiveCommunicator final : public Communicator {
   }
   // Whether what is sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
-    if (!publishes_ || !source || bytes < kPublishedFrom || bytes > kPublishedUpTo) return false;
+    if (!publishes_ || !source || !plans_.publishes(bytes)) return false;
     return !Arena::of_process()->offset_of(source, bytes) && !Adopted::knows(source, bytes);
   }
   std::shared_ptr<CollectiveState> make_state(const Shape& shape, const void* source,

@@ -83,7 +83,7 @@ class Contest {
 
   bool may_encode() const {
     const auto& hosts = fabric_.hosts;
-    return query_.tolerance > 0 && query_.bytes >= kLeastEncoded &&
+    return query_.tolerance > 0 && query_.bytes >= fabric_.limits.least_encoded &&
            std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
   }
 
@@ -174,7 +174,7 @@ class Contest {
 
   bool in_one_round(const std::vector<Schedule>& schedules) const {
     const bool apart = all_apart(fabric_.hosts, query_.n, fabric_.loopback);
-    return small_for_one_round(query_.collective, query_.bytes, query_.n, apart) &&
+    return small_for_one_round(fabric_.limits, query_.collective, query_.bytes, query_.n, apart) &&
            std::all_of(schedules.begin(), schedules.end(), fits_one_round);
   }
 

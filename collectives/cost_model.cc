@@ -59,7 +59,7 @@ class Binder {
       rank.bytes.push_back(bytes);
     }
     rank.message.assign(s.steps.size(), -1);
-    if (load_.lent) fusions_.push_back(fusions_of(s, rank.graph, chunks_));
+    if (load_.lent) fusions_.push_back(fusions_of(s, rank.graph, chunks_, fabric_.limits));
     return prices_.working_set(s, std::accumulate(chunks_.begin(), chunks_.end(), 0.0), rank.bytes);
   }
 

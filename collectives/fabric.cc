@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-fabric-2";
+constexpr std::string_view kVersion = "ringwood-fabric-3";
 constexpr size_t kMostBytes = 256 << 10;
 constexpr int kMostRanks = 1 << 15;
 constexpr int kMostCores = 1 << 15;
@@ -53,6 +53,23 @@ constexpr Key kKeys[] = {
     {"socket", [](Fabric& f) -> double& { return f.socket; }, 1, kMostFigure},
     {"nic", [](Fabric& f) -> double& { return f.nic; }, 1, kMostFigure},
     {"net_eager", [](Fabric& f) -> double& { return f.net_eager; }, 0, kMostFigure},
+};
+
+struct LimitKey {
+  const char* name;
+  size_t& (*limit)(ProtocolLimits& limits);
+};
+constexpr size_t kMostLimit = size_t{1} << 40;
+constexpr LimitKey kLimits[] = {
+    {"one_round_bytes", [](ProtocolLimits& l) -> size_t& { return l.one_round_bytes; }},
+    {"one_round_copied_apart",
+     [](ProtocolLimits& l) -> size_t& { return l.one_round_copied_apart; }},
+    {"one_round_added_apart", [](ProtocolLimits& l) -> size_t& { return l.one_round_added_apart; }},
+    {"one_round_ranks", [](ProtocolLimits& l) -> size_t& { return l.one_round_ranks; }},
+    {"fused_bytes", [](ProtocolLimits& l) -> size_t& { return l.fused_bytes; }},
+    {"least_encoded", [](ProtocolLimits& l) -> size_t& { return l.least_encoded; }},
+    {"published_from", [](ProtocolLimits& l) -> size_t& { return l.published_from; }},
+    {"published_up_to", [](ProtocolLimits& l) -> size_t& { return l.published_up_to; }},
 };
 
 [[noreturn]] void refuse(std::string why) {
@@ -98,6 +115,8 @@ std::string print(const Fabric& fabric) {
                   fabric.staged, fabric.loopback);
   Fabric copy = fabric;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.figure(copy));
+  for (const LimitKey& key : kLimits)
+    text += fmt::format(" {}={}", key.name, key.limit(copy.limits));
   return text;
 }
 
@@ -118,6 +137,8 @@ Fabric parse_fabric(std::string_view text) {
   fabric.loopback = number("loopback", value_of("loopback"), 0, 1) == 1;
   for (const Key& key : kKeys)
     key.figure(fabric) = number(key.name, value_of(key.name), key.least, key.most);
+  for (const LimitKey& key : kLimits)
+    key.limit(fabric.limits) = number<size_t>(key.name, value_of(key.name), 0, kMostLimit);
   // Whatever else differs (a space, a zero too much) would be another text for the same figures.
   if (print(fabric) != whole) refuse("is not in the form in which it is printed");
   return fabric;

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/protocol.h"
+
 namespace ringwood {
 
 // Payload bytes/s of one core by where its working set lies.
@@ -71,12 +73,14 @@ struct Fabric {
   double nic = 1.25e9;         // bytes/s of a host, each direction
   double net_eager = 1 << 18;  // what the sockets of a connection hold
 
+  ProtocolLimits limits;
+
   bool operator==(const Fabric&) const = default;
   int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-fabric-2 hosts=0,0,1 nodes= cores=2 ...".
+// One line of key=value, each key once: "ringwood-fabric-3 hosts=0,0,1 nodes= cores=2 ...".
 std::string print(const Fabric& fabric);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 Fabric parse_fabric(std::string_view text);

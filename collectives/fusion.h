@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "collectives/graph.h"
+#include "collectives/protocol.h"
 
 namespace ringwood {
-
-struct Plan;
 
 // Equal in number and in the same order of peers.
 struct Fusion {
@@ -32,10 +31,7 @@ struct Fusion {
   std::vector<int32_t> numbers;  // of each send among its peer's sends
 };
 
-// Fills in Plan::fusions, Plan::fusion_of and BoundStep::answer. Precondition: everything else is.
-void find_fusions(Plan& plan);
-
-// What find_fusions() finds in the plan of a schedule, steps numbered as there, when its chunks,
+// What add_fusion() (plan/passes.h) finds in the plan of a schedule, steps numbered as there, when its chunks,
 // scratch included, have so many bytes and nothing is encoded. `graph`: derive(schedule). The cost
 // model's view of it: a fusion is carried out where each of its receives takes a send whose
 // `answer` is the fusion's `number` for that peer.
@@ -44,6 +40,6 @@ struct Fusions {
   std::vector<int32_t> answer;  // by step: BoundStep::answer
 };
 Fusions fusions_of(const Schedule& schedule, const Graph& graph,
-                   std::span<const size_t> chunk_bytes);
+                   std::span<const size_t> chunk_bytes, const ProtocolLimits& limits);
 
 }  // namespace ringwood

@@ -1,23 +1,11 @@
 // What fusion.cc finds in the plan of a schedule, found without a plan of its own: for predictions.
 #include <algorithm>
 
-#include "collectives/plan.h"
+#include "collectives/plan/passes.h"
 
 namespace ringwood {
-namespace {
-
-PeerQueue& queue_of(Plan& plan, int peer) {
-  const auto known = std::find_if(plan.peers.begin(), plan.peers.end(),
-                                  [&](const PeerQueue& q) { return q.peer == peer; });
-  if (known != plan.peers.end()) return *known;
-  plan.peers.push_back({peer, 0, 0, {}, {}, {}});
-  return plan.peers.back();
-}
-
-}  // namespace
-
 Fusions fusions_of(const Schedule& schedule, const Graph& graph,
-                   std::span<const size_t> chunk_bytes) {
+                   std::span<const size_t> chunk_bytes, const ProtocolLimits& limits) {
   std::vector<Place> places;  // by chunk, one after the other: all that counts is what overlaps
   size_t user = 0, scratch = 0;
   for (size_t c = 0; c < chunk_bytes.size(); ++c) {
@@ -40,10 +28,10 @@ Fusions fusions_of(const Schedule& schedule, const Graph& graph,
     const auto index = static_cast<int32_t>(plan.steps.size());
     plan.steps.push_back(bound);
     if (step.peer < 0 || bound.bytes == 0) continue;
-    PeerQueue& queue = queue_of(plan, step.peer);
+    PeerQueue& queue = plan.peers[queue_of(plan, step.peer)];
     (step.kind == StepKind::send ? queue.sends : queue.receives).push_back(index);
   }
-  find_fusions(plan);
+  plan = add_fusion(std::move(plan), limits);
   Fusions found{std::move(plan.fusions), {}};
   for (const BoundStep& step : plan.steps) found.answer.push_back(step.answer);
   return found;

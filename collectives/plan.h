@@ -1,7 +1,8 @@
 // A plan is a schedule bound to sizes: flat, without decisions left, used again and again.
 //
 // make_plan() gives every chunk its bytes and its place, drops what is empty, derives who waits for
-// whom, and lists each peer's messages in link order. Buffers are not part of it: a Place names one
+// whom, lists each peer's messages in link order, and then decides, pass by pass (plan/passes.h), how
+// all that is carried out. Buffers are not part of it: a Place names one
 // of the buffers that an execution brings, so plans are cached by shape and shared by threads
 // (immutable).
 //
@@ -29,6 +30,7 @@
 #include "collectives/fingerprint.h"
 #include "collectives/fusion.h"
 #include "collectives/graph.h"
+#include "collectives/protocol.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
 #include "collectives/sums.h"
@@ -76,7 +78,8 @@ struct Scaling {
 struct BoundStep {
   StepKind kind = StepKind::copy;
   Wide wide;
-  SumStep sum;  // of a reduction, with Scaling::on
+  int32_t reduction = -1;  // its number among those of the schedule before lanes(), or -1
+  SumStep sum;             // of a reduction, with Scaling::on
   int32_t peer = -1;
   size_t bytes = 0;  // 0: nothing to do
   Place dst, src;
@@ -104,9 +107,10 @@ struct Plan {
   Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
   int lanes = 1;
-  bool published = false;  // see publish() in compose.h; each rank as it likes
-  size_t element = 1;      // bytes
-  std::vector<BoundStep> steps;
+  bool published = false;        // see publish() in compose.h; each rank as it likes
+  size_t element = 1;            // bytes
+  Schedule schedule;             // in lanes, its spans cut as messages are: step i is
+  std::vector<BoundStep> steps;  // bound to steps[i]
   Graph graph;
   std::vector<PeerQueue> peers;
   // The agreement: exchanges of fingerprints in stages; a stage begins when the one before has been
@@ -160,7 +164,7 @@ Schedule after_agreement(Schedule schedule, Collective collective);
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count,
                                 Opener opener = Opener::agreement, const Wire& wire = {},
-                                const Sums* sums = nullptr);
+                                const Sums* sums = nullptr, const ProtocolLimits& limits = {});
 
 // Whether one rank's schedule can run in one round; the group may only if all ranks' can, and the
 // data are few (small_for_one_round() in protocol.h).

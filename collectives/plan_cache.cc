@@ -61,7 +61,7 @@ std::vector<Candidate> PlanCache::explain(const Shape& shape) const {
 
 Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
   const size_t bytes = shape.count * size_of(shape.type);
-  const bool small = small_for_one_round(shape.collective, bytes, n_, apart_);
+  const bool small = small_for_one_round(limits(), shape.collective, bytes, n_, apart_);
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
     if (!fits_one_round(row.build(where(r, shape.root)))) return Opener::agreement;
@@ -100,14 +100,15 @@ std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::strin
   if (a.wire != WireFormat::exact) {
     const std::span<const int> hosts = chooser_.fabric().hosts;
     return make_plan(with_roundings(schedule, shape.collective, hosts), shape, a.algorithm, a.lanes,
-                     Opener::agreement, {a.wire, hosts}, sums.get());
+                     Opener::agreement, {a.wire, hosts}, sums.get(), limits());
   }
   const bool apart = sums && sums->apart;
   if (apart) schedule = with_roundings(schedule, shape.collective, {});
   const Opener way = apart ? Opener::agreement : opener(*row, shape, a.lanes);
   if (!private_source || way == Opener::one_round)
-    return make_plan(schedule, shape, a.algorithm, a.lanes, way, {}, sums.get());
-  auto plan = make_plan(publish(schedule), shape, a.algorithm, a.lanes, way, {}, sums.get());
+    return make_plan(schedule, shape, a.algorithm, a.lanes, way, {}, sums.get(), limits());
+  auto plan =
+      make_plan(publish(schedule), shape, a.algorithm, a.lanes, way, {}, sums.get(), limits());
   plan->published = true;
   return plan;
 }

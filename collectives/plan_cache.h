@@ -24,8 +24,13 @@ class PlanCache final {
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
                 double tolerance = -1) const;
   std::vector<Candidate> explain(const Shape& shape) const;
+  // Whether so many bytes of a private source are copied once for all peers.
+  bool publishes(size_t bytes) const {
+    return bytes >= limits().published_from && bytes <= limits().published_up_to;
+  }
 
  private:
+  const ProtocolLimits& limits() const { return chooser_.fabric().limits; }
   struct Key {
     Shape shape;
     std::string algorithm;

@@ -1,5 +1,6 @@
-// The thresholds of how an operation is carried out, each with what set it. The plan acts by them
-// and the cost model predicts by them, so they stand here once.
+// The thresholds of how an operation is carried out, each with what set it. The passes that make a
+// plan act by them and the cost model predicts by them, so they stand here once, as figures of the
+// machine model (fabric.h): one rank's are everybody's.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +11,31 @@
 
 namespace ringwood {
 
-// One round: the openings go along with the data (plan.h).
-//
-// In shared memory as much as a letter holds (transports/mailbox.h); beyond, the data of a whole
-// round no longer fits into what links hold on their way.
-inline constexpr size_t kOneRoundBytes = 16 << 10;
-// Where every message goes through sockets, a system call costs more than a copy of so many bytes,
-// and what is to be added up is not copied.
-inline constexpr size_t kCopiedBytesApart = 32 << 10, kAddedBytesApart = 64 << 10;
-// Beyond, log2(n) openings are fewer than n - 1.
-inline constexpr int kOneRoundRanks = 16;
+struct ProtocolLimits {
+  // One round: the openings go along with the data (plan.h).
+  //
+  // In shared memory as much as an eager slot holds (transports/mailbox.h); beyond, the data of a
+  // whole round no longer fits into what links hold on their way.
+  size_t one_round_bytes = 16 << 10;
+  // Where every message goes through sockets, a system call costs more than a copy of so many
+  // bytes, and what is to be added up is not copied (2 ranks over tcp on one host: bench/networks).
+  size_t one_round_copied_apart = 32 << 10, one_round_added_apart = 64 << 10;
+  // Beyond, log2(n) openings are fewer than n - 1.
+  size_t one_round_ranks = 16;
 
-// Below, the flags of a fused step cost more than the copies that it saves (fusion.h).
-inline constexpr size_t kFusedBytes = 16 << 10;
+  // Below, the flags of a fused step cost more than the copies that it saves (fusion.h).
+  size_t fused_bytes = 16 << 10;
 
-// Below, latency is all, and a wire format saves none (wire.h).
-inline constexpr size_t kLeastEncoded = 16 << 10;
+  // Below, latency is all, and a wire format saves none (wire.h).
+  size_t least_encoded = 16 << 10;
+
+  // Published once (publish() in compose.h). Between them, one copy into scratch is cheaper than one
+  // for each peer: smaller messages are never read in place, and the copy of larger ones does not
+  // stay in the cache.
+  size_t published_from = 64 << 10, published_up_to = 16 << 20;
+
+  bool operator==(const ProtocolLimits&) const = default;
+};
 
 // Whether no two of n ranks share memory. `hosts`: of each rank, numbered in the order of their
 // first ranks; empty: all are on one.
@@ -35,11 +45,12 @@ inline bool all_apart(std::span<const int> hosts, int n, bool loopback) {
 
 // Whether so many bytes, of the buffer or of a block, are few enough; the schedules, in one lane,
 // decide the rest (fits_one_round() in plan.h).
-inline bool small_for_one_round(Collective collective, size_t bytes, int n, bool apart) {
-  const size_t most = !apart                ? kOneRoundBytes
-                      : reduces(collective) ? kAddedBytesApart
-                                            : kCopiedBytesApart;
-  return bytes <= most && n <= kOneRoundRanks;
+inline bool small_for_one_round(const ProtocolLimits& limits, Collective collective, size_t bytes,
+                                int n, bool apart) {
+  const size_t most = !apart                ? limits.one_round_bytes
+                      : reduces(collective) ? limits.one_round_added_apart
+                                            : limits.one_round_copied_apart;
+  return bytes <= most && static_cast<size_t>(n) <= limits.one_round_ranks;
 }
 
 }  // namespace ringwood

@@ -86,13 +86,14 @@ Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Shape& sh
 
 // By what the executor needs for it: an owner's fusion, and offers that name its answers.
 TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
+  const size_t kFused = ProtocolLimits{}.fused_bytes;
   size_t fused = 0;
   for (const AlgorithmRow& row : algorithm_table()) {
     for (const int n : {2, 3, 4, 6, 8}) {
       const Where where{0, n, n - 1};
       // Block-wise plans cut spans of several blocks, which the model sees as one message.
       if (!row.accepts(where) || required_chunks(row.collective, n) > 0) continue;
-      for (const size_t count : {kFusedBytes / 4 - 1, kFusedBytes / 2 + 5, n * kFusedBytes}) {
+      for (const size_t count : {kFused / 4 - 1, kFused / 2 + 5, n * kFused}) {
         Fabric fabric;
         fabric.lent = 0;
         Load load{row.collective, count * 4};

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/plan.h"
-#include "collectives/protocol.h"
+#include "collectives/plan/passes.h"
 
 namespace ringwood {
 namespace {
@@ -36,7 +35,7 @@ int32_t index_in(const std::vector<int32_t>& list, int32_t step) {
   return static_cast<int32_t>(std::find(list.begin(), list.end(), step) - list.begin());
 }
 
-const PeerQueue& queue_of(const Plan& plan, int peer) {
+const PeerQueue& queue_to(const Plan& plan, int peer) {
   return *std::find_if(plan.peers.begin(), plan.peers.end(),
                        [&](const PeerQueue& q) { return q.peer == peer; });
 }
@@ -58,7 +57,7 @@ int32_t answer_to(const Plan& plan, size_t i) {
     const bool answers = step.kind == StepKind::recv && step.peer == send.peer &&
                          same(range(step.dst, step.bytes), place) &&
                          plan.graph.predecessors[j] == 1;
-    return answers ? index_in(queue_of(plan, step.peer).receives, static_cast<int32_t>(j)) : -1;
+    return answers ? index_in(queue_to(plan, step.peer).receives, static_cast<int32_t>(j)) : -1;
   }
   return -1;
 }
@@ -105,24 +104,25 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 
 }  // namespace
 
-void find_fusions(Plan& plan) {
+Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
   plan.fusion_of.assign(plan.steps.size(), -1);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
-    if (step.bytes < kFusedBytes || step.wire != WireFormat::exact) continue;
+    if (step.bytes < limits.fused_bytes || step.wire != WireFormat::exact) continue;
     if (step.kind == StepKind::send && step.src.buffer != kScratch)
       step.answer = answer_to(plan, i);
     if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;
     for (int32_t s : fusion.sends) {
-      const PeerQueue& queue = queue_of(plan, plan.steps[s].peer);
+      const PeerQueue& queue = queue_to(plan, plan.steps[s].peer);
       fusion.queues.push_back(static_cast<int32_t>(&queue - plan.peers.data()));
       fusion.numbers.push_back(index_in(queue.sends, s));
     }
     for (int32_t s : fusion.receives) plan.fusion_of[s] = static_cast<int32_t>(plan.fusions.size());
     plan.fusions.push_back(std::move(fusion));
   }
+  return plan;
 }
 
 }  // namespace ringwood

@@ -1,0 +1,169 @@
+// The first pass: bytes and places.
+#include <algorithm>
+
+#include "collectives/compose.h"
+#include "collectives/plan/passes.h"
+
+namespace ringwood {
+namespace {
+
+bool in_place(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+
+struct ChunkPlace {
+  Place place;
+  size_t bytes = 0;
+};
+
+// Where every chunk of the laned schedule lies.
+class Layout {
+ public:
+  Layout(const Schedule& flat, const Schedule& laned, const Shape& shape, int lane_count)
+      : shape_(shape), users_(flat.chunks), lanes_(lane_count), element_(size_of(shape.type)) {
+    chunks_.reserve(laned.chunks + laned.scratch.size());
+    for (int l = 0; l < lane_count; ++l)
+      for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
+    const size_t per_lane = flat.scratch.size();
+    for (size_t s = 0; s < laned.scratch.size(); ++s) {
+      // Scratch of one lane is contiguous, as spans demand; lanes begin on their own cache lines.
+      if (per_lane && s % per_lane == 0) scratch_bytes_ = (scratch_bytes_ + 63) & ~size_t{63};
+      const size_t bytes =
+          laned.chunks ? chunks_[laned.scratch[s]].bytes : 1;  // a barrier's token is one byte
+      chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
+      scratch_bytes_ += bytes;
+    }
+  }
+
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  Place place(Span span) const { return chunks_[span.first].place; }
+  size_t bytes(Span span) const {
+    size_t sum = 0;
+    for (int c = span.first; c < span.first + span.count; ++c) sum += chunks_[c].bytes;
+    return sum;
+  }
+
+ private:
+  ChunkPlace user_chunk(int lane, int chunk) const {
+    const size_t unit = std::max<size_t>(1, 64 / element_);
+    if (in_place(shape_.collective)) {
+      const Piece outer = piece(shape_.count, lanes_, lane, unit);
+      const Piece inner = piece(outer.count, users_, chunk, unit);
+      return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
+    }
+    const size_t block = shape_.blocks.empty() ? shape_.count : shape_.blocks[chunk];
+    const Piece p = piece(block, lanes_, lane, unit);
+    return {{chunk, p.first * element_}, p.count * element_};
+  }
+
+  const Shape& shape_;
+  int users_, lanes_;
+  size_t element_;
+  std::vector<ChunkPlace> chunks_;
+  size_t scratch_bytes_ = 0;
+};
+
+// Multi-chunk spans of block-wise collectives become one step a chunk.
+void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
+  std::vector<Step> steps;
+  std::vector<int32_t> of_steps;
+  for (size_t k = 0; k < s.steps.size(); ++k) {
+    const Step& step = s.steps[k];
+    const int count = std::max(step.dst.count, step.src.count);
+    for (int i = 0; i < count; ++i) {
+      Step one = step;
+      if (one.dst.count) one.dst = {step.dst.first + i, 1};
+      if (one.src.count) one.src = {step.src.first + i, 1};
+      steps.push_back(one);
+      of_steps.push_back(ordinals[k]);
+    }
+  }
+  s.steps = std::move(steps);
+  ordinals = std::move(of_steps);
+}
+
+std::vector<int32_t> ordinals_of(const Schedule& schedule, int lane_count) {
+  std::vector<int32_t> ordinals;
+  int32_t next = 0;
+  for (const Step& step : schedule.steps) {
+    const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
+    ordinals.insert(ordinals.end(), lane_count, adds ? next : -1);
+    next += adds;
+  }
+  return ordinals;
+}
+
+// Bytes, places and queues of step `index` of the plan's schedule.
+void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan) {
+  const Step& step = plan.schedule.steps[index];
+  BoundStep bound;
+  bound.kind = step.kind;
+  bound.peer = step.peer;
+  bound.reduction = reduction;
+  bound.bytes = layout.bytes(step.dst.count ? step.dst : step.src);
+  bound.message_bytes = bound.bytes;
+  if (step.dst.count) bound.dst = layout.place(step.dst);
+  if (step.src.count) bound.src = layout.place(step.src);
+  plan.steps.push_back(bound);
+  if (step.peer < 0 || bound.bytes == 0) return;
+  PeerQueue& queue = plan.peers[queue_of(plan, step.peer)];
+  (step.kind == StepKind::send ? queue.sends : queue.receives)
+      .push_back(static_cast<int32_t>(index));
+}
+
+bool writes_own_block(const Plan& plan) {
+  return plan.shape.collective == Collective::all_gather &&
+         std::ranges::any_of(plan.steps, [&](const BoundStep& step) {
+           return step.kind != StepKind::send && step.bytes > 0 &&
+                  step.dst.buffer == plan.schedule.rank;
+         });
+}
+
+}  // namespace
+
+Piece piece(size_t count, int parts, int index, size_t unit) {
+  if (count < unit * static_cast<size_t>(parts) * 4) unit = 1;
+  const size_t units = count / unit, share = units / parts, extra = units % parts;
+  const auto begin = [&](size_t i) {
+    return i == static_cast<size_t>(parts) ? count : unit * (share * i + std::min(i, extra));
+  };
+  return {begin(index), begin(index + 1) - begin(index)};
+}
+
+Schedule after_agreement(Schedule schedule, Collective collective) {
+  if (collective == Collective::barrier) {
+    schedule.steps.clear();
+    schedule.scratch.clear();
+  }
+  return schedule;
+}
+
+size_t queue_of(Plan& plan, int peer) {
+  const auto known = std::ranges::find(plan.peers, peer, &PeerQueue::peer);
+  if (known != plan.peers.end()) return static_cast<size_t>(known - plan.peers.begin());
+  plan.peers.push_back({peer, 0, 0, {}, {}, {}});
+  return plan.peers.size() - 1;
+}
+
+Plan bind(const Schedule& schedule, const Shape& shape, const std::string& algorithm,
+          int lane_count) {
+  Plan plan;
+  plan.shape = shape;
+  plan.algorithm = algorithm;
+  plan.lanes = lane_count;
+  plan.element = size_of(shape.type);
+  plan.fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
+  const Schedule flat = after_agreement(schedule, shape.collective);
+  plan.schedule = lanes(flat, lane_count);
+  std::vector<int32_t> ordinals = ordinals_of(flat, lane_count);
+  if (!in_place(shape.collective)) split_spans(plan.schedule, ordinals);
+  const Layout layout(schedule, plan.schedule, shape, lane_count);
+  plan.scratch_bytes = layout.scratch_bytes();
+  plan.steps.reserve(plan.schedule.steps.size());
+  for (size_t i = 0; i < plan.schedule.steps.size(); ++i) bind_step(layout, i, ordinals[i], plan);
+  plan.writes_own = writes_own_block(plan);
+  plan.graph = derive(plan.schedule);
+  return plan;
+}
+
+}  // namespace ringwood

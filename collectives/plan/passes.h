@@ -1,0 +1,40 @@
+// The passes that make a plan: each a pure function Plan -> Plan that takes one decision and writes
+// it into fields of the plan, where executors, cost model and checker read it.
+//
+//   bind          bytes and places of every step; queues of each link
+//   add_protocol  how the operation is opened, and which data may leave with the opening
+//   add_wire      which messages travel in a wire format, and where they are encoded
+//   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
+//   add_rounding  where the sums of a row of additions are rounded
+//   add_fusion    which steps are carried out in one pass over memory
+//
+// They are applied in this order (make_plan() in plan.h); each leaves alone what those before it
+// have set. Pure; any thread.
+#pragma once
+
+#include "collectives/plan.h"
+
+namespace ringwood {
+
+// Of every chunk its bytes and its place. What is empty is dropped from the queues, not from the
+// steps. The result runs as it is, exact, rounding at each addition.
+Plan bind(const Schedule& schedule, const Shape& shape, const std::string& algorithm,
+          int lane_count);
+// Precondition of one_round: fits_one_round() of all ranks' schedules; one lane.
+Plan add_protocol(Plan plan, Opener opener);
+// Precondition: the schedule is with_roundings() (wire_schedule.h).
+Plan add_wire(Plan plan, const Wire& wire);
+// `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, the plan as it is.
+Plan add_scaling(Plan plan, const Sums& sums);
+// `rows_agree`: Sums::rows_agree. Where the sums of a row may be kept in a wider type, they are;
+// where the rows of the ranks differ, each addition is rounded.
+Plan add_rounding(Plan plan, bool rows_agree);
+Plan add_fusion(Plan plan, const ProtocolLimits& limits);
+
+// The place in Plan::peers of a peer, which is made where it is missing.
+size_t queue_of(Plan& plan, int peer);
+
+// Scratch begins on cache lines.
+inline size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+}  // namespace ringwood

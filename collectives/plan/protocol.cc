@@ -1,0 +1,96 @@
+// How an operation is opened, and with which of its data.
+#include <algorithm>
+
+#include "collectives/plan/passes.h"
+
+namespace ringwood {
+namespace {
+
+void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
+  const size_t to = queue_of(plan, wrap(rank + distance, n));
+  const size_t from = queue_of(plan, wrap(rank - distance, n));
+  plan.agreement.push_back({stage, static_cast<int>(to), static_cast<int>(from),
+                            plan.peers[to].greets++, plan.peers[from].greeted++});
+}
+
+// Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
+// before it. The sizes of all_to_all belong to pairs, so there every pair greets first, and the
+// rounds carry the news that all pairs agree.
+void plan_agreement(Plan& plan, int rank, int n) {
+  int stage = 0;
+  if (plan.shape.collective == Collective::all_to_all && n > 2) {
+    for (int distance = 1; distance < n; ++distance) plan_exchange(plan, stage, rank, n, distance);
+    ++stage;
+  }
+  for (int distance = 1; distance < n; distance *= 2)
+    plan_exchange(plan, stage++, rank, n, distance);
+}
+
+void plan_one_round(Plan& plan, int rank, int n) {
+  for (int distance = 1; distance < n; ++distance) {
+    PeerQueue& queue = plan.peers[queue_of(plan, wrap(rank + distance, n))];
+    queue.greets = queue.greeted = 1;
+  }
+}
+
+void enclose(Plan& plan, int n) {
+  plan.letters_out.assign(n, -1);
+  plan.letters_in.assign(n, -1);
+  for (const PeerQueue& queue : plan.peers) {
+    if (!queue.sends.empty()) plan.letters_out[queue.peer] = queue.sends[0];
+    if (!queue.receives.empty()) plan.letters_in[queue.peer] = queue.receives[0];
+  }
+}
+
+size_t first_after_a_send(const Plan& plan) {
+  size_t first = plan.steps.size();
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].kind != StepKind::send || plan.steps[i].bytes == 0) continue;
+    for (int32_t k = plan.graph.offset[i]; k < plan.graph.offset[i + 1]; ++k)
+      first = std::min<size_t>(first, plan.graph.successor[k]);
+  }
+  return first;
+}
+
+void find_folds(Plan& plan) {
+  for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
+    BoundStep& step = plan.steps[i];
+    const BoundStep& next = plan.steps[i + 1];
+    const int32_t first = plan.graph.offset[i], end = plan.graph.offset[i + 1];
+    step.folds = step.kind == StepKind::recv && next.kind == StepKind::reduce &&
+                 step.dst.buffer == kScratch && next.src.buffer == kScratch &&
+                 next.src.offset == step.dst.offset && next.bytes == step.bytes &&
+                 end - first == 1 && plan.graph.successor[first] == static_cast<int32_t>(i + 1);
+  }
+}
+
+}  // namespace
+
+bool fits_one_round(const Schedule& s) {
+  const Graph graph = derive(s);
+  std::vector<int> sends(s.n), receives(s.n);
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const Step& step = s.steps[i];
+    if (step.peer < 0) continue;
+    if (std::max(step.src.count, step.dst.count) != 1) return false;
+    if (step.kind == StepKind::send && graph.predecessors[i] != 0) return false;
+    if (++(step.kind == StepKind::send ? sends : receives)[step.peer] > 1) return false;
+  }
+  return true;
+}
+
+Plan add_protocol(Plan plan, Opener opener) {
+  const int rank = plan.schedule.rank, n = plan.schedule.n;
+  plan.one_round = opener == Opener::one_round;
+  if (plan.one_round) {
+    plan_one_round(plan, rank, n);
+    enclose(plan, n);
+    find_folds(plan);
+  } else {
+    plan_agreement(plan, rank, n);
+  }
+  plan.sends_until = first_after_a_send(plan);
+  return plan;
+}
+
+}  // namespace ringwood

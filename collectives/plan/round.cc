@@ -1,0 +1,36 @@
+// Where additions of 16- and 8-bit floats, and of averages, are rounded.
+#include "collectives/plan/passes.h"
+#include "collectives/row_sums.h"
+#include "collectives/rows.h"
+
+namespace ringwood {
+namespace {
+
+// Rows of one addition need nothing beside their place.
+void place_rows(Plan& plan) {
+  const std::vector<RowPlace> places = rows_of(plan.schedule);
+  std::vector<size_t> offsets;  // by row
+  for (size_t i = 0; i < places.size(); ++i) {
+    const RowPlace& place = places[i];
+    if (place.row < 0 || (place.first && place.last)) continue;
+    if (place.first) {
+      offsets.resize(place.row + 1);
+      offsets[place.row] = plan.wide_bytes;
+      plan.wide_bytes += aligned(plan.steps[i].bytes / plan.element * plan.wide_element);
+    }
+    plan.steps[i].wide = {true, place.first, place.last, offsets[place.row]};
+  }
+}
+
+}  // namespace
+
+Plan add_rounding(Plan plan, bool rows_agree) {
+  const Shape& shape = plan.shape;
+  if (!reduces(shape.collective)) return plan;
+  plan.wide_element = bytes_beside(shape.type, shape.op, plan.scaling.whole);
+  plan.rounds_each = plan.wide_element > 0 && !rows_agree;
+  if (plan.wide_element > 0 && !plan.rounds_each) place_rows(plan);
+  return plan;
+}
+
+}  // namespace ringwood

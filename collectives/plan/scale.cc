@@ -1,0 +1,22 @@
+// AVG and PREMUL_SUM: what each addition is scaled and divided by.
+#include "collectives/plan/passes.h"
+#include "collectives/row_sums.h"
+
+namespace ringwood {
+
+Plan add_scaling(Plan plan, const Sums& sums) {
+  const Shape& shape = plan.shape;
+  if (!reduces(shape.collective) || !scales_operands(shape.type, shape.op)) return plan;
+  const int n = plan.schedule.n;
+  plan.scaling = {true, sums.whole && sums.rows_agree, n, 1, 1};
+  if (shape.op == ReduceOp::avg) {
+    plan.scaling.scale = average_scale(n);
+    plan.scaling.divisor = n * plan.scaling.scale;
+  }
+  const std::vector<SumStep>& own = sums.steps[plan.schedule.rank];
+  for (BoundStep& step : plan.steps)
+    if (step.reduction >= 0) step.sum = own[step.reduction];
+  return plan;
+}
+
+}  // namespace ringwood
