@@ -1,6 +1,7 @@
 #include "collectives/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/compose.h"
 #include "collectives/row_sums.h"
@@ -229,7 +230,28 @@ void find_folds(Plan& plan) {
   }
 }
 
+void find_carried(Plan& plan) {
+  for (BoundStep& step : plan.steps) step.carried = step.peer >= 0 && step.bytes <= kCarriedBytes;
+}
+
 }  // namespace
+
+void use_slots(Plan& plan) {
+  plan.slots = true;
+  plan.agreement.clear();
+  for (PeerQueue& queue : plan.peers) queue.greets = queue.greeted = 0;
+  if (plan.protocol != Protocol::one_round) return;
+  plan.protocol = Protocol::eager_slots;
+  for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
+    BoundStep &step = plan.steps[i], &next = plan.steps[i + 1];
+    if (!std::exchange(step.folds, false)) continue;
+    step.kind = StepKind::recv_reduce;
+    step.dst = next.dst;
+    step.wide = next.wide;
+    step.sum = next.sum;
+    next.bytes = next.message_bytes = 0;
+  }
+}
 
 bool fits_one_round(const Schedule& s) {
   const Graph graph = derive(s);
@@ -277,8 +299,9 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   if (!in_place(shape.collective)) split_spans(laned, ordinals);
   const Layout layout(schedule, laned, shape, lane_count);
   plan->scratch_bytes = layout.scratch_bytes();
-  plan->one_round = opener == Opener::one_round;
-  if (plan->one_round)
+  const bool one_round = opener == Opener::one_round;
+  if (one_round) plan->protocol = Protocol::one_round;
+  if (one_round)
     plan_one_round(*plan, schedule.rank, schedule.n);
   else
     plan_agreement(*plan, schedule.rank, schedule.n);
@@ -309,7 +332,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
         return step.kind != StepKind::send && step.bytes > 0 && step.dst.buffer == schedule.rank;
       });
   plan->graph = derive(laned);
-  if (plan->one_round) enclose(*plan, schedule.n);
+  if (one_round) enclose(*plan, schedule.n);
   plan->sends_until = first_after_a_send(*plan);
   if (reduces(shape.collective)) {
     if (sums && scales_operands(shape.type, shape.op))
@@ -319,7 +342,8 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
     if (plan->wide_element > 0 && !plan->rounds_each) place_rows(laned, *plan);
   }
   find_fusions(*plan);
-  if (plan->one_round) find_folds(*plan);
+  if (one_round) find_folds(*plan);
+  if (one_round) find_carried(*plan);
   return plan;
 }
 

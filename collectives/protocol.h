@@ -7,6 +7,7 @@
 #include <span>
 
 #include "collectives/schedule.h"
+#include "transports/clock.h"
 
 namespace ringwood {
 
@@ -23,6 +24,10 @@ inline constexpr int kOneRoundRanks = 16;
 
 // Below, the flags of a fused step cost more than the copies that it saves (fusion.h).
 inline constexpr size_t kFusedBytes = 16 << 10;
+// A fusion holds the operands of some peers back while it awaits the others'. In a schedule where
+// those depend on these, that would be for ever: after so long the steps are carried out one by
+// one. No row of the table is like that.
+inline constexpr Duration kFusionPatience = std::chrono::milliseconds(50);
 
 // Below, latency is all, and a wire format saves none (wire.h).
 inline constexpr size_t kLeastEncoded = 16 << 10;
