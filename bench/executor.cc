@@ -17,6 +17,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/executor.h"
 #include "collectives/plan_cache.h"
+#include "collectives/runtime/eager_slots.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
@@ -46,6 +47,7 @@ class Room {
       executors_.push_back(std::make_unique<Executor>(*meshes_[r]));
       plans_.push_back(
           make_plan(all_reduce_row(algorithm).build({r, n, 0, {}}), shape_, algorithm, 1, opener));
+      if (slots_to_all(*meshes_[r])) use_slots(*plans_[r]);
       data_.emplace_back(shape_.count + 1);
     }
   }
@@ -72,7 +74,7 @@ class Room {
   std::vector<std::unique_ptr<Mesh>> meshes_;
   Shape shape_;
   std::vector<std::unique_ptr<Executor>> executors_;
-  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<std::shared_ptr<Plan>> plans_;
   std::vector<std::vector<float>> data_;
   void* buffers_[64] = {};
   uint64_t sequence_ = 0;

@@ -14,6 +14,7 @@
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
+#include "collectives/runtime/eager_slots.h"
 
 namespace ringwood {
 namespace {
@@ -23,7 +24,8 @@ class LiveCommunicator final : public Communicator {
  public:
   LiveCommunicator(std::shared_ptr<Engine> engine, const Options& options, std::string name)
       : engine_(std::move(engine)),
-        plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options),
+        plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options,
+               slots_to_all(engine_->mesh())),
         publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
         timeout_(options.timeout),
         name_(std::move(name)) {}

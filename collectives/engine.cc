@@ -320,7 +320,7 @@ Status Engine::run_collective(bool& progressed, Settled& settled) {
 
 // The buffers are ours from now on, until the operation is settled.
 void Engine::adopt(const CollectiveState& op) {
-  if (op.plan->one_round) return;
+  if (op.plan->protocol != Protocol::queued) return;
   for (const auto& bytes : sent_memory(*op.plan, op.buffers))
     if (bytes.size() >= options_.adopt) adopted_->used(bytes.data(), bytes.size());
 }

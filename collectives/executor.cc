@@ -77,14 +77,14 @@ void Executor::start(const Request& request) {
   grow(plan.scratch_bytes, plan.wide_bytes);
   request_ = request;
   held_ = request.hold_sends;
-  agreed_ = plan.agreement.empty() && !plan.one_round;
+  agreed_ = plan.agreement.empty() && plan.protocol == Protocol::queued;
   exchanged_ = cursor_ = 0;
   folded_ = false;
   runs_.clear();
   if (by_letter()) {
     agreed_ = false;
     write_letters();
-    if (plan.one_round) return;
+    if (plan.protocol != Protocol::queued) return;
   }
   for (const PeerQueue& queue : plan.peers) {
     Run run;
@@ -94,7 +94,7 @@ void Executor::start(const Request& request) {
     run.base = mesh_.totals[queue.peer];
     runs_.push_back(run);
   }
-  if (plan.one_round) return;
+  if (plan.protocol != Protocol::queued) return;
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   left_ = plan.steps.size();
   ready_.clear();
@@ -186,7 +186,7 @@ Status Executor::agrees(const Fingerprint& theirs, int peer) const {
 // ------------------------------------------------------------------------------------------------
 
 Status Executor::step(bool& progressed) {
-  if (request_.plan->one_round)
+  if (request_.plan->protocol != Protocol::queued)
     return by_letter() ? step_letters(progressed) : step_one_round(progressed);
   if (!agreed_)
     if (Status s = by_letter() ? hear_letters(progressed) : agree(progressed); !s) return s;

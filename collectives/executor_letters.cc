@@ -39,7 +39,7 @@ void Executor::write_letters() {
   const Plan& plan = *request_.plan;
   heard_.assign(boxes_.size(), 0);
   unheard_ = boxes_.size() - 1;
-  late_ = held_ && plan.one_round;
+  late_ = held_ && plan.protocol != Protocol::queued;
   news_ = false;
   const bool pairs = !request_.send_counts.empty();
   pairs_differ_ = pairs && boxes_.size() > 2 && !request_.fingerprint.even;

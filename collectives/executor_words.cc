@@ -31,7 +31,8 @@ std::string Executor::waiting_for(std::vector<int>* peers) const {
   if (by_letter()) {
     for (int peer = 0; peer < mesh_.size; ++peer)
       if (boxes_[peer] && !heard_[peer]) add(peer, kUnheard);
-    if (request_.plan->one_round && agreed_ && cursor_ < request_.plan->steps.size()) {
+    if (request_.plan->protocol != Protocol::queued && agreed_ &&
+        cursor_ < request_.plan->steps.size()) {
       const BoundStep& step = request_.plan->steps[cursor_];
       if (step.peer >= 0) add(step.peer, fmt::format("step {}: its data", cursor_));
     }

@@ -91,6 +91,7 @@ struct BoundStep {
   int32_t staged_after = 0;  // it is free when so many of its peer's sends are done
   int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
   bool folds = false;   // of a receive: all that is done with it is the next step, which adds it up
+  bool carried = false;  // one round over links: small enough to go within its preamble
 };
 
 // One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).
@@ -100,6 +101,13 @@ struct PeerQueue {
   int greeted = 0;                       // of its own that come to us
   std::vector<int32_t> sends, receives;  // steps
   Place cut;                             // room for a block that arrives in two pieces (wire.h)
+};
+
+// Which executor carries a plan out (runtime/executor.h): all ranks have the same.
+enum class Protocol : uint8_t {
+  queued,       // any plan: messages wait in their links' queues, for what graph.h derives
+  one_round,    // every rank's preamble and data leave for all others at once, over links
+  eager_slots,  // the same through eager slots (transports/mailbox.h)
 };
 
 struct Plan {
@@ -121,14 +129,16 @@ struct Plan {
     int nth_to = 0, nth_from = 0;  // which of the fingerprints to, and from, that peer
   };
   std::vector<Exchange> agreement;
-  // Every message of every rank is small, may leave at once, and each rank hears from all others:
-  // then the openings go along with the data instead of the exchanges (Executor, "one round").
-  bool one_round = false;
+  // Not queued: every message of every rank is small, may leave at once, and each rank hears from
+  // all others. Then the preambles go along with the data instead of the exchanges.
+  Protocol protocol = Protocol::queued;
+  bool slots = false;  // eager_slots, or queued with fingerprints by eager slots to all others
   std::vector<int32_t> letters_out,
       letters_in;          // one round: by rank, the step of its message or -1
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
+  Duration fusion_patience{};
   // all_gather: a step writes this rank's own block, so it cannot be the caller's read-only input.
   bool writes_own = false;
   size_t scratch_bytes = 0;
@@ -165,6 +175,12 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count,
                                 Opener opener = Opener::agreement, const Wire& wire = {},
                                 const Sums* sums = nullptr, const ProtocolLimits& limits = {});
+
+// The pass for a group in which every rank has eager slots to every other, so that neither
+// fingerprints nor the data of one round go over links. What leaves by them is copied before the
+// first step runs, and what arrives stays there until the last has: so what is received only to be
+// added is added at once.
+void use_slots(Plan& plan);
 
 // Whether one rank's schedule can run in one round; the group may only if all ranks' can, and the
 // data are few (small_for_one_round() in protocol.h).

@@ -20,11 +20,12 @@ constexpr size_t kMostTraced = 4 << 20;
 
 }  // namespace
 
-PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options)
+PlanCache::PlanCache(int rank, int n, const Fabric& fabric, const Options& options, bool slots)
     : rank_(rank),
       n_(n),
       tolerance_(options.tolerance),
       apart_(all_apart(fabric.hosts, n, fabric.loopback)),
+      slots_(slots),
       chooser_(fabric, options) {}
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
@@ -90,9 +91,8 @@ std::shared_ptr<const Sums> PlanCache::sums(const AlgorithmRow& row, const Shape
   return found = std::make_shared<const Sums>(trace_sums(shape.collective, all));
 }
 
-std::shared_ptr<const Plan> PlanCache::make(const Shape& shape, const std::string& algorithm,
-                                            int lanes, double tolerance,
-                                            bool private_source) const {
+std::shared_ptr<Plan> PlanCache::make(const Shape& shape, const std::string& algorithm, int lanes,
+                                      double tolerance, bool private_source) const {
   const Answer a = answer(shape, algorithm, lanes, tolerance);
   const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
   const std::shared_ptr<const Sums> sums = this->sums(*row, shape, a.wire);
@@ -124,8 +124,9 @@ std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string
   auto it = plans.find(key);
   if (it != plans.end()) return it->second;
   if (plans.size() >= (uneven ? kMostUneven : kMostPlans)) plans.clear();
-  return plans.emplace(std::move(key), make(shape, algorithm, lanes, tolerance, private_source))
-      .first->second;
+  std::shared_ptr<Plan> plan = make(shape, algorithm, lanes, tolerance, private_source);
+  if (slots_) use_slots(*plan);
+  return plans.emplace(std::move(key), std::move(plan)).first->second;
 }
 
 }  // namespace ringwood

@@ -15,8 +15,9 @@ namespace ringwood {
 
 class PlanCache final {
  public:
-  // `fabric`: the group's, equal on all ranks, with the host of each.
-  PlanCache(int rank, int n, const Fabric& fabric, const Options& options);
+  // `fabric`: the group's, equal on all ranks, with the host of each. `slots`: every rank has eager
+  // slots to every other.
+  PlanCache(int rank, int n, const Fabric& fabric, const Options& options, bool slots = false);
   // A negative tolerance: the options'. `private_source`: peers could read this rank's scratch in
   // place, but not what it sends. Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
@@ -42,8 +43,8 @@ class PlanCache final {
   struct Hash {
     size_t operator()(const Key& key) const;
   };
-  std::shared_ptr<const Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
-                                   double tolerance, bool private_source) const;
+  std::shared_ptr<Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
+                             double tolerance, bool private_source) const;
 
   Question question(const Shape& shape, double tolerance) const;
   Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
@@ -61,6 +62,7 @@ class PlanCache final {
   mutable std::map<std::tuple<const AlgorithmRow*, int, WireFormat>, std::shared_ptr<const Sums>>
       sums_;
   const bool apart_;  // every message goes through sockets
+  const bool slots_;
   mutable Chooser chooser_;
   std::mutex mutex_;
   using Plans = std::unordered_map<Key, std::shared_ptr<const Plan>, Hash>;

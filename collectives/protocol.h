@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/schedule.h"
+#include "transports/clock.h"
 
 namespace ringwood {
 
@@ -25,6 +26,11 @@ struct ProtocolLimits {
 
   // Below, the flags of a fused step cost more than the copies that it saves (fusion.h).
   size_t fused_bytes = 16 << 10;
+
+  // A fusion holds the operands of some peers back while it awaits the others'. In a schedule where
+  // those depend on these, that would be for ever: after so long the steps are carried out one by
+  // one. No row of the table is like that.
+  Duration fusion_patience = std::chrono::milliseconds(50);
 
   // Below, latency is all, and a wire format saves none (wire.h).
   size_t least_encoded = 16 << 10;

@@ -87,11 +87,12 @@ TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
   const int n = 3;
   Runner runner(make_meshes(n, make_shm));
   std::vector<void*> buffers;
-  std::vector<std::shared_ptr<const Plan>> plans;
+  std::vector<std::shared_ptr<Plan>> plans;
   for (int r = 0, value = 1; r < n; ++r, value *= 10) {
     buffers.push_back(Arena::of_process()->allocate(count * sizeof(int64_t)));
     std::fill_n(static_cast<int64_t*>(buffers[r]), count, value);
     plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1));
+    use_slots(*plans[r]);
   }
   for (int r = 0; r < n; ++r)
     runner.executors[r]->start(
@@ -235,6 +236,11 @@ TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
   };
   EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::one_round), "-+-");
   EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::agreement), "---");
+  const auto plan = make_plan(exchange_all_reduce({0, 2, 0}), shape, "x", 1, Opener::one_round);
+  use_slots(*plan);
+  EXPECT_EQ(plan->steps[1].kind, StepKind::recv_reduce);
+  EXPECT_EQ(plan->steps[1].dst.buffer, 0);
+  EXPECT_EQ(plan->steps[2].bytes, 0u);
   // Read twice, or not by the next step: it must be kept.
   EXPECT_EQ(folds(parse_schedule("schedule rank 0 of 2 chunks 1 scratch 0 0\n"
                                  "send 1 [0]\nrecv 1 [1]\nreduce [0] <- [1]\ncopy [2] <- [1]\n"),

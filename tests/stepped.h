@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/executor.h"
+#include "collectives/runtime/eager_slots.h"
 #include "tests/meshes.h"
 
 namespace ringwood::testing {
@@ -46,9 +47,11 @@ struct Runner {
            const std::vector<void*>& buffers, std::mt19937& random,
            Opener opener = Opener::agreement) {
     const size_t n = schedules.size();
-    std::vector<std::shared_ptr<const Plan>> plans;
-    for (size_t r = 0; r < n; ++r)
+    std::vector<std::shared_ptr<Plan>> plans;
+    for (size_t r = 0; r < n; ++r) {
       plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
+      if (slots_to_all(*meshes[r])) use_slots(*plans[r]);
+    }
     for (size_t r = 0; r < n; ++r)
       executors[r]->start({plans[r].get(),
                            fingerprint_of(shape, "test", lanes, sequence),

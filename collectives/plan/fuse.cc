@@ -105,6 +105,7 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 }  // namespace
 
 Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
+  plan.fusion_patience = limits.fusion_patience;
   plan.fusion_of.assign(plan.steps.size(), -1);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];

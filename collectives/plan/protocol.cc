@@ -1,5 +1,6 @@
 // How an operation is opened, and with which of its data.
 #include <algorithm>
+#include <utility>
 
 #include "collectives/plan/passes.h"
 
@@ -64,7 +65,28 @@ void find_folds(Plan& plan) {
   }
 }
 
+void find_carried(Plan& plan) {
+  for (BoundStep& step : plan.steps) step.carried = step.peer >= 0 && step.bytes <= kCarriedBytes;
+}
+
 }  // namespace
+
+void use_slots(Plan& plan) {
+  plan.slots = true;
+  plan.agreement.clear();
+  for (PeerQueue& queue : plan.peers) queue.greets = queue.greeted = 0;
+  if (plan.protocol != Protocol::one_round) return;
+  plan.protocol = Protocol::eager_slots;
+  for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
+    BoundStep &step = plan.steps[i], &next = plan.steps[i + 1];
+    if (!std::exchange(step.folds, false)) continue;
+    step.kind = StepKind::recv_reduce;
+    step.dst = next.dst;
+    step.wide = next.wide;
+    step.sum = next.sum;
+    next.bytes = next.message_bytes = 0;
+  }
+}
 
 bool fits_one_round(const Schedule& s) {
   const Graph graph = derive(s);
@@ -81,11 +103,12 @@ bool fits_one_round(const Schedule& s) {
 
 Plan add_protocol(Plan plan, Opener opener) {
   const int rank = plan.schedule.rank, n = plan.schedule.n;
-  plan.one_round = opener == Opener::one_round;
-  if (plan.one_round) {
+  if (opener == Opener::one_round) {
+    plan.protocol = Protocol::one_round;
     plan_one_round(plan, rank, n);
     enclose(plan, n);
     find_folds(plan);
+    find_carried(plan);
   } else {
     plan_agreement(plan, rank, n);
   }
