@@ -54,7 +54,7 @@ class Simulation {
     if (timeline_) began_.resize(n_);
     for (int r = 0; r < n_; ++r) {
       const auto& rank = model.ranks[r];
-      pending_[r] = rank.graph.predecessors;
+      pending_[r] = rank.plan->graph.predecessors;
       left_[r] = rank.bytes.size();
       if (timeline_) began_[r].assign(rank.bytes.size(), -1);
     }
@@ -83,6 +83,7 @@ class Simulation {
       if (left_[r] > 0)
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("cost: {} steps of rank {} never begin", left_[r], r));
+      result_.finish[r] = std::max(result_.finish[r], model_.agreed);
       result_.seconds = std::max(result_.seconds, result_.finish[r]);
     }
     result_.work = share_.work();
@@ -117,7 +118,7 @@ class Simulation {
   // ---- steps
 
   void ready_or_later(int r, int32_t step) {
-    const bool sends = model_.ranks[r].schedule->steps[step].kind == StepKind::send;
+    const bool sends = model_.ranks[r].plan->steps[step].kind == StepKind::send;
     if (sends || model_.agreed <= share_.now()) return ready(r, step);
     at(model_.agreed, kHeldBack, r, step);
   }
@@ -126,15 +127,14 @@ class Simulation {
     const CostRank& rank = model_.ranks[r];
     const int32_t m = rank.message[step];
     if (m >= 0) {
-      const bool sends = rank.schedule->steps[step].kind == StepKind::send;
+      const bool sends = rank.plan->steps[step].kind == StepKind::send;
       if (sends && model_.messages[m].encode.core > 0) return encode(m);
       (sends ? moving_[m].send_ready : moving_[m].recv_ready) = true;
       return look(m);
     }
     const double bytes = rank.bytes[step];
     if (bytes == 0) return at(share_.now(), kNothing, r, step);  // no recursion through many
-    const PerByte cost =
-        rank.schedule->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
+    const PerByte cost = rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
     queue({Kind::local, r, step, bytes * cost.core, bytes * cost.memory});
   }
 
@@ -158,7 +158,7 @@ class Simulation {
       const double began = began_[r][step] < 0 ? share_.now() : began_[r][step];
       result_.timeline.push_back({r, step, began, share_.now()});
     }
-    const Graph& graph = model_.ranks[r].graph;
+    const Graph& graph = model_.ranks[r].plan->graph;
     for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k)
       if (--pending_[r][graph.successor[k]] == 0) ready_or_later(r, graph.successor[k]);
   }
@@ -362,8 +362,10 @@ Prediction predict(const CostModel& model, const Load& load, const Fabric& fabri
   return Simulation(model, load, fabric).run();
 }
 
-Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
-  return predict(model_of(schedules, load, fabric), load, fabric);
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric,
+                   int lane_count) {
+  return predict(model_of(plans_of(schedules, lane_count, load, fabric), load, fabric), load,
+                 fabric);
 }
 
 }  // namespace ringwood

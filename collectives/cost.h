@@ -12,6 +12,7 @@
 //   - Buffers that all ranks of a host map (`lent`) are read where they lie, and a reduction that
 //     goes back to where its operands came from is written there (fusion.h).
 //   - Between hosts a message may travel in a wire format: fewer bytes, for a pass of both cores.
+//   - What is costed is what runs: the steps, messages and fusions are those of the plans.
 //   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
 //   - A sender may be ahead of its receiver by what the link holds, and waits beyond that.
 // Not in the model: contention inside switches, two groups at one time, the kernel's mistakes.
@@ -53,7 +54,7 @@ struct Load {
 
 struct Interval {
   int rank = 0;
-  int32_t step = 0;
+  int32_t step = 0;  // of its plan
   double begin = 0, end = 0;  // from the first time that anything is done for it
 };
 
@@ -65,8 +66,9 @@ struct Prediction {
   std::vector<Interval> timeline;  // in the order of their ends, if wanted
 };
 
-// `schedules` are those of all ranks, in order and alike in lanes, and of a kind that verify.h
-// accepts. Throws Error(invalid_argument) where they cannot finish.
-Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
+// Of the plans that the passes make of them (cost_model.h). `schedules` are those of all ranks, in
+// order, and of a kind that verify.h accepts; `lane_count` of them run side by side. Throws Error(invalid_argument) where they cannot finish.
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric,
+                   int lane_count = 1);
 
 }  // namespace ringwood

@@ -8,7 +8,7 @@ namespace ringwood {
 namespace {
 
 const PerByte& local_cost(const CostRank& rank, size_t step) {
-  return rank.schedule->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
+  return rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
 }
 
 // The busiest resource; and what posting takes of it, of a thread or a host's cores.
@@ -66,7 +66,7 @@ class Path {
   explicit Path(const CostModel& model) : model_(model) {
     for (const CostRank& rank : model.ranks) {
       start_.emplace_back(rank.bytes.size());
-      waits_.push_back(rank.graph.predecessors);
+      waits_.push_back(rank.plan->graph.predecessors);
       for (size_t i = 0; i < rank.bytes.size(); ++i) waits_.back()[i] += receives(rank, i);
       left_ += rank.bytes.size();
     }
@@ -76,7 +76,7 @@ class Path {
     for (size_t r = 0; r < waits_.size(); ++r)
       for (size_t i = 0; i < waits_[r].size(); ++i)
         if (waits_[r][i] == 0) ready_.push_back({static_cast<int32_t>(r), static_cast<int32_t>(i)});
-    Length last;
+    Length last{model_.agreed, model_.agreed};
     while (!ready_.empty()) {
       const auto [r, i] = ready_.back();
       ready_.pop_back();
@@ -92,7 +92,7 @@ class Path {
 
  private:
   static bool receives(const CostRank& rank, size_t i) {
-    return rank.message[i] >= 0 && rank.schedule->steps[i].kind != StepKind::send;
+    return rank.message[i] >= 0 && rank.plan->steps[i].kind != StepKind::send;
   }
 
   Length finish(int32_t r, int32_t i) {
@@ -113,8 +113,8 @@ class Path {
         reach(m.to, m.recv_step, arrival);
       }
     }
-    for (int32_t k = rank.graph.offset[i]; k < rank.graph.offset[i + 1]; ++k)
-      reach(r, rank.graph.successor[k], end);
+    for (int32_t k = rank.plan->graph.offset[i]; k < rank.plan->graph.offset[i + 1]; ++k)
+      reach(r, rank.plan->graph.successor[k], end);
     return end;
   }
 

@@ -140,7 +140,8 @@ class Contest {
     for (const Schedule& s : built.schedules) built.steps += s.steps.size();
     built.one_round = wire == WireFormat::exact && in_one_round(built.schedules);
     const Load whole = load(built, query_.bytes, built.one_round, false);
-    built.bounds = bounds_of(model_of(built.schedules, whole, fabric_), fabric_);
+    built.bounds =
+        bounds_of(model_of(plans_of(built.schedules, 1, whole, fabric_), whole, fabric_), fabric_);
     work_ += kWorkOfStep * built.steps;
     std::vector<int> counts = lane_counts(first);
     // Among equals a pipeline: on a wire slower than the figures say, it hides the codecs.
@@ -235,10 +236,9 @@ class Contest {
   }
 
   Prediction simulate(const Built& built, int lane_count, size_t bytes, bool lent) {
-    std::vector<Schedule> laned;
-    for (const Schedule& s : built.schedules) laned.push_back(lanes(s, lane_count));
     const bool one_round = built.one_round && lane_count == 1;
-    Prediction p = predict(laned, load(built, bytes, one_round, lent), fabric_);
+    Prediction p =
+        predict(built.schedules, load(built, bytes, one_round, lent), fabric_, lane_count);
     work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
     return p;
   }

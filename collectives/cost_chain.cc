@@ -43,6 +43,8 @@ void Chains::Length::grow(double from, double times) {
 }
 
 void Chains::find(int n, CostBounds& bounds) {
+  bounds.path = std::max(bounds.path, agreed_);
+  bounds.latencies = std::max(bounds.latencies, agreed_);
   // Long chains, and long schedules, are alike everywhere.
   for (const int rank : {0, n - 1, last_of_a_power_of_two(n), n / 2, 2 * n / 3, 1 % n})
     for (const bool from_first : {false, true})

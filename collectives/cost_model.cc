@@ -7,21 +7,44 @@
 #include <fmt/format.h>
 
 #include "collectives/cost_prices.h"
-#include "collectives/fusion.h"
+#include "collectives/plan/passes.h"
 
 namespace ringwood {
 namespace {
 
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 
+DataType type_of(size_t element) {
+  switch (element) {
+    case 1: return DataType::uint8;
+    case 2: return DataType::float16;
+    case 8: return DataType::float64;
+    case 16: return DataType::complex128;
+    default: return DataType::float32;
+  }
+}
+
+// Schedules may be in lanes already: then each of their chunks is a block.
+Shape shape_of(const Schedule& s, const Load& load) {
+  Shape shape{load.collective, type_of(load.element), ReduceOp::sum, 0, 0, {}};
+  shape.count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  if (blocks == 0 || s.chunks <= blocks) return shape;
+  const size_t unit = std::max<size_t>(1, 64 / load.element);
+  for (int c = 0; c < s.chunks; ++c)
+    shape.blocks.push_back(piece(shape.count, s.chunks / blocks, c / blocks, unit).count);
+  return shape;
+}
+
 class Binder {
  public:
-  Binder(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric)
-      : schedules_(schedules),
-        load_(load),
+  Binder(std::vector<Plan> plans, const Load& load, const Fabric& fabric)
+      : load_(load),
         fabric_(fabric),
-        n_(static_cast<int>(schedules.size())),
-        prices_(load, fabric, n_) {}
+        n_(static_cast<int>(plans.size())),
+        prices_(load, fabric, n_) {
+    model_.plans = std::move(plans);
+  }
 
   CostModel run() {
     model_.ranks.resize(n_);
@@ -29,7 +52,7 @@ class Binder {
     for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
     set_rates(sets);
     for (int r = 0; r < n_; ++r) add_messages(r);
-    for (size_t r = 0; r < fusions_.size(); ++r) add_fusions(r);
+    for (int r = 0; r < n_; ++r) add_fusions(r);
     for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) {
       const Prices::Agreement agreement = prices_.agreement();
@@ -41,26 +64,26 @@ class Binder {
 
  private:
   double bind_rank(int r) {
-    const Schedule& s = schedules_[r];
-    if (s.rank != r || s.n != n_)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
+    const Plan& plan = model_.plans[r];
     CostRank& rank = model_.ranks[r];
-    rank.schedule = &s;
-    rank.graph = derive(s);
-    // Most algorithms cut all ranks' buffers alike.
-    if (r == 0 || s.chunks != schedules_[r - 1].chunks || s.scratch != schedules_[r - 1].scratch)
-      chunks_ = chunk_bytes(s, load_);
-    for (const Step& step : s.steps) {
-      const Span span = step.dst.count ? step.dst : step.src;
-      double bytes = 0;
-      for (int c = span.first; c < span.first + span.count; ++c)
-        bytes += static_cast<double>(chunks_[c]);
-      rank.bytes.push_back(bytes);
+    rank.plan = &plan;
+    std::vector<std::pair<int, double>> sent;
+    for (const BoundStep& step : plan.steps) {
+      rank.bytes.push_back(static_cast<double>(step.bytes));
+      if (step.kind == StepKind::send) sent.emplace_back(step.peer, rank.bytes.back());
     }
-    rank.message.assign(s.steps.size(), -1);
-    if (load_.lent) fusions_.push_back(fusions_of(s, rank.graph, chunks_, fabric_.limits));
-    return prices_.working_set(s, std::accumulate(chunks_.begin(), chunks_.end(), 0.0), rank.bytes);
+    rank.message.assign(plan.steps.size(), -1);
+    return prices_.working_set(buffer_bytes(plan), std::move(sent));
+  }
+
+  static double buffer_bytes(const Plan& plan) {
+    size_t elements = plan.shape.count;
+    if (required_chunks(plan.shape.collective, plan.schedule.n) > 0) {
+      const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.lanes);
+      elements = std::accumulate(plan.shape.blocks.begin(), plan.shape.blocks.end(), size_t{0});
+      if (plan.shape.blocks.empty()) elements = plan.shape.count * blocks;
+    }
+    return static_cast<double>(elements * plan.element + plan.scratch_bytes);
   }
 
   void set_rates(const std::vector<double>& sets) {
@@ -75,8 +98,8 @@ class Binder {
   void add_messages(int r) {
     CostRank& rank = model_.ranks[r];
     for (size_t i = 0; i < rank.bytes.size(); ++i) {
-      const Step& step = rank.schedule->steps[i];
-      if (local(step.kind) || rank.bytes[i] == 0) continue;
+      const BoundStep& step = rank.plan->steps[i];
+      if (local(step.kind) || step.bytes == 0) continue;
       const bool sends = step.kind == StepKind::send;
       Direction& d = direction(sends ? r : step.peer, sends ? step.peer : r);
       size_t& at = sends ? d.sends : d.receives;
@@ -84,24 +107,22 @@ class Binder {
       const int32_t index = d.messages[at++];
       CostMessage& m = model_.messages[index];
       m.bytes = std::max(m.bytes, rank.bytes[i]);
-      m.parts =
-          cut_from_one_buffer(load_.collective) ? 1 : std::max(step.dst.count, step.src.count);
       m.reduces |= step.kind == StepKind::recv_reduce;
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
-      if (sends && load_.lent) m.in_place = step.src.first < rank.schedule->chunks;
+      if (sends && load_.lent) m.in_place = step.src.buffer != kScratch;
     }
   }
 
   // Those whose operands all lie where they can be answered (fusion.h).
-  void add_fusions(size_t r) {
+  void add_fusions(int r) {
     const std::vector<int32_t>& message = model_.ranks[r].message;
-    for (const Fusion& fusion : fusions_[r].fusions) {
+    for (const Fusion& fusion : model_.plans[r].fusions) {
       bool answered = true;
       for (size_t k = 0; k < fusion.receives.size() && answered; ++k) {
         const CostMessage& operand = model_.messages[message[fusion.receives[k]]];
         answered = operand.send_step >= 0 && !operand.sockets &&
-                   fusions_[operand.from].answer[operand.send_step] == fusion.numbers[k];
+                   model_.plans[operand.from].steps[operand.send_step].answer == fusion.numbers[k];
       }
       for (const int32_t send : fusion.sends) model_.messages[message[send]].answers |= answered;
     }
@@ -138,27 +159,43 @@ class Binder {
     prices_.set_costs(m, model_.ranks[m.from], model_.ranks[m.to]);
   }
 
-  const std::vector<Schedule>& schedules_;
   const Load& load_;
   const Fabric& fabric_;
   const int n_;
   const Prices prices_;
   CostModel model_;
-  std::vector<size_t> chunks_;    // bytes, of the rank bound last
-  std::vector<Fusions> fusions_;  // by rank; empty unless lent
   std::vector<Direction> directions_;
   std::unordered_map<uint64_t, int32_t> direction_of_;  // by from << 32 | to
 };
 
 }  // namespace
 
-CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric) {
-  if (schedules.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
-  if (!fabric.hosts.empty() && fabric.hosts.size() != schedules.size())
+std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_count, const Load& load,
+                           const Fabric& fabric) {
+  std::vector<Plan> plans;
+  plans.reserve(schedules.size());
+  for (const Schedule& s : schedules) {
+    const auto r = static_cast<int>(plans.size()), n = static_cast<int>(schedules.size());
+    if (s.rank != r || s.n != n)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
+    Plan plan = add_protocol(bind(s, shape_of(s, load), "", lane_count),
+                             load.one_round ? Opener::one_round : Opener::agreement);
+    if (load.wire != WireFormat::exact) plan = add_wire(std::move(plan), {load.wire, fabric.hosts});
+    if (eager_slots(fabric)) use_slots(plan);
+    if (load.lent) plan = add_fusion(std::move(plan), fabric.limits);
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+CostModel model_of(std::vector<Plan> plans, const Load& load, const Fabric& fabric) {
+  if (plans.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
+  if (!fabric.hosts.empty() && fabric.hosts.size() != plans.size())
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("cost: {} schedules, but the fabric has {} ranks", schedules.size(),
+                fmt::format("cost: {} schedules, but the fabric has {} ranks", plans.size(),
                             fabric.hosts.size()));
-  return Binder(schedules, load, fabric).run();
+  return Binder(std::move(plans), load, fabric).run();
 }
 
 }  // namespace ringwood

@@ -1,11 +1,11 @@
-// Schedules bound to sizes and to a Fabric's seconds: what cost.cc simulates. Pure.
+// Plans bound to a Fabric's seconds: what cost.cc simulates. Pure.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "collectives/cost.h"
-#include "collectives/graph.h"
+#include "collectives/plan.h"
 
 namespace ringwood {
 
@@ -22,7 +22,7 @@ struct CostMessage {
   bool sockets = false;   // between hosts, or over loopback
   bool in_place = false;  // read by the receiver in the sender's buffer
   bool answers = false;   // written by the sender into the receiver's buffer
-  int parts = 1;          // messages that the plan makes of it
+  int parts = 1;          // messages that the plan makes of it, in a sketch
   double bytes = 0;
   double head = 0;     // of them, what the sender writes before the receiver can begin
   double post = 0;     // seconds of a core at each end
@@ -34,8 +34,7 @@ struct CostMessage {
 };
 
 struct CostRank {
-  const Schedule* schedule = nullptr;
-  Graph graph;
+  const Plan* plan = nullptr;    // one of CostModel::plans
   std::vector<double> bytes;     // by step
   std::vector<int32_t> message;  // by step: its message, -1 = local or empty
   PerByte copies, reduces;       // in this rank's working set
@@ -44,6 +43,7 @@ struct CostRank {
 };
 
 struct CostModel {
+  std::vector<Plan> plans;  // of all ranks
   std::vector<CostRank> ranks;
   std::vector<CostMessage> messages;
   std::vector<int32_t> heads;  // the first message of each link and direction
@@ -51,7 +51,13 @@ struct CostModel {
   double agreed = 0;    // from when on receives may be posted
   double agreeing = 0;  // seconds of each core until then
 };
-CostModel model_of(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric);
+// What the passes make of the schedules of all ranks, for such a load among ranks placed as the
+// fabric says. Private buffers are never fused, and none is published: which are is each rank's own
+// affair.
+std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_count, const Load& load,
+                           const Fabric& fabric);
+// Throws Error(invalid_argument) where a message has only one end.
+CostModel model_of(std::vector<Plan> plans, const Load& load, const Fabric& fabric);
 
 // No execution is faster than the busiest resource, or than the longest chain of steps that wait
 // for each other; `latencies` is that chain's length if bytes took no time.

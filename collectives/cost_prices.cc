@@ -26,6 +26,12 @@ PerByte per_byte(const Rates& rates, double of_core, double of_host, const Fabri
 
 }  // namespace
 
+bool eager_slots(const Fabric& fabric) {
+  const auto& hosts = fabric.hosts;
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+  return one_host && fabric.staged && !fabric.loopback;
+}
+
 bool cut_from_one_buffer(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
 }
@@ -49,30 +55,19 @@ Prices::Prices(const Load& load, const Fabric& fabric, int n)
   const auto& hosts = fabric.hosts;
   on_host_.assign(hosts.empty() ? 1 : *std::max_element(hosts.begin(), hosts.end()) + 1, 0);
   for (int r = 0; r < n; ++r) ++on_host_[fabric.host_of(r)];
-  letters_ = this->hosts() == 1 && fabric.staged && !fabric.loopback;
+  letters_ = eager_slots(fabric);
 }
 
-double Prices::working_set(const Schedule& schedule, double buffers,
-                           const std::vector<double>& bytes_of_step) const {
+double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
   const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
   double bytes = buffers * whole;
   if (!fabric_.staged || load_.lent) return bytes;
-  std::vector<std::pair<int, double>> sent;  // by peer
-  const auto add = [&](int peer, double total) {
-    if (!sent.empty() && sent.back().first == peer)
-      sent.back().second += total;
-    else
-      sent.emplace_back(peer, total);
-  };
-  for (size_t i = 0; i < schedule.steps.size(); ++i)
-    if (schedule.steps[i].kind == StepKind::send)
-      add(schedule.steps[i].peer, bytes_of_step[i] * whole);
   std::stable_sort(sent.begin(), sent.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < sent.size();) {
     double total = 0;
     const int peer = sent[i].first;
-    for (; i < sent.size() && sent[i].first == peer; ++i) total += sent[i].second;
+    for (; i < sent.size() && sent[i].first == peer; ++i) total += sent[i].second * whole;
     bytes += std::min(total, fabric_.eager);
   }
   return bytes;

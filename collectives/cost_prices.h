@@ -11,6 +11,9 @@ namespace ringwood {
 // Bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
+// Whether every rank has eager slots to every other (transports/mailbox.h).
+bool eager_slots(const Fabric& fabric);
+
 // The bytes of single messages, and their parts, are cut by this rule too.
 bool cut_from_one_buffer(Collective collective);
 
@@ -23,9 +26,8 @@ class Prices final {
   int on_host(int rank) const { return on_host_[fabric_.host_of(rank)]; }
 
   // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
-  // links that it fills. `bytes`: of each of its steps.
-  double working_set(const Schedule& schedule, double buffers,
-                     const std::vector<double>& bytes) const;
+  // links that it fills. `sent`: peers and bytes of its sends.
+  double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 

@@ -53,9 +53,10 @@ class Sketch {
 
  private:
   double working_set(const BuiltRank& one) const {
-    std::vector<double> bytes;
-    for (const Step& step : one.schedule.steps) bytes.push_back(one.bytes(step));
-    return prices_.working_set(one.schedule, one.first_byte->back(), bytes);
+    std::vector<std::pair<int, double>> sent;
+    for (const Step& step : one.schedule.steps)
+      if (step.kind == StepKind::send) sent.emplace_back(step.peer, one.bytes(step));
+    return prices_.working_set(one.first_byte->back(), std::move(sent));
   }
 
   void count() {

@@ -14,11 +14,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
-
-#include "collectives/graph.h"
-#include "collectives/protocol.h"
 
 namespace ringwood {
 
@@ -30,16 +26,5 @@ struct Fusion {
   std::vector<int32_t> queues;   // Plan::peers of each
   std::vector<int32_t> numbers;  // of each send among its peer's sends
 };
-
-// What add_fusion() (plan/passes.h) finds in the plan of a schedule, steps numbered as there, when its chunks,
-// scratch included, have so many bytes and nothing is encoded. `graph`: derive(schedule). The cost
-// model's view of it: a fusion is carried out where each of its receives takes a send whose
-// `answer` is the fusion's `number` for that peer.
-struct Fusions {
-  std::vector<Fusion> fusions;
-  std::vector<int32_t> answer;  // by step: BoundStep::answer
-};
-Fusions fusions_of(const Schedule& schedule, const Graph& graph,
-                   std::span<const size_t> chunk_bytes, const ProtocolLimits& limits);
 
 }  // namespace ringwood

@@ -100,7 +100,8 @@ TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
         load.lent = true;
         const auto schedules = build_all(row, where);
         Ends predicted;
-        for (const CostMessage& m : model_of(schedules, load, fabric).messages)
+        for (const CostMessage& m :
+             model_of(plans_of(schedules, 1, load, fabric), load, fabric).messages)
           if (m.answers) predicted.insert({m.from, m.to});
         const Shape shape{row.collective, DataType::float32, ReduceOp::sum, n - 1, count, {}};
         EXPECT_EQ(predicted, fused_in_plans(row, where, shape))

@@ -43,8 +43,11 @@ TEST(CostSketch, IsNearTheBoundsOfAllRanks) {
         const auto schedules = build_all(row, where);
         for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{64} << 20}) {
           const Load load = load_of(row.collective, bytes, n);
-          const CostBounds exact = bounds_of(model_of(schedules, load, fabric), fabric);
-          const BuildRank build = [&](int r) { return row.build({r, n, 0, fabric.hosts}); };
+          const CostBounds exact =
+              bounds_of(model_of(plans_of(schedules, 1, load, fabric), load, fabric), fabric);
+          const BuildRank build = [&](int r) {
+            return after_agreement(row.build({r, n, 0, fabric.hosts}), row.collective);
+          };
           const CostBounds sketch = sketch_of(build, n, load, fabric);
           const auto what = ::testing::Message() << to_string(row.collective) << " " << row.name
                                                  << " n " << n << " " << bytes << " bytes";
@@ -81,7 +84,7 @@ TEST(CostSketch, BoundsForLanesAreThoseOfAPipeline) {
   const Load load{Collective::broadcast, size_t{64} << 20};
   std::vector<Schedule> one = build_all(*chain, {0, n}), many;
   for (const Schedule& s : one) many.push_back(lanes(s, lane_count));
-  const CostBounds bounds = bounds_of(model_of(one, load, f), f);
+  const CostBounds bounds = bounds_of(model_of(plans_of(one, 1, load, f), load, f), f);
   EXPECT_EQ(bounds.estimate(1), bounds.estimate());
   const double seconds = predict(many, load, f).seconds;
   EXPECT_NEAR(bounds.estimate(lane_count), seconds, 0.05 * seconds);
