@@ -1,9 +1,7 @@
 #include "collectives/cost_candidates.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 
@@ -12,6 +10,7 @@
 #include "collectives/compose.h"
 #include "collectives/cost_model.h"
 #include "collectives/cost_sketch.h"
+#include "collectives/interpret.h"
 #include "collectives/plan.h"
 #include "collectives/protocol.h"
 #include "collectives/wire_schedule.h"
@@ -332,40 +331,27 @@ std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric) 
   return Contest(query, fabric).run();
 }
 
-// Runs all ranks one after the other, as far as each gets, and marks the chunks that hold a partial
-// sum: one that was added to.
-bool adds_once(const std::vector<Schedule>& schedules) {
-  std::map<std::pair<int, int>, std::deque<bool>> links;
-  std::vector<std::vector<char>> partial;
-  std::vector<size_t> at(schedules.size(), 0);
-  for (const Schedule& s : schedules) partial.emplace_back(s.chunks + s.scratch.size(), false);
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (size_t r = 0; r < schedules.size(); ++r) {
-      for (; at[r] < schedules[r].steps.size(); ++at[r], moved = true) {
-        const Step& step = schedules[r].steps[at[r]];
-        const auto any = [&](Span span) {
-          const auto begin = partial[r].begin() + span.first;
-          return std::find(begin, begin + span.count, true) != begin + span.count;
-        };
-        bool value = step.src.count > 0 && any(step.src);
-        if (step.kind == StepKind::send) {
-          links[{static_cast<int>(r), step.peer}].push_back(value);
-          continue;
-        }
-        if (step.peer >= 0) {
-          auto& link = links[{step.peer, static_cast<int>(r)}];
-          if (link.empty()) break;
-          value = link.front();
-          link.pop_front();
-        }
-        const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
-        if (adds && value) return false;
-        std::fill_n(partial[r].begin() + step.dst.first, step.dst.count, adds || value);
-      }
-    }
+namespace {
+
+// Marks the chunks that hold a partial sum: one that was added to.
+struct Partial {
+  using Value = char;
+  bool added_again = false;
+
+  Value begin(int, int) const { return false; }
+  Value add(const Move&, Value, Value operand) {
+    added_again = added_again || operand;
+    return true;
   }
-  return true;
+  bool done() const { return added_again; }
+};
+
+}  // namespace
+
+bool adds_once(const std::vector<Schedule>& schedules) {
+  Partial partial;
+  execute(schedules, partial);
+  return !partial.added_again;
 }
 
 }  // namespace ringwood

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "collectives/graph.h"
+#include "collectives/interpret.h"
 #include "collectives/verify_execution.h"
 #include "collectives/verify_rules.h"
 
@@ -42,9 +43,14 @@ void check_ranges(const std::vector<Schedule>& all, int root) {
   }
 }
 
-// Walks an execution and notes when everything happens and what moves.
+// Notes when everything happens, then what moves.
 class Tracer {
  public:
+  struct Value {  // of a chunk
+    int operands = 0;
+    int chunk = -1;  // whose operands
+  };
+
   Tracer(Collective collective, const std::vector<Schedule>& all, int root)
       : all_(all), rules_{collective, static_cast<int>(all.size()), root, 1, all[0].chunks} {}
 
@@ -52,41 +58,47 @@ class Tracer {
     const Messages messages = pair_messages(all_);
     if (messages.flaw) refuse(*messages.flaw);
     for (const Schedule& s : all_) graphs_.push_back(derive(s));
-    const Execution execution = execute(all_, graphs_, messages);
+    const Execution execution = run_unbuffered(all_, graphs_, messages);
     if (execution.flaw) refuse(*execution.flaw);
-    begin();
-    for (const Event& event : execution.events) carry_out(event);
+    for (const Schedule& s : all_) {
+      ready_.emplace_back(s.steps.size(), 0);
+      end_.emplace_back(s.steps.size(), 0);
+      arrow_.emplace_back(s.steps.size(), -1);
+      arrived_.emplace_back(rules_.n, 0);
+    }
+    for (const Event& event : execution.events) time(event);
+    execute(all_, messages, *this);
     finish();
     return std::move(picture_);
   }
 
+  // ---- for the interpreter
+  Value begin(int rank, int chunk) {
+    if (!rules_.begins(rank, chunk)) return {};
+    changes_.push_back({0, rank, chunk, 1});
+    return {1, chunk};
+  }
+  Value send(const Move& m, Value value) {
+    if (value.chunk >= 0)
+      picture_.arrows[arrow_[m.from][m.from_step]].chunks.push_back(value.chunk);
+    return value;
+  }
+  Value copy(const Move& m, Value value) {
+    const int time = end_[m.to][m.to_step];
+    if (m.dst < rules_.chunks) changes_.push_back({time, m.to, m.dst, value.operands});
+    return value;
+  }
+  Value add(const Move& m, Value target, Value operand) {
+    return copy(m, {target.operands + operand.operands, operand.chunk});
+  }
+
  private:
-  struct Content {
-    int operands = 0;
-    int chunk = -1;  // whose operands
-  };
   struct Change {
     int time, rank, chunk, operands;
   };
 
-  void begin() {
-    for (int rank = 0; rank < rules_.n; ++rank) {
-      const Schedule& s = all_[rank];
-      ready_.emplace_back(s.steps.size(), 0);
-      arrived_.emplace_back(rules_.n, 0);
-      contents_.emplace_back(s.chunks + s.scratch.size());
-      for (int c = 0; c < s.chunks; ++c) {
-        if (rules_.begins(rank, c)) set(rank, c, {1, c}, 0);
-      }
-    }
-  }
-
-  void set(int rank, int chunk, Content content, int time) {
-    contents_[rank][chunk] = content;
-    if (chunk < rules_.chunks) changes_.push_back({time, rank, chunk, content.operands});
-  }
-
   void release(int rank, int step, int time) {
+    end_[rank][step] = time;
     const Graph& graph = graphs_[rank];
     for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
       int& ready = ready_[rank][graph.successor[at]];
@@ -94,30 +106,20 @@ class Tracer {
     }
   }
 
-  void carry_out(const Event& event) {
+  void time(const Event& event) {
     const bool local = event.to < 0;
-    const int to = local ? event.rank : event.to, to_step = local ? event.step : event.to_step;
-    const Step& source = all_[event.rank].steps[event.step];
-    const Step& sink = all_[to].steps[to_step];
-    const bool adds = sink.kind == StepKind::recv_reduce || sink.kind == StepKind::reduce;
     const int ready = ready_[event.rank][event.step];
-    int time = std::max(ready, ready_[to][to_step]);
+    int time = ready;
     if (!local) {
-      int& before = arrived_[event.rank][to];
-      before = time = std::max({ready + 1, time, before});
+      int& before = arrived_[event.rank][event.to];
+      before = time = std::max({ready + 1, ready_[event.to][event.to_step], before});
+      const bool adds = all_[event.to].steps[event.to_step].kind == StepKind::recv_reduce;
+      arrow_[event.rank][event.step] = static_cast<int>(picture_.arrows.size());
+      picture_.arrows.push_back({ready, time, event.rank, event.to, adds, {}});
+      release(event.to, event.to_step, time);
     }
-    Picture::Arrow arrow{ready, time, event.rank, to, adds, {}};
-    for (int i = 0; i < std::min(source.src.count, sink.dst.count); ++i) {
-      Content moved = contents_[event.rank][source.src.first + i];
-      const int chunk = sink.dst.first + i;
-      if (moved.chunk >= 0) arrow.chunks.push_back(moved.chunk);
-      if (adds) moved.operands += contents_[to][chunk].operands;
-      set(to, chunk, moved, time);
-    }
-    if (!local) picture_.arrows.push_back(std::move(arrow));
     picture_.rounds = std::max(picture_.rounds, time);
     release(event.rank, event.step, time);
-    if (!local) release(to, to_step, time);
   }
 
   void finish() {
@@ -151,9 +153,9 @@ class Tracer {
   const std::vector<Schedule>& all_;
   const Rules rules_;
   std::vector<Graph> graphs_;
-  std::vector<std::vector<int>> ready_;         // by rank and step
-  std::vector<std::vector<int>> arrived_;       // by sender and receiver: when the last message
-  std::vector<std::vector<Content>> contents_;  // by rank and chunk
+  std::vector<std::vector<int>> ready_, end_;  // by rank and step
+  std::vector<std::vector<int>> arrow_;        // by rank and send, in picture_ before finish()
+  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message
   std::vector<Change> changes_;
   Picture picture_;
 };

@@ -6,6 +6,7 @@
 
 #include "collectives/compose.h"
 #include "collectives/graph.h"
+#include "collectives/interpret.h"
 #include "collectives/verify_execution.h"
 #include "collectives/verify_expressions.h"
 #include "collectives/verify_rules.h"
@@ -19,9 +20,35 @@ bool reads_src(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::reduce || kind == StepKind::copy;
 }
 bool is_local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
-bool accumulates(StepKind kind) {
-  return kind == StepKind::reduce || kind == StepKind::recv_reduce;
-}
+
+// Expressions as the interpreter's values; stops where one is used that is not there.
+struct Symbols {
+  using Value = Expressions::Id;
+  const Rules& rules;
+  const std::vector<Schedule>& all;
+  Expressions& expressions;
+  Flaw flaw;
+
+  Value begin(int rank, int chunk) const {
+    return rules.begins(rank, chunk) ? expressions.leaf(rank, chunk) : Expressions::kNothing;
+  }
+  Value copy(const Move& m, Value operand) {
+    if (operand == Expressions::kNothing) undefined(m.from, m.from_step, m.src);
+    return operand;
+  }
+  Value add(const Move& m, Value target, Value operand) {
+    copy(m, operand);
+    if (target == Expressions::kNothing) undefined(m.to, m.to_step, m.dst);
+    return flaw ? operand : expressions.sum(target, operand);
+  }
+  bool done() const { return flaw.has_value(); }
+
+  void undefined(int rank, int step, int chunk) {
+    if (flaw) return;
+    flaw = fmt::format("{} reads chunk {}, which holds nothing yet", step_words(all, rank, step),
+                       chunk);
+  }
+};
 
 class Proof {
  public:
@@ -56,10 +83,10 @@ class Proof {
       }
     }
     for (const Schedule& schedule : all_) graphs_.push_back(derive(schedule));
-    const Execution execution = execute(all_, graphs_, messages);
+    const Execution execution = run_unbuffered(all_, graphs_, messages);
     if (execution.flaw) return execution.flaw;
     if (rules_.collective == Collective::barrier) return check_heard(execution.events, messages);
-    if (Flaw flaw = check_values(execution.events)) return flaw;
+    if (Flaw flaw = check_values(messages)) return flaw;
     for (int rank = 0; rank < rules_.n; ++rank) {
       if (Flaw flaw = check_own_block(rank)) return flaw;
     }
@@ -191,37 +218,10 @@ class Proof {
   }
 
   // ---- values ----------------------------------------------------------------------------------
-  Flaw check_values(const std::vector<Event>& events) {
-    values_.resize(rules_.n);
-    for (int rank = 0; rank < rules_.n; ++rank) {
-      values_[rank].assign(rules_.chunks + all_[rank].scratch.size(), Expressions::kNothing);
-      for (int c = 0; c < rules_.chunks; ++c) {
-        if (rules_.begins(rank, c)) values_[rank][c] = expressions_.leaf(rank, c);
-      }
-    }
-    for (const Event& event : events) {
-      const int to = event.to < 0 ? event.rank : event.to;
-      const int to_step = event.to < 0 ? event.step : event.to_step;
-      const Span src = all_[event.rank].steps[event.step].src;
-      const Step& sink = all_[to].steps[to_step];
-      for (int i = 0; i < src.count; ++i) {
-        const Expressions::Id operand = values_[event.rank][src.first + i];
-        Expressions::Id& value = values_[to][sink.dst.first + i];
-        if (operand == Expressions::kNothing) {
-          return undefined(event.rank, event.step, src.first + i);
-        }
-        if (accumulates(sink.kind) && value == Expressions::kNothing) {
-          return undefined(to, to_step, sink.dst.first + i);
-        }
-        value = accumulates(sink.kind) ? expressions_.sum(value, operand) : operand;
-      }
-    }
-    return check_results();
-  }
-
-  Flaw undefined(int rank, int step, int chunk) const {
-    return fmt::format("{} reads chunk {}, which holds nothing yet", step_words(all_, rank, step),
-                       chunk);
+  Flaw check_values(const Messages& messages) {
+    Symbols symbols{rules_, all_, expressions_, {}};
+    values_ = execute(all_, messages, symbols);
+    return symbols.flaw ? symbols.flaw : check_results();
   }
 
   Flaw check_results() const {
@@ -301,7 +301,7 @@ class Proof {
   const std::vector<Schedule>& all_;
   std::vector<Graph> graphs_;
   Expressions expressions_;
-  std::vector<std::vector<Expressions::Id>> values_;  // by rank and chunk
+  ChunkValues<Expressions::Id> values_;
 };
 
 // What of `all` must be right before its steps are looked at.

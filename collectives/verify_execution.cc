@@ -8,19 +8,13 @@
 namespace ringwood {
 namespace {
 
-struct End {
-  int32_t from, to;
-  int32_t step;
-  auto key() const { return std::tie(from, to); }
-};
-
 class Runner {
  public:
   Runner(const std::vector<Schedule>& all, const std::vector<Graph>& graphs, const Messages& m)
       : all_(all),
         graphs_(graphs),
         first_(m.first),
-        mate_(m.first.back(), -1),
+        mate_(m.mate),
         link_next_(m.first.back(), -1),
         waits_for_(m.first.back()),
         state_(m.first.back(), State::blocked) {
@@ -30,8 +24,6 @@ class Runner {
     }
     for (size_t i = 0; i < m.messages.size(); ++i) {
       const auto& message = m.messages[i];
-      mate_[message.send] = message.recv;
-      mate_[message.recv] = message.send;
       if (i == 0) continue;
       const auto& before = m.messages[i - 1];
       if (before.from != message.from || before.to != message.to) continue;
@@ -154,9 +146,9 @@ class Runner {
   const std::vector<Schedule>& all_;
   const std::vector<Graph>& graphs_;
   const std::vector<int32_t>& first_;
-  std::vector<int32_t> mate_;       // -1: a local step
-  std::vector<int32_t> link_next_;  // the next step of the same link direction, -1: the last
-  std::vector<int32_t> waits_for_;  // number of steps to complete before this one is posted
+  const std::vector<int32_t>& mate_;  // -1: a local step
+  std::vector<int32_t> link_next_;    // the next step of the same link direction, -1: the last
+  std::vector<int32_t> waits_for_;    // number of steps to complete before this one is posted
   std::vector<State> state_;
   std::vector<int32_t> posted_;  // in order of posting
   Execution execution_;
@@ -164,53 +156,8 @@ class Runner {
 
 }  // namespace
 
-std::string step_words(const std::vector<Schedule>& all, int rank, int step) {
-  return fmt::format("rank {} step {} ({})", rank, step, print(all[rank].steps[step]));
-}
-
-Messages pair_messages(const std::vector<Schedule>& all) {
-  Messages result;
-  std::vector<End> sends, recvs;
-  result.first.push_back(0);
-  for (const Schedule& schedule : all) {
-    int32_t number = result.first.back();
-    for (const Step& step : schedule.steps) {
-      if (step.kind == StepKind::send) {
-        sends.push_back({schedule.rank, step.peer, number});
-      } else if (step.peer >= 0) {
-        recvs.push_back({step.peer, schedule.rank, number});
-      }
-      ++number;
-    }
-    result.first.push_back(number);
-  }
-  auto by_link = [](const End& a, const End& b) { return a.key() < b.key(); };
-  std::stable_sort(sends.begin(), sends.end(), by_link);
-  std::stable_sort(recvs.begin(), recvs.end(), by_link);
-
-  result.messages.reserve(sends.size());
-  for (size_t i = 0; i < std::max(sends.size(), recvs.size()); ++i) {
-    const bool lonely_send = i >= recvs.size() || (i < sends.size() && by_link(sends[i], recvs[i]));
-    const bool lonely_recv = i >= sends.size() || (i < recvs.size() && by_link(recvs[i], sends[i]));
-    if (lonely_send) {
-      const auto [from, to, step] = sends[i];
-      result.flaw = fmt::format("{} has no receive at rank {}",
-                                step_words(all, from, step - result.first[from]), to);
-      return result;
-    }
-    if (lonely_recv) {
-      const auto [from, to, step] = recvs[i];
-      result.flaw = fmt::format("{} has no send at rank {}",
-                                step_words(all, to, step - result.first[to]), from);
-      return result;
-    }
-    result.messages.push_back({sends[i].from, sends[i].to, sends[i].step, recvs[i].step});
-  }
-  return result;
-}
-
-Execution execute(const std::vector<Schedule>& all, const std::vector<Graph>& graphs,
-                  const Messages& messages) {
+Execution run_unbuffered(const std::vector<Schedule>& all, const std::vector<Graph>& graphs,
+                         const Messages& messages) {
   return Runner(all, graphs, messages).run();
 }
 

@@ -1,9 +1,8 @@
 #include "collectives/wire_schedule.h"
 
 #include <algorithm>
-#include <deque>
-#include <map>
 
+#include "collectives/interpret.h"
 #include "collectives/verify_expressions.h"
 
 namespace ringwood {
@@ -73,85 +72,39 @@ class Values {
   std::vector<std::vector<int>> round_before_;
 };
 
-// Runs all ranks one after the other, as far as each gets, on symbols.
-class Proof {
+// Counts what each expression was rounded.
+class Roundings {
  public:
-  Proof(Collective collective, const std::vector<Schedule>& all, std::span<const int> host)
-      : host_(host), expressions_(static_cast<int>(all.size()), all[0].chunks) {
-    for (const Schedule& s : all) {
-      schedules_.push_back(with_roundings(s, collective, host));
-      values_.emplace_back(s.chunks + s.scratch.size(), Expressions::kNothing);
-      for (int c = 0; c < s.chunks; ++c) values_.back()[c] = expressions_.leaf(s.rank, c);
-    }
-    at_.assign(all.size(), 0);
-  }
+  using Value = Expressions::Id;
+  Roundings(int ranks, int chunks, std::span<const int> host)
+      : host_(host), expressions_(ranks, chunks) {}
 
-  WireProof run(Collective collective) {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t r = 0; r < schedules_.size(); ++r)
-        for (; at_[r] < schedules_[r].steps.size() && step(static_cast<int>(r)); ++at_[r])
-          moved = true;
-    }
-    bool equal = true;
-    if (collective == Collective::all_reduce)
-      for (const auto& values : values_)
-        equal = equal && std::equal(values.begin(), values.begin() + schedules_[0].chunks,
-                                    values_[0].begin());
-    return {equal, most_};
+  Value begin(int rank, int chunk) const { return expressions_.leaf(rank, chunk); }
+  Value send(const Move& m, Value value) {
+    return is_encoded(host_, m.from, m.to) ? round(m, value) : value;
   }
+  Value round(const Move&, Value value) {
+    const Value result = expressions_.rounded(value);
+    if (result != value) set(result, of(value) + 1);
+    return result;
+  }
+  Value add(const Move&, Value target, Value operand) {
+    const Value result = expressions_.sum(target, operand);
+    set(result, std::max(of(target), of(operand)));
+    return result;
+  }
+  int most() const { return most_; }
 
  private:
-  using Id = Expressions::Id;
-
-  // False: what it receives has not been sent yet.
-  bool step(int rank) {
-    const Step& step = schedules_[rank].steps[at_[rank]];
-    std::vector<Id>& mine = values_[rank];
-    if (step.kind == StepKind::send) {
-      const Id value = mine[step.src.first];
-      links_[{rank, step.peer}].push_back(is_encoded(host_, rank, step.peer) ? rounded(value)
-                                                                             : value);
-      return true;
-    }
-    Id value = step.src.count ? mine[step.src.first] : Expressions::kNothing;
-    if (step.peer >= 0) {
-      auto& link = links_[{step.peer, rank}];
-      if (link.empty()) return false;
-      value = link.front();
-      link.pop_front();
-    }
-    Id& target = mine[step.dst.first];
-    if (is_rounding(step))
-      target = rounded(target);
-    else
-      target = adds(step.kind) ? sum(target, value) : value;
-    return true;
-  }
-
-  int roundings(Id id) const { return id < roundings_.size() ? roundings_[id] : 0; }
-  void set_roundings(Id id, int count) {
+  int of(Value id) const { return id < roundings_.size() ? roundings_[id] : 0; }
+  void set(Value id, int count) {
     if (id >= roundings_.size()) roundings_.resize(id + 1, 0);
     roundings_[id] = count;
     most_ = std::max(most_, count);
   }
-  Id rounded(Id value) {
-    const Id result = expressions_.rounded(value);
-    if (result != value) set_roundings(result, roundings(value) + 1);
-    return result;
-  }
-  Id sum(Id a, Id b) {
-    const Id result = expressions_.sum(a, b);
-    set_roundings(result, std::max(roundings(a), roundings(b)));
-    return result;
-  }
 
   std::span<const int> host_;
   Expressions expressions_;
-  std::vector<Schedule> schedules_;
-  std::vector<std::vector<Id>> values_;  // by rank and chunk
-  std::vector<size_t> at_;               // by rank: the next step
-  std::map<std::pair<int, int>, std::deque<Id>> links_;
   std::vector<int> roundings_;  // by expression
   int most_ = 0;
 };
@@ -176,7 +129,17 @@ Schedule with_roundings(const Schedule& schedule, Collective collective,
 WireProof prove_wire(Collective collective, const std::vector<Schedule>& all,
                      std::span<const int> host) {
   if (all.empty()) return {true, 0};
-  return Proof(collective, all, host).run(collective);
+  std::vector<Schedule> rounded;
+  for (const Schedule& schedule : all)
+    rounded.push_back(with_roundings(schedule, collective, host));
+  const int chunks = all[0].chunks;
+  Roundings roundings(static_cast<int>(all.size()), chunks, host);
+  const auto values = execute(rounded, roundings);
+  const auto as_first = [&](const auto& of_rank) {
+    return std::equal(of_rank.begin(), of_rank.begin() + chunks, values[0].begin());
+  };
+  return {collective != Collective::all_reduce || std::ranges::all_of(values, as_first),
+          roundings.most()};
 }
 
 }  // namespace ringwood
