@@ -1,0 +1,246 @@
+// The checker's first part: what all ranks share is equal, and each hears from all before it
+// writes.
+#include <fmt/format.h>
+
+#include "collectives/plan/checker_parts.h"
+#include "transports/mailbox.h"
+
+namespace ringwood {
+namespace {
+
+// Fingerprints that an execution has room for from one peer (Executor::Run).
+constexpr int kMaxHeardFromOne = 2;
+
+PlanFlaw differs(int rank, const char* what) {
+  return fmt::format("rank {} and rank 0 have planned different {}", rank, what);
+}
+
+bool same_shape(const Shape& a, const Shape& b) {
+  if (a.collective != Collective::all_to_all) return a == b;
+  return b.collective == a.collective && a.type == b.type && a.blocks.size() == b.blocks.size();
+}
+
+bool same_scaling(const Scaling& a, const Scaling& b) {
+  return a.on == b.on && a.whole == b.whole && a.n == b.n && a.scale == b.scale &&
+         a.divisor == b.divisor;
+}
+
+bool same_fingerprint(Fingerprint a, Fingerprint b) {
+  if (a.collective == static_cast<uint8_t>(Collective::all_to_all)) a.even = b.even = 0;
+  return a == b;
+}
+
+PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
+  if (!same_shape(mine.shape, first.shape)) return differs(rank, "shapes");
+  if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
+  if (mine.lanes != first.lanes) return differs(rank, "numbers of segments");
+  if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
+  if (mine.one_round != first.one_round) return differs(rank, "protocols");
+  if (mine.element != first.element) return differs(rank, "sizes of an element");
+  if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
+  if (mine.rounds_each != first.rounds_each) return differs(rank, "roundings of additions");
+  if (mine.wide_element != first.wide_element) return differs(rank, "widths of a row's sums");
+  return std::nullopt;
+}
+
+// What goes out of one rank must be what comes in at the other.
+PlanFlaw check_pairs(const PlanSet& set) {
+  if (set.shape().collective != Collective::all_to_all) return std::nullopt;
+  for (int a = 0; a < set.n(); ++a)
+    for (int b = 0; b < set.n(); ++b) {
+      const size_t out = user_bytes(set, a, b), in = user_bytes(set, b, set.n() + a);
+      if (out != in)
+        return fmt::format("rank {} has {} bytes for rank {}, which expects {}", a, out, b, in);
+    }
+  return std::nullopt;
+}
+
+PlanFlaw check_own(const PlanSet& set, int rank) {
+  const Plan& plan = set.of(rank);
+  Fingerprint right = fingerprint_of(plan.shape, plan.algorithm, plan.lanes, 0);
+  right.wire = plan.fingerprint.wire;
+  if (plan.fingerprint != right)
+    return fmt::format("rank {}'s fingerprint is not that of its plan", rank);
+  if (plan.element != size_of(plan.shape.type))
+    return fmt::format("rank {} plans elements of {} bytes", rank, plan.element);
+  if (set.format() != WireFormat::exact &&
+      !may_encode(plan.shape.collective, plan.shape.type, plan.shape.op))
+    return fmt::format("rank {} encodes what may not be encoded", rank);
+  bool adds = false;
+  for (const BoundStep& step : plan.steps) adds = adds || (adds_up(step) && step.bytes > 0);
+  const Scaling& s = plan.scaling;
+  if (adds && s.on != scales_here(plan.shape))
+    return fmt::format("rank {} {} operands", rank, s.on ? "scales" : "does not scale");
+  if (!s.on) return std::nullopt;
+  double scale = 1;
+  while (plan.shape.op == ReduceOp::avg && scale * set.n() > 1) scale /= 2;
+  const double divisor = plan.shape.op == ReduceOp::avg ? set.n() * scale : 1;
+  if (s.n != set.n() || s.scale != scale || s.divisor != divisor)
+    return fmt::format("rank {} scales by {} and divides by {} for {} ranks, not by {} and {}",
+                       rank, s.scale, s.divisor, s.n, scale, divisor);
+  return std::nullopt;
+}
+
+// ---- before anything is written ----------------------------------------------------------------
+
+PlanFlaw check_greetings(const PlanSet& set, int rank) {
+  const Plan& plan = set.of(rank);
+  std::vector<int> sent(plan.peers.size()), heard(plan.peers.size());
+  int stage = 0;
+  for (const Plan::Exchange& e : plan.agreement) {
+    const auto peers = static_cast<int>(plan.peers.size());
+    if (e.to < 0 || e.to >= peers || e.from < 0 || e.from >= peers || e.stage < stage)
+      return fmt::format("rank {}'s agreement names a peer or a stage that there is not", rank);
+    stage = e.stage;
+    if (e.nth_to != sent[static_cast<size_t>(e.to)]++ ||
+        e.nth_from != heard[static_cast<size_t>(e.from)]++)
+      return fmt::format("rank {}'s agreement with rank {} or {} is not in the order of its stages",
+                         rank, plan.peers[static_cast<size_t>(e.to)].peer,
+                         plan.peers[static_cast<size_t>(e.from)].peer);
+  }
+  for (size_t q = 0; q < plan.peers.size(); ++q) {
+    const PeerQueue& queue = plan.peers[q];
+    const PeerQueue* const theirs = queue_to(set.of(queue.peer), rank);
+    if (!plan.one_round && (queue.greets != sent[q] || queue.greeted != heard[q]))
+      return fmt::format("rank {} counts {} and {} fingerprints to and from rank {}, not {} and {}",
+                         rank, queue.greets, queue.greeted, queue.peer, sent[q], heard[q]);
+    if (queue.greets != (theirs ? theirs->greeted : 0))
+      return fmt::format("rank {} sends rank {} {} fingerprints, which expects {}", rank,
+                         queue.peer, queue.greets, theirs ? theirs->greeted : 0);
+    if (queue.greeted > kMaxHeardFromOne)
+      return fmt::format("rank {} hears {} fingerprints from rank {}", rank, queue.greeted,
+                         queue.peer);
+  }
+  return std::nullopt;
+}
+
+// Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
+// before.
+class Hearing {
+ public:
+  explicit Hearing(const PlanSet& set) : set_(set), n_(static_cast<size_t>(set.n())) {
+    for (size_t r = 0; r < n_; ++r) {
+      known_.emplace_back(n_);
+      known_[r][r] = true;
+    }
+    done_.assign(n_, 0);
+    news_.assign(n_ * n_, {});
+    posted_.assign(n_, 0);
+  }
+
+  PlanFlaw run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t r = 0; r < n_; ++r) moved = advance(r) || moved;
+    }
+    for (size_t r = 0; r < n_; ++r) {
+      if (done_[r] < set_.of(static_cast<int>(r)).agreement.size())
+        return fmt::format("rank {}'s agreement never ends", r);
+      for (size_t other = 0; other < n_; ++other)
+        if (!known_[r][other])
+          return fmt::format("rank {} writes before it has heard of rank {}", r, other);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using Known = std::vector<bool>;
+
+  // One stage; false: it is not heard, or there is none.
+  bool advance(size_t r) {
+    const Plan& plan = set_.of(static_cast<int>(r));
+    const auto& list = plan.agreement;
+    const size_t begin = done_[r];
+    size_t end = begin;
+    while (end < list.size() && list[end].stage == list[begin].stage) ++end;
+    if (begin == end) return false;
+    for (size_t i = std::max(begin, posted_[r]); i < end; ++i)
+      news_[r * n_ + peer(plan, list[i].to)].push_back(known_[r]);
+    posted_[r] = end;
+    Known all = known_[r];
+    for (size_t i = begin; i < end; ++i) {
+      const auto& from = news_[peer(plan, list[i].from) * n_ + r];
+      const auto nth = static_cast<size_t>(list[i].nth_from);
+      if (from.size() <= nth) return false;
+      for (size_t k = 0; k < n_; ++k) all[k] = all[k] || from[nth][k];
+    }
+    known_[r] = std::move(all);
+    done_[r] = end;
+    return true;
+  }
+  static size_t peer(const Plan& plan, int index) {
+    return static_cast<size_t>(plan.peers[static_cast<size_t>(index)].peer);
+  }
+
+  const PlanSet& set_;
+  const size_t n_;
+  std::vector<Known> known_;  // by rank
+  std::vector<size_t> done_, posted_;
+  std::vector<std::vector<Known>> news_;  // by sender and receiver
+};
+
+// The sizes of an all_to_all are known to pairs only.
+PlanFlaw check_all_pairs_greet(const PlanSet& set) {
+  for (int a = 0; a < set.n(); ++a)
+    for (int b = 0; b < set.n(); ++b) {
+      const PeerQueue* const queue = a == b ? nullptr : queue_to(set.of(a), b);
+      if (a != b && (!queue || queue->greeted < 1))
+        return fmt::format("rank {} never hears from rank {} itself", a, b);
+    }
+  return std::nullopt;
+}
+
+PlanFlaw check_one_round(const PlanSet& set, int rank) {
+  const Plan& plan = set.of(rank);
+  if (!plan.agreement.empty())
+    return fmt::format("rank {} has an agreement besides the one round", rank);
+  const auto n = static_cast<size_t>(set.n());
+  if (plan.letters_out.size() != n || plan.letters_in.size() != n)
+    return fmt::format("rank {} does not list the eager messages of {} ranks", rank, n);
+  for (const PeerQueue& queue : plan.peers) {
+    if (queue.greets != 1 || queue.sends.size() > 1 || queue.receives.size() > 1)
+      return fmt::format("rank {} has more than one message for rank {} in one round", rank,
+                         queue.peer);
+    const auto peer = static_cast<size_t>(queue.peer);
+    const int32_t out = queue.sends.empty() ? -1 : queue.sends[0];
+    const int32_t in = queue.receives.empty() ? -1 : queue.receives[0];
+    if (plan.letters_out[peer] != out || plan.letters_in[peer] != in)
+      return fmt::format("rank {} lists other eager messages with rank {} than its queue", rank,
+                         queue.peer);
+    const size_t bytes = out < 0 ? 0 : plan.steps[static_cast<size_t>(out)].bytes;
+    if (!set.facts.apart && bytes > kLetterBytes)
+      return fmt::format("rank {} sends rank {} {} bytes in one round, more than a slot holds",
+                         rank, queue.peer, bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+PlanFlaw check_agreement(const PlanSet& set) {
+  for (int r = 0; r < set.n(); ++r) {
+    if (PlanFlaw flaw = check_equal(set.of(r), r, set.of(0))) return flaw;
+    if (PlanFlaw flaw = check_own(set, r)) return flaw;
+    for (const PeerQueue& queue : set.of(r).peers)
+      if (queue.peer < 0 || queue.peer >= set.n() || queue.peer == r ||
+          queue_to(set.of(r), queue.peer) != &queue)
+        return fmt::format("rank {} has a queue for rank {}", r, queue.peer);
+  }
+  if (PlanFlaw flaw = check_pairs(set)) return flaw;
+  for (int r = 0; r < set.n(); ++r)
+    if (PlanFlaw flaw = check_greetings(set, r)) return flaw;
+  const bool one_round = set.of(0).one_round;
+  if (!one_round)
+    if (PlanFlaw flaw = Hearing(set).run()) return flaw;
+  if (one_round || set.shape().collective == Collective::all_to_all)
+    if (PlanFlaw flaw = check_all_pairs_greet(set)) return flaw;
+  return std::nullopt;
+}
+
+PlanFlaw check_protocol(const PlanSet& set) {
+  for (int r = 0; set.of(0).one_round && r < set.n(); ++r)
+    if (PlanFlaw flaw = check_one_round(set, r)) return flaw;
+  return std::nullopt;
+}
+
+}  // namespace ringwood

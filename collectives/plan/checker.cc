@@ -1,0 +1,146 @@
+#include "collectives/plan/checker.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "collectives/plan/checker_parts.h"
+
+namespace ringwood {
+namespace {
+
+const char* verb(const BoundStep& step) {
+  switch (step.kind) {
+    case StepKind::send: return "send";
+    case StepKind::recv: return "recv";
+    case StepKind::recv_reduce: return "recv_reduce";
+    case StepKind::reduce: return "reduce";
+    case StepKind::copy: return rounds_in_place(step) ? "rounding" : "copy";
+  }
+  return "?";
+}
+
+bool is_integer(DataType type) {
+  switch (type) {
+    case DataType::int8:
+    case DataType::int16:
+    case DataType::int32:
+    case DataType::int64:
+    case DataType::uint8: return true;
+    default: return false;
+  }
+}
+
+bool is_small_float(DataType type) { return accumulates_wide(type, ReduceOp::sum); }
+
+// Part `index` of `count` elements: whole cache lines where each part has four of them or more,
+// and the first parts get what does not divide.
+std::pair<size_t, size_t> part_of(size_t count, size_t parts, size_t index, size_t element) {
+  const size_t line = std::max<size_t>(1, 64 / element);
+  const size_t unit = count < 4 * line * parts ? 1 : line;
+  const size_t units = count / unit;
+  size_t first = 0, size = 0;
+  for (size_t i = 0; i <= index; ++i) {
+    first += size;
+    size = units / parts * unit + (i < units % parts ? unit : 0);
+  }
+  if (index + 1 == parts) size = count - first;
+  return {first, size};
+}
+
+PlanFlaw check_all(const PlanSet& set) {
+  for (const auto part :
+       {check_agreement, check_links, check_fusions, check_places, check_order, check_values})
+    if (PlanFlaw flaw = part(set)) return flaw;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string plan_step_words(const PlanSet& set, int rank, size_t step) {
+  const BoundStep& s = set.of(rank).steps[step];
+  std::string text = fmt::format("rank {} step {} ({} {} bytes", rank, step, verb(s), s.bytes);
+  if (s.peer >= 0) text += fmt::format(" {} rank {}", sends(s) ? "to" : "from", s.peer);
+  return text + ")";
+}
+
+const PeerQueue* queue_to(const Plan& plan, int peer) {
+  for (const PeerQueue& queue : plan.peers)
+    if (queue.peer == peer) return &queue;
+  return nullptr;
+}
+
+bool in_one_buffer(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
+
+int user_buffers(const PlanSet& set) {
+  return in_one_buffer(set.shape().collective) ? 1
+                                               : required_chunks(set.shape().collective, set.n());
+}
+
+size_t user_bytes(const PlanSet& set, int rank, int buffer) {
+  const Shape& shape = set.of(rank).shape;
+  const auto b = static_cast<size_t>(buffer);
+  const bool root = rank == shape.root;
+  if (shape.collective == Collective::gather && !root && buffer != rank) return 0;
+  if (shape.collective == Collective::scatter && !root && buffer != set.n()) return 0;
+  return (shape.blocks.empty() ? shape.count : shape.blocks[b]) * size_of(shape.type);
+}
+
+bool user_may_be_written(const PlanSet& set, int rank, int buffer) {
+  const Plan& plan = set.of(rank);
+  switch (plan.shape.collective) {
+    case Collective::reduce:
+    case Collective::gather: return rank == plan.shape.root;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+    case Collective::all_to_all: return buffer >= set.n();
+    case Collective::all_gather: return buffer != rank || plan.writes_own;
+    default: return true;
+  }
+}
+
+ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int lane, int chunk) {
+  const Shape& shape = set.of(rank).shape;
+  const size_t element = size_of(shape.type);
+  const auto lanes = static_cast<size_t>(set.of(rank).lanes);
+  const auto segment = [&](size_t count) {
+    return part_of(count, lanes, static_cast<size_t>(lane), element);
+  };
+  if (in_one_buffer(shape.collective)) {
+    const auto [outer, count] = segment(shape.count);
+    const auto [inner, size] =
+        part_of(count, static_cast<size_t>(chunks), static_cast<size_t>(chunk), element);
+    return {0, (outer + inner) * element, size * element};
+  }
+  const auto [first, size] = segment(user_bytes(set, rank, chunk) / element);
+  return {chunk, first * element, size * element};
+}
+
+bool scales_here(const Shape& shape) {
+  if (!reduces(shape.collective) || shape.type == DataType::bool8) return false;
+  return shape.op == ReduceOp::avg ||
+         (shape.op == ReduceOp::premul_sum && is_small_float(shape.type));
+}
+
+bool divides_whole_sums(const Shape& shape, bool whole) {
+  return shape.op == ReduceOp::avg &&
+         (is_integer(shape.type) || (whole && !is_small_float(shape.type)));
+}
+
+PlanCheck check_plans(std::span<const std::shared_ptr<const Plan>> plans,
+                      std::span<const Schedule> proved, const PlanFacts& facts) {
+  using Result = PlanCheck::Result;
+  if (plans.empty() || plans.size() != proved.size())
+    return {Result::faulty, fmt::format("{} plans for {} schedules", plans.size(), proved.size())};
+  size_t steps = 0;
+  for (const auto& plan : plans) steps += plan->steps.size();
+  if (steps > facts.budget)
+    return {Result::too_large,
+            fmt::format("{} steps of {} ranks, more than {}", steps, plans.size(), facts.budget)};
+  if (PlanFlaw flaw = check_all({plans, proved, facts})) return {Result::faulty, *flaw};
+  return {};
+}
+
+}  // namespace ringwood

@@ -1,0 +1,296 @@
+#include "collectives/plan/expectation.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+bool sums(const Step& step) {
+  return step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
+}
+
+// One step for each chunk of a span.
+std::vector<Step> taken_apart(const std::vector<Step>& steps) {
+  std::vector<Step> apart;
+  for (const Step& step : steps)
+    for (int i = 0; i < std::max(step.dst.count, step.src.count); ++i) {
+      Step one = step;
+      if (one.dst.count > 0) one.dst = {step.dst.first + i, 1};
+      if (one.src.count > 0) one.src = {step.src.first + i, 1};
+      apart.push_back(one);
+    }
+  return apart;
+}
+
+template <class Function>
+void each_chunk(Span span, Function f) {
+  for (int c = span.first; c < span.first + span.count; ++c) f(static_cast<size_t>(c));
+}
+
+// What follows from one rank's list alone.
+struct Program {
+  std::vector<Step> steps;
+  std::vector<char> first, last;               // of a row, by addition
+  std::vector<std::vector<char>> goes_across;  // by step and chunk of its dst: sent to another host
+  std::vector<char> own_goes_across;           // by chunk, of what lies there at the beginning
+};
+
+void find_rows(Program& program, size_t chunks) {
+  const std::vector<Step>& steps = program.steps;
+  program.first.assign(steps.size(), 1);
+  program.last.assign(steps.size(), 1);
+  std::vector<size_t> next(chunks, steps.size());  // the next step that touches the chunk
+  for (size_t i = steps.size(); i-- > 0;) {
+    const Step& step = steps[i];
+    if (sums(step)) {
+      const size_t j = next[static_cast<size_t>(step.dst.first)];
+      bool goes_on = j < steps.size() && sums(steps[j]) && steps[j].dst == step.dst;
+      each_chunk(step.dst, [&](size_t c) { goes_on = goes_on && next[c] == j; });
+      if (goes_on) program.last[i] = program.first[j] = 0;
+    }
+    each_chunk(step.src, [&](size_t c) { next[c] = i; });
+    each_chunk(step.dst, [&](size_t c) { next[c] = i; });
+  }
+}
+
+void find_crossings(const PlanSet& set, int rank, Program& program, size_t chunks) {
+  constexpr int kAtBeginning = -1;
+  program.own_goes_across.assign(chunks, 0);
+  std::vector<int> writer(chunks, kAtBeginning);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    program.goes_across.emplace_back(static_cast<size_t>(step.dst.count), 0);
+    if (step.kind == StepKind::send && set.between_hosts(rank, step.peer))
+      each_chunk(step.src, [&](size_t c) {
+        if (writer[c] == kAtBeginning) {
+          program.own_goes_across[c] = 1;
+          return;
+        }
+        const auto w = static_cast<size_t>(writer[c]);
+        program.goes_across[w][c - static_cast<size_t>(program.steps[w].dst.first)] = 1;
+      });
+    each_chunk(step.dst, [&](size_t c) { writer[c] = static_cast<int>(i); });
+  }
+}
+
+// All ranks, one segment.
+class Ideal {
+ public:
+  struct Held {
+    Symbol what, plain;  // plain: only the additions
+    int ranks = 0;
+    int own = -1;  // whose own numbers these are; -1: a sum
+  };
+
+  Ideal(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs, int lane,
+        bool rounds_each)
+      : set_(set),
+        symbols_(symbols),
+        programs_(programs),
+        shape_(set.shape()),
+        format_(set.format()),
+        rounds_(reduces(shape_.collective) && accumulates_wide(shape_.type, shape_.op)),
+        rounds_each_(rounds_each),
+        at_(programs.size()) {
+    chunks_ = set.proved[0].chunks;
+    for (int r = 0; r < set.n(); ++r) {
+      const Schedule& s = set.proved[static_cast<size_t>(r)];
+      held_.emplace_back(static_cast<size_t>(s.chunks) + s.scratch.size());
+      for (int c = 0; c < s.chunks; ++c) {
+        const ChunkBytes place = chunk_bytes(set, r, chunks_, lane, c);
+        bytes_.push_back(place.bytes);
+        Held& held = held_.back()[static_cast<size_t>(c)];
+        held = {symbols_.own(r, place.buffer, place.begin), {}, 1, r};
+        held.plain = held.what;
+        if (crosses_everywhere() &&
+            programs[static_cast<size_t>(r)].own_goes_across[static_cast<size_t>(c)])
+          held.what = encoded(held.what, place.bytes);
+      }
+    }
+  }
+
+  // False: a receive without its send.
+  bool run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t r = 0; r < programs_.size(); ++r)
+        for (; at_[r] < programs_[r].steps.size() && step(r); ++at_[r]) moved = true;
+    }
+    for (size_t r = 0; r < programs_.size(); ++r)
+      if (at_[r] < programs_[r].steps.size()) return false;
+    return true;
+  }
+
+  const Held& held(int rank, int chunk) const {
+    return held_[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
+  }
+  // Every complete sum was one row from the ranks' own numbers.
+  bool whole() const { return whole_; }
+  // Two ranks whose sums are equal as additions, but not as they are rounded.
+  PlanFlaw unlike() const {
+    for (int r = 1; r < set_.n(); ++r)
+      for (int c = 0; c < chunks_; ++c)
+        if (held(r, c).plain == held(0, c).plain && held(r, c).what != held(0, c).what)
+          return fmt::format("rank {} and rank 0 end with different bits in chunk {}: {} and {}", r,
+                             c, symbols_.print(held(r, c).what), symbols_.print(held(0, c).what));
+    return std::nullopt;
+  }
+
+ private:
+  using Run = std::vector<Held>;
+
+  // Where all ranks must end alike.
+  bool crosses_everywhere() const {
+    return format_ != WireFormat::exact && shape_.collective == Collective::all_reduce;
+  }
+  Symbol encoded(Symbol what, size_t bytes) {
+    if (bytes == 0) return what;
+    return symbols_.encoded({{bytes, what}}, format_)[0].what;
+  }
+  size_t bytes_of_chunk(size_t rank, int chunk) const {
+    const Schedule& s = set_.proved[rank];
+    const int like = chunk < s.chunks ? chunk : s.scratch[static_cast<size_t>(chunk - s.chunks)];
+    return bytes_[rank * static_cast<size_t>(s.chunks) + static_cast<size_t>(like)];
+  }
+
+  bool step(size_t rank) {
+    const Program& program = programs_[rank];
+    const Step& step = program.steps[at_[rank]];
+    const auto me = static_cast<int>(rank);
+    Run operand;
+    each_chunk(step.src, [&](size_t c) { operand.push_back(held_[rank][c]); });
+    if (step.kind == StepKind::send) {
+      if (format_ != WireFormat::exact && set_.between_hosts(me, step.peer))
+        for (size_t i = 0; i < operand.size(); ++i)
+          operand[i].what =
+              encoded(operand[i].what, bytes_of_chunk(rank, step.src.first + static_cast<int>(i)));
+      link(me, step.peer).push_back(std::move(operand));
+      return true;
+    }
+    if (step.peer >= 0) {
+      auto& from = link(step.peer, me);
+      if (from.empty()) return false;
+      operand = std::move(from.front());
+      from.pop_front();
+    }
+    for (size_t i = 0; i < operand.size(); ++i) {
+      Held& to = held_[rank][static_cast<size_t>(step.dst.first) + i];
+      to = sums(step) ? sum(to, operand[i], program.first[at_[rank]], program.last[at_[rank]])
+                      : operand[i];
+      if (crosses_everywhere() && program.goes_across[at_[rank]][i])
+        to.what = encoded(to.what, bytes_of_chunk(rank, step.dst.first + static_cast<int>(i)));
+    }
+    return true;
+  }
+
+  Held sum(const Held& a, const Held& b, bool first, bool last) {
+    const int n = set_.n();
+    Held result{symbols_.sum(scaled(a), scaled(b)), symbols_.sum(a.plain, b.plain),
+                a.ranks + b.ranks, -1};
+    const bool completes = result.ranks == n;
+    whole_ = whole_ && b.own >= 0 && (a.own >= 0) == first && completes == last;
+    if (completes && shape_.op == ReduceOp::avg && scales_here(shape_))
+      result.what = symbols_.divided(result.what, divides() ? n : n * down());
+    if (rounds_ && (last || rounds_each_)) result.what = symbols_.rounded(result.what);
+    return result;
+  }
+  bool divides() const { return divides_whole_sums(shape_, set_.of(0).scaling.whole); }
+  double down() const {
+    double scale = 1;
+    while (scale * set_.n() > 1) scale /= 2;
+    return scale;
+  }
+  Symbol scaled(const Held& held) {
+    if (held.own < 0 || !scales_here(shape_)) return held.what;
+    if (shape_.op == ReduceOp::premul_sum) return symbols_.times_factor_of(held.what, held.own);
+    return divides() ? held.what : symbols_.times(held.what, down());
+  }
+  std::deque<Run>& link(int from, int to) {
+    const auto n = static_cast<size_t>(set_.n());
+    links_.resize(n * n);
+    return links_[static_cast<size_t>(from) * n + static_cast<size_t>(to)];
+  }
+
+  const PlanSet& set_;
+  Symbols& symbols_;
+  const std::vector<Program>& programs_;
+  const Shape& shape_;
+  const WireFormat format_;
+  const bool rounds_, rounds_each_;
+  int chunks_ = 0;
+  std::vector<size_t> bytes_;            // by rank and user's chunk
+  std::vector<std::vector<Held>> held_;  // by rank and chunk
+  std::vector<size_t> at_;
+  std::vector<std::deque<Run>> links_;
+  bool whole_ = true;
+};
+
+std::vector<Program> programs_of(const PlanSet& set) {
+  std::vector<Program> programs;
+  // Blocks lie anywhere, and formats have blocks of their own: there spans are taken apart.
+  const bool apart = !in_one_buffer(set.shape().collective) || set.format() != WireFormat::exact;
+  for (int r = 0; r < set.n(); ++r) {
+    const Schedule& s = set.proved[static_cast<size_t>(r)];
+    const size_t chunks = static_cast<size_t>(s.chunks) + s.scratch.size();
+    Program program;
+    program.steps = apart ? taken_apart(s.steps) : s.steps;
+    find_rows(program, chunks);
+    find_crossings(set, r, program, chunks);
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
+
+// What the plans say about the sums of all ranks must be so.
+PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs,
+                      const Ideal& ideal) {
+  const Plan& plan = set.of(0);
+  const bool all_reduce = set.shape().collective == Collective::all_reduce;
+  if (all_reduce && !plan.rounds_each)
+    if (PlanFlaw flaw = ideal.unlike()) return flaw;
+  bool rows_agree = true;
+  if (plan.rounds_each) {
+    Ideal by_rows(set, symbols, programs, 0, false);
+    by_rows.run();
+    rows_agree = !all_reduce || !by_rows.unlike();
+    if (rows_agree) return "each addition is rounded, although the rows of all ranks are the same";
+  }
+  if (plan.scaling.on && plan.scaling.whole != (ideal.whole() && rows_agree))
+    return fmt::format("sums are {} rows of all ranks' own numbers, and planned as if they were{}",
+                       ideal.whole() ? "whole" : "no whole", ideal.whole() ? " not" : "");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expectation expect(const PlanSet& set, Symbols& symbols) {
+  Expectation result;
+  for (int r = 0; r < set.n(); ++r) {
+    result.memory.emplace_back();
+    for (int b = 0; b < user_buffers(set); ++b)
+      result.memory.back().emplace_back(user_bytes(set, r, b), symbols.own(r, b, 0));
+  }
+  if (set.shape().collective == Collective::barrier) return result;
+  const std::vector<Program> programs = programs_of(set);
+  for (int lane = 0; lane < set.of(0).lanes; ++lane) {
+    Ideal ideal(set, symbols, programs, lane, set.of(0).rounds_each);
+    if (!ideal.run()) {
+      result.flaw = "the schedules never end";
+      return result;
+    }
+    for (int r = 0; r < set.n(); ++r)
+      for (int c = 0; c < set.proved[0].chunks; ++c) {
+        const ChunkBytes to = chunk_bytes(set, r, set.proved[0].chunks, lane, c);
+        result.memory[static_cast<size_t>(r)][static_cast<size_t>(to.buffer)].write(
+            to.begin, {{to.bytes, ideal.held(r, c).what}});
+      }
+    if (lane == 0) result.flaw = check_claims(set, symbols, programs, ideal);
+    if (result.flaw) return result;
+  }
+  return result;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,26 @@
+// What a plan's execution must leave in the user's memory: the proved schedules, read as "as if
+// sequential", on symbols (symbols.h). Part of the checker; knows none of the passes.
+//
+// The definitions, for a chunk and a segment of it:
+//   - A row is a maximal sequence of additions into one span that nothing else touches in between.
+//     Floats of 16 and 8 bits are rounded at its end, or at each addition where the plans say so.
+//   - AVG and PREMUL_SUM: a rank's own numbers are scaled when they are added first; AVG is divided
+//     by the addition that completes the sum of all ranks.
+//   - A wire format changes what crosses hosts. In an all_reduce a value that does so anywhere is
+//     used in that form everywhere.
+#pragma once
+
+#include <vector>
+
+#include "collectives/plan/checker_parts.h"
+#include "collectives/plan/symbols.h"
+
+namespace ringwood {
+
+struct Expectation {
+  std::vector<std::vector<SymbolMemory>> memory;  // by rank and user's buffer
+  PlanFlaw flaw;                                  // of what the plans say about all ranks' sums
+};
+Expectation expect(const PlanSet& set, Symbols& symbols);
+
+}  // namespace ringwood

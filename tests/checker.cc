@@ -1,0 +1,143 @@
+// The checker of plans on what the product plans: every row of the table, every way to carry it
+// out, and a group's uneven blocks. Nothing may be found.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "collectives/plan/checker.h"
+#include "tests/plan_groups.h"
+
+namespace ringwood::testing {
+namespace {
+
+constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8, 9};
+
+struct Numbers {
+  DataType type;
+  ReduceOp op;
+  size_t count;
+};
+
+class CheckedRow : public ::testing::TestWithParam<const AlgorithmRow*> {
+ protected:
+  const AlgorithmRow& row() const { return *GetParam(); }
+
+  void expect_sound(const PlanGroup& group) {
+    const PlanCheck found = group.check(++seed_);
+    EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+    ++checked_;
+  }
+  // Plans like the product's: of one round where that fits and no segments are asked for.
+  void check(int n, const Places& places, const Numbers& numbers, PlanWay way) {
+    const int root = has_root(row().collective) ? n / 2 : 0;
+    const std::vector<Schedule> all = build_all(row(), places.where(0, n, root));
+    const Shape shape = plan_shape(row().collective, numbers.type, numbers.op, numbers.count, root);
+    if (way.wire != WireFormat::exact && !prove_wire(row().collective, all, places.host).equal_bits)
+      return;
+    expect_sound(plan_group(all, shape, row().name, way, places));
+  }
+  bool fits_round(int n, const Places& places) const {
+    for (int r = 0; r < n; ++r)
+      if (!fits_one_round(row().build(places.where(r, n, has_root(row().collective) ? n / 2 : 0))))
+        return false;
+    return true;
+  }
+
+  uint64_t seed_ = 0;
+  int checked_ = 0;
+};
+
+std::vector<const AlgorithmRow*> rows() {
+  std::vector<const AlgorithmRow*> all;
+  for (const AlgorithmRow& row : algorithm_table()) all.push_back(&row);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Table, CheckedRow, ::testing::ValuesIn(rows()), [](const auto& info) {
+  return fmt::format("{}_{}", to_string(info.param->collective), info.param->name);
+});
+
+std::vector<Numbers> numbers_of(Collective c, int n) {
+  const auto ranks = static_cast<size_t>(n);
+  std::vector<Numbers> all = {{DataType::float32, ReduceOp::sum, 1000003},
+                              {DataType::uint8, ReduceOp::sum, 0},
+                              {DataType::float64, ReduceOp::sum, ranks - 1},
+                              {DataType::int32, ReduceOp::sum, 1}};
+  if (!reduces(c)) return all;
+  const Numbers more[] = {{DataType::float16, ReduceOp::sum, 20011},
+                          {DataType::bfloat16, ReduceOp::avg, 150001},
+                          {DataType::float32, ReduceOp::avg, 40000},
+                          {DataType::complex64, ReduceOp::avg, 5},
+                          {DataType::int64, ReduceOp::avg, 30001},
+                          {DataType::int8, ReduceOp::avg, 77},
+                          {DataType::float8_e5m2, ReduceOp::premul_sum, 200003},
+                          {DataType::float64, ReduceOp::premul_sum, 4001},
+                          {DataType::float16, ReduceOp::max, 9001},
+                          {DataType::bool8, ReduceOp::avg, 70001}};
+  all.insert(all.end(), std::begin(more), std::end(more));
+  return all;
+}
+
+TEST_P(CheckedRow, IsSoundInEveryWay) {
+  for (const int n : kRanks) {
+    const auto places = places_for(row(), n);
+    if (!places) continue;
+    for (const Numbers& numbers : numbers_of(row().collective, n)) {
+      check(n, *places, numbers, {});
+      check(n, *places, numbers, {.lanes = 3, .published = n > 2});
+      if (numbers.count * size_of(numbers.type) <= 16384 && fits_round(n, *places))
+        check(n, *places, numbers, {.opener = Opener::one_round});
+    }
+  }
+  EXPECT_GT(checked_, 0);
+}
+
+TEST_P(CheckedRow, IsSoundInEveryWireFormat) {
+  if (!may_encode(row().collective, DataType::float32, ReduceOp::sum)) return;
+  for (const int n : kRanks)
+    for (const int ranks_on_host : {1, 2, 3}) {
+      Places places;
+      for (int r = 0; r < n; ++r) places.host.push_back(r / ranks_on_host);
+      if (places.host.back() == 0 || !row().accepts(places.where(0, n, 0))) continue;
+      for (const WireFormat wire : {WireFormat::bf16, WireFormat::int8}) {
+        check(n, places, {DataType::float32, ReduceOp::sum, 100003}, {.wire = wire});
+        if (may_encode(row().collective, DataType::float32, ReduceOp::avg))
+          check(n, places, {DataType::float32, ReduceOp::avg, 3000001}, {.lanes = 2, .wire = wire});
+      }
+    }
+}
+
+TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
+  if (row().collective != Collective::all_gather && row().collective != Collective::all_to_all)
+    return;
+  for (const int n : kRanks) {
+    const auto places = places_for(row(), n);
+    if (!places) continue;
+    for (const int lanes : {1, 2}) {
+      PlanGroup group{fmt::format("{} of {} uneven ranks", row().name, n), *places, {}, {}};
+      for (int r = 0; r < n; ++r) {
+        Shape shape = plan_shape(row().collective, DataType::float32, ReduceOp::sum, 0, 0);
+        set_uneven_blocks(shape, r, n);
+        group.proved.push_back(row().build(places->where(r, n, 0)));
+        group.plans.push_back(make_plan(group.proved.back(), shape, row().name, lanes));
+      }
+      expect_sound(group);
+    }
+  }
+}
+
+TEST(Checker, SaysWhatIsTooLarge) {
+  const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "ring");
+  const PlanGroup group =
+      plan_group(build_all(row, {0, 4, 0}),
+                 plan_shape(row.collective, DataType::float32, ReduceOp::sum, 1000, 0), "ring", {});
+  const std::vector<std::shared_ptr<const Plan>> plans(group.plans.begin(), group.plans.end());
+  PlanFacts facts;
+  facts.budget = 47;  // 4 ranks send and receive 6 times
+  const PlanCheck found = check_plans(plans, group.proved, facts);
+  EXPECT_EQ(found.result, PlanCheck::Result::too_large);
+  EXPECT_NE(found.words.find("48 steps of 4 ranks"), std::string::npos) << found.words;
+  facts.budget = 48;
+  EXPECT_EQ(check_plans(plans, group.proved, facts).result, PlanCheck::Result::sound);
+}
+
+}  // namespace
+}  // namespace ringwood::testing

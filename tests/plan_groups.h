@@ -1,0 +1,106 @@
+// The plans of all ranks of a group, made as the plan cache makes them, for the checker's tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "collectives/algorithms.h"
+#include "collectives/compose.h"
+#include "collectives/plan.h"
+#include "collectives/plan/checker.h"
+#include "collectives/row_sums.h"
+#include "collectives/wire_schedule.h"
+#include "tests/places.h"
+
+namespace ringwood::testing {
+
+struct PlanGroup {
+  std::string name;
+  Places places;
+  std::vector<Schedule> proved;
+  std::vector<std::shared_ptr<Plan>> plans;
+
+  PlanCheck check(uint64_t seed = 1) const {
+    const std::vector<std::shared_ptr<const Plan>> all(plans.begin(), plans.end());
+    PlanFacts facts;
+    facts.host = places.host;
+    facts.seed = seed;
+    return check_plans(all, proved, facts);
+  }
+};
+
+// How a group is planned, beside its shape.
+struct PlanWay {
+  int lanes = 1;
+  bool published = false;  // by the odd ranks: each as it likes
+  Opener opener = Opener::agreement;
+  WireFormat wire = WireFormat::exact;
+};
+
+inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
+                            const std::string& algorithm, const PlanWay& way,
+                            const Places& places = {}) {
+  const Collective c = shape.collective;
+  const int n = static_cast<int>(proved.size());
+  std::vector<Schedule> bound = proved;
+  if (way.wire != WireFormat::exact)
+    for (Schedule& s : bound) s = with_roundings(s, c, places.host);
+  std::unique_ptr<Sums> sums;
+  const bool matter =
+      reduces(c) && n > 1 &&
+      (scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op));
+  if (matter) sums = std::make_unique<Sums>(trace_sums(c, bound));
+  if (sums && sums->apart && way.wire == WireFormat::exact)
+    for (Schedule& s : bound) s = with_roundings(s, c, {});
+  PlanGroup group{
+      fmt::format("{} {} of {} ranks, {} {} x {}, {} lanes{}{}, {}", to_string(c), algorithm, n,
+                  to_string(shape.type), to_string(shape.op), shape.count, way.lanes,
+                  way.published ? ", published" : "",
+                  way.opener == Opener::one_round ? ", one round" : "", to_string(way.wire)),
+      places,
+      proved,
+      {}};
+  if (sums && sums->apart) group.proved = bound;
+  const Wire wire{way.wire, places.host};
+  for (int r = 0; r < n; ++r) {
+    const Schedule& s = bound[static_cast<size_t>(r)];
+    const bool published = way.published && r % 2 == 1;
+    group.plans.push_back(make_plan(published ? publish(s) : s, shape, algorithm, way.lanes,
+                                    way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
+                                    sums.get()));
+    group.plans.back()->published = published;
+  }
+  return group;
+}
+
+inline Shape plan_shape(Collective collective, DataType type, ReduceOp op, size_t count, int root) {
+  Shape shape;
+  shape.collective = collective;
+  shape.type = type;
+  shape.op = op;
+  shape.count = count;
+  shape.root = root;
+  return shape;
+}
+
+// Of rank `rank` in a group of n: blocks of different sizes where the collective allows them.
+inline void set_uneven_blocks(Shape& shape, int rank, int n) {
+  const auto block = [](int from, int to) {
+    return static_cast<size_t>((from * 7 + to * 5) % 4) * 1000 + static_cast<size_t>(from);
+  };
+  if (shape.collective == Collective::all_gather) {
+    shape.count = 0;
+    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, r));
+    for (const size_t b : shape.blocks) shape.count += b;
+  }
+  if (shape.collective == Collective::all_to_all) {
+    shape.count = 0;
+    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(rank, r));
+    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, rank));
+  }
+}
+
+}  // namespace ringwood::testing
