@@ -35,7 +35,7 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
   if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
   if (mine.lanes != first.lanes) return differs(rank, "numbers of segments");
   if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
-  if (mine.one_round != first.one_round) return differs(rank, "protocols");
+  if (mine.protocol != first.protocol || mine.slots != first.slots) return differs(rank, "protocols");
   if (mine.element != first.element) return differs(rank, "sizes of an element");
   if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
   if (mine.rounds_each != first.rounds_each) return differs(rank, "roundings of additions");
@@ -101,7 +101,7 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
   for (size_t q = 0; q < plan.peers.size(); ++q) {
     const PeerQueue& queue = plan.peers[q];
     const PeerQueue* const theirs = queue_to(set.of(queue.peer), rank);
-    if (!plan.one_round && (queue.greets != sent[q] || queue.greeted != heard[q]))
+    if (!in_one_round(plan) && (queue.greets != sent[q] || queue.greeted != heard[q]))
       return fmt::format("rank {} counts {} and {} fingerprints to and from rank {}, not {} and {}",
                          rank, queue.greets, queue.greeted, queue.peer, sent[q], heard[q]);
     if (queue.greets != (theirs ? theirs->greeted : 0))
@@ -229,7 +229,7 @@ PlanFlaw check_agreement(const PlanSet& set) {
   if (PlanFlaw flaw = check_pairs(set)) return flaw;
   for (int r = 0; r < set.n(); ++r)
     if (PlanFlaw flaw = check_greetings(set, r)) return flaw;
-  const bool one_round = set.of(0).one_round;
+  const bool one_round = in_one_round(set.of(0));
   if (!one_round)
     if (PlanFlaw flaw = Hearing(set).run()) return flaw;
   if (one_round || set.shape().collective == Collective::all_to_all)
@@ -238,7 +238,7 @@ PlanFlaw check_agreement(const PlanSet& set) {
 }
 
 PlanFlaw check_protocol(const PlanSet& set) {
-  for (int r = 0; set.of(0).one_round && r < set.n(); ++r)
+  for (int r = 0; in_one_round(set.of(0)) && r < set.n(); ++r)
     if (PlanFlaw flaw = check_one_round(set, r)) return flaw;
   return std::nullopt;
 }

@@ -61,7 +61,7 @@ class RankOrder {
   PlanFlaw check_order() {
     collect();
     if (PlanFlaw flaw = check_output_in_place()) return flaw;
-    if (plan_.one_round) return check_early_sends();
+    if (in_one_round(plan_)) return check_early_sends();
     const Ancestors ancestors(plan_.graph);
     ancestors_ = &ancestors;
     for (int b = 0; b <= scratch_ + 1; ++b)
@@ -167,8 +167,8 @@ class RankOrder {
       for (const Access& r : accesses_) {
         if (r.buffer != rank_ || r.step == w.step || r.end <= w.begin || w.end <= r.begin) continue;
         const bool sent = sends(plan_.steps[static_cast<size_t>(r.step)]);
-        const size_t first = plan_.one_round && sent ? plan_.sends_until : 0;
-        const bool before = plan_.one_round
+        const size_t first = in_one_round(plan_) && sent ? plan_.sends_until : 0;
+        const bool before = in_one_round(plan_)
                                 ? r.step < w.step && static_cast<size_t>(w.step) >= first
                                 : ancestors.before(r.step, w.step);
         if (!before) return words(w.step) + " writes what may be the memory of " + words(r.step);

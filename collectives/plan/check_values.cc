@@ -45,7 +45,7 @@ PlanFlaw check_values(const PlanSet& set) {
   for (const ReplayOrder& order : orders(set.facts.seed)) {
     std::vector<ReplayMemory> memory;
     for (int r = 0; r < set.n(); ++r) memory.emplace_back(set, r, symbols);
-    const auto replay = set.of(0).one_round ? replay_one_round : replay_queued;
+    const auto replay = in_one_round(set.of(0)) ? replay_one_round : replay_queued;
     if (PlanFlaw flaw = replay(set, order, symbols, memory)) return flaw;
     if (PlanFlaw flaw = compare(set, expected, memory, symbols)) return flaw;
   }

@@ -31,6 +31,7 @@ struct PlanSet {
 // "rank 2 step 5 (recv 4096 bytes from rank 1)"
 std::string plan_step_words(const PlanSet& set, int rank, size_t step);
 
+inline bool in_one_round(const Plan& plan) { return plan.protocol != Protocol::queued; }
 inline bool sends(const BoundStep& step) { return step.kind == StepKind::send; }
 inline bool receives(const BoundStep& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
