@@ -298,7 +298,7 @@ class LiveCommunicator final : public Communicator {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     const auto find = [&] {
-      return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance);
+      return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous)

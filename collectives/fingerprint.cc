@@ -7,18 +7,14 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan.h"
+#include "collectives/proved_schedules.h"
 #include "collectives/wire.h"
 
 namespace ringwood {
 namespace {
 
-// FNV-1a: short input, once per call, no need of a library.
 uint32_t hash_counts(const std::vector<size_t>& counts) {
-  uint32_t h = 2166136261u;
-  for (uint64_t c : counts)
-    for (int byte = 0; byte < 8; ++byte)
-      h = (h ^ static_cast<uint8_t>(c >> (8 * byte))) * 16777619u;
-  return h;
+  return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});
 }
 
 uint64_t expected_of(const Fingerprint& f) {
@@ -43,23 +39,33 @@ std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const F
                      mine.sequence, text);
 }
 
+constexpr int kUserRow = 254, kUnknownRow = 255;
+
 int row_of(Collective collective, const std::string& algorithm) {
+  if (algorithm == kUserSchedules) return kUserRow;
   int index = 0;
   for (const AlgorithmRow& row : algorithm_table()) {
     if (row.collective != collective) continue;
     if (algorithm == row.name) return index;
     ++index;
   }
-  return 255;
+  return kUnknownRow;
 }
 
 std::string algorithm_name(Collective collective, int index) {
+  if (index == kUserRow) return "the user's schedules";
   for (const AlgorithmRow& row : algorithm_table())
     if (row.collective == collective && index-- == 0) return row.name;
   return "unknown";
 }
 
 }  // namespace
+
+uint32_t fnv1a(std::string_view bytes) {
+  uint32_t h = 2166136261u;
+  for (const char c : bytes) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
+  return h;
+}
 
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence) {
@@ -110,8 +116,10 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
     if (auto difference = compare_pair(mine, me, theirs, peer)) return difference;
   const std::string a = describe(mine), b = describe(theirs);
   if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);
-  if (mine.blocks != theirs.blocks)
-    return fmt::format("rank {} and rank {} called {} with different block sizes", me, peer, a);
+  const bool own = mine.algorithm == kUserRow, theirs_own = theirs.algorithm == kUserRow;
+  if (mine.blocks != theirs.blocks && own == theirs_own)
+    return fmt::format("rank {} and rank {} called {} with different {}", me, peer, a,
+                       own ? "schedules" : "block sizes");
   if (mine.wire != theirs.wire)
     return fmt::format(
         "rank {} sends {} as {} while rank {} sends it as {}: set RINGWOOD_TOLERANCE and the "

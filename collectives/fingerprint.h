@@ -26,7 +26,7 @@ struct Shape;  // plan.h
 struct Fingerprint {
   uint64_t sequence = 0;
   uint64_t count = 0;   // all_to_all: elements to the peer
-  uint32_t blocks = 0;  // hash of uneven block sizes
+  uint32_t blocks = 0;  // hash of uneven block sizes, or of the user's schedules
   int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;
@@ -46,6 +46,9 @@ struct Opening {
   std::byte payload[kCarriedBytes] = {};
 };
 static_assert(sizeof(Opening) == 56);
+
+// A hash of short texts, once per call: FNV-1a.
+uint32_t fnv1a(std::string_view bytes);
 
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence);

@@ -60,71 +60,108 @@ std::vector<Candidate> PlanCache::explain(const Shape& shape) const {
   return chooser_.explain(question(shape, -1));
 }
 
-Opener PlanCache::opener(const AlgorithmRow& row, const Shape& shape, int lanes) const {
+Schedule PlanCache::schedule(const Source& source, int rank, int root) const {
+  return source.own ? source.own->schedules()[static_cast<size_t>(rank)]
+                    : source.row->build(where(rank, root));
+}
+
+Opener PlanCache::opener(const Source& source, const Shape& shape, int lanes) const {
   const size_t bytes = shape.count * size_of(shape.type);
   const bool small = small_for_one_round(limits(), shape.collective, bytes, n_, apart_);
   if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
   for (int r = 0; r < n_; ++r)
-    if (!fits_one_round(row.build(where(r, shape.root)))) return Opener::agreement;
+    if (!fits_one_round(schedule(source, r, shape.root))) return Opener::agreement;
   return Opener::one_round;
 }
 
-std::shared_ptr<const Sums> PlanCache::sums(const AlgorithmRow& row, const Shape& shape,
+std::shared_ptr<const Sums> PlanCache::sums(const Source& source, const Shape& shape,
                                             WireFormat wire) const {
   const bool matter =
       scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op);
   if (!reduces(shape.collective) || !matter || n_ == 1) return nullptr;
-  std::shared_ptr<const Sums>& found = sums_[{&row, shape.root, wire}];
-  if (found) return found;
-  const size_t mine = row.build(where(rank_, shape.root)).steps.size();
-  if (mine * static_cast<size_t>(n_) > kMostTraced) {
-    if (!scales_operands(shape.type, shape.op)) return nullptr;
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} of {} ranks by {}: with so many, only SUM and the other operations "
-                            "are there; take SUM and divide the result",
-                            to_string(shape.op), n_, row.name));
-  }
-  const std::span<const int> hosts = chooser_.fabric().hosts;
-  std::vector<Schedule> all = build_all(row, where(0, shape.root));
-  if (wire != WireFormat::exact)
-    for (Schedule& s : all) s = with_roundings(s, shape.collective, hosts);
-  return found = std::make_shared<const Sums>(trace_sums(shape.collective, all));
+  if (source.own) return trace(source, shape, wire);
+  std::shared_ptr<const Sums>& found = sums_[{source.row, shape.root, wire}];
+  if (!found) found = trace(source, shape, wire);
+  return found;
 }
 
-std::shared_ptr<Plan> PlanCache::make(const Shape& shape, const std::string& algorithm, int lanes,
-                                      double tolerance, bool private_source) const {
-  const Answer a = answer(shape, algorithm, lanes, tolerance);
-  const AlgorithmRow* row = find_algorithm(shape.collective, a.algorithm);
-  const std::shared_ptr<const Sums> sums = this->sums(*row, shape, a.wire);
-  Schedule schedule = row->build(where(rank_, shape.root));
-  if (a.wire != WireFormat::exact) {
-    const std::span<const int> hosts = chooser_.fabric().hosts;
-    return make_plan(with_roundings(schedule, shape.collective, hosts), shape, a.algorithm, a.lanes,
-                     Opener::agreement, {a.wire, hosts}, sums.get(), limits());
+std::shared_ptr<const Sums> PlanCache::trace(const Source& source, const Shape& shape,
+                                             WireFormat wire) const {
+  const size_t mine = schedule(source, rank_, shape.root).steps.size();
+  if (mine * static_cast<size_t>(n_) > kMostTraced) {
+    if (!scales_operands(shape.type, shape.op)) return nullptr;
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{} of {} ranks by {}: with so many, only SUM and the other operations "
+                    "are there; take SUM and divide the result",
+                    to_string(shape.op), n_, source.row ? source.row->name : "these schedules"));
   }
+  const std::span<const int> hosts = chooser_.fabric().hosts;
+  std::vector<Schedule> all;
+  for (int r = 0; r < n_; ++r) all.push_back(schedule(source, r, shape.root));
+  if (wire != WireFormat::exact)
+    for (Schedule& s : all) s = with_roundings(s, shape.collective, hosts);
+  return std::make_shared<const Sums>(trace_sums(shape.collective, all));
+}
+
+std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key,
+                                            const Answer& a) const {
+  const Shape& shape = key.shape;
+  const std::shared_ptr<const Sums> sums = this->sums(source, shape, WireFormat::exact);
+  Schedule mine = schedule(source, rank_, shape.root);
   const bool apart = sums && sums->apart;
-  if (apart) schedule = with_roundings(schedule, shape.collective, {});
-  const Opener way = apart ? Opener::agreement : opener(*row, shape, a.lanes);
-  if (!private_source || way == Opener::one_round)
-    return make_plan(schedule, shape, a.algorithm, a.lanes, way, {}, sums.get(), limits());
-  auto plan =
-      make_plan(publish(schedule), shape, a.algorithm, a.lanes, way, {}, sums.get(), limits());
-  plan->published = true;
+  if (apart) mine = with_roundings(mine, shape.collective, {});
+  const Opener way = apart ? Opener::agreement : opener(source, shape, a.lanes);
+  const bool published = key.private_source && way != Opener::one_round;
+  auto plan = make_plan(published ? publish(mine) : mine, shape, a.algorithm, a.lanes, way, {},
+                        sums.get(), limits());
+  plan->published = published;
+  return plan;
+}
+
+std::shared_ptr<Plan> PlanCache::make(const Key& key) const {
+  const Shape& shape = key.shape;
+  const Answer a = answer(shape, key.algorithm, key.lanes, key.tolerance);
+  const Source source{find_algorithm(shape.collective, a.algorithm), nullptr};
+  if (a.wire == WireFormat::exact) return make_exact(source, key, a);
+  const std::span<const int> hosts = chooser_.fabric().hosts;
+  const Schedule mine =
+      with_roundings(schedule(source, rank_, shape.root), shape.collective, hosts);
+  return make_plan(mine, shape, a.algorithm, a.lanes, Opener::agreement, {a.wire, hosts},
+                   sums(source, shape, a.wire).get(), limits());
+}
+
+std::shared_ptr<Plan> PlanCache::make_own(const Key& key) const {
+  const ProvedSchedules& own = *key.own;
+  const Shape& shape = key.shape;
+  const bool rooted = has_root(shape.collective) && n_ > 1;
+  if (own.collective() != shape.collective || own.size() != n_ ||
+      (rooted && own.root() != shape.root) || !shape.blocks.empty() || !key.algorithm.empty())
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} with schedules of the user's: they are for {} of {} ranks{}, blocks of one "
+                    "size, and no algorithm beside",
+                    to_string(shape.collective), to_string(own.collective()), own.size(),
+                    rooted ? fmt::format(" with root {}", own.root()) : ""));
+  const Answer answer{std::string(kUserSchedules), std::max(1, key.lanes), WireFormat::exact};
+  auto plan = make_exact({nullptr, &own}, key, answer);
+  plan->fingerprint.blocks = own.hash();
   return plan;
 }
 
 std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string& algorithm,
-                                           int lanes, bool private_source, double tolerance) {
+                                           int lanes, bool private_source, double tolerance,
+                                           const std::shared_ptr<const ProvedSchedules>& own) {
   const bool uneven =
       !std::ranges::all_of(shape.blocks, [&](size_t b) { return b == shape.blocks[0]; });
   private_source = private_source && shape.blocks.empty();
-  Key key{shape, algorithm, lanes, tolerance, private_source};
+  Key key{shape, algorithm, lanes, tolerance, private_source, own};
   std::lock_guard lock(mutex_);
   Plans& plans = uneven ? uneven_ : plans_;
   auto it = plans.find(key);
   if (it != plans.end()) return it->second;
   if (plans.size() >= (uneven ? kMostUneven : kMostPlans)) plans.clear();
-  std::shared_ptr<Plan> plan = make(shape, algorithm, lanes, tolerance, private_source);
+  std::shared_ptr<Plan> plan = own ? make_own(key) : make(key);
   if (slots_) use_slots(*plan);
   return plans.emplace(std::move(key), std::move(plan)).first->second;
 }

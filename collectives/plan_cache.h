@@ -10,6 +10,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/plan.h"
+#include "collectives/proved_schedules.h"
 
 namespace ringwood {
 
@@ -20,8 +21,10 @@ class PlanCache final {
   PlanCache(int rank, int n, const Fabric& fabric, const Options& options, bool slots = false);
   // A negative tolerance: the options'. `private_source`: peers could read this rank's scratch in
   // place, but not what it sends. Throws Error(invalid_argument) for an unusable algorithm.
+  // `own`: what runs instead of an algorithm.
   std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
-                                  bool private_source, double tolerance = -1);
+                                  bool private_source, double tolerance = -1,
+                                  const std::shared_ptr<const ProvedSchedules>& own = nullptr);
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
                 double tolerance = -1) const;
   std::vector<Candidate> explain(const Shape& shape) const;
@@ -38,24 +41,34 @@ class PlanCache final {
     int lanes;
     double tolerance;
     bool private_source;
+    std::shared_ptr<const ProvedSchedules> own;
     bool operator==(const Key&) const = default;
   };
   struct Hash {
     size_t operator()(const Key& key) const;
   };
-  std::shared_ptr<Plan> make(const Shape& shape, const std::string& algorithm, int lanes,
-                             double tolerance, bool private_source) const;
+  // Where schedules come from.
+  struct Source {
+    const AlgorithmRow* row = nullptr;  // null: they are the user's own
+    const ProvedSchedules* own = nullptr;
+  };
+  Schedule schedule(const Source& source, int rank, int root) const;
+  std::shared_ptr<Plan> make(const Key& key) const;
+  std::shared_ptr<Plan> make_own(const Key& key) const;
+  std::shared_ptr<Plan> make_exact(const Source& source, const Key& key,
+                                   const Answer& answer) const;
 
   Question question(const Shape& shape, double tolerance) const;
-  Opener opener(const AlgorithmRow& row, const Shape& shape, int lanes) const;
+  Opener opener(const Source& source, const Shape& shape, int lanes) const;
   Where where(int rank, int root) const {
     return {rank, n_, root, chooser_.fabric().hosts, chooser_.fabric().nodes};
   }
 
   // Of all ranks' schedules as they are bound, or null where they do not matter. Remembered by row:
   // sizes do not change them.
-  std::shared_ptr<const Sums> sums(const AlgorithmRow& row, const Shape& shape,
-                                   WireFormat wire) const;
+  std::shared_ptr<const Sums> sums(const Source& source, const Shape& shape, WireFormat wire) const;
+  std::shared_ptr<const Sums> trace(const Source& source, const Shape& shape,
+                                    WireFormat wire) const;
 
   const int rank_, n_;
   const double tolerance_;

@@ -29,13 +29,15 @@ class RecentCall final {
       }
       const auto& plan = state_->plan;
       if (!plan || lanes_ != call.lanes || plan->shape != shape || algorithm_ != call.algorithm ||
-          tolerance_ != call.tolerance || private_source_ != private_source) {
+          tolerance_ != call.tolerance || schedules_ != call.schedules ||
+          private_source_ != private_source) {
         state_->plan = nullptr;
         state_->plan = find();
         algorithm_ = call.algorithm;
         lanes_ = call.lanes;
         private_source_ = private_source;
         tolerance_ = call.tolerance;
+        schedules_ = call.schedules;
       }
     } catch (...) {
       give_back();
@@ -52,6 +54,7 @@ class RecentCall final {
   int lanes_ = 0;
   bool private_source_ = false;
   double tolerance_ = 0;
+  std::shared_ptr<const ProvedSchedules> schedules_;
 };
 
 }  // namespace ringwood

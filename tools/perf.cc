@@ -117,6 +117,7 @@ class Run {
     Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
     if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
     call.options.lanes = perf_.lanes;
+    call.options.schedules = perf_.schedules;
     if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
         row.reduces ? Pattern(type, op, call.size(), tolerance_) : Pattern(type, call.size());
@@ -255,10 +256,12 @@ class Run {
     } else {
       const auto choice =
           communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
-      result.algorithm = perf_.algorithm.empty() ? choice.algorithm : perf_.algorithm;
-      if (perf_.algorithm.empty() && choice.wire != "float32")
-        result.algorithm += "+" + choice.wire;
-      result.lanes = perf_.lanes > 0 ? perf_.lanes : choice.lanes;
+      const bool chosen = perf_.algorithm.empty() && !perf_.schedules;
+      result.algorithm = chosen            ? choice.algorithm
+                         : perf_.schedules ? std::string(kUserSchedules)
+                                           : perf_.algorithm;
+      if (chosen && choice.wire != "float32") result.algorithm += "+" + choice.wire;
+      result.lanes = perf_.lanes > 0 ? perf_.lanes : perf_.schedules ? 1 : choice.lanes;
       result.transports = choice.transports;
     }
     return result;

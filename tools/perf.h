@@ -8,9 +8,12 @@
 // its data in the caches where the last one left them.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "collectives/proved_schedules.h"
 #include "collectives/reduce.h"
 #include "tools/launch.h"
 #include "tools/perf_operations.h"
@@ -34,7 +37,9 @@ struct PerfOptions {
   int root = 0;
   std::string algorithm;  // "" = chosen by the communicator; "all": each in turn
   bool compares() const { return algorithm == "all"; }
-  int lanes = 0;          // 0 = chosen
+  int lanes = 0;  // 0 = chosen
+  // Run instead of an algorithm (`ringwood schedule run`); of the one operation that is measured.
+  std::shared_ptr<const ProvedSchedules> schedules;
   double tolerance = -1;  // negative: that of the environment
   std::vector<std::string> transports;
   double timeout_s = 0;  // 0: that of the environment
@@ -45,6 +50,10 @@ struct PerfOptions {
 // Declares the subcommand. When it is given, `exit_code` is set: 0, or 1 if a result was wrong or
 // the run failed. Parsing throws CLI::ParseError or Error(invalid_argument).
 void add_perf_command(CLI::App& app, int& exit_code);
+
+// What the options of a command line mean: those of `ringwood perf`, declared for another command.
+// The result may be taken when the command line is parsed.
+std::function<PerfOptions()> declare_perf_options(CLI::App& command);
 
 // Throws Error(invalid_argument), before anything is started, for what cannot be measured.
 int run_perf(const PerfOptions& options);

@@ -229,12 +229,17 @@ size_t parse_bytes(const std::string& option, const std::string& text) {
   return row < 2 ? value : value << 10 * ((row + 1) / 3);
 }
 
-void add_perf_command(CLI::App& app, int& exit_code) {
+std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
   auto typed = std::make_shared<Typed>();
+  add_what(command, *typed);
+  add_how(command, *typed);
+  add_output(command, *typed);
+  return [typed, &command] { return interpret(*typed, command); };
+}
+
+void add_perf_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("perf", "Time collectives and check their results");
-  add_what(*command, *typed);
-  add_how(*command, *typed);
-  add_output(*command, *typed);
+  const auto options = declare_perf_options(*command);
   command->footer(
       "Examples:\n"
       "  ringwood perf all_reduce --ranks 4                 forks 4 ranks\n"
@@ -243,8 +248,7 @@ void add_perf_command(CLI::App& app, int& exit_code) {
       "  ringwood perf all --ranks 3 -d all -o all -e 4K    every collective, type and operation, "
       "checked\n"
       "  ringwood perf all_reduce --json out.json           for programs");
-  command->callback(
-      [typed, command, &exit_code] { exit_code = run_perf(interpret(*typed, *command)); });
+  command->callback([options, &exit_code] { exit_code = run_perf(options()); });
 }
 
 }  // namespace ringwood::tools

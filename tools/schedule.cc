@@ -13,6 +13,7 @@
 #include "collectives/draw.h"
 #include "collectives/sums.h"
 #include "collectives/verify.h"
+#include "tools/perf.h"
 
 namespace ringwood::tools {
 namespace {
@@ -120,6 +121,28 @@ int draw_them(const Typed& typed) {
   return 0;
 }
 
+// Measured and checked as `ringwood perf` does it.
+int run_them(const std::string& file, PerfOptions perf) {
+  if (perf.operations.size() != 1 || !perf.operations[0]->collective)
+    refuse("name the one collective that the schedules are for");
+  if (!perf.algorithm.empty()) refuse("--file takes the place of --algorithm: give one of them");
+  const Collective collective = *perf.operations[0]->collective;
+  perf.schedules = ProvedSchedules::parse(collective, read_all(file), perf.root);
+  if (perf.launch.ranks == 0) perf.launch.ranks = perf.schedules->size();
+  return run_perf(perf);
+}
+
+void add_run(CLI::App& command, int& exit_code) {
+  CLI::App* action =
+      command.add_subcommand("run", "Prove a text, run it on real ranks, measure it");
+  auto file = std::make_shared<std::string>();
+  action->add_option("--file", *file, "the schedules of all ranks; - is standard input")
+      ->type_name("FILE")
+      ->required();
+  const auto options = declare_perf_options(*action);
+  action->callback([file, options, &exit_code] { exit_code = run_them(*file, options()); });
+}
+
 CLI::App* add_action(CLI::App& command, const char* name, const char* description,
                      const std::shared_ptr<Typed>& typed, int (*act)(const Typed&),
                      int& exit_code) {
@@ -143,7 +166,7 @@ CLI::App* add_action(CLI::App& command, const char* name, const char* descriptio
 
 void add_schedule_command(CLI::App& app, int& exit_code) {
   auto typed = std::make_shared<Typed>();
-  CLI::App* command = app.add_subcommand("schedule", "Print, prove and draw schedules");
+  CLI::App* command = app.add_subcommand("schedule", "Print, prove, draw and run schedules");
   command->require_subcommand(1);
   add_action(*command, "print", "The text form, rank by rank", typed, print_them, exit_code);
   add_action(*command, "verify", "The proof, or a counterexample in words", typed, verify_them,
@@ -152,12 +175,14 @@ void add_schedule_command(CLI::App& app, int& exit_code) {
              exit_code)
       ->add_option("--svg", typed->svg, "a picture instead of the table; - is standard output")
       ->type_name("FILE");
+  add_run(*command, exit_code);
   command->footer(
       "Examples:\n"
       "  ringwood schedule draw all_reduce ring --ranks 4\n"
       "  ringwood schedule draw all_reduce hierarchical --hosts 0,0,1,1 --svg picture.svg\n"
       "  ringwood schedule print broadcast chain --root 2 > chain.txt\n"
-      "  ringwood schedule verify broadcast --file chain.txt --root 2");
+      "  ringwood schedule verify broadcast --file chain.txt --root 2\n"
+      "  ringwood schedule run broadcast --file chain.txt --root 2 -b 1K -e 16M");
 }
 
 }  // namespace ringwood::tools

@@ -1,4 +1,4 @@
-// `ringwood schedule`: prints, proves and draws schedules, of the table or from any text.
+// `ringwood schedule`: prints, proves, draws and runs schedules, of the table or from any text.
 #pragma once
 
 namespace CLI {

@@ -81,3 +81,19 @@ def test_bad_input_is_one_sentence(arguments, told):
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_text_is_run_on_real_ranks(tmp_path):
+    file = tmp_path / "direct.txt"
+    file.write_text(run("schedule", "print", "all_gather", "direct", "--ranks", "3").stdout)
+    ran = run("schedule", "run", "all_gather", "--file", str(file), "-e", "64K", "-f", "64", "--csv")
+    assert ran.returncode == 0, ran.stderr
+    header, *rows = [line.split(",") for line in ran.stdout.splitlines() if "," in line]
+    assert len(rows) >= 2
+    for row in rows:
+        result = dict(zip(header, row, strict=True))
+        assert (result["algorithm"], result["ranks"], result["wrong"]) == ("schedules", "3", "0")
+    file.write_text(file.read_text().replace("recv 1 [1]", "recv 1 [2]"))
+    refuted = run("schedule", "run", "all_gather", "--file", str(file))
+    assert refuted.returncode == 2
+    assert "these schedules are no all_gather" in refuted.stderr

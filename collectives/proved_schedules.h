@@ -1,0 +1,47 @@
+// Schedules of all ranks that are in no table: from a text (`ringwood schedule run`), or built by
+// whoever tries something new. A call that brings them runs them instead of an algorithm.
+//
+// What runs is what was proved: they are verified when the set is made. Ranks that call different
+// ones find it out by the fingerprint.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collectives/schedule.h"
+
+namespace ringwood {
+
+class ProvedSchedules final {
+ public:
+  // `schedules[r]` is rank r's, before lanes(). Throws Error(invalid_argument) with verify()'s
+  // counterexample.
+  static std::shared_ptr<const ProvedSchedules> create(Collective collective,
+                                                       std::vector<Schedule> schedules,
+                                                       int root = 0);
+  // From the text form (schedule.h), of all ranks one after the other.
+  static std::shared_ptr<const ProvedSchedules> parse(Collective collective, std::string_view text,
+                                                      int root = 0);
+
+  Collective collective() const { return collective_; }
+  int root() const { return root_; }
+  int size() const { return static_cast<int>(schedules_.size()); }
+  std::span<const Schedule> schedules() const { return schedules_; }
+  uint32_t hash() const { return hash_; }  // of all of it
+
+ private:
+  ProvedSchedules(Collective collective, std::vector<Schedule> schedules, int root);
+
+  const Collective collective_;
+  const std::vector<Schedule> schedules_;
+  const int root_;
+  const uint32_t hash_;
+};
+
+// What the fingerprint and the plan call it.
+inline constexpr std::string_view kUserSchedules = "schedules";
+
+}  // namespace ringwood
