@@ -14,6 +14,8 @@ from rounds import say
 BENCH = Path(__file__).resolve().parent
 # Open MPI as root, with more ranks than cores; the benchmark pins its ranks itself.
 OPENMPI_OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+# For what a peer needs to be loaded: DeepSpeed compiles for a minute when nothing else runs.
+PROBE_SECONDS = 300
 
 
 @dataclass
@@ -220,7 +222,10 @@ def packaged_version(name: str) -> tuple[str, list[str], str]:
 
 def why_not(command: list[str]) -> str:
     """The last line that a command says which fails; nothing of one that does not."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"no end after {PROBE_SECONDS} s"
     return last_line(done.stderr) or "it fails" if done.returncode else ""
 
 
