@@ -11,7 +11,16 @@ import sys
 import time
 from collections import defaultdict
 
-from contestants import BENCH, OPENMPI_OPTIONS, Contestant, Paths, compile_helper, ringwood, torch
+from contestants import (
+    BENCH,
+    OPENMPI_OPTIONS,
+    Contestant,
+    Paths,
+    compile_helper,
+    ringwood,
+    torch,
+    with_variables,
+)
 from network_report import write_report
 from networks import NETWORKS, Network, network
 from rounds import first_match, foreign_load, numbered_rounds, processor, run, say
@@ -33,10 +42,6 @@ def parts(sizes: str) -> list[tuple[str, str]]:
     return [(mode, some) for mode, some in (("plain", small), ("touched", large)) if some]
 
 
-def with_variables(command: list[str], variables: dict[str, str]) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in variables.items()), *command]
-
-
 def our_perf(paths: Paths, name: str, **more: str) -> Contestant:
     """`ringwood perf`, one rank on each host. Its start takes the network before the sizes."""
     inner = ringwood(paths, name, "private")
@@ -48,7 +53,7 @@ def our_perf(paths: Paths, name: str, **more: str) -> Contestant:
             command = [*command[:at], *command[at + 2 :], "--rendezvous", "file://{store}"]
             script = str(BENCH / "on_hosts.py")
             command = [paths.python, script, ",".join(net.namespaces), *command]
-        return with_variables(command, {**net.variables(), **more})
+        return with_variables({**net.variables(), **more}, *command)
 
     return Contestant(name, start, inner.missing, inner.version)
 
@@ -60,18 +65,18 @@ def in_torch(paths: Paths, name: str, backend: str) -> Contestant:
         (command,) = inner.start(RANKS, sizes, [mode])
         if net.hosts:
             command = [*command, "--hosts", ",".join(net.namespaces)]
-        return with_variables(command, net.variables())
+        return with_variables(net.variables(), *command)
 
     return Contestant(name, start, inner.missing, inner.version)
 
 
 def openmpi(paths: Paths) -> Contestant:
-    program = paths.helpers / "mpi_allreduce.openmpi"
-    missing = compile_helper("mpicc.openmpi", "mpi_allreduce.c", program)
+    program = paths.helpers / "mpi_collectives.openmpi"
+    missing = compile_helper("mpicc.openmpi", "mpi_collectives.c", program)
 
     def start(_net: Network, sizes: str, mode: str) -> list[str]:
         options = [*OPENMPI_OPTIONS, "--mca", "btl", "tcp,self", "-n", str(RANKS)]
-        return ["mpirun.openmpi", *options, str(program), sizes, mode]
+        return ["mpirun.openmpi", *options, str(program), sizes, mode, "all_reduce"]
 
     version = ("openmpi", ["mpirun.openmpi", "--version"], r"(\d+\.\d+\.\d+)")
     return Contestant("openmpi-tcp", start, missing, version)

@@ -15,10 +15,14 @@ LABELS = {
     "openmpi": "Open MPI",
     "mpich": "MPICH",
     "openmpi5": "Open MPI 5",
+    "mpich5": "MPICH 5",
     "intelmpi": "Intel MPI",
+    "oneccl": "oneCCL",
     "torch-ringwood": "staged in torch",
     "torch-ringwood-shared": "zero copy in torch",
     "torch-gloo": "gloo in torch",
+    "torch-vllm": "vLLM's op in torch",
+    "torch-deepspeed": "DeepSpeed's op in torch",
 }
 COLOURS = {
     "limit": "#999999",
@@ -27,12 +31,19 @@ COLOURS = {
     "openmpi": "#1f6feb",
     "mpich": "#2da44e",
     "openmpi5": "#54aeff",
+    "mpich5": "#7ee787",
     "intelmpi": "#0a3069",
+    "oneccl": "#1b7c83",
     "torch-ringwood": "#e88b84",
     "torch-ringwood-shared": "#fdba74",
     "torch-gloo": "#8250df",
+    "torch-vllm": "#bf8700",
+    "torch-deepspeed": "#bf3989",
 }
-MPI = ("openmpi", "mpich", "openmpi5", "intelmpi")
+# Who is compared, of each level: C and C++, and torch. Of the second, some are not backends.
+PEERS = ("openmpi", "mpich", "openmpi5", "mpich5", "intelmpi", "oneccl")
+TORCH_OPS = ("torch-vllm", "torch-deepspeed")
+TORCH_PEERS = ("torch-gloo", *TORCH_OPS)
 
 
 @dataclass
@@ -43,24 +54,51 @@ class Ratio:
     ours: str
     peers: tuple[str, ...]
     heading: str
+    # It is told where one of these took part: else it repeats another ratio.
+    needs: tuple[str, ...] = ()
+
+    def told(self, names: list[str]) -> bool:
+        return self.ours in names and (not self.needs or any(n in names for n in self.needs))
 
 
 HOW = (
     "Staged: the ranks' buffers are private and their bytes pass through shared memory. Zero copy: "
-    "the buffers lie in memory that the ranks of a host share. gloo is compared with ringwood in "
-    "torch."
+    "the buffers lie in memory that the ranks of a host share. The best peer is at each size the "
+    "fastest MPI or oneCCL. gloo is compared with ringwood in torch, and so is the best in torch, "
+    "the fastest of gloo and the ops of vLLM and DeepSpeed, which are called directly: they do "
+    "without torch.distributed, which ringwood and gloo pay for."
 )
 STAGED, ZERO_COPY = "", "_shared"
 RATIOS = [
-    Ratio("best_mpi_over_ringwood", "ringwood", MPI, "best MPI / staged"),
-    Ratio("best_mpi_over_ringwood_shared", "ringwood-shared", MPI, "best MPI / zero copy"),
+    Ratio("best_peer_over_ringwood", "ringwood", PEERS, "best peer / staged"),
+    Ratio("best_peer_over_ringwood_shared", "ringwood-shared", PEERS, "best peer / zero copy"),
     Ratio("gloo_over_ringwood", "torch-ringwood", ("torch-gloo",), "gloo / staged"),
     Ratio(
         "gloo_over_ringwood_shared", "torch-ringwood-shared", ("torch-gloo",), "gloo / zero copy"
     ),
+    Ratio(
+        "best_in_torch_over_ringwood",
+        "torch-ringwood",
+        TORCH_PEERS,
+        "best in torch / staged",
+        TORCH_OPS,
+    ),
+    Ratio(
+        "best_in_torch_over_ringwood_shared",
+        "torch-ringwood-shared",
+        TORCH_PEERS,
+        "best in torch / zero copy",
+        TORCH_OPS,
+    ),
     Ratio("limit_over_ringwood", "ringwood", ("limit",), "limit / staged"),
     Ratio("limit_over_ringwood_shared", "ringwood-shared", ("limit",), "limit / zero copy"),
 ]
+# What a sentence says of a ratio, by the start of its key.
+NAMES = {
+    "gloo": "gloo",
+    "best_in_torch": "the best peer in torch",
+    "best_peer": "the best peer",
+}
 
 
 def size_name(size: int) -> str:
@@ -137,7 +175,7 @@ def ratio_cell(row: dict, ratio: Ratio) -> str:
 
 def table(results: Results, ranks: int, mode: str) -> list[str]:
     names = results.contestants()
-    ratios = [ratio for ratio in RATIOS if ratio.ours in names]
+    ratios = [ratio for ratio in RATIOS if ratio.told(names)]
     head = ["size", *(LABELS[n] for n in names), *(ratio.heading for ratio in ratios)]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for size in results.sizes(ranks, mode):
@@ -152,7 +190,7 @@ def verdict(rows: list[dict], ranks: int, mode: str, peer: str, memory: str = ST
     """One sentence on the sizes at which the peer was faster, by the best times."""
     key = f"{peer}_over_ringwood{memory}_best"
     compared = [r for r in rows if (r["ranks"], r["mode"]) == (ranks, mode) and r[key] is not None]
-    who = "gloo" if peer == "gloo" else "the best MPI"
+    who = NAMES[peer]
     ours = f"{ranks} ranks, {mode}, {'zero copy' if memory == ZERO_COPY else 'staged'}"
     if not compared:
         return f"{ours}: not compared with {who}."
@@ -164,14 +202,15 @@ def verdict(rows: list[dict], ranks: int, mode: str, peer: str, memory: str = ST
 
 
 def verdicts(results: Results, rows: list[dict]) -> list[str]:
-    """All of them, but for contestants of ours that were not measured."""
+    """All of them, but for contestants that were not measured."""
     names = results.contestants()
+    told = {ratio.key for ratio in RATIOS if ratio.told(names)}
     return [
         verdict(rows, ranks, mode, peer, memory)
         for ranks, mode in results.groups()
-        for memory, suffix in ((STAGED, ""), (ZERO_COPY, "-shared"))
-        for peer, ours in (("gloo", "torch-ringwood"), ("best_mpi", "ringwood"))
-        if ours + suffix in names
+        for memory in (STAGED, ZERO_COPY)
+        for peer in NAMES
+        if f"{peer}_over_ringwood{memory}" in told
     ]
 
 

@@ -72,8 +72,8 @@ RESULTS = Results(
 
 def test_ratios_compare_like_with_like():
     row = comparison(RESULTS, 2, "plain", 8)
-    assert row["best_mpi_over_ringwood_best"] == pytest.approx(0.8 / 0.4)  # the best of all rounds
-    assert row["best_mpi_over_ringwood_median"] == pytest.approx(0.9 / 0.8)  # median of medians
+    assert row["best_peer_over_ringwood_best"] == pytest.approx(0.8 / 0.4)  # the best of all rounds
+    assert row["best_peer_over_ringwood_median"] == pytest.approx(0.9 / 0.8)  # median of medians
     assert row["gloo_over_ringwood_best"] == pytest.approx(300 / 10)
     assert row["limit_over_ringwood_best"] == pytest.approx(0.1 / 0.4)
 
@@ -81,13 +81,13 @@ def test_ratios_compare_like_with_like():
 def test_a_size_at_which_we_are_slower_is_named():
     rows = [comparison(RESULTS, 2, "plain", size) for size in (8, 1024)]
     assert "not slower at any size than gloo" in verdict(rows, 2, "plain", "gloo")
-    text = verdict(rows, 2, "plain", "best_mpi")
-    assert "slower at 1 KiB than the best MPI" in text
+    text = verdict(rows, 2, "plain", "best_peer")
+    assert "slower at 1 KiB than the best peer" in text
     assert "least 0.500x" in text
     assert verdict(rows, 4, "plain", "gloo") == "4 ranks, plain, staged: not compared with gloo."
 
 
-def test_zero_copy_is_compared_apart_and_with_the_best_of_all_mpis():
+def test_zero_copy_is_compared_apart_and_with_the_best_of_all_peers():
     results = Results(
         rounds(
             limit=[[(0.1, 0.1)], [(0.5, 0.5)]],
@@ -95,25 +95,55 @@ def test_zero_copy_is_compared_apart_and_with_the_best_of_all_mpis():
             ringwood_shared=[[(0.4, 0.5)], [(1.0, 2.0)]],
             openmpi=[[(0.8, 0.8)], [(4.0, 4.0)]],
             openmpi5=[[(0.6, 0.9)], [(4.0, 4.0)]],
-            intelmpi=[[(0.9, 0.7)], [(3.0, 5.0)]],
+            mpich5=[[(1.0, 1.0)], [(3.5, 5.0)]],
+            intelmpi=[[(0.9, 0.7)], [(3.2, 5.0)]],
+            oneccl=[[(5.0, 6.0)], [(3.0, 5.0)]],
         )
     )
     rows = [comparison(results, 2, "plain", size) for size in (8, 1024)]
-    assert [row["best_mpi_over_ringwood_best"] for row in rows] == [1.2, 1.5]
-    assert [row["best_mpi_over_ringwood_shared_best"] for row in rows] == [1.5, 3.0]
-    assert [row["best_mpi_over_ringwood_shared_median"] for row in rows] == [1.4, 2.0]
+    assert [row["best_peer_over_ringwood_best"] for row in rows] == [1.2, 1.5]
+    assert [row["best_peer_over_ringwood_shared_best"] for row in rows] == [1.5, 3.0]
+    assert [row["best_peer_over_ringwood_shared_median"] for row in rows] == [1.4, 2.0]
     assert [row["limit_over_ringwood_shared_best"] for row in rows] == [0.25, 0.5]
     assert rows[0]["gloo_over_ringwood_shared_best"] is None
     assert [text[: text.index("(")] for text in verdicts(results, rows)] == [
-        "2 ranks, plain, staged: not slower at any size than the best MPI ",
-        "2 ranks, plain, zero copy: not slower at any size than the best MPI ",
+        "2 ranks, plain, staged: not slower at any size than the best peer ",
+        "2 ranks, plain, zero copy: not slower at any size than the best peer ",
     ]
     lines = markdown(MACHINE, SETTINGS, results, []).splitlines()
     head, row = (next(x for x in lines if x.startswith(f"| {w} |")) for w in ("size", "1 KiB"))
     cells = dict(zip(head.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
-    assert cells["Intel MPI"] == "3.00 (5.00)"
-    assert (cells["best MPI / staged"], cells["best MPI / zero copy"]) == ("1.50x", "3.00x")
+    assert cells["oneCCL"] == "3.00 (5.00)"
+    assert "best in torch / staged" not in cells  # none of the ops took part
+    assert (cells["best peer / staged"], cells["best peer / zero copy"]) == ("1.50x", "3.00x")
     assert (cells["limit / staged"], cells["limit / zero copy"]) == ("25%", "50%")
+
+
+def test_the_best_in_torch_is_of_gloo_and_the_ops():
+    results = Results(
+        rounds(
+            torch_ringwood=[[(4.0, 5.0)], [(6.0, 6.0)]],
+            torch_ringwood_shared=[[(4.0, 5.0)], [(2.0, 3.0)]],
+            torch_gloo=[[(100.0, 100.0)], [(9.0, 90.0)]],
+            torch_vllm=[[(2.0, 2.5)], [(30.0, 30.0)]],
+            torch_deepspeed=[[(3.0, 2.0)], [(18.0, 20.0)]],
+        )
+    )
+    rows = [comparison(results, 2, "plain", size) for size in (8, 1024)]
+    assert [row["best_in_torch_over_ringwood_best"] for row in rows] == [0.5, 1.5]
+    assert [row["best_in_torch_over_ringwood_median"] for row in rows] == [0.4, 3.3333]
+    assert [row["best_in_torch_over_ringwood_shared_best"] for row in rows] == [0.5, 4.5]
+    assert [row["gloo_over_ringwood_best"] for row in rows] == [25.0, 1.5]
+    assert [text[: text.index(" (")] for text in verdicts(results, rows)] == [
+        "2 ranks, plain, staged: not slower at any size than gloo",
+        "2 ranks, plain, staged: slower at 8 B than the best peer in torch",
+        "2 ranks, plain, zero copy: not slower at any size than gloo",
+        "2 ranks, plain, zero copy: slower at 8 B than the best peer in torch",
+    ]
+    lines = markdown(MACHINE, SETTINGS, results, []).splitlines()
+    head = next(line for line in lines if line.startswith("| size |"))
+    assert "| vLLM's op in torch | DeepSpeed's op in torch |" in head
+    assert "| best in torch / staged | best in torch / zero copy |" in head
 
 
 def test_limits_in_words():
@@ -155,31 +185,6 @@ def test_three_digits(value, shown):
 )
 def test_size_names(size, name):
     assert size_name(size) == name
-
-
-def test_what_is_not_there_is_told_and_left_out(tmp_path):
-    """Neither the program nor the MPIs: each is named with the way to get it."""
-    done = peers(
-        *("--only", "ringwood,openmpi5,intelmpi", "--mpi-env", tmp_path),
-        *("--build", tmp_path, "--output", tmp_path),
-    )
-    assert done.returncode == 1
-    assert "without ringwood:" in done.stderr
-    for name in ("openmpi5", "intelmpi"):
-        mpirun = tmp_path / name / "bin" / "mpirun"
-        assert (
-            f"without {name}: {mpirun} does not exist; run bench/peers --install-mpi" in done.stderr
-        )
-    assert "nothing of ours to measure" in done.stderr
-
-
-def test_an_installation_that_fails_is_one_sentence(tmp_path):
-    occupied = tmp_path / "file"
-    occupied.write_text("")
-    done = peers("--install-mpi", occupied)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"cannot install openmpi in {occupied / 'openmpi5'}: ")
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_contestant_that_nobody_knows():
