@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_runner.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"
@@ -139,8 +140,8 @@ TEST(Executor, OpensByLetterWithAndWithoutTheDataInIt) {
 TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
   const int n = 2;
   auto meshes = loopback_meshes(n, LoopbackFaults{});
-  std::vector<std::unique_ptr<Executor>> executors;
-  for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+  std::vector<std::unique_ptr<PlanRunner>> executors;
+  for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
   Memory memory{{1, 2, 3}, {4, 5, 6}};
   const Memory before = memory;
   std::vector<std::shared_ptr<const Plan>> plans;

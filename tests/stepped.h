@@ -8,8 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "collectives/executor.h"
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/plan_runner.h"
 #include "tests/meshes.h"
 
 namespace ringwood::testing {
@@ -26,11 +25,11 @@ inline Shape sum_of(size_t count) {
 
 struct Runner {
   std::vector<std::unique_ptr<Mesh>> meshes;
-  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::unique_ptr<PlanRunner>> executors;
   uint64_t sequence = 0;
 
   explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
-    for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+    for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
   }
   Runner(int n, const LoopbackFaults& faults) : Runner(loopback_meshes(n, faults)) {}
 
@@ -67,7 +66,7 @@ struct Runner {
       for (size_t k = 0; k < n; ++k) {
         const size_t r = random() % n;
         if (r == slow && random() % 100) continue;
-        Executor& e = *executors[r];
+        PlanRunner& e = *executors[r];
         bool progressed = false;
         if (e.idle()) continue;
         if (Status s = e.step(progressed); !s) throw std::runtime_error(s.error().message());
