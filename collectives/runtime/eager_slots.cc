@@ -3,8 +3,9 @@
 namespace ringwood {
 namespace {
 
-// Where ranks have cores of their own, an answer takes about as long; otherwise whoever has it may
-// be waiting for this very core.
+// Where ranks have cores of their own, an answer takes about as long, and 8 B take 0.18 us with 100
+// looks and 0.19 us with 1, 10 or 1000. Otherwise whoever has it may be waiting for this very core:
+// among 4 ranks on 2 cores 8 B take 11 us with 10 looks, 15 us with 100, 20 us with 1000.
 constexpr int kLooks = 100, kLooksOnSharedCores = 10;
 
 }  // namespace
