@@ -15,9 +15,8 @@
 #include <vector>
 
 #include "collectives/algorithms.h"
-#include "collectives/executor.h"
 #include "collectives/plan_cache.h"
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/plan_runner.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
@@ -44,7 +43,7 @@ class Room {
        Opener opener)
       : meshes_(testing::make_meshes(n, transport)), shape_(float_sum(bytes)) {
     for (int r = 0; r < n; ++r) {
-      executors_.push_back(std::make_unique<Executor>(*meshes_[r]));
+      executors_.push_back(std::make_unique<PlanRunner>(*meshes_[r]));
       plans_.push_back(
           make_plan(all_reduce_row(algorithm).build({r, n, 0, {}}), shape_, algorithm, 1, opener));
       if (slots_to_all(*meshes_[r])) use_slots(*plans_[r]);
@@ -73,7 +72,7 @@ class Room {
  private:
   std::vector<std::unique_ptr<Mesh>> meshes_;
   Shape shape_;
-  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<std::unique_ptr<PlanRunner>> executors_;
   std::vector<std::shared_ptr<Plan>> plans_;
   std::vector<std::vector<float>> data_;
   void* buffers_[64] = {};

@@ -44,7 +44,7 @@ std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, i
   engine->mesh_ =
       make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
   engine->bell_.store(engine->mesh_->wait_set.get());
-  engine->executor_ = std::make_unique<Executor>(*engine->mesh_);
+  engine->runner_ = std::make_unique<PlanRunner>(*engine->mesh_);
   engine->messages_ = std::make_unique<PointToPoint>(*engine->mesh_);
   if (options.adopt > 0 && engine->mesh_->ranks_on_this_host > 1)
     engine->adopted_ = Adopted::of_process();
@@ -290,22 +290,22 @@ Status Engine::run_collective(bool& progressed, Settled& settled) {
     queue_.pop_front();
   }
   CollectiveState& op = *current_;
-  if (executor_->idle()) {
+  if (runner_->idle()) {
     if (adopted_) adopt(op);
-    executor_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
-                      op.prepare && op.holds, op.factors.get()});
+    runner_->start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
+                    op.prepare && op.holds, op.factors.get()});
     // While the first words are on their way.
     standing_.post(op.fingerprint);
     begun_.store(true, std::memory_order_relaxed);
     inside_.store(true, std::memory_order_release);
   }
-  if (Status s = executor_->step(progressed); !s) return s;
-  if (op.prepare && !op.prepared && executor_->agreed()) {
+  if (Status s = runner_->step(progressed); !s) return s;
+  if (op.prepare && !op.prepared && runner_->agreed()) {
     op.prepare();
     op.prepared = progressed = true;
-    executor_->release();
+    runner_->release();
   }
-  if (!executor_->idle()) return {};
+  if (!runner_->idle()) return {};
   inside_.store(false, std::memory_order_release);
   if (current_.get() == unshared_) {  // nobody else can have asked to be told
     current_->settle_unshared();

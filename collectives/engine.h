@@ -24,10 +24,10 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/executor.h"
 #include "collectives/operation.h"
 #include "collectives/point_to_point.h"
 #include "collectives/posted.h"
+#include "collectives/runtime/plan_runner.h"
 #include "transports/adopt.h"
 #include "transports/mesh.h"
 
@@ -60,7 +60,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   // In a handler of what a callback threw, in a thread that need not drive.
   void callback_threw(const OperationState& operation);
   const Mesh& mesh() const { return *mesh_; }
-  bool reads_in_place() const { return executor_->reads_in_place(); }
+  bool reads_in_place() const { return runner_->reads_in_place(); }
 
  private:
   using Settled = std::vector<std::shared_ptr<OperationState>>;
@@ -101,7 +101,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Options options_;
   std::unique_ptr<Mesh> mesh_;
   std::atomic<WaitSet*> bell_{nullptr};  // the mesh's, which is still being made when handlers run
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<PlanRunner> runner_;
   std::unique_ptr<PointToPoint> messages_;
   Adopted* adopted_ = nullptr;  // null: no buffer is to become shared
   bool may_spin_ = false;

@@ -59,7 +59,7 @@ void Engine::fail_everything(Settled& settled) {
       adopted_->withdraw(bytes.data(), bytes.size());
   if (current_) settled.push_back(std::move(current_));
   current_ = nullptr;
-  executor_->drop();
+  runner_->drop();
   messages_->drop(settled);
   if (!settled.empty()) deliver(settled, error);
 }
@@ -123,14 +123,13 @@ void Engine::check_clock() try {
   if (departures > 0 && long_in_vain) check_departed();
   if (!told_ && current_ && in_vain_ >= kLatePeriods * options_.heartbeat) tell_who_is_late();
   if (auto operation = late_collective(now)) {
-    std::vector<int> peers;
-    const std::string waiting = executor_->waiting_for(&peers);
+    const WaitList waits = runner_->waits();
     Error error(
         ErrorCode::timeout,
         fmt::format("not finished within {:.1f} s; {}waiting for {}", seconds(operation->allowed()),
                     operation == current_ ? "" : "queued behind an earlier operation, ",
-                    waiting.empty() ? "its turn" : waiting));
-    if (!peers.empty()) error.peer = peers.front();
+                    waits.text().empty() ? "its turn" : waits.text()));
+    if (!waits.peers().empty()) error.peer = waits.peers().front();
     return report(std::move(error), operation.get());
   }
   if (auto message = messages_->late(now)) {
@@ -151,7 +150,7 @@ void Engine::check_clock() try {
 // Lateness is no error before the operation's deadline, but somebody may be looking for the reason.
 void Engine::tell_who_is_late() {
   told_ = true;
-  const std::string waiting = executor_->waiting_for();
+  const std::string waiting = runner_->waits().text();
   if (waiting.empty()) return;
   log(LogLevel::warn, "collective",
       fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
@@ -166,8 +165,7 @@ void Engine::check_departed() {
     std::lock_guard lock(departed_mutex_);
     departed = departed_;
   }
-  std::vector<int> awaited;
-  if (current_) executor_->waiting_for(&awaited);
+  const std::vector<int> awaited = current_ ? runner_->waits().peers() : std::vector<int>();
   for (int rank : departed) {
     const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
     if (!here && !messages_->needs(rank)) continue;

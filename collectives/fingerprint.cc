@@ -135,4 +135,12 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
       algorithm_name(c, theirs.algorithm), theirs.lanes);
 }
 
+Status check_fingerprint(const Fingerprint& mine, int me, const Fingerprint& theirs, int peer) {
+  auto difference = compare(mine, me, theirs, peer);
+  if (!difference) return {};
+  Error error(ErrorCode::mismatch, *difference);
+  error.peer = peer;
+  return error;
+}
+
 }  // namespace ringwood

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "collectives/schedule.h"
+#include "transports/error.h"
 
 namespace ringwood {
 
@@ -39,13 +40,13 @@ static_assert(sizeof(Fingerprint) == 32);
 // The first message of a rank to a peer in an operation: one cache line of shared memory together
 // with its stamp. A payload this small need not wait for a message of its own.
 inline constexpr size_t kCarriedBytes = 16;
-struct Opening {
+struct Preamble {
   Fingerprint fingerprint;
   uint8_t carries = 0;  // 1: the first message of the schedule is in `payload`
   uint8_t reserved[7] = {};
   std::byte payload[kCarriedBytes] = {};
 };
-static_assert(sizeof(Opening) == 56);
+static_assert(sizeof(Preamble) == 56);
 
 // A hash of short texts, once per call: FNV-1a.
 uint32_t fnv1a(std::string_view bytes);
@@ -59,5 +60,7 @@ std::string describe(const Fingerprint& fingerprint);
 // What differs, in words, or nothing.
 std::optional<std::string> compare(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                    int peer);
+// The same as an error of that peer.
+Status check_fingerprint(const Fingerprint& mine, int me, const Fingerprint& theirs, int peer);
 
 }  // namespace ringwood

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_runner.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"
@@ -116,11 +117,14 @@ TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
   }
 }
 
-TEST(Executor, OpensByLetterWithAndWithoutTheDataInIt) {
+// The plan says how an operation begins, whatever the links could do: by eager slots or by messages,
+// with the data in them or not, from one to the next.
+TEST(Executor, BeginsAsThePlanSays) {
   const int n = 3;
   Runner runner(make_meshes(n, make_shm));
   std::mt19937 random(5);
-  for (int k = 0; k < 60; ++k) {
+  for (int k = 0; k < 120; ++k) {
+    runner.slots = k % 2 == 0;
     const size_t count = random() % 2000;
     const bool enclosed = k % 3 != 0;
     Memory memory(n, std::vector<int64_t>(count, k));
@@ -136,11 +140,22 @@ TEST(Executor, OpensByLetterWithAndWithoutTheDataInIt) {
   }
 }
 
+TEST(Executor, RefusesSlotsThatNotEveryRankHas) {
+  Runner runner(2, LoopbackFaults{});
+  const auto plan = make_plan(one_shot_all_reduce({0, 2, 0}), sum_of(1), "test", 1);
+  use_slots(*plan);
+  int64_t number = 1;
+  void* const buffer = &number;
+  PlanExecution execution{plan.get(), plan->fingerprint, {&buffer, 1}, {}, {}, false};
+  EXPECT_THROW(runner.executors[0]->start(execution), Error);
+  EXPECT_TRUE(runner.executors[0]->idle());
+}
+
 TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
   const int n = 2;
   auto meshes = loopback_meshes(n, LoopbackFaults{});
-  std::vector<std::unique_ptr<Executor>> executors;
-  for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+  std::vector<std::unique_ptr<PlanRunner>> executors;
+  for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
   Memory memory{{1, 2, 3}, {4, 5, 6}};
   const Memory before = memory;
   std::vector<std::shared_ptr<const Plan>> plans;
@@ -169,6 +184,45 @@ TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
             "rank 1 called all_reduce int64 x 3, max (#5) while rank 0 called all_reduce int64 x "
             "3, sum (#5)");
   EXPECT_EQ(memory, before);
+}
+
+// A rank that has done its part may have left: it must not be taken for one that is missing.
+TEST(Executor, WaitsOnlyForThoseThatHaveSomethingToDo) {
+  const int n = 3;
+  const size_t count = 100;  // too many for a preamble
+  const std::vector<Schedule> schedules = parse_schedules(
+      "schedule rank 0 of 3 chunks 1\nsend 2 [0]\nrecv 1 [0]\n"
+      "schedule rank 1 of 3 chunks 1\nsend 0 [0]\n"
+      "schedule rank 2 of 3 chunks 1\nrecv 0 [0]\n");
+  Runner runner(n, LoopbackFaults{});
+  Memory memory{{0}, {1}, {2}};
+  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<void*> buffers;
+  for (int r = 0; r < n; ++r) {
+    memory[r].assign(count, r);
+    buffers.push_back(memory[r].data());
+    plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1, Opener::one_round));
+  }
+  for (int r = 0; r < n; ++r)
+    runner.executors[r]->start(
+        {plans[r].get(), plans[0]->fingerprint, {&buffers[r], 1}, {}, {}, r == 1});
+  const auto step_all = [&] {
+    for (int k = 0; k < 1000; ++k)
+      for (auto& e : runner.executors) {
+        bool progressed = false;
+        if (e->idle()) continue;
+        if (Status s = e->step(progressed); !s) FAIL() << s.error().message();
+      }
+  };
+  step_all();
+  EXPECT_TRUE(runner.executors[2]->idle());
+  EXPECT_EQ(runner.executors[0]->waits().peers(), std::vector<int>{1});
+  EXPECT_EQ(runner.executors[0]->waits().text(), "rank 1 (step 1: recv of 800 bytes)");
+  runner.executors[1]->release();
+  step_all();
+  for (auto& e : runner.executors) EXPECT_TRUE(e->idle());
+  EXPECT_EQ(memory[0][0], 1);
+  EXPECT_EQ(memory[2][0], 0);
 }
 
 // The agreement is dissemination: ceil(log2 n) messages of each rank.

@@ -8,8 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "collectives/executor.h"
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/plan_runner.h"
 #include "tests/meshes.h"
 
 namespace ringwood::testing {
@@ -26,11 +25,12 @@ inline Shape sum_of(size_t count) {
 
 struct Runner {
   std::vector<std::unique_ptr<Mesh>> meshes;
-  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::unique_ptr<PlanRunner>> executors;
   uint64_t sequence = 0;
+  bool slots = true;  // where the meshes have them
 
   explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
-    for (auto& mesh : meshes) executors.push_back(std::make_unique<Executor>(*mesh));
+    for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
   }
   Runner(int n, const LoopbackFaults& faults) : Runner(loopback_meshes(n, faults)) {}
 
@@ -50,7 +50,7 @@ struct Runner {
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
       plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
-      if (slots_to_all(*meshes[r])) use_slots(*plans[r]);
+      if (slots && slots_to_all(*meshes[r])) use_slots(*plans[r]);
     }
     for (size_t r = 0; r < n; ++r)
       executors[r]->start({plans[r].get(),
@@ -67,7 +67,7 @@ struct Runner {
       for (size_t k = 0; k < n; ++k) {
         const size_t r = random() % n;
         if (r == slow && random() % 100) continue;
-        Executor& e = *executors[r];
+        PlanRunner& e = *executors[r];
         bool progressed = false;
         if (e.idle()) continue;
         if (Status s = e.step(progressed); !s) throw std::runtime_error(s.error().message());

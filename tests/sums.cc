@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms.h"
-#include "collectives/executor.h"
+#include "collectives/runtime/plan_runner.h"
 #include "collectives/sums.h"
 #include "collectives/verify.h"
 #include "collectives/wire_schedule.h"
@@ -43,11 +43,11 @@ void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,
          std::vector<std::vector<std::byte>>& data) {
   const size_t n = all.size();
   auto meshes = loopback_meshes(static_cast<int>(n), LoopbackFaults{});
-  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::unique_ptr<PlanRunner>> executors;
   std::vector<std::shared_ptr<Plan>> plans;
   std::vector<void*> buffers;
   for (size_t r = 0; r < n; ++r) {
-    executors.push_back(std::make_unique<Executor>(*meshes[r]));
+    executors.push_back(std::make_unique<PlanRunner>(*meshes[r]));
     if (sums && sums->apart) all[r] = with_roundings(all[r], shape.collective, {});
     plans.push_back(make_plan(all[r], shape, "test", 1, Opener::agreement, {}, sums));
     buffers.push_back(data[r].data());

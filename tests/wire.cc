@@ -10,7 +10,7 @@
 #include <random>
 
 #include "collectives/algorithms.h"
-#include "collectives/executor.h"
+#include "collectives/runtime/plan_runner.h"
 #include "collectives/wire_schedule.h"
 #include "tests/inputs.h"
 #include "tests/meshes.h"
@@ -61,7 +61,7 @@ class Group {
         auto& link = peer.link[kCollectiveChannel];
         if (link) link = std::make_unique<CountingLink>(std::move(link), sent_);
       }
-      executors_.push_back(std::make_unique<Executor>(*mesh));
+      executors_.push_back(std::make_unique<PlanRunner>(*mesh));
     }
   }
 
@@ -100,13 +100,13 @@ class Group {
     }
     if (busy) throw std::runtime_error("no end");
     for (const auto& plan : plans)
-      for (const PeerQueue& queue : plan->peers) sent_ -= queue.greets * sizeof(Opening);
+      for (const PeerQueue& queue : plan->peers) sent_ -= queue.greets * sizeof(Preamble);
     return sent_;
   }
 
  private:
   std::vector<std::unique_ptr<Mesh>> meshes_;
-  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<std::unique_ptr<PlanRunner>> executors_;
   size_t sent_ = 0;
   uint64_t sequence_ = 0;
 };

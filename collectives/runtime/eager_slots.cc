@@ -1,16 +1,46 @@
 #include "collectives/runtime/eager_slots.h"
 
-#include "transports/mailbox.h"
-
 namespace ringwood {
+namespace {
 
-bool slots_to_all(const Mesh& mesh) {
+// Where ranks have cores of their own, an answer takes about as long, and 8 B take 0.18 us with 100
+// looks and 0.19 us with 1, 10 or 1000. Otherwise whoever has it may be waiting for this very core:
+// among 4 ranks on 2 cores 8 B take 11 us with 10 looks, 15 us with 100, 20 us with 1000.
+constexpr int kLooks = 100, kLooksOnSharedCores = 10;
+
+}  // namespace
+
+EagerSlots::EagerSlots(const Mesh& mesh)
+    : mesh_(mesh),
+      looks_(mesh.ranks_on_this_host <= mesh.cores_on_this_host ? kLooks : kLooksOnSharedCores),
+      boxes_(static_cast<size_t>(mesh.size)) {
   for (int peer = 0; peer < mesh.size; ++peer) {
-    if (peer == mesh.rank) continue;
-    Link* const link = mesh.peers[peer].link[kCollectiveChannel].get();
-    if (!link || !link->mailbox()) return false;
+    Link* const link =
+        peer == mesh.rank ? nullptr : mesh.peers[peer].link[kCollectiveChannel].get();
+    boxes_[peer] = link ? link->mailbox() : nullptr;
+    if (boxes_[peer]) slots_.push_back({peer, boxes_[peer]});
   }
-  return true;
+}
+
+bool slots_to_all(const Mesh& mesh) { return EagerSlots(mesh).to_all(); }
+
+// A peer that had closed its end before the last look in vain will not write any more.
+Status EagerSlots::check_open() const {
+  for (const Slot& slot : slots_)
+    if (slot.heard != round_ && slot.box->closed() && !slot.box->head(0)) return gone(slot.peer);
+  return {};
+}
+
+Status EagerSlots::gone(int peer) const {
+  Error error(ErrorCode::peer_lost, "the peer closed its end of the link");
+  error.peer = peer;
+  error.transport = mesh_.peers[peer].transport;
+  return error;
+}
+
+void EagerSlots::add_waits(WaitList& waits) const {
+  for (const Slot& slot : slots_)
+    if (slot.heard != round_) waits.add_fingerprint(slot.peer);
 }
 
 }  // namespace ringwood

@@ -1,12 +1,91 @@
-// The eager slots of one rank to all others (transports/mailbox.h).
+// The eager slots of one rank to all others (transports/mailbox.h): in every round each rank writes
+// to each other, and takes what each other wrote. A round's slot has a head, here a fingerprint,
+// and may have data.
+//
+// One thread at a time. The mesh outlives it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/fingerprint.h"
+#include "collectives/runtime/wait_list.h"
+#include "transports/mailbox.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
 
-// Whether this rank has eager slots to every other. All ranks of a group come to the same answer:
-// they all share one memory, or each lacks somebody.
+class EagerSlots final {
+ public:
+  // To and from one other rank.
+  struct Slot {
+    int peer = 0;
+    Mailbox* box = nullptr;
+    // The last round of which the peer's head is here.
+    uint64_t heard = 0;
+    // Bytes of this round's data: what this rank writes, and what it takes. Its user's to set; only
+    // guesses at what the processor will need, where they are wrong.
+    size_t out_bytes = 0, in_bytes = 0;
+  };
+
+  explicit EagerSlots(const Mesh& mesh);
+  EagerSlots(const EagerSlots&) = delete;
+  EagerSlots& operator=(const EagerSlots&) = delete;
+
+  // This rank has them to every other. All ranks of a group come to the same answer: they all share
+  // one memory, or each lacks somebody. All below requires it.
+  bool to_all() const { return slots_.size() + 1 == boxes_.size(); }
+  int rank() const { return mesh_.rank; }
+  int size() const { return mesh_.size; }
+  // Looks in a row before the caller is asked again.
+  int looks() const { return looks_; }
+  std::span<Slot> slots() { return slots_; }
+  Mailbox& at(int peer) const { return *boxes_[peer]; }
+
+  // A round begins: nobody's head is here.
+  void begin_round() {
+    ++round_;
+    missing_ = slots_.size();
+  }
+  // Looks for the heads that are not here yet: `check(peer, head)` is asked of each that comes. A
+  // peer that closed its end before is an error.
+  template <class Check>
+  Status look(Check check) {
+    for (int n = 0; n < looks_ && missing_ > 0; ++n)
+      for (Slot& slot : slots_) {
+        if (slot.heard == round_) continue;
+        const std::byte* const head = slot.box->head(slot.in_bytes);
+        if (!head) continue;
+        slot.heard = round_;
+        --missing_;
+        if (Status s = check(slot.peer, head); !s) return s;
+      }
+    return missing_ > 0 ? check_open() : Status();
+  }
+  bool all_here() const { return missing_ == 0; }
+  // All that was written is taken, here and there.
+  void end_round() {
+    for (const Slot& slot : slots_) slot.box->done(slot.out_bytes);
+  }
+
+  void add_waits(WaitList& waits) const;
+  // The error of a peer that closed its end before it wrote all.
+  Status gone(int peer) const;
+
+ private:
+  Status check_open() const;
+
+  const Mesh& mesh_;
+  const int looks_;
+  std::vector<Mailbox*> boxes_;  // by rank; null for this one
+  std::vector<Slot> slots_;
+  uint64_t round_ = 0;
+  size_t missing_ = 0;  // heads of this round
+};
+
+// Whether a group's plans go by slots (use_slots() in plan.h).
 bool slots_to_all(const Mesh& mesh);
 
 }  // namespace ringwood

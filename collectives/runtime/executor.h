@@ -1,0 +1,51 @@
+// What carries out plans of one protocol (Plan::protocol). It decides nothing: how a message
+// travels, what is added in one pass and what goes along with a preamble are fields of the plan. It
+// never waits: who calls step() owns the loop around it, its deadline, its sleeping and the abort.
+//
+//   agree     fingerprints go round (fingerprint.h); sends may go out, nothing of the user's is
+//             written
+//   run       messages are posted and taken, local steps are run
+//   finished  every step and every fingerprint is done: the buffers are the caller's again
+//
+//   protocol     class             state
+//   queued       QueuedExecutor    every link's messages in order, and what each step waits for
+//   one_round    OneRoundExecutor  every link's preamble; the steps run in their order
+//   eager_slots  SlotExecutor      the next step
+//
+// All are started by PlanRunner. One execution at a time, by one thread at a time. Nothing is
+// allocated once the vectors have grown to the largest plan in use.
+#pragma once
+
+#include "collectives/runtime/plan_execution.h"
+#include "collectives/runtime/wait_list.h"
+#include "transports/error.h"
+
+namespace ringwood {
+
+// What a step() has done.
+struct Pass {
+  bool progressed = false;  // something has moved; never set to false
+  bool finished = false;
+};
+
+class Executor {
+ public:
+  Executor() = default;
+  virtual ~Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Precondition: the last plan is finished, or has failed and its links were aborted. `execution`
+  // lives until then, too.
+  virtual void start(const PlanExecution& execution) = 0;
+  // One pass. An error is final.
+  virtual Status step(Pass& pass) = 0;
+  // All ranks are known to have called the same. Stays so when finished.
+  virtual bool agreed() const = 0;
+  // With hold_sends: the caller has done its part, the run may begin.
+  virtual void release() = 0;
+  // Precondition: started and not finished.
+  virtual void add_waits(WaitList& waits) const = 0;
+};
+
+}  // namespace ringwood

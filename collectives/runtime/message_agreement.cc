@@ -1,0 +1,85 @@
+#include "collectives/runtime/message_agreement.h"
+
+#include <utility>
+
+namespace ringwood {
+
+void MessageAgreement::start(const PlanExecution& execution, std::span<QueuedLink> links) {
+  execution_ = &execution;
+  links_ = links;
+  next_ = 0;
+  talks_.assign(links.size(), Talk{});
+  for (size_t i = 0; i < links.size(); ++i)
+    talks_[i].mine.fingerprint = fingerprint_to(execution, links[i].queue->peer);
+}
+
+Status MessageAgreement::step(bool& progressed, bool& agreed) {
+  const auto& exchanges = execution_->plan->agreement;
+  while (next_ < exchanges.size()) {
+    size_t end = next_;
+    for (; end < exchanges.size() && exchanges[end].stage == exchanges[next_].stage; ++end)
+      if (Status s = post(exchanges[end], progressed); !s) return s;
+    for (size_t i = next_; i < end; ++i) {
+      bool heard = false;
+      if (Status s = wait_for(exchanges[i], heard); !s || !heard) return s;
+    }
+    progressed = true;
+    next_ = end;
+  }
+  agreed = true;
+  return {};
+}
+
+Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) {
+  QueuedLink& to = links_[exchange.to];
+  QueuedLink& from = links_[exchange.from];
+  if (from.greeted == exchange.nth_from) {
+    Preamble& theirs = talks_[exchange.from].theirs[from.greeted++];
+    if (Status s = from.link->post_recv(&theirs, sizeof theirs); !s) return s;
+  }
+  if (to.greets == exchange.nth_to) {
+    ++to.greets;
+    progressed = true;
+    const Preamble& mine = talks_[exchange.to].mine;
+    if (Status s = to.link->post_send(&mine, sizeof mine); !s) return s;
+  }
+  return {};
+}
+
+// The fingerprints that have come: what they say counts more than how the link ended.
+Status MessageAgreement::hear(int queue) {
+  const QueuedLink& link = links_[queue];
+  Talk& talk = talks_[queue];
+  while (talk.heard < link.greeted && link.received() > static_cast<uint64_t>(talk.heard)) {
+    const Fingerprint& theirs = talk.theirs[talk.heard++].fingerprint;
+    const int peer = link.queue->peer;
+    const Fingerprint expected = fingerprint_from(*execution_, peer, theirs);
+    if (Status s = check_fingerprint(expected, rank_, theirs, peer); !s) return s;
+  }
+  return {};
+}
+
+Status MessageAgreement::wait_for(const Plan::Exchange& exchange, bool& heard) {
+  const Talk& talk = talks_[exchange.from];
+  QueuedLink& from = links_[exchange.from];
+  if (talk.heard <= exchange.nth_from) {
+    Status polled = from.link->poll(*from.totals);
+    if (Status s = hear(exchange.from); !s) return s;
+    if (!polled && from.outstanding()) return polled;
+  }
+  heard = talk.heard > exchange.nth_from;
+  return {};
+}
+
+Status MessageAgreement::check() {
+  for (size_t i = 0; i < links_.size(); ++i)
+    if (Status s = hear(static_cast<int>(i)); !s) return s;
+  return {};
+}
+
+void MessageAgreement::add_waits(WaitList& waits) const {
+  for (size_t i = 0; i < links_.size(); ++i)
+    if (talks_[i].heard < links_[i].greeted) waits.add_fingerprint(links_[i].queue->peer);
+}
+
+}  // namespace ringwood

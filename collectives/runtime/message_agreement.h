@@ -1,0 +1,38 @@
+// The agreement by messages of the links: the plan's exchanges, stage by stage, by dissemination.
+#pragma once
+
+#include <vector>
+
+#include "collectives/runtime/agreement.h"
+
+namespace ringwood {
+
+class MessageAgreement final : public Agreement {
+ public:
+  explicit MessageAgreement(int rank) : rank_(rank) {}
+
+  void start(const PlanExecution& execution, std::span<QueuedLink> links) override;
+  Status step(bool& progressed, bool& agreed) override;
+  Status check() override;
+  void finish() override {}
+  void add_waits(WaitList& waits) const override;
+
+ private:
+  // With one peer.
+  struct Talk {
+    Preamble mine, theirs[2];  // at most two of a peer
+    int heard = 0;
+  };
+
+  Status post(const Plan::Exchange& exchange, bool& progressed);
+  Status hear(int queue);
+  Status wait_for(const Plan::Exchange& exchange, bool& heard);
+
+  const int rank_;
+  const PlanExecution* execution_ = nullptr;
+  std::span<QueuedLink> links_;
+  std::vector<Talk> talks_;  // by link; in place while their fingerprints are posted
+  size_t next_ = 0;          // exchange of the plan: the first of its stage
+};
+
+}  // namespace ringwood

@@ -1,0 +1,47 @@
+// One peer's link during one execution, and what was posted on it. Plain values of one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/plan.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+struct PeerLink {
+  PeerLink(Mesh& mesh, const PeerQueue& its_queue)
+      : queue(&its_queue),
+        link(mesh.peers[its_queue.peer].link[kCollectiveChannel].get()),
+        totals(&mesh.totals[its_queue.peer]),
+        base(*totals) {}
+
+  const PeerQueue* queue;
+  Link* link;
+  Completions* totals;  // the mesh's: what the link reported last
+  Completions base;     // those when the execution began
+  // Fingerprints posted, to the peer and from it; they go before all of the plan's messages.
+  int greets = 0, greeted = 0;
+  // The plan's messages posted.
+  size_t sends_posted = 0, receives_posted = 0;
+
+  uint64_t sent() const { return totals->sent - base.sent; }
+  uint64_t received() const { return totals->received - base.received; }
+  bool sending() const { return sent() < sends_posted + greets; }
+  bool outstanding() const { return sending() || received() < receives_posted + greeted; }
+};
+
+// Of the queued executor, which takes messages as they come.
+struct QueuedLink : PeerLink {
+  using PeerLink::PeerLink;
+  size_t sends_done = 0, receives_done = 0;
+  size_t shown = 0;  // the next receive whose bytes are taken from where the link shows them
+  size_t shown_offset = 0;
+
+  // Something is outstanding, or is complete and has not been noticed.
+  bool open() const {
+    return outstanding() || sends_done + greets < sent() || receives_done + greeted < received();
+  }
+};
+
+}  // namespace ringwood

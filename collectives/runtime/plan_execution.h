@@ -1,0 +1,60 @@
+// One execution of a plan: what its caller brings, and where the plan's places lie.
+//
+// A plain value, of one thread. All that it points to lives until the execution has ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collectives/fingerprint.h"
+#include "collectives/plan.h"
+#include "transports/error.h"
+
+namespace ringwood {
+
+struct PlanExecution {
+  const Plan* plan = nullptr;
+  Fingerprint fingerprint;
+  std::span<void* const> buffers;  // as the plan numbers them; null for buffers this rank has not
+  // all_to_all: elements to each rank, and expected from each. Only of queued plans.
+  std::span<const uint64_t> send_counts, recv_counts;
+  bool hold_sends = false;  // the caller will change the buffers after the agreement
+  // PREMUL_SUM of a type whose operands are scaled as they are added: by rank.
+  const std::vector<double>* factors = nullptr;
+  // Of Plan::scratch_bytes and Plan::wide_bytes: PlanRunner's.
+  std::byte* scratch = nullptr;
+  std::byte* wide = nullptr;
+
+  std::byte* at(Place place) const {
+    std::byte* const base =
+        place.buffer == kScratch ? scratch : static_cast<std::byte*>(buffers[place.buffer]);
+    return base + place.offset;
+  }
+};
+
+// The fingerprint for a peer, and the one that should come from it where `theirs` has come.
+inline Fingerprint fingerprint_to(const PlanExecution& execution, int peer) {
+  Fingerprint f = execution.fingerprint;
+  if (!execution.send_counts.empty())
+    set_pair(f, execution.send_counts[peer], execution.recv_counts[peer]);
+  return f;
+}
+inline Fingerprint fingerprint_from(const PlanExecution& execution, int peer,
+                                    const Fingerprint& theirs) {
+  Fingerprint f = execution.fingerprint;
+  if (execution.send_counts.empty()) return f;
+  set_pair(f, execution.recv_counts[peer], execution.send_counts[peer]);
+  f.even = theirs.even;  // whether its other sizes are the same is its own affair
+  return f;
+}
+
+// The error with the step that it ended, unless it names one.
+inline Error at_step(Error error, int32_t step) {
+  if (error.step < 0) error.step = step;
+  return error;
+}
+
+}  // namespace ringwood

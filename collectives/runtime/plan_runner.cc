@@ -1,0 +1,40 @@
+#include "collectives/runtime/plan_runner.h"
+
+namespace ringwood {
+
+PlanRunner::PlanRunner(Mesh& mesh)
+    : slots_(mesh),
+      scratch_(slots_.to_all() && mesh.size > 1 ? Arena::of_process() : nullptr),
+      queued_(mesh, slots_),
+      one_round_(mesh),
+      eager_(slots_) {}
+
+Executor& PlanRunner::executor_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::queued: return queued_;
+    case Protocol::one_round: return one_round_;
+    case Protocol::eager_slots: return eager_;
+  }
+  throw Error(ErrorCode::internal, "a plan of an unknown protocol");
+}
+
+void PlanRunner::start(const PlanExecution& execution) {
+  const Plan& plan = *execution.plan;
+  if (plan.slots && !slots_.to_all())
+    throw Error(ErrorCode::internal, "a plan by eager slots, where not every rank has them");
+  scratch_.grow(plan.scratch_bytes, plan.wide_bytes);
+  execution_ = execution;
+  execution_.scratch = scratch_.data();
+  execution_.wide = scratch_.wide();
+  executor_ = &executor_of(plan.protocol);
+  executor_->start(execution_);
+  idle_ = false;
+}
+
+WaitList PlanRunner::waits() const {
+  WaitList waits;
+  if (!idle_) executor_->add_waits(waits);
+  return waits;
+}
+
+}  // namespace ringwood

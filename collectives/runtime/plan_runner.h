@@ -1,0 +1,66 @@
+// Carries out plans over a mesh, each by the executor of its protocol (executor.h).
+//
+// One execution at a time; one thread at a time. The caller owns the loop around step(), its
+// deadline, its sleeping and the abort. The mesh outlives it, its links' totals are this one's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/executor.h"
+#include "collectives/runtime/one_round_executor.h"
+#include "collectives/runtime/queued_executor.h"
+#include "collectives/runtime/scratch.h"
+#include "collectives/runtime/slot_executor.h"
+
+namespace ringwood {
+
+class PlanRunner final {
+ public:
+  explicit PlanRunner(Mesh& mesh);
+  PlanRunner(const PlanRunner&) = delete;
+  PlanRunner& operator=(const PlanRunner&) = delete;
+
+  // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
+  // with slots where slots_to_all() does not hold, Error(system) where memory is short.
+  void start(const PlanExecution& execution);
+  bool idle() const { return idle_; }
+  // All ranks are known to have called the same; stays so until the next start().
+  bool agreed() const { return executor_->agreed(); }
+  // With hold_sends: the caller has done its part, the run may begin.
+  void release() { executor_->release(); }
+  // One pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan is
+  // finished. Precondition: not idle.
+  Status step(bool& progressed) {
+    Pass pass;
+    Status s = executor_->step(pass);
+    progressed = progressed || pass.progressed;
+    idle_ = pass.finished;
+    return s;
+  }
+  // Forgets a plan that failed. The links must have been aborted.
+  void drop() { idle_ = true; }
+
+  // Whether peers read this rank's scratch where it lies.
+  bool reads_in_place() const { return scratch_.in_arena(); }
+  // Reductions that were carried out in one pass (fusion.h).
+  uint64_t fused() const { return queued_.fused(); }
+  // For errors; empty when idle.
+  WaitList waits() const;
+
+ private:
+  Executor& executor_of(Protocol protocol);
+
+  EagerSlots slots_;
+  Scratch scratch_;
+  QueuedExecutor queued_;
+  OneRoundExecutor one_round_;
+  SlotExecutor eager_;
+  PlanExecution execution_;
+  Executor* executor_ = &queued_;  // of the last plan
+  bool idle_ = true;
+};
+
+}  // namespace ringwood

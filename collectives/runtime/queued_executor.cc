@@ -1,0 +1,198 @@
+#include "collectives/runtime/queued_executor.h"
+
+#include <utility>
+
+#include "collectives/runtime/wire_messages.h"
+
+namespace ringwood {
+namespace {
+
+// A receive whose bytes go straight to their place; the others are taken where the link shows them.
+bool goes_to_its_place(const BoundStep& step) {
+  return step.kind == StepKind::recv && step.wire == WireFormat::exact;
+}
+
+}  // namespace
+
+QueuedExecutor::QueuedExecutor(Mesh& mesh, EagerSlots& slots)
+    : mesh_(mesh), by_messages_(mesh.rank), by_slots_(slots) {}
+
+void QueuedExecutor::start(const PlanExecution& execution) {
+  const Plan& plan = *execution.plan;
+  execution_ = &execution;
+  held_ = execution.hold_sends;
+  agreed_ = false;
+  links_.clear();
+  for (const PeerQueue& queue : plan.peers) links_.emplace_back(mesh_, queue);
+  if (plan.slots)
+    agreement_ = &by_slots_;
+  else
+    agreement_ = &by_messages_;
+  agreement_->start(execution, links_);
+  additions_.start(execution);
+  fused_pass_.start(execution, links_);
+  steps_.start(plan);
+}
+
+Status QueuedExecutor::step(Pass& pass) {
+  if (!agreed_)
+    if (Status s = agreement_->step(pass.progressed, agreed_); !s) return s;
+  if (running()) run_ready(pass.progressed);
+  for (QueuedLink& link : links_)
+    if (Status s = serve(link, pass.progressed); !s) {
+      // A fingerprint that differs says why its sender has left.
+      if (!agreed_)
+        if (Status different = agreement_->check(); !different) return different;
+      return s;
+    }
+  if (!running()) return {};
+  run_ready(pass.progressed);
+  if (steps_.left() > 0) return {};
+  for (const QueuedLink& link : links_)
+    if (link.outstanding()) return {};
+  agreement_->finish();
+  pass.progressed = pass.finished = true;
+  return {};
+}
+
+Status QueuedExecutor::serve(QueuedLink& link, bool& progressed) {
+  if (!held_)
+    if (Status s = post_sends(link, progressed); !s) return s;
+  if (running())
+    if (Status s = post_receives(link, progressed); !s) return s;
+  return link.open() ? poll(link, progressed) : Status();
+}
+
+Status QueuedExecutor::post_sends(QueuedLink& link, bool& progressed) {
+  const auto& sends = link.queue->sends;
+  if (link.greets < link.queue->greets) return {};
+  while (link.sends_posted < sends.size() && !steps_.waits(sends[link.sends_posted])) {
+    const int32_t index = sends[link.sends_posted];
+    const BoundStep& step = execution_->plan->steps[index];
+    const bool encoded = step.wire != WireFormat::exact;
+    if (encoded && link.sends_done < static_cast<size_t>(step.staged_after)) return {};
+    ++link.sends_posted;
+    progressed = true;
+    if (Status s = post_send(link, step); !s) return at_step(s.error(), index);
+    if (encoded) return {};  // one at a time: it leaves before the next is encoded
+  }
+  return {};
+}
+
+Status QueuedExecutor::post_send(QueuedLink& link, const BoundStep& step) {
+  if (step.wire != WireFormat::exact)
+    return link.link->post_send(encode_message(*execution_, step), step.message_bytes);
+  std::byte* const data = execution_->at(step.src);
+  if (step.answer < 0) return link.link->post_send(data, step.bytes);
+  const uint64_t answer = link.base.received + link.queue->greeted + step.answer;
+  return link.link->post_offer(data, step.bytes, answer);
+}
+
+// Of a fusion's operands each would wait for the one before; being shown they write nothing, so all
+// are posted with the first.
+bool QueuedExecutor::postable(int32_t receive) const {
+  if (!steps_.waits(receive)) return true;
+  const Plan& plan = *execution_->plan;
+  const int32_t fusion = plan.fusion_of[receive];
+  return fusion >= 0 && !steps_.waits(plan.fusions[fusion].receives[0]);
+}
+
+Status QueuedExecutor::post_receives(QueuedLink& link, bool& progressed) {
+  const auto& receives = link.queue->receives;
+  while (link.receives_posted < receives.size() && postable(receives[link.receives_posted])) {
+    const int32_t index = receives[link.receives_posted++];
+    const BoundStep& step = execution_->plan->steps[index];
+    progressed = true;
+    Status s = goes_to_its_place(step) ? link.link->post_recv(execution_->at(step.dst), step.bytes)
+                                       : link.link->post_incoming(step.message_bytes);
+    if (!s) return at_step(s.error(), index);
+  }
+  return {};
+}
+
+// An error counts only if something is still wanted of this peer: one that has finished and left is
+// no fault.
+Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
+  for (bool again = true; again;) {
+    const Completions before = *link.totals;
+    Status s = link.link->poll(*link.totals);
+    again = link.totals->sent != before.sent || link.totals->received != before.received;
+    complete_messages(link);
+    again |= take_shown(link);
+    progressed |= again;
+    if (s) continue;
+    if (!link.outstanding()) return {};
+    const auto& receives = link.queue->receives;
+    return link.receives_done < receives.size() ? at_step(s.error(), receives[link.receives_done])
+                                                : std::move(s);
+  }
+  return {};
+}
+
+void QueuedExecutor::complete_messages(QueuedLink& link) {
+  while (link.sends_done + link.greets < link.sent())
+    steps_.complete(link.queue->sends[link.sends_done++]);
+  while (link.receives_done + link.greeted < link.received())
+    steps_.complete(link.queue->receives[link.receives_done++]);
+}
+
+bool QueuedExecutor::take_shown(QueuedLink& link) {
+  const Plan& plan = *execution_->plan;
+  const auto& receives = link.queue->receives;
+  for (bool moved = false;; moved = true) {
+    while (link.shown < link.receives_posted && goes_to_its_place(plan.steps[receives[link.shown]]))
+      ++link.shown;
+    if (link.shown >= link.receives_posted) return moved;
+    const std::span<const std::byte> piece = link.link->incoming();
+    if (piece.empty() || !take_piece(link, piece)) return moved;
+  }
+}
+
+// False: it must wait.
+bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> piece) {
+  const Plan& plan = *execution_->plan;
+  const int32_t index = link.queue->receives[link.shown];
+  const BoundStep& step = plan.steps[index];
+  if (plan.fusion_of[index] >= 0 && link.shown_offset == 0) {
+    const FusedPass::Verdict verdict = fused_pass_.attempt(plan.fusion_of[index]);
+    if (verdict != FusedPass::Verdict::one_by_one) return verdict == FusedPass::Verdict::done;
+  }
+  if (steps_.waits(index)) return false;  // posted early, for a fusion
+  if (step.wire == WireFormat::exact)
+    additions_.add(step, link.shown_offset, piece);
+  else
+    decode_piece(*execution_, additions_, step, execution_->at(link.queue->cut), link.shown_offset,
+                 piece);
+  link.link->consume(piece.size());
+  link.shown_offset += piece.size();
+  if (link.shown_offset < step.message_bytes) return true;
+  ++link.shown;
+  link.shown_offset = 0;
+  return true;
+}
+
+void QueuedExecutor::run_ready(bool& progressed) {
+  const Plan& plan = *execution_->plan;
+  for (int32_t index; (index = steps_.take()) >= 0;) {
+    progressed = true;
+    if (plan.steps[index].peer < 0) run_local(*execution_, additions_, plan.steps[index]);
+    steps_.complete(index);
+  }
+  const int32_t rounding = steps_.take_rounding();
+  if (rounding < 0) return;
+  progressed = true;
+  round_in_place(*execution_, plan.steps[rounding]);
+  steps_.complete(rounding);
+}
+
+void QueuedExecutor::add_waits(WaitList& waits) const {
+  const Plan& plan = *execution_->plan;
+  agreement_->add_waits(waits);
+  for (const QueuedLink& link : links_)
+    if (link.receives_done < link.receives_posted)
+      waits.add_message(link.queue->peer, plan, link.queue->receives[link.receives_done]);
+    else if (link.sends_done < link.sends_posted)
+      waits.add_message(link.queue->peer, plan, link.queue->sends[link.sends_done]);
+}
+
+}  // namespace ringwood

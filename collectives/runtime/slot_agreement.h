@@ -1,0 +1,31 @@
+// The agreement by eager slots: everybody's fingerprint goes to everybody. Sizes of all_to_all
+// belong to pairs; where they are not all the same, a second round carries the news that all pairs
+// agree.
+#pragma once
+
+#include "collectives/runtime/agreement.h"
+#include "collectives/runtime/eager_slots.h"
+
+namespace ringwood {
+
+class SlotAgreement final : public Agreement {
+ public:
+  explicit SlotAgreement(EagerSlots& slots) : slots_(slots) {}
+
+  void start(const PlanExecution& execution, std::span<QueuedLink> links) override;
+  Status step(bool& progressed, bool& agreed) override;
+  Status check() override;
+  void finish() override { slots_.end_round(); }
+  void add_waits(WaitList& waits) const override { slots_.add_waits(waits); }
+
+ private:
+  void begin_second_round();
+  Status hear(int peer, const std::byte* head);
+
+  EagerSlots& slots_;
+  const PlanExecution* execution_ = nullptr;
+  bool of_pairs_ = false;      // the round's fingerprints are
+  bool second_round_ = false;  // is needed: somebody's sizes are not all the same
+};
+
+}  // namespace ringwood

@@ -1,0 +1,40 @@
+// Carries out plans of one round by eager slots: every rank's fingerprint and data are in what it
+// writes to each other. The steps run in their order, reading the slots where they lie, without
+// queues; a pass costs little more than looking.
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/runtime/additions.h"
+#include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/executor.h"
+
+namespace ringwood {
+
+class SlotExecutor final : public Executor {
+ public:
+  // Outlives it; to_all().
+  explicit SlotExecutor(EagerSlots& slots) : slots_(slots) {}
+
+  void start(const PlanExecution& execution) override;
+  Status step(Pass& pass) override;
+  bool agreed() const override { return agreed_; }
+  void release() override { held_ = false; }
+  void add_waits(WaitList& waits) const override;
+
+ private:
+  void skip_empty();
+  Status hear(bool& progressed);
+  void write_data();
+  Status receive(const BoundStep& step, bool& taken);
+  bool take(const BoundStep& step);
+
+  EagerSlots& slots_;
+  const PlanExecution* execution_ = nullptr;
+  Additions additions_;
+  size_t next_ = 0;  // step of the plan
+  bool agreed_ = false, held_ = false;
+  bool data_follows_ = false;  // this rank's, which was held
+};
+
+}  // namespace ringwood
