@@ -1,4 +1,4 @@
-#include "collectives/engine.h"
+#include "collectives/runtime/progress_engine.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -32,12 +32,13 @@ constexpr Duration kPatientYielding = std::chrono::microseconds(20);
 constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 }  // namespace
 
-Engine::Engine(const Options& options) : options_(options) {}
+ProgressEngine::ProgressEngine(const Options& options) : options_(options) {}
 
-std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, int size,
-                                       const Options& options, const std::string& announcement) {
-  std::shared_ptr<Engine> engine(new Engine(options));
-  Engine* e = engine.get();
+std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
+                                                       int size, const Options& options,
+                                                       const std::string& announcement) {
+  std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
+  ProgressEngine* e = engine.get();
   Control::Handlers handlers{[e] { return e->standing(); },
                              [e](const Error& error) { e->failed(error); },
                              [e](int who) { e->left(who); }};
@@ -53,7 +54,7 @@ std::shared_ptr<Engine> Engine::create(std::shared_ptr<Store> store, int rank, i
   return engine;
 }
 
-Engine::~Engine() {
+ProgressEngine::~ProgressEngine() {
   // The last handle may die in a callback, that is, in the progress thread itself.
   if (service_.joinable()) {
     if (service_.get_id() == std::this_thread::get_id())
@@ -67,19 +68,19 @@ Engine::~Engine() {
 // ---- calls
 // ------------------------------------------------------------------------------------------------
 
-void Engine::wake_driver() {
+void ProgressEngine::wake_driver() {
   if (sleeping_.load()) mesh_->wait_set->ring();
 }
 
 // With mutex_ held.
-void Engine::stamp(CollectiveState& op) {
+void ProgressEngine::stamp(CollectiveState& op) {
   op.number = static_cast<int64_t>(sequence_);
   op.fingerprint = op.plan->fingerprint;
   op.fingerprint.sequence = sequence_++;
 }
 
 template <class Queue, class State>
-Status Engine::enqueue(Queue& queue, State state, bool synchronous) {
+Status ProgressEngine::enqueue(Queue& queue, State state, bool synchronous) {
   if (forked_since(mesh_->process)) return health();
   {
     std::unique_lock lock(mutex_);
@@ -102,15 +103,15 @@ Status Engine::enqueue(Queue& queue, State state, bool synchronous) {
   return {};
 }
 
-Status Engine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
+Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
   return enqueue(queue_, std::move(operation), synchronous);
 }
 
-Status Engine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
+Status ProgressEngine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
   return enqueue(new_messages_, std::move(message), synchronous);
 }
 
-Status Engine::wait(OperationState& operation) {
+Status ProgressEngine::wait(OperationState& operation) {
   if (forked_since(mesh_->process)) return health();
   Clock::time_point asked;
   std::unique_lock lock(mutex_);
@@ -137,7 +138,8 @@ Status Engine::wait(OperationState& operation) {
   return {};
 }
 
-bool Engine::take_role_for(const std::shared_ptr<CollectiveState>& operation, Status& refused) {
+bool ProgressEngine::take_role_for(const std::shared_ptr<CollectiveState>& operation,
+                                   Status& refused) {
   std::lock_guard lock(mutex_);
   refused = ended();
   if (!refused || driven_ || !idle()) return false;
@@ -150,7 +152,7 @@ bool Engine::take_role_for(const std::shared_ptr<CollectiveState>& operation, St
   return true;
 }
 
-Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
+Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
   if (forked_since(mesh_->process)) return health();
   Status refused;
   if (!take_role_for(operation, refused)) {
@@ -171,8 +173,8 @@ Status Engine::call(const std::shared_ptr<CollectiveState>& operation) {
 }
 
 // Whoever drives may hold the last handle on the engine, in a callback: it must outlive the drive.
-void Engine::serve(const std::weak_ptr<Engine>& self) {
-  std::shared_ptr<Engine> kept;
+void ProgressEngine::serve(const std::weak_ptr<ProgressEngine>& self) {
+  std::shared_ptr<ProgressEngine> kept;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (idle() || driven_ || waiters_.load() > 0) {
@@ -202,7 +204,7 @@ void Engine::serve(const std::weak_ptr<Engine>& self) {
 // ------------------------------------------------------------------------------------------------
 
 template <class Until>
-void Engine::drive(bool patient, Until until) {
+void ProgressEngine::drive(bool patient, Until until) {
   const Duration spinning = may_spin_ && !patient ? spin_ : Duration::zero();
   // Who asks for no spinning wants the core for something else.
   const Duration yielding = options_.spin_us == 0
@@ -257,14 +259,14 @@ void Engine::drive(bool patient, Until until) {
   }
 }
 
-void Engine::take_work() {
+void ProgressEngine::take_work() {
   if (!new_work_.load(std::memory_order_relaxed) || !new_work_.exchange(false)) return;
   std::lock_guard lock(mutex_);
   for (auto& message : new_messages_) messages_->add(std::move(message));
   new_messages_.clear();
 }
 
-void Engine::progress(bool armed, bool& progressed, Settled& settled) try {
+void ProgressEngine::progress(bool armed, bool& progressed, Settled& settled) try {
   take_work();
   if (failed_.load()) return fail_everything(settled);
   if (reported_) return;  // the verdict is on its way
@@ -282,7 +284,7 @@ void Engine::progress(bool armed, bool& progressed, Settled& settled) try {
   report(caught_error(), nullptr);
 }
 
-Status Engine::run_collective(bool& progressed, Settled& settled) {
+Status ProgressEngine::run_collective(bool& progressed, Settled& settled) {
   if (!current_) {
     std::lock_guard lock(mutex_);
     if (queue_.empty()) return {};
@@ -319,13 +321,13 @@ Status Engine::run_collective(bool& progressed, Settled& settled) {
 }
 
 // The buffers are ours from now on, until the operation is settled.
-void Engine::adopt(const CollectiveState& op) {
+void ProgressEngine::adopt(const CollectiveState& op) {
   if (op.plan->protocol != Protocol::queued) return;
   for (const auto& bytes : sent_memory(*op.plan, op.buffers))
     if (bytes.size() >= options_.adopt) adopted_->used(bytes.data(), bytes.size());
 }
 
-void Engine::deliver(Settled& settled, const std::shared_ptr<const Error>& error) {
+void ProgressEngine::deliver(Settled& settled, const std::shared_ptr<const Error>& error) {
   Settled mine;
   mine.swap(settled);
   for (auto& op : mine) op->settle(error);
@@ -341,7 +343,7 @@ void Engine::deliver(Settled& settled, const std::shared_ptr<const Error>& error
 // ---- the end
 // ------------------------------------------------------------------------------------------------
 
-Status Engine::shutdown(std::chrono::milliseconds timeout) {
+Status ProgressEngine::shutdown(std::chrono::milliseconds timeout) {
   {
     std::unique_lock lock(mutex_);
     if (closed_) return {};

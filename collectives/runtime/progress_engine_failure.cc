@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "collectives/buffers.h"
-#include "collectives/engine.h"
+#include "collectives/runtime/progress_engine.h"
 #include "transports/control_verdict.h"
 #include "transports/fork_guard.h"
 #include "transports/log.h"
@@ -39,7 +39,7 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 
 }  // namespace
 
-void Engine::fail_everything(Settled& settled) {
+void ProgressEngine::fail_everything(Settled& settled) {
   if (!settled.empty()) deliver(settled, nullptr);  // these were finished before
   std::shared_ptr<const Error> error;
   {
@@ -64,7 +64,7 @@ void Engine::fail_everything(Settled& settled) {
   if (!settled.empty()) deliver(settled, error);
 }
 
-void Engine::report(Error error, const OperationState* operation) {
+void ProgressEngine::report(Error error, const OperationState* operation) {
   if (std::exchange(reported_, true)) return;  // the first error wins
   if (error.rank < 0) error.rank = mesh_->rank;
   if (error.host.empty()) error.host = host_name();
@@ -77,7 +77,7 @@ void Engine::report(Error error, const OperationState* operation) {
   mesh_->control->fail(std::move(error));
 }
 
-void Engine::run_callbacks(OperationState& operation) {
+void ProgressEngine::run_callbacks(OperationState& operation) {
   try {
     operation.run_callbacks();
   } catch (...) {
@@ -85,7 +85,7 @@ void Engine::run_callbacks(OperationState& operation) {
   }
 }
 
-void Engine::callback_threw(const OperationState& operation) {
+void ProgressEngine::callback_threw(const OperationState& operation) {
   Error error = thrown_by_callback();
   error.collective = operation.name;
   error.sequence = operation.number;
@@ -93,7 +93,7 @@ void Engine::callback_threw(const OperationState& operation) {
 }
 
 // The running one, or one that is queued behind it with less patience.
-std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) const {
+std::shared_ptr<CollectiveState> ProgressEngine::late_collective(Clock::time_point now) const {
   if (current_ && current_->late(now)) return current_;
   std::lock_guard lock(mutex_);
   for (const auto& operation : queue_)
@@ -101,7 +101,7 @@ std::shared_ptr<CollectiveState> Engine::late_collective(Clock::time_point now) 
   return nullptr;
 }
 
-void Engine::check_interrupt(Clock::time_point& asked) {
+void ProgressEngine::check_interrupt(Clock::time_point& asked) {
   const auto now = Clock::now();
   if (asked == Clock::time_point{}) asked = now;
   if (!interrupted || now - asked < kInterruptPeriod) return;
@@ -109,7 +109,7 @@ void Engine::check_interrupt(Clock::time_point& asked) {
   if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
 }
 
-void Engine::check_clock() try {
+void ProgressEngine::check_clock() try {
   const auto now = Clock::now();
   const int departures = departures_.load();
   if (moved_ || departures != known_departures_) in_vain_ = Duration::zero();
@@ -149,7 +149,7 @@ void Engine::check_clock() try {
 }
 
 // Lateness is no error before the operation's deadline, but somebody may be looking for the reason.
-void Engine::tell_who_is_late() {
+void ProgressEngine::tell_who_is_late() {
   told_ = true;
   const std::string waiting = executor_->waiting_for();
   if (waiting.empty()) return;
@@ -160,7 +160,7 @@ void Engine::tell_who_is_late() {
 }
 
 // A rank that left in good order is an error only for those who still wait for it.
-void Engine::check_departed() {
+void ProgressEngine::check_departed() {
   std::vector<int> departed;
   {
     std::lock_guard lock(departed_mutex_);
@@ -177,7 +177,7 @@ void Engine::check_departed() {
   }
 }
 
-void Engine::fail_locally(const Error& error) {
+void ProgressEngine::fail_locally(const Error& error) {
   {
     std::lock_guard lock(mutex_);
     if (failure_) return;
@@ -188,9 +188,9 @@ void Engine::fail_locally(const Error& error) {
   if (WaitSet* const bell = bell_.load()) bell->ring();
 }
 
-void Engine::failed(const Error& error) { fail_locally(error); }
+void ProgressEngine::failed(const Error& error) { fail_locally(error); }
 
-void Engine::left(int rank) {
+void ProgressEngine::left(int rank) {
   {
     std::lock_guard lock(departed_mutex_);
     departed_.push_back(rank);
@@ -198,7 +198,7 @@ void Engine::left(int rank) {
   departures_.fetch_add(1);
 }
 
-Standing Engine::standing() const {
+Standing ProgressEngine::standing() const {
   Standing s;
   s.inside = inside_.load();
   if (!begun_.load()) {
@@ -211,7 +211,7 @@ Standing Engine::standing() const {
   return s;
 }
 
-Status Engine::health() const {
+Status ProgressEngine::health() const {
   if (forked_since(mesh_->process))
     return Error(ErrorCode::unsupported,
                  "this process was forked from the one that made the group and cannot use it; make "
@@ -220,14 +220,14 @@ Status Engine::health() const {
   return ended();
 }
 
-Status Engine::ended() const {
+Status ProgressEngine::ended() const {
   if (failure_) return *failure_;
   if (closed_) return Error(ErrorCode::aborted, "the communicator was shut down");
   return {};
 }
 
 // Any thread.
-Status Engine::end_group(Error error) {
+Status ProgressEngine::end_group(Error error) {
   error.rank = mesh_->rank;
   error.host = host_name();
   mesh_->control->fail(error);
@@ -235,7 +235,7 @@ Status Engine::end_group(Error error) {
   return error;
 }
 
-void Engine::abort(const std::string& reason) {
+void ProgressEngine::abort(const std::string& reason) {
   if (forked_since(mesh_->process)) return;
   (void)end_group(Error(ErrorCode::aborted, reason));
 }

@@ -33,13 +33,13 @@
 
 namespace ringwood {
 
-class Engine final : public std::enable_shared_from_this<Engine> {
+class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine> {
  public:
   // Collective (see make_mesh). Throws Error.
-  static std::shared_ptr<Engine> create(std::shared_ptr<Store> store, int rank, int size,
-                                        const Options& options,
-                                        const std::string& announcement = "");
-  ~Engine();
+  static std::shared_ptr<ProgressEngine> create(std::shared_ptr<Store> store, int rank, int size,
+                                                const Options& options,
+                                                const std::string& announcement = "");
+  ~ProgressEngine();
 
   // FIFO. With `synchronous` the caller is about to wait() and nobody else is woken for it.
   // Refused, with the error that ended the group, when it has ended.
@@ -64,7 +64,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
 
  private:
   using Settled = std::vector<std::shared_ptr<OperationState>>;
-  Engine(const Options& options);
+  ProgressEngine(const Options& options);
 
   // Handlers of the control connection.
   Standing standing() const;
@@ -93,7 +93,7 @@ class Engine final : public std::enable_shared_from_this<Engine> {
   Status ended() const;  // with mutex_ held
   template <class Queue, class State>
   Status enqueue(Queue& queue, State state, bool synchronous);
-  void serve(const std::weak_ptr<Engine>& self);
+  void serve(const std::weak_ptr<ProgressEngine>& self);
   Status end_group(Error error);
   bool idle() const { return pending_.load() == 0; }
   void fail_locally(const Error& error);
