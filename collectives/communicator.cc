@@ -9,12 +9,12 @@
 
 #include "collectives/arguments.h"
 #include "collectives/buffers.h"
-#include "collectives/engine.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
 #include "collectives/runtime/eager_slots.h"
+#include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 // The calls of the interface, turned into a shape, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
  public:
-  LiveCommunicator(std::shared_ptr<Engine> engine, const Options& options, std::string name)
+  LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options, std::string name)
       : engine_(std::move(engine)),
         plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options,
                slots_to_all(engine_->mesh())),
@@ -32,7 +32,7 @@ class LiveCommunicator final : public Communicator {
   ~LiveCommunicator() override {
     if (engine_->mesh().process != getpid()) {
       // A forked child has none of its parent's threads: nothing can be ended, only left alone.
-      new std::shared_ptr<Engine>(engine_);
+      new std::shared_ptr<ProgressEngine>(engine_);
       return;
     }
     (void)engine_->shutdown(std::chrono::milliseconds(0));
@@ -365,7 +365,7 @@ class LiveCommunicator final : public Communicator {
     return factors;
   }
 
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<ProgressEngine> engine_;
   PlanCache plans_;
   RecentCall recent_;
   const bool publishes_;  // peers read this rank's scratch in place
@@ -385,7 +385,7 @@ std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store,
   if (!options.simd.empty()) force_simd_target(options.simd);
   const std::string figures = rank == 0 && size > 1 ? announced_figures(options) : "";
   return std::make_unique<LiveCommunicator>(
-      Engine::create(std::move(store), rank, size, options, figures), options, name);
+      ProgressEngine::create(std::move(store), rank, size, options, figures), options, name);
 }
 
 }  // namespace ringwood

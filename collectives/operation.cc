@@ -2,11 +2,12 @@
 
 #include <cstring>
 
-#include "collectives/engine.h"
+#include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
 
-OperationState::OperationState(std::shared_ptr<Engine> engine, const char* name_, Duration timeout)
+OperationState::OperationState(std::shared_ptr<ProgressEngine> engine, const char* name_,
+                               Duration timeout)
     : name(name_), engine_(std::move(engine)), timeout_(timeout) {}
 
 void OperationState::renew(const char* its_name, Duration timeout) {

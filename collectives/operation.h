@@ -18,11 +18,11 @@
 
 namespace ringwood {
 
-class Engine;
+class ProgressEngine;
 
 class OperationState : public Operation, public std::enable_shared_from_this<OperationState> {
  public:
-  OperationState(std::shared_ptr<Engine> engine, const char* name, Duration timeout);
+  OperationState(std::shared_ptr<ProgressEngine> engine, const char* name, Duration timeout);
 
   bool done() const noexcept override { return done_.load(std::memory_order_seq_cst); }
   Status wait(std::chrono::milliseconds timeout) override;
@@ -53,7 +53,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   void renew(const char* its_name, Duration timeout);
 
  private:
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<ProgressEngine> engine_;
   Duration timeout_;
   std::atomic<int64_t> begun_{0};                                       // 0: nobody has looked yet
   std::atomic<int64_t> deadline_{std::numeric_limits<int64_t>::max()};  // shortened by a waiter

@@ -219,8 +219,8 @@ TEST_P(FalseClaims, AreErrorsThatNameThePeer) {
   PointToPoint messages(*mesh);
   int32_t buffers[2];
   for (uint64_t tag : {99, 98}) {
-    auto receive =
-        std::make_shared<MessageState>(std::shared_ptr<Engine>(), "recv", std::chrono::minutes(1));
+    auto receive = std::make_shared<MessageState>(std::shared_ptr<ProgressEngine>(), "recv",
+                                                  std::chrono::minutes(1));
     receive->data = &buffers[tag - 98];
     receive->bytes = sizeof buffers[0];
     receive->peer = 1;

@@ -1,0 +1,66 @@
+#include "collectives/runtime/group_error.h"
+
+#include <utility>
+
+#include "transports/net.h"
+
+namespace ringwood {
+namespace {
+
+// In a handler.
+Error thrown_by_callback() {
+  Error error = caught_error();
+  error.cause = "a callback of the operation threw: " + error.cause;
+  return error;
+}
+
+}  // namespace
+
+void GroupError::report(Error error, const OperationState* operation) {
+  if (std::exchange(reported_, true)) return;
+  if (error.rank < 0) error.rank = mesh_->rank;
+  if (error.host.empty()) error.host = host_name();
+  if (error.transport.empty() && error.peer >= 0 && error.code != ErrorCode::mismatch)
+    error.transport = mesh_->peers[error.peer].transport;
+  if (operation) {
+    if (error.collective.empty()) error.collective = operation->name;
+    if (error.sequence < 0) error.sequence = operation->number;
+  }
+  mesh_->control->fail(std::move(error));
+}
+
+void GroupError::report_callback(const OperationState& operation) {
+  report(thrown_by_callback(), &operation);
+}
+
+Error GroupError::end(Error error) {
+  error.rank = mesh_->rank;
+  error.host = host_name();
+  mesh_->control->fail(error);
+  set(error);
+  return error;
+}
+
+void GroupError::end_by_callback(const OperationState& operation) {
+  Error error = thrown_by_callback();
+  error.collective = operation.name;
+  error.sequence = operation.number;
+  (void)end(std::move(error));
+}
+
+void GroupError::set(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) return;
+    error_ = std::make_shared<const Error>(error);
+    set_.store(true);
+  }
+  wake_();
+}
+
+std::shared_ptr<const Error> GroupError::get() const {
+  std::lock_guard lock(mutex_);
+  return error_;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,235 @@
+#include "collectives/runtime/progress_engine.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "transports/fork_guard.h"
+
+namespace ringwood {
+namespace {
+
+// Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
+constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
+// While another thread drives, the time of a shutdown is looked at as often.
+constexpr Duration kShutdownPause = std::chrono::milliseconds(10);
+
+}  // namespace
+
+ProgressEngine::ProgressEngine(const Options& options)
+    : waiter_(options),
+      error_([this] {
+        role_.notify();
+        waiter_.ring();
+      }),
+      watchdog_(error_, options.heartbeat),
+      role_(waiter_, queue_) {}
+
+std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
+                                                       int size, const Options& options,
+                                                       const std::string& announcement) {
+  std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
+  ProgressEngine* const e = engine.get();
+  Control::Handlers handlers{[e] { return e->status_.standing(); },
+                             [e](const Error& error) { e->error_.set(error); },
+                             [e](int who) { e->watchdog_.left(who); }};
+  e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
+  e->waiter_.use(*e->mesh_);
+  e->error_.use(*e->mesh_);
+  e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_, e->status_);
+  return engine;
+}
+
+// Handlers run until the control connection is gone, and the role until its thread is.
+ProgressEngine::~ProgressEngine() {
+  role_.join();
+  if (mesh_) mesh_->control.reset();
+}
+
+// ---- calls
+// ------------------------------------------------------------------------------------------------
+
+Status ProgressEngine::refusal(const EngineLock& held) const {
+  if (error_.is_set()) [[unlikely]]
+    return *error_.get();
+  if (queue_.closed(held)) [[unlikely]]
+    return Error(ErrorCode::aborted, "the communicator was shut down");
+  return {};
+}
+
+template <class State>
+Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronous) {
+  if (forked_since(mesh_->process)) return health();
+  {
+    EngineLock held = role_.lock();
+    if (Status s = refusal(held); !s) return s;
+    if (!synchronous) {
+      try {
+        role_.start_service(held, weak_from_this(), [this] {
+          drive(true, [this] { return queue_.idle() || role_.wanted(); });
+        });
+      } catch (Error& error) {
+        held.unlock();
+        return error_.end(std::move(error));
+      }
+    }
+    queue_.push(held, std::move(operation));
+    if (!synchronous) role_.notify_service(held);
+  }
+  waiter_.wake();
+  return {};
+}
+
+Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
+  return enqueue(std::move(operation), synchronous);
+}
+
+Status ProgressEngine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
+  return enqueue(std::move(message), synchronous);
+}
+
+Status ProgressEngine::wait(OperationState& operation) {
+  if (forked_since(mesh_->process)) return health();
+  Clock::time_point asked;
+  const auto done = [&] { return operation.done(); };
+  role_.wait_until(
+      Waiter::kLongestSleep, done, [&] { drive(false, done); }, [&] { check_interrupt(asked); });
+  return {};
+}
+
+Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
+  if (forked_since(mesh_->process)) return health();
+  bool alone;
+  {
+    const EngineLock held = role_.lock();
+    if (Status s = refusal(held); !s) return s;
+    alone = role_.free(held);
+    if (alone) {
+      queue_.admit(held, *operation);
+      role_.take(held);
+    }
+  }
+  if (!alone) {
+    if (Status s = submit(operation, true); !s) return s;
+    return wait(*operation);
+  }
+  work_->begin_unshared(*operation);
+  drive(false, [&] { return operation->done(); });
+  work_->end_unshared();
+  role_.give_back();
+  return {};
+}
+
+Status ProgressEngine::health() const {
+  if (forked_since(mesh_->process))
+    return Error(ErrorCode::unsupported,
+                 "this process was forked from the one that made the group and cannot use it; make "
+                 "a group of its own");
+  return refusal(role_.lock());
+}
+
+void ProgressEngine::abort(const std::string& reason) {
+  if (forked_since(mesh_->process)) return;
+  (void)error_.end(Error(ErrorCode::aborted, reason));
+}
+
+void ProgressEngine::check_interrupt(Clock::time_point& asked) {
+  const auto now = Clock::now();
+  if (asked == Clock::time_point{}) asked = now;
+  if (!interrupted || now - asked < kInterruptPeriod) return;
+  asked = now;
+  if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
+}
+
+// ---- the driver's
+// ------------------------------------------------------------------------------------------------
+
+template <class Done>
+void ProgressEngine::drive(bool patient, Done done) {
+  Waiter::Idling idling = waiter_.begin(patient);
+  Clock::time_point asked;
+  Operations finished;
+  const auto busy = [this] { return queue_.fresh() || error_.is_set(); };
+  const auto look = [&](Clock::time_point now, bool slept) {
+    if (slept || watchdog_.due(now)) watchdog_.look(now, *work_);
+    if (slept && !patient) check_interrupt(asked);
+  };
+  while (true) {
+    bool progressed = false;
+    pass(progressed, finished);
+    if (!finished.empty()) deliver(finished, nullptr);
+    if (done()) break;
+    if (progressed)
+      idling.passes = 0;
+    else
+      waiter_.pause(idling, busy, look);
+  }
+  waiter_.end();
+}
+
+void ProgressEngine::pass(bool& progressed, Operations& finished) try {
+  if (queue_.acknowledge()) work_->take_messages();
+  if (error_.is_set()) return fail_everything(finished);
+  if (error_.reported()) return;  // the verdict is on its way
+  try {
+    if (Status s = work_->step_collective(progressed, finished); !s)
+      return error_.report(std::move(s.error()), work_->collective().get());
+  } catch (...) {
+    return error_.report(caught_error(), work_->collective().get());
+  }
+  if (Status s = work_->step_messages(waiter_.armed(), progressed, finished); !s)
+    error_.report(std::move(s.error()), nullptr);
+  if (progressed) watchdog_.moved();
+} catch (...) {
+  error_.report(caught_error(), nullptr);
+}
+
+void ProgressEngine::fail_everything(Operations& finished) {
+  if (!finished.empty()) deliver(finished, nullptr);  // before
+  work_->drop(finished);
+  if (!finished.empty()) deliver(finished, error_.get());
+}
+
+// All of them are settled before any callback runs.
+void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const Error>& error) {
+  const Operations mine = std::exchange(finished, {});
+  for (auto& op : mine) op->settle(error);
+  queue_.settled(mine.size());
+  role_.notify_others();
+  for (auto& op : mine) {
+    try {
+      op->run_callbacks();
+    } catch (...) {
+      error_.report_callback(*op);
+    }
+  }
+}
+
+// ---- the end
+// ------------------------------------------------------------------------------------------------
+
+Status ProgressEngine::shutdown(std::chrono::milliseconds timeout) {
+  if (!queue_.close(role_.lock())) return {};
+  const Deadline deadline = Deadline::after(timeout);
+  const auto over = [&] { return queue_.idle() || error_.is_set() || deadline.passed(); };
+  // Called from a callback, nothing more can finish.
+  if (!role_.mine(role_.lock()))
+    role_.wait_until(
+        kShutdownPause, over, [&] { drive(false, over); }, [] {});
+  Status result;
+  if (!queue_.idle())
+    result = Error(ErrorCode::aborted,
+                   fmt::format("{} operations were given up by shutdown", queue_.pending()));
+  mesh_->control->leave();
+  if (!queue_.idle()) {
+    error_.set(
+        Error(ErrorCode::aborted, "the communicator was shut down with this operation pending"));
+    const auto idle = [this] { return queue_.idle(); };
+    role_.wait_until(
+        kShutdownPause, idle, [&] { drive(false, idle); }, [] {});
+  }
+  role_.stop();
+  return result;
+}
+
+}  // namespace ringwood

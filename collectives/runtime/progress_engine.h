@@ -1,0 +1,88 @@
+// Who carries out operations, in four parts: which thread drives (role.h), how it waits (waiter.h),
+// what is submitted (work_queue.h) and what is under way (in_flight.h); and how the group ends: by
+// its first error (group_error.h), also that of who is late (watchdog.h).
+//
+//   submit ---> queue ---> in flight ---> settled: waiters are told, callbacks run
+//                 ^            ^               |
+//                 |          drive: pass after pass, and the waiter between those in vain
+//            call(): past the queue, and past all other threads, where nothing else is under way
+//
+// The first error goes to the control connection; the group's verdict comes back to every rank and
+// settles all that is pending there. Links are aborted first, so a settled operation's buffers are
+// never touched again. What the data path or a callback throws is such an error, too: it never
+// leaves the driver.
+//
+// Lock order: see role.h. Thread safety: all public methods.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/operation.h"
+#include "collectives/runtime/group_error.h"
+#include "collectives/runtime/in_flight.h"
+#include "collectives/runtime/role.h"
+#include "collectives/runtime/running_status.h"
+#include "collectives/runtime/waiter.h"
+#include "collectives/runtime/watchdog.h"
+#include "collectives/runtime/work_queue.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine> {
+ public:
+  // Collective (see make_mesh). Throws Error.
+  static std::shared_ptr<ProgressEngine> create(std::shared_ptr<Store> store, int rank, int size,
+                                                const Options& options,
+                                                const std::string& announcement = "");
+  ~ProgressEngine();
+
+  // FIFO. With `synchronous` the caller is about to wait() and nobody else is woken for it.
+  // Refused, with the error that ended the group, when it has ended.
+  Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
+  Status submit(std::shared_ptr<MessageState> message, bool synchronous);
+  // submit and wait in one: where nothing else is under way the calling thread carries it out there
+  // and then, without queue, other threads or system calls.
+  Status call(const std::shared_ptr<CollectiveState>& operation);
+  // Drives, or waits for the driver, until the operation is settled.
+  Status wait(OperationState& operation);
+
+  void abort(const std::string& reason);
+  Status shutdown(std::chrono::milliseconds timeout);
+  // The error that ended this group, if one did; also in a forked child.
+  Status health() const;
+  // See Communicator::set_interrupt_check.
+  Communicator::InterruptCheck interrupted;
+  // In a handler of what a callback threw, in a thread that need not drive.
+  void callback_threw(const OperationState& operation) { error_.end_by_callback(operation); }
+  const Mesh& mesh() const { return *mesh_; }
+  bool reads_in_place() const { return work_->reads_in_place(); }
+
+ private:
+  explicit ProgressEngine(const Options& options);
+
+  template <class State>
+  Status enqueue(std::shared_ptr<State> operation, bool synchronous);
+  Status refusal(const EngineLock&) const;
+  // Passes until done(). `patient`: nobody waits for them.
+  template <class Done>
+  void drive(bool patient, Done done);
+  void pass(bool& progressed, Operations& finished);
+  void fail_everything(Operations& finished);
+  // Settles them, null = success, and tells who waits and whoever asked to be called.
+  void deliver(Operations& finished, const std::shared_ptr<const Error>& error);
+  // In a waiting thread, with `asked` kept by it: now and then.
+  void check_interrupt(Clock::time_point& asked);
+
+  std::unique_ptr<Mesh> mesh_;
+  WorkQueue queue_;
+  Waiter waiter_;
+  GroupError error_;
+  Watchdog watchdog_;
+  RunningStatus status_;
+  std::unique_ptr<InFlight> work_;
+  Role role_;
+};
+
+}  // namespace ringwood

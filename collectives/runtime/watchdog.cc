@@ -1,0 +1,112 @@
+#include "collectives/runtime/watchdog.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "transports/control_verdict.h"
+#include "transports/log.h"
+
+namespace ringwood {
+namespace {
+
+// A peer that said goodbye has flushed what it sent; what has not come by then never will.
+constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
+// Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
+// starved has not looked, and may have all of it in its buffers.
+constexpr Duration kMostInVain = std::chrono::milliseconds(100);
+// Of a heartbeat, until a collective that waits says for whom: 5 s.
+constexpr int kLatePeriods = 20;
+
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+Error late(const CollectiveState& operation, const InFlight& work) {
+  const WaitList waits = work.waits();
+  const bool queued = &operation != work.collective().get();
+  Error error(ErrorCode::timeout, fmt::format("not finished within {:.1f} s; {}waiting for {}",
+                                              seconds(operation.allowed()),
+                                              queued ? "queued behind an earlier operation, " : "",
+                                              waits.text().empty() ? "its turn" : waits.text()));
+  if (!waits.peers().empty()) error.peer = waits.peers().front();
+  return error;
+}
+
+Error late(const MessageState& message) {
+  const std::string whom =
+      message.peer < 0 ? "from any rank"
+                       : fmt::format("{} rank {}", message.sending ? "to" : "from", message.peer);
+  Error error(ErrorCode::timeout,
+              fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
+                          seconds(message.allowed()), message.tag, message.bytes, whom));
+  error.peer = message.peer;
+  return error;
+}
+
+}  // namespace
+
+void Watchdog::left(int rank) {
+  {
+    std::lock_guard lock(mutex_);
+    departed_.push_back(rank);
+  }
+  departures_.fetch_add(1);
+}
+
+void Watchdog::look(Clock::time_point now, const InFlight& work) try {
+  const int departures = departures_.load();
+  const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
+  if (error_.reported() || error_.is_set()) return;
+  if (departures > 0 && long_in_vain) check_departed(work);
+  if (!named_ && work.collective() && in_vain_ >= kLatePeriods * heartbeat_) name_who_is_late(work);
+  check_deadlines(now, work);
+} catch (...) {
+  error_.report(caught_error(), nullptr);
+}
+
+Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
+  if (moved_ || departures != known_departures_) in_vain_ = Duration::zero();
+  if (moved_) named_ = false;
+  moved_ = false;
+  known_departures_ = departures;
+  const Duration before = in_vain_;  // and in the pass since then
+  in_vain_ += std::min<Duration>(now - looked_, kMostInVain);
+  looked_ = now;
+  return before;
+}
+
+void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
+  if (auto operation = work.late_collective(now))
+    error_.report(late(*operation, work), operation.get());
+  else if (auto message = work.messages().late(now))
+    error_.report(late(*message), message.get());
+}
+
+void Watchdog::name_who_is_late(const InFlight& work) {
+  named_ = true;
+  const std::string waiting = work.waits().text();
+  if (waiting.empty()) return;
+  const CollectiveState& operation = *work.collective();
+  log(LogLevel::warn, "collective",
+      fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
+                  operation.name, operation.number, seconds(in_vain_), waiting,
+                  seconds(operation.allowed())));
+}
+
+void Watchdog::check_departed(const InFlight& work) {
+  std::vector<int> departed;
+  {
+    std::lock_guard lock(mutex_);
+    departed = departed_;
+  }
+  const std::vector<int> awaited = work.waits().peers();
+  for (int rank : departed) {
+    const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
+    if (!here && !work.messages().needs(rank)) continue;
+    Error error(ErrorCode::peer_lost, left_text(rank));
+    error.peer = rank;
+    return error_.report(std::move(error), here ? work.collective().get() : nullptr);
+  }
+}
+
+}  // namespace ringwood

@@ -1,0 +1,48 @@
+#include "collectives/runtime/work_queue.h"
+
+#include <utility>
+
+namespace ringwood {
+
+void WorkQueue::number(CollectiveState& operation) {
+  operation.number = static_cast<int64_t>(sequence_);
+  operation.fingerprint = operation.plan->fingerprint;
+  operation.fingerprint.sequence = sequence_++;
+}
+
+void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {
+  number(*operation);
+  pending_.fetch_add(1);
+  collectives_.push_back(std::move(operation));
+  fresh_.store(true);
+}
+
+void WorkQueue::push(const EngineLock&, std::shared_ptr<MessageState> message) {
+  pending_.fetch_add(1);
+  messages_.push_back(std::move(message));
+  fresh_.store(true);
+}
+
+std::shared_ptr<CollectiveState> WorkQueue::take_collective(const EngineLock&) {
+  if (collectives_.empty()) return nullptr;
+  auto next = std::move(collectives_.front());
+  collectives_.pop_front();
+  return next;
+}
+
+std::vector<std::shared_ptr<MessageState>> WorkQueue::take_messages(const EngineLock&) {
+  return std::exchange(messages_, {});
+}
+
+void WorkQueue::drop(const EngineLock&, Operations& dropped) {
+  dropped.insert(dropped.end(), collectives_.begin(), collectives_.end());
+  collectives_.clear();
+}
+
+std::shared_ptr<CollectiveState> WorkQueue::late(const EngineLock&, Clock::time_point now) const {
+  for (const auto& operation : collectives_)
+    if (operation->late(now)) return operation;
+  return nullptr;
+}
+
+}  // namespace ringwood
