@@ -29,8 +29,8 @@ class Values {
   Values(const Schedule& s, const std::vector<Step>& steps, std::span<const int> host)
       : host_(host), rank_(s.rank), of_(s.chunks + s.scratch.size()), round_before_(steps.size()) {
     for (size_t i = 0; i < steps.size(); ++i) visit(steps[i], static_cast<int>(i));
-    // What the user's chunks hold at the end is used by the user.
-    for (int c = 0; c < s.chunks; ++c) end(of_[c], true);
+    // What the user's chunks hold at the end is used by the user; of the scratch, what was used.
+    for (size_t c = 0; c < of_.size(); ++c) end(of_[c], static_cast<int>(c) < s.chunks);
   }
   const std::vector<std::vector<int>>& round_before() const { return round_before_; }
 

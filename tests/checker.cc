@@ -5,6 +5,7 @@
 
 #include "collectives/plan/checker.h"
 #include "tests/plan_groups.h"
+#include "tests/schedule_texts.h"
 
 namespace ringwood::testing {
 namespace {
@@ -122,6 +123,18 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
       expect_sound(group);
     }
   }
+}
+
+// Rows that differ, and a span whose chunks do.
+TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
+  for (const auto& all : {parsed(kOtherRows), parsed(kUnlikeChunks)})
+    for (const Numbers& numbers : numbers_of(Collective::all_reduce, 3)) {
+      const Shape shape =
+          plan_shape(Collective::all_reduce, numbers.type, numbers.op, numbers.count, 0);
+      const PlanGroup group = plan_group(all, shape, "test", {});
+      const PlanCheck found = group.check();
+      EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+    }
 }
 
 TEST(Checker, SaysWhatIsTooLarge) {

@@ -38,6 +38,7 @@ struct PlanWay {
   bool published = false;  // by the odd ranks: each as it likes
   Opener opener = Opener::agreement;
   WireFormat wire = WireFormat::exact;
+  bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
 };
 
 inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
@@ -50,7 +51,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
     for (Schedule& s : bound) s = with_roundings(s, c, places.host);
   std::unique_ptr<Sums> sums;
   const bool matter =
-      reduces(c) && n > 1 &&
+      way.traces && reduces(c) && n > 1 &&
       (scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op));
   if (matter) sums = std::make_unique<Sums>(trace_sums(c, bound));
   if (sums && sums->apart && way.wire == WireFormat::exact)

@@ -10,10 +10,9 @@
 
 #include "collectives/runtime/plan_runner.h"
 #include "tests/meshes.h"
+#include "tests/random_programs.h"
 
 namespace ringwood::testing {
-
-using Memory = std::vector<std::vector<int64_t>>;  // by rank: the buffer
 
 inline Shape sum_of(size_t count) {
   Shape shape;

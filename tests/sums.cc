@@ -9,34 +9,11 @@
 #include "collectives/verify.h"
 #include "collectives/wire_schedule.h"
 #include "tests/meshes.h"
+#include "tests/schedule_texts.h"
 #include "tests/values.h"
 
 namespace ringwood::testing {
 namespace {
-
-// Both 0 and 1 add ((x0 + x1) + x2), but 1 keeps x0 + x1 as well, so it has that rounded.
-constexpr const char* kOtherRows[] = {
-    "schedule rank 0 of 3 chunks 1\n"
-    "send 1 [0]\nrecv_reduce 1 [0]\nrecv_reduce 2 [0]\nsend 2 [0]",
-    "schedule rank 1 of 3 chunks 1 scratch 0\n"
-    "send 0 [0]\nrecv 0 [1]\nreduce [0] <- [1]\ncopy [1] <- [0]\nrecv_reduce 2 [0]",
-    "schedule rank 2 of 3 chunks 1\nsend 0 [0]\nsend 1 [0]\nrecv 0 [0]"};
-
-// 2 adds a sum of two ranks to its own chunk 0, and a rank's own chunk 1 to a sum, in one step.
-constexpr const char* kUnlikeChunks[] = {
-    "schedule rank 0 of 3 chunks 2 scratch 0 1\n"
-    "recv 1 [2]\nreduce [0] <- [2]\nsend 2 [0:2]\nrecv 2 [0:2]\nsend 1 [0:2]",
-    "schedule rank 1 of 3 chunks 2 scratch 1\n"
-    "send 0 [0]\nsend 2 [1]\nrecv 0 [0:2]",
-    "schedule rank 2 of 3 chunks 2\n"
-    "recv_reduce 1 [1]\nrecv_reduce 0 [0:2]\nsend 0 [0:2]"};
-
-template <size_t kRanks>
-std::vector<Schedule> parsed(const char* const (&texts)[kRanks]) {
-  std::vector<Schedule> all;
-  for (const char* text : texts) all.push_back(parse_schedule(text));
-  return all;
-}
 
 // An all_reduce on links of one process, every rank a step at a time; `data` by rank.
 void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,

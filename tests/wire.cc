@@ -270,6 +270,22 @@ TEST(WireProof, RowsThatDoNot) {
   }
 }
 
+// A sum in the scratch that crosses hosts, and is then used by its sender, too.
+TEST(WireProof, ScratchIsRoundedBeforeItIsUsed) {
+  const std::vector<int> hosts = {0, 1};
+  const std::vector<Schedule> all = {
+      parse_schedule("schedule rank 0 of 2 chunks 1 scratch 0\n"
+                     "copy [1] <- [0]\nrecv_reduce 1 [1]\nsend 1 [1]\ncopy [0] <- [1]"),
+      parse_schedule("schedule rank 1 of 2 chunks 1\nsend 0 [0]\nrecv 0 [0]")};
+  EXPECT_TRUE(prove_wire(Collective::all_reduce, all, hosts).equal_bits);
+  Group group(2);
+  for (const WireFormat format : {WireFormat::bf16, WireFormat::int8}) {
+    Numbers x = inputs(2, 1000);
+    group.run(all, Collective::all_reduce, 1, {format, hosts}, x);
+    EXPECT_TRUE(equal_on_all(x));
+  }
+}
+
 TEST(WireProof, NothingIsEncodedOnOneHost) {
   const int n = 4;
   const std::vector<int> together(n, 0);

@@ -1,5 +1,7 @@
 // The checker's first part: what all ranks share is equal, and each hears from all before it
 // writes.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "collectives/plan/checker_parts.h"
@@ -115,14 +117,19 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
 }
 
 // Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
-// before.
+// before. In an all_to_all, whose sizes belong to pairs, a rank counts once it has heard from each
+// other itself.
 class Hearing {
  public:
-  explicit Hearing(const PlanSet& set) : set_(set), n_(static_cast<size_t>(set.n())) {
+  explicit Hearing(const PlanSet& set)
+      : set_(set),
+        n_(static_cast<size_t>(set.n())),
+        pairs_(set.shape().collective == Collective::all_to_all && set.n() > 2) {
     for (size_t r = 0; r < n_; ++r) {
       known_.emplace_back(n_);
-      known_[r][r] = true;
+      known_[r][r] = !pairs_;
     }
+    direct_.assign(n_, Known(n_));
     done_.assign(n_, 0);
     news_.assign(n_ * n_, {});
     posted_.assign(n_, 0);
@@ -163,7 +170,10 @@ class Hearing {
       const auto nth = static_cast<size_t>(list[i].nth_from);
       if (from.size() <= nth) return false;
       for (size_t k = 0; k < n_; ++k) all[k] = all[k] || from[nth][k];
+      direct_[r][peer(plan, list[i].from)] = true;
     }
+    const auto others = std::ranges::count(direct_[r], true);
+    all[r] = all[r] || static_cast<size_t>(others) + 1 == n_;
     known_[r] = std::move(all);
     done_[r] = end;
     return true;
@@ -174,7 +184,8 @@ class Hearing {
 
   const PlanSet& set_;
   const size_t n_;
-  std::vector<Known> known_;  // by rank
+  const bool pairs_;
+  std::vector<Known> known_, direct_;  // by rank
   std::vector<size_t> done_, posted_;
   std::vector<std::vector<Known>> news_;  // by sender and receiver
 };
@@ -194,6 +205,8 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
     return fmt::format("rank {} has an agreement besides the one round", rank);
+  if (plan.shape.collective == Collective::all_to_all && set.n() > 2 && !plan.shape.blocks.empty())
+    return fmt::format("rank {} cannot know in one round that all pairs agree", rank);
   const auto n = static_cast<size_t>(set.n());
   if (plan.letters_out.size() != n || plan.letters_in.size() != n)
     return fmt::format("rank {} does not list the eager messages of {} ranks", rank, n);

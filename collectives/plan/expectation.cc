@@ -129,14 +129,17 @@ class Ideal {
   }
   // Every complete sum was one row from the ranks' own numbers.
   bool whole() const { return whole_; }
-  // Two ranks whose sums are equal as additions, but not as they are rounded.
+  // The ranks end with the same sums, but not as they are rounded.
   PlanFlaw unlike() const {
+    PlanFlaw flaw;
     for (int r = 1; r < set_.n(); ++r)
-      for (int c = 0; c < chunks_; ++c)
-        if (held(r, c).plain == held(0, c).plain && held(r, c).what != held(0, c).what)
-          return fmt::format("rank {} and rank 0 end with different bits in chunk {}: {} and {}", r,
+      for (int c = 0; c < chunks_; ++c) {
+        if (held(r, c).plain != held(0, c).plain) return std::nullopt;
+        if (!flaw && held(r, c).what != held(0, c).what)
+          flaw = fmt::format("rank {} and rank 0 end with different bits in chunk {}: {} and {}", r,
                              c, symbols_.print(held(r, c).what), symbols_.print(held(0, c).what));
-    return std::nullopt;
+      }
+    return flaw;
   }
 
  private:

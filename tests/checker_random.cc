@@ -1,0 +1,129 @@
+// The checker on the plans of random schedules: nothing may be found in what the passes make of
+// any.
+//
+// RINGWOOD_CHECKER_SECONDS=3600 runs each test for an hour, with seeds of the clock; by default a
+// fixed number of seeds, in a few seconds. A finding prints its seed; RINGWOOD_CHECKER_SEED=n
+// begins with that one.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "collectives/verify.h"
+#include "tests/plan_groups.h"
+#include "tests/random_programs.h"
+#include "transports/clock.h"
+
+namespace ringwood::testing {
+namespace {
+
+constexpr uint64_t kSeeds = 1500;
+
+uint64_t number_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+// Calls `body` with one seed after another, until it has failed.
+template <class Body>
+void for_seeds(Body body) {
+  const uint64_t seconds = number_of("RINGWOOD_CHECKER_SECONDS");
+  uint64_t seed = number_of("RINGWOOD_CHECKER_SEED");
+  if (seconds > 0 && seed == 0)
+    seed = static_cast<uint64_t>(Clock::now().time_since_epoch().count()) & 0xffffffff;
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  for (uint64_t k = 0; seconds > 0 ? Clock::now() < end : k < kSeeds; ++k, ++seed) {
+    body(seed);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+Places random_hosts(std::mt19937& random, int n) {
+  Places places;
+  int host = 0;
+  for (int r = 0; r < n; ++r) {
+    places.host.push_back(host);
+    host += random() % 2 ? 1 : 0;
+  }
+  return places;
+}
+
+size_t random_count(std::mt19937& random) {
+  switch (random() % 4) {
+    case 0: return random() % 6;
+    case 1: return 1 + random() % 3000;
+    default: return 5000 + random() % 60000;  // large enough for fusion
+  }
+}
+
+void expect_sound(const PlanGroup& group, uint64_t seed) {
+  const PlanCheck check = group.check(seed + 1);
+  std::string texts;
+  for (const Schedule& s : group.proved) texts += print(s);
+  EXPECT_EQ(check.result, PlanCheck::Result::sound)
+      << "seed " << seed << ", " << group.name << ": " << check.words << "\n"
+      << texts;
+}
+
+bool fits_round(const std::vector<Schedule>& all) {
+  for (const Schedule& s : all)
+    if (!fits_one_round(s)) return false;
+  return true;
+}
+
+// Any mixture of messages and local steps, in each of the ways that its shape allows. What the
+// ranks end with is no sum of all, so nothing is scaled, and rows are as they come.
+TEST(CheckerOnRandom, ProgramsFindsNothing) {
+  for_seeds([](uint64_t seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const int n = 2 + static_cast<int>(random() % 5);
+    const size_t count = random_count(random);
+    auto program = random_program(random, n, 1, 1 + static_cast<int>(random() % 40));
+    // So that no two ranks end alike by chance, which formats would have to preserve.
+    program.schedules[0].reduce({0, 1}, {program.schedules[0].chunks, 1});
+    constexpr DataType kTypes[] = {DataType::int64, DataType::float16, DataType::float32};
+    const DataType type = kTypes[random() % 3];
+    const Shape shape = plan_shape(Collective::all_reduce, type, ReduceOp::sum, count, 0);
+    PlanWay way;
+    way.lanes = 1 + static_cast<int>(random() % 3);
+    way.published = random() % 2;
+    way.traces = false;
+    if (way.lanes == 1 && count * size_of(type) <= 16384 && fits_round(program.schedules))
+      way.opener = Opener::one_round;
+    const Places places = random_hosts(random, n);
+    if (type == DataType::float32 && way.opener == Opener::agreement && random() % 2) {
+      way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
+      way.published = false;
+    }
+    expect_sound(plan_group(program.schedules, shape, "test", way, places), seed);
+  });
+}
+
+TEST(CheckerOnRandom, AllReducesFindsNothing) {
+  for_seeds([](uint64_t seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const int n = 2 + static_cast<int>(random() % 6);
+    const std::vector<Schedule> all = random_all_reduce(random, n);
+    ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt) << "seed " << seed;
+    constexpr DataType kTypes[] = {DataType::float32, DataType::bfloat16, DataType::int32,
+                                   DataType::complex64};
+    constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::avg, ReduceOp::premul_sum};
+    const DataType type = kTypes[random() % 4];
+    ReduceOp op = kOps[random() % 3];
+    if (!supports(type, op)) op = ReduceOp::avg;
+    PlanWay way;
+    way.lanes = 1 + static_cast<int>(random() % 3);
+    way.published = random() % 2;
+    const Places places = random_hosts(random, n);
+    if (may_encode(Collective::all_reduce, type, op) && random() % 2 &&
+        prove_wire(Collective::all_reduce, all, places.host).equal_bits) {
+      way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
+      way.published = false;
+    }
+    const Shape shape = plan_shape(Collective::all_reduce, type, op, random_count(random), 0);
+    expect_sound(plan_group(all, shape, "test", way, places), seed);
+  });
+}
+
+}  // namespace
+}  // namespace ringwood::testing

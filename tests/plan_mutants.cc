@@ -1,0 +1,147 @@
+// The checker against planted faults: none may survive, and each must have found a place.
+#include <gtest/gtest.h>
+
+#include "tests/plan_faults.h"
+#include "tests/schedule_texts.h"
+
+namespace ringwood::testing {
+namespace {
+
+constexpr Collective kAllReduce = Collective::all_reduce;
+
+PlanGroup of_table(Collective collective, const char* name, int n, DataType type, ReduceOp op,
+                   size_t count, const PlanWay& way = {}, const Places& places = {}) {
+  const int root = has_root(collective) ? n / 2 : 0;
+  const AlgorithmRow& row = *find_algorithm(collective, name);
+  return plan_group(build_all(row, places.where(0, n, root)),
+                    plan_shape(collective, type, op, count, root), name, way, places);
+}
+
+PlanGroup of_texts(Collective collective, const std::vector<const char*>& texts, size_t count) {
+  std::vector<Schedule> all;
+  for (const char* text : texts) all.push_back(parse_schedule(text));
+  return plan_group(std::move(all),
+                    plan_shape(collective, DataType::float32, ReduceOp::sum, count, 0), "test", {});
+}
+
+// What rank 0 gives to rank 1, who returns it, goes to rank 2 as well.
+PlanGroup exposed_to_two() {
+  return of_texts(kAllReduce,
+                  {"schedule rank 0 of 3 chunks 1\nsend 2 [0]\nsend 1 [0]\nrecv 1 [0]",
+                   "schedule rank 1 of 3 chunks 1\nrecv_reduce 0 [0]\nsend 0 [0]",
+                   "schedule rank 2 of 3 chunks 1\nrecv_reduce 0 [0]"},
+                  10000);
+}
+
+// Rank 0 gets its own block back.
+PlanGroup own_block_written() {
+  return of_texts(Collective::all_gather,
+                  {"schedule rank 0 of 2 chunks 2\nsend 1 [0]\nrecv 1 [1]\nrecv 1 [0]",
+                   "schedule rank 1 of 2 chunks 2\nsend 0 [1]\nrecv 0 [0]\nsend 0 [0]"},
+                  10000);
+}
+
+std::vector<PlanGroup> reducing_groups() {
+  using enum DataType;
+  const auto sum = ReduceOp::sum, avg = ReduceOp::avg;
+  const PlanWay round{.opener = Opener::one_round};
+  std::vector<PlanGroup> all;
+  all.push_back(of_table(kAllReduce, "direct", 4, float32, sum, 100003));
+  all.push_back(of_table(kAllReduce, "direct", 4, float16, sum, 100003, {.lanes = 3}));
+  all.push_back(of_table(kAllReduce, "direct", 3, float32, avg, 40000));
+  all.push_back(of_table(kAllReduce, "direct", 5, float8_e5m2, ReduceOp::premul_sum, 200003));
+  all.push_back(of_table(kAllReduce, "ring", 4, bfloat16, avg, 50001));
+  all.push_back(of_table(kAllReduce, "ring", 3, float32, avg, 1001));
+  all.push_back(of_table(kAllReduce, "ring", 3, int32, avg, 1001));
+  all.push_back(of_table(kAllReduce, "rank_order", 4, float32, sum, 80001, {.published = true}));
+  all.push_back(of_table(kAllReduce, "halving_doubling", 6, int32, sum, 4001));
+  all.push_back(of_table(kAllReduce, "recursive_doubling", 5, float16, avg, 1001));
+  all.push_back(
+      plan_group(parsed(kOtherRows), plan_shape(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
+  all.push_back(of_table(kAllReduce, "one_shot", 4, float32, sum, 1000, round));
+  all.push_back(of_table(kAllReduce, "exchange", 2, float16, avg, 1000, round));
+  all.push_back(of_table(Collective::reduce_scatter, "ring", 4, float16, sum, 1001));
+  all.push_back(of_table(Collective::reduce_scatter, "direct", 3, int64, avg, 1001));
+  all.push_back(of_table(Collective::reduce, "knomial", 6, float32, avg, 1001));
+  return all;
+}
+
+std::vector<PlanGroup> moving_groups() {
+  using enum DataType;
+  const auto sum = ReduceOp::sum;
+  std::vector<PlanGroup> all;
+  all.push_back(of_table(Collective::broadcast, "chain", 3, float32, sum, 3001, {.lanes = 3}));
+  all.push_back(
+      of_table(Collective::broadcast, "linear", 3, float32, sum, 9001, {.published = true}));
+  all.push_back(of_table(Collective::all_gather, "ring", 4, float32, sum, 1001));
+  all.push_back(of_table(Collective::all_gather, "bruck", 5, uint8, sum, 1001, {.lanes = 2}));
+  all.push_back(of_table(Collective::all_gather, "direct", 3, uint8, sum, 1001,
+                         {.opener = Opener::one_round}));
+  all.push_back(of_table(Collective::all_to_all, "pairwise", 4, float32, sum, 1001));
+  all.push_back(of_table(Collective::gather, "linear", 3, float32, sum, 1001));
+  all.push_back(of_table(Collective::scatter, "linear", 3, float32, sum, 1001, {.lanes = 2}));
+  all.push_back(of_table(Collective::barrier, "dissemination", 5, uint8, sum, 0));
+  all.push_back(of_table(Collective::barrier, "dissemination", 3, uint8, sum, 0,
+                         {.opener = Opener::one_round}));
+  all.push_back(exposed_to_two());
+  all.push_back(own_block_written());
+  return all;
+}
+
+std::vector<PlanGroup> encoded_groups() {
+  const auto type = DataType::float32;
+  const Places pairs{{0, 0, 1, 1}, {}}, apart{{0, 1, 2}, {}};
+  std::vector<PlanGroup> all;
+  all.push_back(of_table(kAllReduce, "direct", 4, type, ReduceOp::sum, 100003,
+                         {.wire = WireFormat::bf16}, pairs));
+  all.push_back(of_table(kAllReduce, "ring", 3, type, ReduceOp::avg, 6000001,
+                         {.lanes = 4, .wire = WireFormat::int8}, apart));
+  all.push_back(of_table(Collective::reduce_scatter, "direct", 4, type, ReduceOp::sum, 10003,
+                         {.wire = WireFormat::int8}, pairs));
+  return all;
+}
+
+std::vector<PlanGroup> groups() {
+  std::vector<PlanGroup> all = reducing_groups();
+  for (PlanGroup& group : moving_groups()) all.push_back(std::move(group));
+  for (PlanGroup& group : encoded_groups()) all.push_back(std::move(group));
+  return all;
+}
+
+PlanGroup copy_of(const PlanGroup& group) {
+  PlanGroup copy = group;
+  for (auto& plan : copy.plans) plan = std::make_shared<Plan>(*plan);
+  return copy;
+}
+
+void expect_found(const std::vector<PlanFault>& faults) {
+  const std::vector<PlanGroup> all = groups();
+  for (const PlanGroup& group : all) {
+    const PlanCheck check = group.check();
+    ASSERT_EQ(check.result, PlanCheck::Result::sound) << group.name << ": " << check.words;
+  }
+  for (const PlanFault& fault : faults) {
+    size_t planted = 0;
+    for (const PlanGroup& group : all) {
+      const std::vector<PlanEdit> edits = fault.edits(group);
+      for (size_t k = 0; k < edits.size(); ++k) {
+        PlanGroup mutant = copy_of(group);
+        edits[k](mutant);
+        ++planted;
+        const PlanCheck check = mutant.check(k);
+        EXPECT_EQ(check.result, PlanCheck::Result::faulty)
+            << fault.name << ", place " << k << " of " << edits.size() << " in " << group.name;
+        EXPECT_TRUE(!check.words.empty() && check.words.find('\n') == std::string::npos);
+      }
+    }
+    EXPECT_GT(planted, 0u) << fault.name << " has no place";
+  }
+}
+
+TEST(PlanMutants, OfOrderAreFound) { expect_found(order_faults()); }
+TEST(PlanMutants, OfNumbersAreFound) { expect_found(number_faults()); }
+TEST(PlanMutants, OfLinksAreFound) { expect_found(link_faults()); }
+TEST(PlanMutants, OfProtocolAreFound) { expect_found(protocol_faults()); }
+
+}  // namespace
+}  // namespace ringwood::testing
