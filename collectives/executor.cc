@@ -170,7 +170,8 @@ Fingerprint Executor::expected_from(int peer, const Fingerprint& theirs) const {
   Fingerprint f = request_.fingerprint;
   if (request_.send_counts.empty()) return f;
   set_pair(f, request_.recv_counts[peer], request_.send_counts[peer]);
-  f.even = theirs.even;  // that of others is their own affair
+  // That of others is their own affair, unless the call says it.
+  if (theirs.even != Fingerprint::kOneSize && f.even != Fingerprint::kOneSize) f.even = theirs.even;
   return f;
 }
 

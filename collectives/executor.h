@@ -43,7 +43,7 @@ class Executor final {
     const Plan* plan = nullptr;
     Fingerprint fingerprint;
     std::span<void* const> buffers;  // as the plan numbers them; null for buffers this rank has not
-    // all_to_all: elements to each rank, and expected from each.
+    // Sizes of pairs: elements to each rank, and expected from each; else empty.
     std::span<const uint64_t> send_counts, recv_counts;
     bool hold_sends = false;  // the caller will change the buffers after the agreement
     // PREMUL_SUM of a type whose operands are scaled as they are added: by rank.
