@@ -19,6 +19,13 @@ struct Where {
   std::span<const int> node = {};
 };
 
+// Blocks of which sizes a row of a block-wise collective is for.
+enum class BlockSizes {
+  any,      // good whatever they are
+  similar,  // right whatever they are, but a round lasts as long as the largest block in it
+  equal     // of one size only: it keeps a block where there is room for another
+};
+
 struct AlgorithmRow {
   Collective collective;
   const char* name;         // "ring"; unique within its collective
@@ -29,6 +36,7 @@ struct AlgorithmRow {
   // Every sum is ((x0 + x1) + x2) + ... by rank: equal bits whichever such row, root, placement or
   // lanes are used (reduces_in_rank_order() in verify.h proves it).
   bool rank_order = false;
+  BlockSizes sizes = BlockSizes::any;
 
   bool accepts(const Where& where) const { return fits(where); }
   bool accepts(int n) const { return fits(Where{0, n, 0, {}}); }  // on one host

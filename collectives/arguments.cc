@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -73,6 +74,13 @@ void check_root(const char* what, int root, int size) {
 void check_op(const char* what, DataType type, ReduceOp op) {
   if (!supports(type, op))
     refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
+}
+
+Shape with_counts(Shape shape, const std::vector<size_t>& counts) {
+  if (std::ranges::adjacent_find(counts, std::not_equal_to{}) == counts.end()) return shape;
+  shape.blocks = counts;
+  shape.count = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  return shape;
 }
 
 void check_apart(const char* what, const Blocks& blocks, DataType type) {

@@ -4,8 +4,11 @@
 
 #include <span>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/plan.h"
 
 namespace ringwood {
 
@@ -17,6 +20,24 @@ void check_blocks(const char* what, const char* which, size_t blocks, int size);
 void check_equal(const char* what, size_t count, size_t expected);
 void check_root(const char* what, int root, int size);
 void check_op(const char* what, DataType type, ReduceOp op);
+
+// `size` blocks of `count` elements, one after the other.
+template <class AnyBlock>
+std::vector<AnyBlock> row_of(decltype(AnyBlock::data) data, size_t count, DataType type, int size) {
+  using Byte = std::conditional_t<std::is_same_v<AnyBlock, Block>, std::byte, const std::byte>;
+  std::vector<AnyBlock> blocks;
+  for (size_t r = 0; r < static_cast<size_t>(size); ++r)
+    blocks.push_back({static_cast<Byte*>(data) + r * count * size_of(type), count});
+  return blocks;
+}
+template <class AnyBlock>
+std::vector<size_t> counts_of(const std::vector<AnyBlock>& blocks) {
+  std::vector<size_t> counts;
+  for (const AnyBlock& block : blocks) counts.push_back(block.count);
+  return counts;
+}
+// A shape of blocks that all ranks know; as it is where they are of one size.
+Shape with_counts(Shape shape, const std::vector<size_t>& counts);
 
 // What one rank reads and writes. Inputs may share memory with each other.
 struct Blocks {

@@ -36,10 +36,14 @@ Where where_of(const Question& q) {
   return {0, q.n, 0, q.fabric->hosts, q.fabric->nodes};
 }
 
+bool is_right(const AlgorithmRow& row, const Question& q) {
+  return row.accepts(where_of(q)) && !(q.uneven && row.sizes == BlockSizes::equal);
+}
+
 std::string names(const Question& q) {
   std::string text;
   for (const AlgorithmRow& row : algorithm_table())
-    if (row.collective == q.collective && row.accepts(where_of(q)))
+    if (row.collective == q.collective && is_right(row, q))
       text += (text.empty() ? "" : ", ") + std::string(row.name);
   return text;
 }
@@ -50,17 +54,21 @@ const AlgorithmRow* named(const Question& q, const Options& options, const std::
       !algorithm.empty() ? algorithm : from_options(options.algorithm, q.collective);
   if (name.empty()) return nullptr;
   const AlgorithmRow* row = find_algorithm(q.collective, name);
-  if (row && row->accepts(where_of(q))) return row;
+  if (row && is_right(*row, q)) return row;
+  if (row && row->accepts(where_of(q)) && algorithm.empty()) return nullptr;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("no algorithm '{}' for {} with {} ranks; there are: {}", name,
-                          to_string(q.collective), q.n, names(q)));
+              fmt::format("no algorithm '{}' for {} with {} ranks{}; there are: {}", name,
+                          to_string(q.collective), q.n,
+                          q.uneven ? " and blocks of different sizes" : "", names(q)));
 }
 
 std::vector<const AlgorithmRow*> rows_of(const Question& q, const Options& options) {
   const bool ordered = options.reproducible && reduces(q.collective);
   std::vector<const AlgorithmRow*> rows;
   for (const AlgorithmRow& row : algorithm_table())
-    if (row.collective == q.collective && (row.rank_order || !ordered)) rows.push_back(&row);
+    if (row.collective == q.collective && (row.rank_order || !ordered) &&
+        (row.sizes == BlockSizes::any || !q.uneven))
+      rows.push_back(&row);
   return rows;
 }
 
@@ -135,7 +143,7 @@ Answer choose(const Question& q, const Options& options, const std::string& algo
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && lanes > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
-  if (q.uneven || (nothing_to_weigh && q.collective != Collective::barrier))
+  if (nothing_to_weigh && q.collective != Collective::barrier)
     return first_row(q, options, row, lanes);
   for (const Candidate& c : weigh_question(q, query_of(q, options, row, lanes)))
     if (c.chosen) return {c.algorithm, c.lanes, c.wire};
@@ -150,8 +158,7 @@ std::vector<Candidate> explain(const Question& q, const Options& options,
   std::vector<Candidate> candidates = weigh_question(q, query);
   for (Candidate& c : candidates) {
     const bool chosen = Answer{c.algorithm, c.lanes, c.wire} == answer;
-    if (c.chosen && !chosen)
-      c.why_not = q.uneven ? "blocks differ, so the first row is taken" : "nothing to choose from";
+    if (c.chosen && !chosen) c.why_not = "nothing to choose from";
     c.chosen = chosen;
     if (chosen) c.why_not.clear();
   }

@@ -30,7 +30,7 @@ namespace ringwood {
 
 struct Question {
   Collective collective = Collective::all_reduce;
-  size_t bytes = 0;  // of the whole buffer, or of one block
+  size_t bytes = 0;  // of the whole buffer, or of one block; uneven: in the mean, or 0
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int n = 1;
@@ -61,7 +61,9 @@ size_t size_class(size_t bytes);
 //     integers likewise, which are exact then.
 //   - Within the question's tolerance, and unless the options want reproducible results, a wire
 //   format is chosen with the row, where that is faster; also for a row that the user names.
-//   - Blocks of different sizes are nothing that all ranks know: the table's first row is taken.
+//   - Blocks of different sizes, where all ranks know them, are weighed by their mean, among the
+//   rows that are for any sizes; where only pairs know them, the first of those rows is taken. The
+//   options' choice of a row that is for blocks of one size is passed over.
 Answer choose(const Question& question, const Options& options, const std::string& algorithm = "",
               int lanes = 0);
 

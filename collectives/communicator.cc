@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -59,7 +58,7 @@ class LiveCommunicator final : public Communicator {
     if (multiplies && root == rank())
       state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
     else if (multiplies)
-      premultiply(*state, 1, count, type, call.factor);
+      premultiply(*state, {&count, 1}, type, call.factor);
     return go(std::move(state), call);
   }
 
@@ -72,10 +71,7 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
                           const CallOptions& call) override {
-    std::vector<Block> blocks(size());
-    for (int r = 0; r < size(); ++r)
-      blocks[r] = {static_cast<std::byte*>(out) + r * count * size_of(type), count};
-    return all_gather({in, count}, std::move(blocks), type, call);
+    return all_gather({in, count}, row_of<Block>(out, count, type, size()), type, call);
   }
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
@@ -88,8 +84,8 @@ class LiveCommunicator final : public Communicator {
                          in.count, out[rank()].count));
     const auto own = static_cast<size_t>(rank());
     check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
-    Shape shape = block_wise(Collective::all_gather, type, in.count);
-    set_counts(shape, out);
+    const Shape shape =
+        with_counts(block_wise(Collective::all_gather, type, in.count), counts_of(out));
     std::vector<void*> buffers;
     for (const Block& b : out) buffers.push_back(b.data);
     const bool elsewhere = out[own].data != in.data;
@@ -106,10 +102,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op,
                               const CallOptions& call) override {
-    std::vector<ConstBlock> blocks(size());
-    for (int r = 0; r < size(); ++r)
-      blocks[r] = {static_cast<const std::byte*>(in) + r * count * size_of(type), count};
-    return reduce_scatter(std::move(blocks), {out, count}, type, op, call);
+    return reduce_scatter(row_of<ConstBlock>(in, count, type, size()), {out, count}, type, op,
+                          call);
   }
 
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
@@ -117,22 +111,39 @@ class LiveCommunicator final : public Communicator {
     check_blocks("reduce_scatter", "input", in.size(), size());
     check_op("reduce_scatter", type, op);
     check_buffer("reduce_scatter", out.data, out.count);
+    if (in[rank()].count != out.count)
+      refuse(fmt::format(
+          "reduce_scatter: this rank's input block has {} elements but the output has {}",
+          in[rank()].count, out.count));
     std::vector<void*> buffers;
     for (const ConstBlock& b : in) {
       check_buffer("reduce_scatter", b.data, b.count);
-      if (b.count != out.count)
-        refuse(fmt::format("reduce_scatter: a block of {} elements where the output has {}",
-                           b.count, out.count));
       buffers.push_back(const_cast<void*>(b.data));
     }
     buffers.push_back(out.data);
     check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
-    const Shape shape = block_wise(Collective::reduce_scatter, type, out.count, op);
+    const std::vector<size_t> counts = counts_of(in);
+    const Shape shape =
+        with_counts(block_wise(Collective::reduce_scatter, type, out.count, op), counts);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
-      premultiply(*state, in.size(), out.count, type, call.factor);
+      premultiply(*state, counts, type, call.factor);
     return go(std::move(state), call);
+  }
+
+  OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
+                          const CallOptions& call) override {
+    check_buffer("all_to_all", in, count);
+    check_buffer("all_to_all", out, count);
+    const auto inputs = row_of<ConstBlock>(in, count, type, size());
+    const auto outputs = row_of<Block>(out, count, type, size());
+    check_apart("all_to_all", {inputs, outputs, inputs.size(), 0}, type);
+    std::vector<void*> buffers;
+    for (const ConstBlock& b : inputs) buffers.push_back(const_cast<void*>(b.data));
+    for (const Block& b : outputs) buffers.push_back(b.data);
+    return go(begin(block_wise(Collective::all_to_all, type, count), std::move(buffers), call),
+              call);
   }
 
   OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
@@ -156,10 +167,7 @@ class LiveCommunicator final : public Communicator {
                          out[rank()].count));
     const auto own = static_cast<size_t>(rank());
     check_apart("all_to_all", {in, out, own, own}, type);
-    auto state = begin(shape, std::move(buffers), call);
-    for (const ConstBlock& b : in) state->send_counts.push_back(b.count);
-    for (const Block& b : out) state->recv_counts.push_back(b.count);
-    return go(std::move(state), call);
+    return go(begin(shape, std::move(buffers), call), call);
   }
 
   OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
@@ -171,15 +179,20 @@ class LiveCommunicator final : public Communicator {
       check_blocks("gather", "output", out.size(), size());
       for (int r = 0; r < size(); ++r) {
         check_buffer("gather", out[r].data, out[r].count);
-        check_equal("gather", out[r].count, in.count);
+        if (!call.uneven || r == root) check_equal("gather", out[r].count, in.count);
         buffers[r] = out[r].data;
       }
       check_apart("gather", {{&in, 1}, out, 0, static_cast<size_t>(root)}, type);
     } else {
       buffers[rank()] = const_cast<void*>(in.data);
     }
-    auto state = begin(block_wise(Collective::gather, type, in.count, ReduceOp::sum, root),
-                       std::move(buffers), call);
+    const size_t count = call.uneven ? 0 : in.count;
+    Shape shape = block_wise(Collective::gather, type, count, ReduceOp::sum, root);
+    if (call.uneven) {
+      shape.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
+      shape.blocks[rank()] = in.count;
+    }
+    auto state = begin(shape, std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
       copy_own(*state, out[root].data, in.data, in.count * size_of(type));
     return go(std::move(state), call);
@@ -194,15 +207,20 @@ class LiveCommunicator final : public Communicator {
       check_blocks("scatter", "input", in.size(), size());
       for (int r = 0; r < size(); ++r) {
         check_buffer("scatter", in[r].data, in[r].count);
-        check_equal("scatter", in[r].count, out.count);
+        if (!call.uneven || r == root) check_equal("scatter", in[r].count, out.count);
         buffers[r] = const_cast<void*>(in[r].data);
       }
       check_apart("scatter", {in, {&out, 1}, static_cast<size_t>(root), 0}, type);
     }
     buffers[size()] = out.data;
-    return go(begin(block_wise(Collective::scatter, type, out.count, ReduceOp::sum, root),
-                    std::move(buffers), call),
-              call);
+    const size_t count = call.uneven ? 0 : out.count;
+    Shape shape = block_wise(Collective::scatter, type, count, ReduceOp::sum, root);
+    if (call.uneven) {
+      if (root == rank()) shape.blocks = counts_of(in);
+      shape.blocks.resize(buffers.size());
+      shape.blocks[size()] = out.count;
+    }
+    return go(begin(shape, std::move(buffers), call), call);
   }
 
   OperationPtr barrier(const CallOptions& call) override {
@@ -249,23 +267,7 @@ class LiveCommunicator final : public Communicator {
   }
   Shape block_wise(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
                    int root = 0) const {
-    Shape shape;
-    shape.collective = collective;
-    shape.type = type;
-    shape.op = op;
-    shape.root = root;
-    shape.count = count;
-    return shape;
-  }
-  static void set_counts(Shape& shape, const std::vector<Block>& blocks) {
-    bool uneven = false;
-    for (const Block& b : blocks) uneven |= b.count != blocks[0].count;
-    if (!uneven) return;
-    shape.count = 0;
-    for (const Block& b : blocks) {
-      shape.blocks.push_back(b.count);
-      shape.count += b.count;
-    }
+    return {collective, type, op, root, count, {}};
   }
 
   // ---- operations ----
@@ -303,9 +305,11 @@ class LiveCommunicator final : public Communicator {
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous)
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);
-    if (state) return state;
-    state = make();
-    state->plan = find();
+    if (!state) {
+      state = make();
+      state->plan = find();
+    }
+    set_pair_counts(*state);
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {

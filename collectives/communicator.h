@@ -60,6 +60,9 @@ struct CallOptions {
   // The relative error that the sums may have, as Options::tolerance; 0 = exact, negative = the
   // communicator's. Alike on all ranks.
   double tolerance = -1;
+  // gather, scatter: blocks may differ from rank to rank, and only the root knows them all, so this
+  // is said alike on all ranks. It takes one exchange with each of them more.
+  bool uneven = false;
 };
 
 struct Block {
@@ -124,12 +127,19 @@ class Communicator {
   // in: size() blocks of `count`; out: one, may be in's own block.
   virtual OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
+  // Blocks anywhere and of any size (in[r].count = rank r's out.count; all ranks give the same
+  // counts).
   virtual OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
+  // in, out: size() blocks of `count`. All ranks call this form, which has more algorithms than the
+  // other.
+  virtual OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
+                                  const CallOptions& call = {}) = 0;
   // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
   virtual OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
                                   const CallOptions& call = {}) = 0;
-  // out is used at the root only (size() blocks), in[] of scatter likewise.
+  // out is used at the root only (size() blocks), in[] of scatter likewise. Blocks are of one size,
+  // or CallOptions::uneven.
   virtual OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
                               const CallOptions& call = {}) = 0;
   virtual OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,

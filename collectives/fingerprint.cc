@@ -21,21 +21,30 @@ uint64_t expected_of(const Fingerprint& f) {
   return static_cast<uint64_t>(f.blocks) << 32 | static_cast<uint32_t>(f.root);
 }
 
-// The pair of an all_to_all on which both ends agree but for its sizes; `mine` as `theirs` should
-// be.
+bool has_pairs(Collective c) {
+  return c == Collective::all_to_all || c == Collective::gather || c == Collective::scatter;
+}
+
+// Both ends of a pair agree but for its sizes; `mine` as `theirs` should be.
 std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                         int peer) {
+  const auto c = static_cast<Collective>(mine.collective);
   const auto differ = [](int from, uint64_t sent, int to, uint64_t expected) {
     return fmt::format("rank {} sends rank {} {} elements while rank {} expects {}", from, to, sent,
                        to, expected);
   };
   std::string text;
-  if (theirs.count != mine.count) text = differ(peer, theirs.count, me, mine.count);
-  if (expected_of(theirs) != expected_of(mine))
+  if (theirs.count != mine.count) {
+    const bool sends =
+        c != Collective::all_to_all && (c == Collective::gather) == (peer == mine.root);
+    text = sends ? differ(me, mine.count, peer, theirs.count)
+                 : differ(peer, theirs.count, me, mine.count);
+  }
+  if (c == Collective::all_to_all && expected_of(theirs) != expected_of(mine))
     text +=
         (text.empty() ? "" : " and ") + differ(me, expected_of(mine), peer, expected_of(theirs));
   if (text.empty()) return std::nullopt;
-  return fmt::format("in all_to_all {} (#{}) {}", to_string(static_cast<DataType>(mine.type)),
+  return fmt::format("in {} {} (#{}) {}", to_string(c), to_string(static_cast<DataType>(mine.type)),
                      mine.sequence, text);
 }
 
@@ -72,8 +81,12 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
   Fingerprint f;
   f.sequence = sequence;
   f.count = shape.count;
-  if (shape.collective == Collective::all_to_all)
-    f.even = std::ranges::adjacent_find(shape.blocks, std::not_equal_to{}) == shape.blocks.end();
+  const bool same =
+      std::ranges::adjacent_find(shape.blocks, std::not_equal_to{}) == shape.blocks.end();
+  if (has_pairs(shape.collective))
+    f.even = shape.blocks.empty()                                 ? Fingerprint::kOneSize
+             : shape.collective == Collective::all_to_all && same ? Fingerprint::kSameSizes
+                                                                  : Fingerprint::kAnySizes;
   else if (!shape.blocks.empty())
     f.blocks = hash_counts(shape.blocks);
   f.root = has_root(shape.collective) ? shape.root : 0;
@@ -88,6 +101,10 @@ Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int
 
 void set_pair(Fingerprint& f, uint64_t sent, uint64_t expected) {
   f.count = sent;
+  if (f.collective != static_cast<uint8_t>(Collective::all_to_all)) {
+    f.count += expected;  // one of them is 0
+    return;
+  }
   f.blocks = static_cast<uint32_t>(expected >> 32);
   f.root = static_cast<int32_t>(expected);
 }
@@ -97,7 +114,10 @@ std::string describe(const Fingerprint& f) {
     return "something unreadable";
   const auto collective = static_cast<Collective>(f.collective);
   std::string text = to_string(collective);
-  if (collective != Collective::barrier)
+  const bool by_pairs = has_root(collective) && has_pairs(collective) && f.even == f.kAnySizes;
+  if (by_pairs)
+    text += fmt::format(" {}, blocks of any sizes", to_string(static_cast<DataType>(f.type)));
+  else if (collective != Collective::barrier)
     text += fmt::format(" {} x {}", to_string(static_cast<DataType>(f.type)), f.count);
   const auto op = static_cast<ReduceOp>(f.op);
   if (reduces(collective)) text += fmt::format(", {}", to_string(op));
@@ -109,10 +129,16 @@ std::string describe(const Fingerprint& f) {
 std::optional<std::string> compare(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                    int peer) {
   if (mine == theirs) return std::nullopt;
-  const auto to_all = static_cast<uint8_t>(Collective::all_to_all);
-  const bool pair = mine.collective == to_all && theirs.collective == to_all &&
-                    mine.type == theirs.type && mine.sequence == theirs.sequence;
-  if (pair)
+  const auto collective = static_cast<Collective>(mine.collective);
+  const bool pair = has_pairs(collective) && mine.collective == theirs.collective &&
+                    mine.type == theirs.type && mine.sequence == theirs.sequence &&
+                    (!has_root(collective) || mine.root == theirs.root);
+  const bool one_size = mine.even == Fingerprint::kOneSize;
+  if (pair && one_size != (theirs.even == Fingerprint::kOneSize))
+    return fmt::format(
+        "rank {} called {} (#{}) for blocks of one size while rank {} called it for blocks of any",
+        one_size ? me : peer, to_string(collective), mine.sequence, one_size ? peer : me);
+  if (pair && !one_size)
     if (auto difference = compare_pair(mine, me, theirs, peer)) return difference;
   const std::string a = describe(mine), b = describe(theirs);
   if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);

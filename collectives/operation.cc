@@ -1,6 +1,7 @@
 #include "collectives/operation.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "collectives/runtime/progress_engine.h"
 
@@ -33,15 +34,40 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   holds = true;
 }
 
-void premultiply(CollectiveState& state, size_t inputs, size_t count, DataType type,
+void set_pair_counts(CollectiveState& state) {
+  const Shape& shape = state.plan->shape;
+  if (!has_blocks_of_pairs(shape)) return;
+  const int rank = state.plan->schedule.rank, n = state.plan->schedule.n;
+  const auto first = shape.blocks.begin(), middle = first + n;
+  if (shape.collective == Collective::all_to_all) {
+    state.send_counts.assign(first, middle);
+    state.recv_counts.assign(middle, middle + n);
+    return;
+  }
+  // What the root gathers comes from the others, what it scatters goes to them.
+  const bool gathers = shape.collective == Collective::gather;
+  std::vector<uint64_t>& sent = state.send_counts;
+  std::vector<uint64_t>& expected = state.recv_counts;
+  sent.assign(static_cast<size_t>(n), 0);
+  expected.assign(static_cast<size_t>(n), 0);
+  if (rank == shape.root)
+    (gathers ? expected : sent).assign(first, middle);
+  else
+    (gathers ? sent : expected)[static_cast<size_t>(shape.root)] =
+        shape.blocks[static_cast<size_t>(gathers ? rank : n)];
+}
+
+void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
                  double factor) {
-  const size_t bytes = count * size_of(type);
-  state.temporaries.push_back(std::make_unique<std::byte[]>(inputs * bytes));
+  const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  state.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
   std::byte* copy = state.temporaries.back().get();
-  for (size_t i = 0; i < inputs && bytes; ++i, copy += bytes) {
-    std::memcpy(copy, state.buffers[i], bytes);
-    scale(copy, count, type, factor);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    std::memcpy(copy, state.buffers[i], counts[i] * size_of(type));
+    scale(copy, counts[i], type, factor);
     state.buffers[i] = copy;
+    copy += counts[i] * size_of(type);
   }
 }
 

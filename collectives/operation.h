@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,7 +71,7 @@ class CollectiveState final : public OperationState {
   std::shared_ptr<const Plan> plan;
   Fingerprint fingerprint;
   std::vector<void*> buffers;
-  std::vector<uint64_t> send_counts, recv_counts;
+  std::vector<uint64_t> send_counts, recv_counts;  // has_blocks_of_pairs(): elements, by rank
   // Run by the driver, after the agreement and before any data unless `holds` is false.
   std::function<void()> prepare;
   // PREMUL_SUM's, by rank, where operands are scaled as they are added; what an operation before
@@ -85,8 +86,13 @@ class CollectiveState final : public OperationState {
   void reuse(const char* its_name, Duration timeout);
 };
 
+// What the plan's shape says of has_blocks_of_pairs().
+void set_pair_counts(CollectiveState& state);
+
 // PREMUL_SUM where the input must stay as it is: scaled copies take the place of the first buffers.
-void premultiply(CollectiveState& state, size_t inputs, size_t count, DataType type, double factor);
+// `counts`: their elements.
+void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
+                 double factor);
 
 // A send or a receive.
 class MessageState final : public OperationState {

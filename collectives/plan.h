@@ -44,11 +44,19 @@ struct Shape {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
-  size_t count = 0;  // elements: of the buffer (all_reduce, reduce, broadcast), else of a block
-  std::vector<size_t>
-      blocks;  // elements of each user chunk where they differ (all_gather, all_to_all), else empty
+  // Elements: of the buffer (all_reduce, reduce, broadcast), else of a block; where they differ, of
+  // all blocks (all_gather, reduce_scatter), or 0 (blocks of pairs, below).
+  size_t count = 0;
+  // Empty: all blocks are of one size, as all ranks know. Else elements: all_gather, reduce_scatter
+  // of each rank's block; gather, scatter, all_to_all of each user chunk, 0 for those of others.
+  std::vector<size_t> blocks;
   bool operator==(const Shape&) const = default;
 };
+// Only two ranks know the size of a block.
+inline bool has_blocks_of_pairs(const Shape& shape) {
+  const Collective c = shape.collective;
+  return !shape.blocks.empty() && c != Collective::all_gather && c != Collective::reduce_scatter;
+}
 
 // Buffer numbers: 0 for the in-place collectives, the user chunk's number for the block-wise ones,
 // or kScratch.

@@ -42,7 +42,8 @@ size_t PlanCache::Hash::operator()(const Key& key) const {
 Question PlanCache::question(const Shape& shape, double tolerance) const {
   Question q;
   q.collective = shape.collective;
-  q.bytes = shape.count * size_of(shape.type);
+  const size_t blocks = std::max<size_t>(1, shape.blocks.size());
+  q.bytes = (shape.count + blocks - 1) / blocks * size_of(shape.type);
   q.type = shape.type;
   q.op = shape.op;
   q.n = n_;

@@ -34,9 +34,9 @@
 // non-root only chunk n; the other numbers have no memory there, not even a size.
 //
 // Sizes. In all_reduce, reduce, broadcast pieces differ by at most one element, so a message must
-// have the same chunk numbers' sizes at both ends. reduce_scatter's blocks are equal. all_gather,
-// gather and scatter blocks may differ by block, all_to_all's by (from, to). The verifier holds
-// each message to that.
+// have the same chunk numbers' sizes at both ends. all_gather, gather, scatter and reduce_scatter
+// blocks may differ by block, all_to_all's by (from, to), but for schedules that are only for
+// blocks of one size (BlockSizes in algorithms.h). The verifier holds each message to that.
 //
 // Value types; no thread safety needed. Idea: msccl-tools' chunk language, MPICH's and libnbc's
 // schedules.

@@ -323,23 +323,25 @@ Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int ro
   return std::nullopt;
 }
 
-Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int lane_count) {
+Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int lane_count,
+               bool equal_blocks) {
   const int n = static_cast<int>(all.size()), known_root = has_root(collective) ? root : 0;
-  return {collective, n, known_root, lane_count, all[0].chunks};
+  const bool equal = equal_blocks && required_chunks(collective, n) > 0;
+  return {collective, n, known_root, lane_count, all[0].chunks, equal};
 }
 
 }  // namespace
 
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
-                                  int lane_count) {
+                                  int lane_count, bool equal_blocks) {
   if (Flaw flaw = check_shape(collective, all, root, lane_count)) return flaw;
-  return Proof(rules_of(collective, all, root, lane_count), all).run();
+  return Proof(rules_of(collective, all, root, lane_count, equal_blocks), all).run();
 }
 
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root,
-                           int lane_count) {
+                           int lane_count, bool equal_blocks) {
   if (!reduces(collective) || check_shape(collective, all, root, lane_count)) return false;
-  Proof proof(rules_of(collective, all, root, lane_count), all);
+  Proof proof(rules_of(collective, all, root, lane_count, equal_blocks), all);
   return !proof.run() && proof.in_rank_order();
 }
 
@@ -351,7 +353,7 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int 
   if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
   std::vector<Schedule> all = build_all(row, where);
   for (Schedule& schedule : all) schedule = lanes(schedule, lane_count);
-  return verify(row.collective, all, root, lane_count);
+  return verify(row.collective, all, root, lane_count, row.sizes == BlockSizes::equal);
 }
 
 }  // namespace ringwood

@@ -32,8 +32,9 @@ namespace ringwood {
 // Nothing if proved; else one line: "rank 3 chunk 1 lacks rank 5's chunk 1", "deadlock: rank 2
 // step 7 (recv 5 [1]) waits for rank 5, which is at step 3 (send 4 [2])". `all[r]` is rank r's
 // schedule; `lane_count` as given to lanes(), so chunk numbers in the sentence are those of lanes.
+// `equal_blocks`: only for blocks of one size, of the block-wise collectives; else for any sizes.
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
-                                  int root = 0, int lane_count = 1);
+                                  int root = 0, int lane_count = 1, bool equal_blocks = false);
 // Builds and verifies a row for one n; `host` and `node` as in Where.
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1,
                                   std::span<const int> host = {}, std::span<const int> node = {});
@@ -42,6 +43,6 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, 
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
 // (Where 16-bit floats are added, they must also lie in one place in a row: plan.h.)
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
-                           int lane_count = 1);
+                           int lane_count = 1, bool equal_blocks = false);
 
 }  // namespace ringwood

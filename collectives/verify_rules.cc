@@ -42,8 +42,9 @@ int Rules::buffer(int chunk) const {
 int64_t Rules::size_class(int rank, int chunk) const {
   const int c = inside(chunk);
   const int64_t lane = this->lane(chunk), ranks = n;
+  if (equal_blocks) return lane;
   switch (collective) {
-    case Collective::reduce_scatter: return lane;
+    case Collective::reduce_scatter:
     case Collective::scatter: return lane * ranks + (c < n ? c : rank);
     case Collective::all_to_all:
       return lane * ranks * ranks + (c < n ? rank * ranks + c : (c - n) * ranks + rank);

@@ -16,7 +16,8 @@ struct Rules {
   int n;
   int root;
   int lane_count;
-  int chunks;  // of the user, over all lanes
+  int chunks;                 // of the user, over all lanes
+  bool equal_blocks = false;  // all blocks are of one size
 
   // There is memory (and a known size) behind the chunk on this rank.
   bool mapped(int rank, int chunk) const;

@@ -245,11 +245,54 @@ TEST(Choose, SaysWhyARowIsNotEncoded) {
   EXPECT_EQ(choose(q, {}, "direct", 2), (Answer{"direct", 2, WireFormat::bf16}));
 }
 
-TEST(Choose, UnevenBlocksTakeTheFirstRow) {
+// By a row whose rounds last as long as their largest block only if there is one size.
+TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
+  const int n = 64;
+  Fabric apart = default_fabric(n, true), by_eight;
+  apart.cores = 2;
+  for (int r = 0; r < n; ++r) by_eight.hosts.push_back(r / 8);
+  struct Case {
+    Collective collective;
+    size_t bytes;
+    const Fabric* fabric;
+    const char *even, *uneven;
+  };
+  const Case cases[] = {
+      {Collective::reduce_scatter, 64, &apart, "pat", "direct"},
+      {Collective::all_gather, 1 << 20, &by_eight, "hierarchical", "hierarchical"},
+      {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical", "hierarchical"}};
+  for (const Case& c : cases) {
+    Question q = question(c.collective, c.bytes, n, c.fabric);
+    EXPECT_EQ(choose(q, {}).algorithm, c.even) << to_string(c.collective);
+    q.uneven = true;
+    EXPECT_EQ(choose(q, {}).algorithm, c.uneven) << to_string(c.collective);
+  }
+}
+
+TEST(Choose, UnevenBlocksThatPairsKnowTakeTheFirstRow) {
   const Fabric wires = slow_wires(8);
-  Question q = question(Collective::all_gather, 64 << 20, 8, &wires);
+  Question q = question(Collective::all_to_all, 0, 8, &wires);
   q.uneven = true;
-  EXPECT_EQ(choose(q, {}), (Answer{"direct", 1, WireFormat::exact}));
+  EXPECT_EQ(choose(q, {}), (Answer{"pairwise", 1, WireFormat::exact}));
+}
+
+TEST(Choose, ARowForBlocksOfOneSizeIsNotTakenForOthers) {
+  const Fabric wires = slow_wires(4);
+  Question q = question(Collective::reduce_scatter, 1 << 20, 4, &wires);
+  Options options;
+  options.algorithm = "ring";
+  EXPECT_EQ(choose(q, options).algorithm, "ring");
+  q.uneven = true;
+  EXPECT_NE(choose(q, options).algorithm, "ring");
+  EXPECT_EQ(choose(q, {}, "pat").algorithm, "pat");
+  try {
+    (void)choose(q, {}, "ring");
+    FAIL() << "ring was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(),
+              "no algorithm 'ring' for reduce_scatter with 4 ranks and blocks of different sizes; "
+              "there are: direct, rank_order, pat (invalid_argument)");
+  }
 }
 
 TEST(Choose, SizesFallIntoClasses) {

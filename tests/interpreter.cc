@@ -18,9 +18,10 @@ bool ordered(const Step& earlier, const Step& later) {
 }  // namespace
 
 size_t Interpreter::user_size(int rank, int chunk) const {
+  if (equal_blocks_ && required_chunks(collective_, n_) > 0) return 3;
   switch (collective_) {
     case Collective::barrier: return 1;
-    case Collective::reduce_scatter: return 3;
+    case Collective::reduce_scatter:
     case Collective::scatter: return 1 + fixed(0, chunk == n_ ? rank : chunk, 0) % 4;
     case Collective::all_to_all:
       return 1 + (chunk < n_ ? fixed(0, rank, chunk) : fixed(0, chunk - n_, rank)) % 4;

@@ -17,12 +17,14 @@ namespace ringwood::testing {
 
 class Interpreter {
  public:
-  Interpreter(Collective collective, const std::vector<Schedule>& all, int root, uint64_t seed)
+  Interpreter(Collective collective, const std::vector<Schedule>& all, int root, uint64_t seed,
+              bool equal_blocks = false)
       : collective_(collective),
         all_(all),
         n_(static_cast<int>(all.size())),
         root_(root),
         seed_(seed),
+        equal_blocks_(equal_blocks),
         random_(seed) {}
 
   // "" if every rank ends with the right result, else what is wrong.
@@ -66,6 +68,7 @@ class Interpreter {
   const int n_;
   const int root_;
   const uint64_t seed_;
+  const bool equal_blocks_;
   uint64_t random_;
   std::vector<Memory> memory_;           // by rank
   std::vector<std::vector<bool>> done_;  // by rank and step

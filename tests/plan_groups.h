@@ -92,12 +92,20 @@ inline void set_uneven_blocks(Shape& shape, int rank, int n) {
   const auto block = [](int from, int to) {
     return static_cast<size_t>((from * 7 + to * 5) % 4) * 1000 + static_cast<size_t>(from);
   };
-  if (shape.collective == Collective::all_gather) {
+  const Collective c = shape.collective;
+  if (c == Collective::all_gather || c == Collective::reduce_scatter) {
     shape.count = 0;
     for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, r));
     for (const size_t b : shape.blocks) shape.count += b;
   }
-  if (shape.collective == Collective::all_to_all) {
+  if (c == Collective::gather || c == Collective::scatter) {
+    shape.count = 0;
+    const bool root = rank == shape.root;
+    for (int r = 0; r < n; ++r)
+      shape.blocks.push_back(root || (r == rank && c == Collective::gather) ? block(r, r) : 0);
+    if (c == Collective::scatter) shape.blocks.push_back(block(rank, rank));
+  }
+  if (c == Collective::all_to_all) {
     shape.count = 0;
     for (int r = 0; r < n; ++r) shape.blocks.push_back(block(rank, r));
     for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, rank));

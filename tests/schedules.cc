@@ -79,9 +79,10 @@ TEST_P(EveryRow, ClaimsRankOrderIfItHasIt) {
     for (int root : roots(row, n)) {
       if (!places || !always) break;
       std::vector<Schedule> all = build_all(row, places->where(0, n, root));
-      always = reduces_in_rank_order(row.collective, all, root);
+      const bool equal = row.sizes == BlockSizes::equal;
+      always = reduces_in_rank_order(row.collective, all, root, 1, equal);
       for (Schedule& s : all) s = lanes(s, 3);
-      EXPECT_EQ(always, reduces_in_rank_order(row.collective, all, root, 3)) << n;
+      EXPECT_EQ(always, reduces_in_rank_order(row.collective, all, root, 3, equal)) << n;
     }
   }
   EXPECT_EQ(always, row.rank_order);

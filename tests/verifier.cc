@@ -13,6 +13,7 @@ struct Refuted {
   const char* words;  // "" = proved
   int root = 0;
   int lane_count = 1;
+  bool equal_blocks = false;
 };
 
 const Refuted kRefuted[] = {
@@ -161,7 +162,15 @@ const Refuted kRefuted[] = {
      Collective::reduce_scatter,
      {"schedule rank 0 of 2 chunks 3\ncopy [2] <- [0]\nsend 1 [0]\nrecv_reduce 1 [2]",
       "schedule rank 1 of 2 chunks 3\ncopy [2] <- [1]\nsend 0 [0]\nrecv_reduce 0 [2]"},
-     "rank 1 chunk 2 holds rank 0's chunk 0, which does not belong there"},
+     "rank 1 chunk 2 holds rank 0's chunk 0, which does not belong there",
+     0,
+     1,
+     true},
+    {"wrong_block_of_another_size",
+     Collective::reduce_scatter,
+     {"schedule rank 0 of 2 chunks 3\ncopy [2] <- [0]\nsend 1 [0]\nrecv_reduce 1 [2]",
+      "schedule rank 1 of 2 chunks 3\ncopy [2] <- [1]\nsend 0 [0]\nrecv_reduce 0 [2]"},
+     "rank 0 step 1 (send 1 [0]) meets rank 1 step 2 (recv_reduce 0 [2]), whose size may differ"},
     // Right, unless the output is the own block's memory.
     {"output_in_place",
      Collective::reduce_scatter,
@@ -221,7 +230,8 @@ TEST(Verifier, RefutesInWords) {
   for (const Refuted& c : kRefuted) {
     std::vector<Schedule> all;
     for (const char* text : c.texts) all.push_back(parse_schedule(text));
-    EXPECT_EQ(verify(c.collective, all, c.root, c.lane_count).value_or(""), c.words) << c.name;
+    EXPECT_EQ(verify(c.collective, all, c.root, c.lane_count, c.equal_blocks).value_or(""), c.words)
+        << c.name;
   }
 }
 

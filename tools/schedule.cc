@@ -87,18 +87,23 @@ int print_them(const Typed& typed) {
 
 int verify_them(const Typed& typed) {
   const auto [collective, all, row] = get(typed);
-  if (const auto flaw = verify(collective, all, typed.root, typed.lanes)) {
+  const auto flaw = verify(collective, all, typed.root, typed.lanes);
+  const bool equal_blocks =
+      flaw && !verify(collective, all, typed.root, typed.lanes, /*equal_blocks=*/true);
+  if (flaw && !equal_blocks) {
     fmt::print("refuted: {}\n", *flaw);
     return 1;
   }
   size_t steps = 0;
   for (const Schedule& schedule : all) steps += schedule.steps.size();
   const bool rounds_each = reduces(collective) && !trace_sums(collective, all).rows_agree;
-  fmt::print(
-      "proved: {} ranks, {} steps, {} rounds{}{}\n", all.size(), steps,
-      lay_out(collective, all, typed.root).rounds,
-      reduces_in_rank_order(collective, all, typed.root, typed.lanes) ? ", sums in rank order" : "",
-      rounds_each ? ", 16- and 8-bit floats rounded at each addition" : "");
+  fmt::print("proved: {} ranks, {} steps, {} rounds{}{}{}\n", all.size(), steps,
+             lay_out(collective, all, typed.root).rounds,
+             equal_blocks ? ", for blocks of one size" : "",
+             reduces_in_rank_order(collective, all, typed.root, typed.lanes, equal_blocks)
+                 ? ", sums in rank order"
+                 : "",
+             rounds_each ? ", 16- and 8-bit floats rounded at each addition" : "");
   return 0;
 }
 

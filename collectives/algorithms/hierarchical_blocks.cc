@@ -77,7 +77,7 @@ Schedule hierarchical_reduce_scatter(const Where& where) {
   const std::vector<int> mine = represented(hosts, r);
   std::vector<int> sums;
   for (int block : mine) {
-    sums.push_back(block == r ? output : s.add_scratch(0));
+    sums.push_back(block == r ? output : s.add_scratch(block));
     s.copy({sums.back()}, {block});
   }
   for (int peer : hosts.ranks[home]) {

@@ -51,7 +51,7 @@ Schedule pat_reduce_scatter(const Where& where) {
   for (int o = 0; o < n; ++o) {
     const int input = wrap(r - o, n);
     const bool leaf = o % 2 == 1 || o + 1 >= n;
-    sum[o] = o == 0 ? output : leaf ? input : s.add_scratch(0);
+    sum[o] = o == 0 ? output : leaf ? input : s.add_scratch(input);
     if (sum[o] != input) s.copy({sum[o]}, {input});
   }
   for (int d = 1; d < n; d *= 2) {

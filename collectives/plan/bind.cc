@@ -20,7 +20,11 @@ struct ChunkPlace {
 class Layout {
  public:
   Layout(const Schedule& flat, const Schedule& laned, const Shape& shape, int lane_count)
-      : shape_(shape), users_(flat.chunks), lanes_(lane_count), element_(size_of(shape.type)) {
+      : shape_(shape),
+        rank_(flat.rank),
+        users_(flat.chunks),
+        lanes_(lane_count),
+        element_(size_of(shape.type)) {
     chunks_.reserve(laned.chunks + laned.scratch.size());
     for (int l = 0; l < lane_count; ++l)
       for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
@@ -51,13 +55,15 @@ class Layout {
       const Piece inner = piece(outer.count, users_, chunk, unit);
       return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
     }
-    const size_t block = shape_.blocks.empty() ? shape_.count : shape_.blocks[chunk];
+    const bool output = shape_.collective == Collective::reduce_scatter && chunk == users_ - 1;
+    const size_t block =
+        shape_.blocks.empty() ? shape_.count : shape_.blocks[output ? rank_ : chunk];
     const Piece p = piece(block, lanes_, lane, unit);
     return {{chunk, p.first * element_}, p.count * element_};
   }
 
   const Shape& shape_;
-  int users_, lanes_;
+  int rank_, users_, lanes_;
   size_t element_;
   std::vector<ChunkPlace> chunks_;
   size_t scratch_bytes_ = 0;

@@ -18,8 +18,9 @@ PlanFlaw differs(int rank, const char* what) {
 }
 
 bool same_shape(const Shape& a, const Shape& b) {
-  if (a.collective != Collective::all_to_all) return a == b;
-  return b.collective == a.collective && a.type == b.type && a.blocks.size() == b.blocks.size();
+  if (!has_blocks_of_pairs(a)) return a == b;
+  return b.collective == a.collective && a.type == b.type && a.root == b.root &&
+         a.blocks.size() == b.blocks.size();
 }
 
 bool same_scaling(const Scaling& a, const Scaling& b) {
@@ -47,10 +48,14 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
 
 // What goes out of one rank must be what comes in at the other.
 PlanFlaw check_pairs(const PlanSet& set) {
-  if (set.shape().collective != Collective::all_to_all) return std::nullopt;
+  const Collective c = set.shape().collective;
+  const bool gathers = c == Collective::gather, scatters = c == Collective::scatter;
+  if (!has_blocks_of_pairs(set.shape())) return std::nullopt;
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
-      const size_t out = user_bytes(set, a, b), in = user_bytes(set, b, set.n() + a);
+      if ((gathers && b != set.shape().root) || (scatters && a != set.shape().root)) continue;
+      const size_t out = user_bytes(set, a, gathers ? a : b);
+      const size_t in = user_bytes(set, b, gathers ? a : scatters ? set.n() : set.n() + a);
       if (out != in)
         return fmt::format("rank {} has {} bytes for rank {}, which expects {}", a, out, b, in);
     }
@@ -190,7 +195,7 @@ class Hearing {
   std::vector<std::vector<Known>> news_;  // by sender and receiver
 };
 
-// The sizes of an all_to_all are known to pairs only.
+// Sizes that are known to pairs only.
 PlanFlaw check_all_pairs_greet(const PlanSet& set) {
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
@@ -245,7 +250,7 @@ PlanFlaw check_agreement(const PlanSet& set) {
   const bool one_round = in_one_round(set.of(0));
   if (!one_round)
     if (PlanFlaw flaw = Hearing(set).run()) return flaw;
-  if (one_round || set.shape().collective == Collective::all_to_all)
+  if (one_round || has_blocks_of_pairs(set.shape()))
     if (PlanFlaw flaw = check_all_pairs_greet(set)) return flaw;
   return std::nullopt;
 }

@@ -85,7 +85,9 @@ size_t user_bytes(const PlanSet& set, int rank, int buffer) {
   const bool root = rank == shape.root;
   if (shape.collective == Collective::gather && !root && buffer != rank) return 0;
   if (shape.collective == Collective::scatter && !root && buffer != set.n()) return 0;
-  return (shape.blocks.empty() ? shape.count : shape.blocks[b]) * size_of(shape.type);
+  if (shape.blocks.empty()) return shape.count * size_of(shape.type);
+  const bool output = shape.collective == Collective::reduce_scatter && buffer == set.n();
+  return shape.blocks[output ? static_cast<size_t>(rank) : b] * size_of(shape.type);
 }
 
 bool user_may_be_written(const PlanSet& set, int rank, int buffer) {

@@ -4,7 +4,7 @@
 // apart, one round, fusion, rows of additions, scaling, wire formats and their staging. All of that
 // is checked here for the plans of all ranks together, without the passes' own code:
 //   1. agreement: whatever the ranks must share is equal, and before anything is written each has
-//      heard from all others, transitively (all_to_all: from each);
+//      heard from all others, transitively (of sizes that pairs know: from each);
 //   2. links: every send has its receive, with as many bytes in the same format, in queues that
 //      list each message once and in order; hosts decide what is encoded; a put's number is that of
 //      the receive it replaces;

@@ -15,11 +15,11 @@ void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
 }
 
 // Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
-// before it. The sizes of all_to_all belong to pairs, so there every pair greets first, and the
-// rounds carry the news that all pairs agree.
+// before it. Where sizes belong to pairs, every pair greets first, and the rounds carry the news
+// that all pairs agree.
 void plan_agreement(Plan& plan, int rank, int n) {
   int stage = 0;
-  if (plan.shape.collective == Collective::all_to_all && n > 2) {
+  if (has_blocks_of_pairs(plan.shape) && n > 2) {
     for (int distance = 1; distance < n; ++distance) plan_exchange(plan, stage, rank, n, distance);
     ++stage;
   }

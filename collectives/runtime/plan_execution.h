@@ -47,7 +47,8 @@ inline Fingerprint fingerprint_from(const PlanExecution& execution, int peer,
   Fingerprint f = execution.fingerprint;
   if (execution.send_counts.empty()) return f;
   set_pair(f, execution.recv_counts[peer], execution.send_counts[peer]);
-  f.even = theirs.even;  // whether its other sizes are the same is its own affair
+  // Whether its other sizes are the same is its own affair, unless the call says it.
+  if (theirs.even != Fingerprint::kOneSize && f.even != Fingerprint::kOneSize) f.even = theirs.even;
   return f;
 }
 
