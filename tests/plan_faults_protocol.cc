@@ -110,12 +110,15 @@ std::vector<PlanFault> agreement_faults() {
 }
 
 std::vector<PlanFault> round_faults() {
-  const auto round = [](const Plan& p) { return p.one_round; };
+  const auto round = [](const Plan& p) { return p.protocol != Protocol::queued; };
   return {
       {"one round on one rank only",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan&) { return true; }, [](Plan& p) { p.one_round = !p.one_round; });
+             g, [](const Plan&) { return true; },
+             [](Plan& p) {
+               p.protocol = p.protocol == Protocol::queued ? Protocol::one_round : Protocol::queued;
+             });
        }},
       {"one round of what is none",
        [](Group g) {
@@ -123,9 +126,9 @@ std::vector<PlanFault> round_faults() {
              g.plans[0]->shape.collective == Collective::barrier ||
              (g.plans[0]->lanes == 1 && std::ranges::all_of(g.proved, fits_one_round));
          return at_all(
-             g, [=](const Plan& p) { return !p.one_round && !fits; },
+             g, [=](const Plan& p) { return p.protocol == Protocol::queued && !fits; },
              [](Plan& p) {
-               p.one_round = true;
+               p.protocol = Protocol::one_round;
                p.agreement.clear();
                const size_t n = p.peers.size() + 1;
                for (PeerQueue& q : p.peers) q.greets = q.greeted = 1;
@@ -142,7 +145,9 @@ std::vector<PlanFault> round_faults() {
        [=](Group g) {
          return at_ranks(
              g,
-             [](const Plan& p) { return p.one_round && !p.letters_in.empty() && !p.steps.empty(); },
+             [](const Plan& p) {
+               return p.protocol != Protocol::queued && !p.letters_in.empty() && !p.steps.empty();
+             },
              [](Plan& p) {
                for (int32_t& s : p.letters_out) s = -1;
              });
