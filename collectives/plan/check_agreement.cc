@@ -122,14 +122,14 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
 }
 
 // Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
-// before. In an all_to_all, whose sizes belong to pairs, a rank counts once it has heard from each
+// before. Where sizes belong to pairs, a rank counts once it has heard from each
 // other itself.
 class Hearing {
  public:
   explicit Hearing(const PlanSet& set)
       : set_(set),
         n_(static_cast<size_t>(set.n())),
-        pairs_(set.shape().collective == Collective::all_to_all && set.n() > 2) {
+        pairs_(has_blocks_of_pairs(set.shape()) && set.n() > 2) {
     for (size_t r = 0; r < n_; ++r) {
       known_.emplace_back(n_);
       known_[r][r] = !pairs_;
