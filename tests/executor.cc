@@ -117,8 +117,8 @@ TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
   }
 }
 
-// The plan says how an operation begins, whatever the links could do: by eager slots or by messages,
-// with the data in them or not, from one to the next.
+// The plan says how an operation begins, whatever the links could do: by eager slots or by
+// messages, with the data in them or not, from one to the next.
 TEST(Executor, BeginsAsThePlanSays) {
   const int n = 3;
   Runner runner(make_meshes(n, make_shm));

@@ -27,7 +27,8 @@ class FusedPass final {
     one_by_one  // its steps are; nothing has been taken
   };
   // When a link shows the first byte of one of its receives. One by one is final: the peers'
-  // memory does not allow it, or some operands have waited for the others for Plan::fusion_patience.
+  // memory does not allow it, or some operands have waited for the others longer than
+  // Plan::fusion_patience.
   Verdict attempt(int32_t fusion);
   // Of all executions: fusions done.
   uint64_t count() const { return count_; }
