@@ -7,6 +7,7 @@
 #include "collectives/protocol.h"
 #include "collectives/row_sums.h"
 #include "collectives/wire_schedule.h"
+#include "transports/log.h"
 
 namespace ringwood {
 namespace {
@@ -17,6 +18,9 @@ constexpr size_t kMostPlans = 256, kMostUneven = 32;
 // Steps of all ranks whose sums are traced (sums.h), at about 0.3 us and 50 bytes each. Beyond, the
 // rows of the table are taken for what they are with fewer ranks: they agree (tests/sums.cc).
 constexpr size_t kMostTraced = 4 << 20;
+
+// Steps of all ranks whose plans are checked, at about 2 us each.
+constexpr size_t kMostChecked = 2048;
 
 }  // namespace
 
@@ -105,11 +109,11 @@ std::shared_ptr<const Sums> PlanCache::trace(const Source& source, const Shape& 
   return std::make_shared<const Sums>(trace_sums(shape.collective, all));
 }
 
-std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key,
-                                            const Answer& a) const {
+std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key, const Answer& a,
+                                            int rank) const {
   const Shape& shape = key.shape;
   const std::shared_ptr<const Sums> sums = this->sums(source, shape, WireFormat::exact);
-  Schedule mine = schedule(source, rank_, shape.root);
+  Schedule mine = schedule(source, rank, shape.root);
   const bool apart = sums && sums->apart;
   if (apart) mine = with_roundings(mine, shape.collective, {});
   const Opener way = apart ? Opener::agreement : opener(source, shape, a.lanes);
@@ -120,19 +124,24 @@ std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key
   return plan;
 }
 
-std::shared_ptr<Plan> PlanCache::make(const Key& key) const {
+std::shared_ptr<Plan> PlanCache::make(const Key& key, int rank) const {
+  auto plan = key.own ? make_own(key, rank) : make_chosen(key, rank);
+  if (slots_) use_slots(*plan);
+  return plan;
+}
+
+std::shared_ptr<Plan> PlanCache::make_chosen(const Key& key, int rank) const {
   const Shape& shape = key.shape;
   const Answer a = answer(shape, key.algorithm, key.lanes, key.tolerance);
   const Source source{find_algorithm(shape.collective, a.algorithm), nullptr};
-  if (a.wire == WireFormat::exact) return make_exact(source, key, a);
+  if (a.wire == WireFormat::exact) return make_exact(source, key, a, rank);
   const std::span<const int> hosts = chooser_.fabric().hosts;
-  const Schedule mine =
-      with_roundings(schedule(source, rank_, shape.root), shape.collective, hosts);
+  const Schedule mine = with_roundings(schedule(source, rank, shape.root), shape.collective, hosts);
   return make_plan(mine, shape, a.algorithm, a.lanes, Opener::agreement, {a.wire, hosts},
                    sums(source, shape, a.wire).get(), limits());
 }
 
-std::shared_ptr<Plan> PlanCache::make_own(const Key& key) const {
+std::shared_ptr<Plan> PlanCache::make_own(const Key& key, int rank) const {
   const ProvedSchedules& own = *key.own;
   const Shape& shape = key.shape;
   const bool rooted = has_root(shape.collective) && n_ > 1;
@@ -145,7 +154,7 @@ std::shared_ptr<Plan> PlanCache::make_own(const Key& key) const {
                     to_string(shape.collective), to_string(own.collective()), own.size(),
                     rooted ? fmt::format(" with root {}", own.root()) : ""));
   const Answer answer{std::string(kUserSchedules), std::max(1, key.lanes), WireFormat::exact};
-  auto plan = make_exact({nullptr, &own}, key, answer);
+  auto plan = make_exact({nullptr, &own}, key, answer, rank);
   plan->fingerprint.blocks = own.hash();
   return plan;
 }
@@ -162,9 +171,67 @@ std::shared_ptr<const Plan> PlanCache::get(const Shape& shape, const std::string
   auto it = plans.find(key);
   if (it != plans.end()) return it->second;
   if (plans.size() >= (uneven ? kMostUneven : kMostPlans)) plans.clear();
-  std::shared_ptr<Plan> plan = own ? make_own(key) : make(key);
-  if (slots_) use_slots(*plan);
+  std::shared_ptr<Plan> plan = make(key, rank_);
+  check_once(*plan, key);
   return plans.emplace(std::move(key), std::move(plan)).first->second;
+}
+
+// Of sizes that only pairs know, equal ones stand for those of all ranks.
+Shape PlanCache::shape_of(const Shape& mine, int rank) const {
+  Shape shape = mine;
+  if (!has_blocks_of_pairs(mine)) return shape;
+  const bool all = mine.collective == Collective::all_to_all || rank == mine.root;
+  const size_t most = *std::ranges::max_element(mine.blocks);
+  shape.blocks.assign(mine.blocks.size(), all ? most : 0);
+  if (!all)
+    shape.blocks[static_cast<size_t>(mine.collective == Collective::scatter ? n_ : rank)] = most;
+  return shape;
+}
+
+void PlanCache::check_once(const Plan& mine, const Key& key) {
+  const Shape& shape = mine.shape;
+  const std::string kind = fmt::format(
+      "{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}",
+      to_string(shape.collective), to_string(shape.type), to_string(shape.op),
+      shape.blocks.empty() ? "" : ", uneven", shape.root, mine.algorithm,
+      key.own ? fmt::format(" {:x}", key.own->hash()) : "", mine.lanes,
+      to_string(static_cast<WireFormat>(mine.fingerprint.wire)), static_cast<int>(mine.protocol),
+      mine.fusions.empty() ? "" : ", fused", mine.published ? ", published" : "");
+  if (n_ == 1 || checked_.contains(kind)) return;
+  PlanCheck check{PlanCheck::Result::too_large, "more steps than are worth the time"};
+  if (mine.steps.size() * static_cast<size_t>(n_) <= kMostChecked) check = check_all(mine, key);
+  if (check.result == PlanCheck::Result::too_large)
+    log(LogLevel::debug, "plan", fmt::format("not checked: {}: {}", kind, check.words));
+  if (check.result == PlanCheck::Result::faulty)
+    throw Error(ErrorCode::internal, fmt::format("wrong plans: {}: {}", kind, check.words));
+  checked_[kind] = check.result == PlanCheck::Result::sound;
+}
+
+PlanCheck PlanCache::check_all(const Plan& mine, const Key& key) const {
+  const Shape& shape = mine.shape;
+  const Source source{key.own ? nullptr : find_algorithm(shape.collective, mine.algorithm),
+                      key.own.get()};
+  const auto wire = static_cast<WireFormat>(mine.fingerprint.wire);
+  const std::shared_ptr<const Sums> sums = this->sums(source, shape, wire);
+  std::vector<std::shared_ptr<const Plan>> plans;
+  std::vector<Schedule> proved;
+  for (int r = 0; r < n_; ++r) {
+    Key theirs = key;
+    theirs.shape = shape_of(shape, r);
+    plans.push_back(make(theirs, r));
+    proved.push_back(schedule(source, r, shape.root));
+    if (sums && sums->apart) proved.back() = with_roundings(proved.back(), shape.collective, {});
+  }
+  PlanFacts facts;
+  facts.host = chooser_.fabric().hosts;
+  facts.budget = 2 * kMostChecked;  // ranks differ
+  return check_plans(plans, proved, facts);
+}
+
+size_t PlanCache::checked() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(
+      std::ranges::count_if(checked_, [](const auto& kind) { return kind.second; }));
 }
 
 }  // namespace ringwood

@@ -4,12 +4,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 
 #include "collectives/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/plan.h"
+#include "collectives/plan/checker.h"
 #include "collectives/proved_schedules.h"
 
 namespace ringwood {
@@ -28,6 +30,8 @@ class PlanCache final {
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
                 double tolerance = -1) const;
   std::vector<Candidate> explain(const Shape& shape) const;
+  // Kinds of plans that have been checked and found sound (plan/checker.h).
+  size_t checked() const;
   // Whether so many bytes of a private source are copied once for all peers.
   bool publishes(size_t bytes) const {
     return bytes >= limits().published_from && bytes <= limits().published_up_to;
@@ -53,10 +57,19 @@ class PlanCache final {
     const ProvedSchedules* own = nullptr;
   };
   Schedule schedule(const Source& source, int rank, int root) const;
-  std::shared_ptr<Plan> make(const Key& key) const;
-  std::shared_ptr<Plan> make_own(const Key& key) const;
-  std::shared_ptr<Plan> make_exact(const Source& source, const Key& key,
-                                   const Answer& answer) const;
+  // Of rank_, but for check_all().
+  std::shared_ptr<Plan> make(const Key& key, int rank) const;
+  std::shared_ptr<Plan> make_chosen(const Key& key, int rank) const;
+  std::shared_ptr<Plan> make_own(const Key& key, int rank) const;
+  std::shared_ptr<Plan> make_exact(const Source& source, const Key& key, const Answer& answer,
+                                   int rank) const;
+
+  // Checks the plans of all ranks (plan/checker.h) before the first of its kind is used. Throws
+  // Error(internal) with what is wrong. Not when the group is made: the choices for a set of shapes
+  // that may never come cost ten times as much as all checks of those that do.
+  void check_once(const Plan& mine, const Key& key);
+  PlanCheck check_all(const Plan& mine, const Key& key) const;
+  Shape shape_of(const Shape& mine, int rank) const;
 
   Question question(const Shape& shape, double tolerance) const;
   Opener opener(const Source& source, const Shape& shape, int lanes) const;
@@ -77,11 +90,13 @@ class PlanCache final {
   const bool apart_;  // every message goes through sockets
   const bool slots_;
   mutable Chooser chooser_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   using Plans = std::unordered_map<Key, std::shared_ptr<const Plan>, Hash>;
   // Uneven ones apart: those of a mixture of experts change with every call and would drive out
   // the others.
   Plans plans_, uneven_;
+  // Kinds of plans, whatever their size; false: too large to be checked.
+  std::map<std::string, bool> checked_;
 };
 
 }  // namespace ringwood

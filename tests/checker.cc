@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "collectives/choose.h"
 #include "collectives/plan/checker.h"
+#include "collectives/plan_cache.h"
 #include "tests/plan_groups.h"
 #include "tests/schedule_texts.h"
 
@@ -85,7 +87,10 @@ TEST_P(CheckedRow, IsSoundInEveryWay) {
       check(n, *places, numbers, {});
       check(n, *places, numbers, {.lanes = 3, .published = n > 2});
       if (numbers.count * size_of(numbers.type) <= 16384 && fits_round(n, *places))
-        check(n, *places, numbers, {.opener = Opener::one_round});
+        for (const bool slots : {false, true})
+          check(n, *places, numbers, {.opener = Opener::one_round, .slots = slots});
+      if (numbers.count == 20011 || !reduces(row().collective))
+        check(n, *places, numbers, {.lanes = 2, .slots = true});
     }
   }
   EXPECT_GT(checked_, 0);
@@ -137,6 +142,21 @@ TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
       const PlanCheck found = group.check();
       EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
     }
+}
+
+// A group checks each kind of plan once, of the ranks and the placement that it has.
+TEST(Checker, IsAskedForEachKindOfPlan) {
+  PlanCache plans(1, 4, default_fabric(4, false), Options{});
+  const auto get = [&](ReduceOp op, size_t count, int lanes) {
+    const Shape shape = plan_shape(Collective::all_reduce, DataType::float32, op, count, 0);
+    (void)plans.get(shape, "ring", lanes, false);
+    return plans.checked();
+  };
+  EXPECT_EQ(get(ReduceOp::sum, 100000, 1), 1u);
+  EXPECT_EQ(get(ReduceOp::sum, 200000, 1), 1u) << "of the same kind";
+  EXPECT_EQ(get(ReduceOp::avg, 100000, 1), 2u);
+  EXPECT_EQ(get(ReduceOp::sum, 100000, 2), 3u);
+  EXPECT_EQ(get(ReduceOp::sum, 1 << 20, 64), 3u) << "too large to be checked";
 }
 
 TEST(Checker, SaysWhatIsTooLarge) {

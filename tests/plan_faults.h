@@ -22,6 +22,7 @@ std::vector<PlanFault> number_faults();    // plan_faults_numbers.cc: rounding, 
 std::vector<PlanFault> link_faults();      // plan_faults_links.cc: messages, queues, steps, places
 std::vector<PlanFault> protocol_faults();  // plan_faults_protocol.cc: agreement, formats, staging
 
+inline bool in_round(const Plan& plan) { return plan.protocol != Protocol::queued; }
 // Whether step `to` begins after step `from` has ended.
 bool leads_to(const Plan& plan, size_t from, size_t to);
 bool overlap(const Place& a, size_t a_bytes, const Place& b, size_t b_bytes);

@@ -149,7 +149,11 @@ std::vector<PlanFault> step_faults() {
       {"an addition done twice",
        [](Group g) {
          return at_steps(
-             g, [](const Plan& p, size_t i) { return p.steps[i].kind == StepKind::reduce; },
+             g,
+             [](const Plan& p, size_t i) {
+               // A row that is begun again is the same row.
+               return p.steps[i].kind == StepKind::reduce && !p.steps[i].wide.first;
+             },
              repeat);
        }},
       {"an addition for a receive, or a receive for an addition",

@@ -23,7 +23,7 @@ std::vector<PlanEdit> dropped_edges(const PlanGroup& group) {
   std::vector<PlanEdit> edits;
   for (size_t r = 0; r < group.plans.size(); ++r) {
     const Plan& plan = *group.plans[r];
-    if (plan.protocol != Protocol::queued) continue;
+    if (in_round(plan)) continue;
     for (size_t i = 0; i < plan.steps.size(); ++i)
       for (int32_t k = plan.graph.offset[i]; k < plan.graph.offset[i + 1]; ++k) {
         const int32_t to = plan.graph.successor[static_cast<size_t>(k)];
@@ -66,7 +66,7 @@ std::vector<PlanEdit> shared_wide(const PlanGroup& group) {
   std::vector<PlanEdit> edits;
   for (size_t r = 0; r < group.plans.size(); ++r) {
     const Plan& plan = *group.plans[r];
-    for (size_t i = 0; plan.protocol == Protocol::queued && i < plan.steps.size(); ++i)
+    for (size_t i = 0; !in_round(plan) && i < plan.steps.size(); ++i)
       for (size_t j = i + 1; j < plan.steps.size(); ++j) {
         const Wide &a = plan.steps[i].wide, &b = plan.steps[j].wide;
         const bool alike = plan.steps[i].bytes == plan.steps[j].bytes && plan.steps[i].bytes > 0;
@@ -88,7 +88,7 @@ std::vector<PlanEdit> shared_scratch(const PlanGroup& group) {
   };
   for (size_t r = 0; r < group.plans.size(); ++r) {
     const Plan& plan = *group.plans[r];
-    for (size_t i = 0; plan.protocol == Protocol::queued && i < plan.steps.size(); ++i)
+    for (size_t i = 0; !in_round(plan) && i < plan.steps.size(); ++i)
       for (size_t j = i + 1; j < plan.steps.size(); ++j) {
         const BoundStep &a = plan.steps[i], &b = plan.steps[j];
         if (!fills(a) || !fills(b) || a.bytes != b.bytes || a.dst.offset == b.dst.offset ||
@@ -161,17 +161,14 @@ std::vector<PlanFault> order_faults() {
   using Group = const PlanGroup&;
   const auto answered = [](const Plan& p, size_t i) { return p.steps[i].answer >= 0; };
   const auto late_write = [](const Plan& p) {
-    return p.protocol != Protocol::queued && p.sends_until < p.steps.size();
+    return p.protocol == Protocol::one_round && p.sends_until < p.steps.size();
   };
   return {
       {"a hazard's edge dropped", dropped_edges},
       {"a predecessor not counted",
        [](Group g) {
          return at_steps(
-             g,
-             [](const Plan& p, size_t i) {
-               return p.protocol == Protocol::queued && p.graph.predecessors[i] > 0;
-             },
+             g, [](const Plan& p, size_t i) { return !in_round(p) && p.graph.predecessors[i] > 0; },
              [](Plan& p, size_t i) { --p.graph.predecessors[i]; });
        }},
       {"an answer allowed where another send reads the place",
@@ -232,8 +229,7 @@ std::vector<PlanFault> order_faults() {
          return at_steps(
              g,
              [](const Plan& p, size_t i) {
-               return p.protocol != Protocol::queued && p.steps[i].kind == StepKind::recv &&
-                      !p.steps[i].folds;
+               return in_round(p) && p.steps[i].kind == StepKind::recv && !p.steps[i].folds;
              },
              [](Plan& p, size_t i) { p.steps[i].folds = true; });
        }},

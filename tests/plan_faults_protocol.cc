@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/plan_faults.h"
+#include "transports/mailbox.h"
 
 namespace ringwood::testing {
 namespace {
@@ -60,7 +61,7 @@ std::vector<PlanFault> agreement_faults() {
              [](const Plan& p) {
                // Three ranks hear from one another anyway.
                return p.agreement.size() > 1 && p.peers.size() > 2 &&
-                      p.agreement.back().stage > 0 && p.shape.collective != Collective::all_to_all;
+                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.shape);
              },
              [](Plan& p) {
                for (Plan::Exchange& e : p.agreement) e.stage = 0;
@@ -72,9 +73,7 @@ std::vector<PlanFault> agreement_faults() {
        [](Group g) {
          return at_all(
              g,
-             [](const Plan& p) {
-               return p.shape.collective == Collective::all_to_all && p.agreement.size() > 1;
-             },
+             [](const Plan& p) { return has_blocks_of_pairs(p.shape) && p.agreement.size() > 1; },
              [](Plan& p) {
                // The first exchange with each peer is the pair's own.
                for (size_t at = 0; p.agreement[at].stage == 0;) drop_exchange(p, at);
@@ -110,15 +109,13 @@ std::vector<PlanFault> agreement_faults() {
 }
 
 std::vector<PlanFault> round_faults() {
-  const auto round = [](const Plan& p) { return p.protocol != Protocol::queued; };
+  const auto round = [](const Plan& p) { return p.protocol == Protocol::one_round; };
   return {
       {"one round on one rank only",
        [](Group g) {
          return at_ranks(
              g, [](const Plan&) { return true; },
-             [](Plan& p) {
-               p.protocol = p.protocol == Protocol::queued ? Protocol::one_round : Protocol::queued;
-             });
+             [](Plan& p) { p.protocol = in_round(p) ? Protocol::queued : Protocol::one_round; });
        }},
       {"one round of what is none",
        [](Group g) {
@@ -126,7 +123,7 @@ std::vector<PlanFault> round_faults() {
              g.plans[0]->shape.collective == Collective::barrier ||
              (g.plans[0]->lanes == 1 && std::ranges::all_of(g.proved, fits_one_round));
          return at_all(
-             g, [=](const Plan& p) { return p.protocol == Protocol::queued && !fits; },
+             g, [=](const Plan& p) { return !in_round(p) && !fits; },
              [](Plan& p) {
                p.protocol = Protocol::one_round;
                p.agreement.clear();
@@ -141,13 +138,53 @@ std::vector<PlanFault> round_faults() {
                }
              });
        }},
+      {"eager slots on one rank only",
+       [](Group g) {
+         return at_ranks(
+             g, [](const Plan&) { return true; }, [](Plan& p) { p.slots = !p.slots; });
+       }},
+      {"fingerprints over links besides the eager slots",
+       [](Group g) {
+         return at_all(
+             g, [](const Plan& p) { return p.slots; },
+             [](Plan& p) {
+               for (PeerQueue& q : p.peers) q.greets = q.greeted = 1;
+             });
+       }},
+      {"more in one round than a slot holds",
+       [](Group g) {
+         return at_all(
+             g,
+             [](const Plan& p) {
+               return p.protocol == Protocol::one_round &&
+                      std::ranges::any_of(p.steps, [](const BoundStep& s) {
+                        return s.kind == StepKind::send && s.bytes > kLetterBytes;
+                      });
+             },
+             [](Plan& p) { use_slots(p); });
+       }},
+      {"a message within the preamble on one side only",
+       [](Group g) {
+         return at_steps(
+             g,
+             [](const Plan& p, size_t i) {
+               return p.protocol == Protocol::one_round && p.steps[i].peer >= 0;
+             },
+             [](Plan& p, size_t i) { p.steps[i].carried = !p.steps[i].carried; });
+       }},
+      {"a message within the preamble that it does not hold",
+       [](Group g) {
+         return at_all(
+             g, [](const Plan& p) { return p.protocol == Protocol::one_round && !p.steps.empty(); },
+             [](Plan& p) {
+               for (BoundStep& s : p.steps) s.carried = s.peer >= 0;
+             });
+       }},
       {"an eager message forgotten",
        [=](Group g) {
          return at_ranks(
              g,
-             [](const Plan& p) {
-               return p.protocol != Protocol::queued && !p.letters_in.empty() && !p.steps.empty();
-             },
+             [](const Plan& p) { return in_round(p) && !p.letters_in.empty() && !p.steps.empty(); },
              [](Plan& p) {
                for (int32_t& s : p.letters_out) s = -1;
              });

@@ -38,6 +38,7 @@ struct PlanWay {
   bool published = false;  // by the odd ranks: each as it likes
   Opener opener = Opener::agreement;
   WireFormat wire = WireFormat::exact;
+  bool slots = false;  // all ranks have eager slots to all others
   bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
 };
 
@@ -56,14 +57,14 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
   if (matter) sums = std::make_unique<Sums>(trace_sums(c, bound));
   if (sums && sums->apart && way.wire == WireFormat::exact)
     for (Schedule& s : bound) s = with_roundings(s, c, {});
-  PlanGroup group{
-      fmt::format("{} {} of {} ranks, {} {} x {}, {} lanes{}{}, {}", to_string(c), algorithm, n,
-                  to_string(shape.type), to_string(shape.op), shape.count, way.lanes,
-                  way.published ? ", published" : "",
-                  way.opener == Opener::one_round ? ", one round" : "", to_string(way.wire)),
-      places,
-      proved,
-      {}};
+  PlanGroup group{fmt::format("{} {} of {} ranks, {} {} x {}, {} lanes{}{}{}, {}", to_string(c),
+                              algorithm, n, to_string(shape.type), to_string(shape.op), shape.count,
+                              way.lanes, way.published ? ", published" : "",
+                              way.opener == Opener::one_round ? ", one round" : "",
+                              way.slots ? ", slots" : "", to_string(way.wire)),
+                  places,
+                  proved,
+                  {}};
   if (sums && sums->apart) group.proved = bound;
   const Wire wire{way.wire, places.host};
   for (int r = 0; r < n; ++r) {
@@ -73,6 +74,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
                                     way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
                                     sums.get()));
     group.plans.back()->published = published;
+    if (way.slots) use_slots(*group.plans.back());
   }
   return group;
 }

@@ -41,6 +41,17 @@ PlanGroup own_block_written() {
                   10000);
 }
 
+PlanGroup of_uneven_blocks(Collective collective, const char* name, int n) {
+  PlanGroup group{fmt::format("{} of {} uneven ranks", name, n), {}, {}, {}};
+  for (int r = 0; r < n; ++r) {
+    Shape shape = plan_shape(collective, DataType::float32, ReduceOp::sum, 0, n / 2);
+    set_uneven_blocks(shape, r, n);
+    group.proved.push_back(find_algorithm(collective, name)->build({r, n, n / 2}));
+    group.plans.push_back(make_plan(group.proved.back(), shape, name, 1));
+  }
+  return group;
+}
+
 std::vector<PlanGroup> reducing_groups() {
   using enum DataType;
   const auto sum = ReduceOp::sum, avg = ReduceOp::avg;
@@ -60,6 +71,10 @@ std::vector<PlanGroup> reducing_groups() {
       plan_group(parsed(kOtherRows), plan_shape(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
   all.push_back(of_table(kAllReduce, "one_shot", 4, float32, sum, 1000, round));
   all.push_back(of_table(kAllReduce, "exchange", 2, float16, avg, 1000, round));
+  all.push_back(of_table(kAllReduce, "exchange", 2, float32, sum, 5000, round));
+  all.push_back(of_table(kAllReduce, "one_shot", 3, bfloat16, sum, 1000,
+                         {.opener = Opener::one_round, .slots = true}));
+  all.push_back(of_table(kAllReduce, "direct", 3, float32, sum, 20000, {.slots = true}));
   all.push_back(of_table(Collective::reduce_scatter, "ring", 4, float16, sum, 1001));
   all.push_back(of_table(Collective::reduce_scatter, "direct", 3, int64, avg, 1001));
   all.push_back(of_table(Collective::reduce, "knomial", 6, float32, avg, 1001));
@@ -83,6 +98,9 @@ std::vector<PlanGroup> moving_groups() {
   all.push_back(of_table(Collective::barrier, "dissemination", 5, uint8, sum, 0));
   all.push_back(of_table(Collective::barrier, "dissemination", 3, uint8, sum, 0,
                          {.opener = Opener::one_round}));
+  all.push_back(of_uneven_blocks(Collective::all_to_all, "pairwise", 4));
+  all.push_back(of_uneven_blocks(Collective::gather, "linear", 3));
+  all.push_back(of_uneven_blocks(Collective::reduce_scatter, "direct", 4));
   all.push_back(exposed_to_two());
   all.push_back(own_block_written());
   return all;

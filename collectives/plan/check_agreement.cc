@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "collectives/plan/checker_parts.h"
+#include "collectives/proved_schedules.h"
 #include "transports/mailbox.h"
 
 namespace ringwood {
@@ -38,7 +39,8 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
   if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
   if (mine.lanes != first.lanes) return differs(rank, "numbers of segments");
   if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
-  if (mine.protocol != first.protocol || mine.slots != first.slots) return differs(rank, "protocols");
+  if (mine.protocol != first.protocol || mine.slots != first.slots)
+    return differs(rank, "protocols");
   if (mine.element != first.element) return differs(rank, "sizes of an element");
   if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
   if (mine.rounds_each != first.rounds_each) return differs(rank, "roundings of additions");
@@ -66,6 +68,7 @@ PlanFlaw check_own(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   Fingerprint right = fingerprint_of(plan.shape, plan.algorithm, plan.lanes, 0);
   right.wire = plan.fingerprint.wire;
+  if (plan.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
   if (plan.fingerprint != right)
     return fmt::format("rank {}'s fingerprint is not that of its plan", rank);
   if (plan.element != size_of(plan.shape.type))
@@ -122,8 +125,7 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
 }
 
 // Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
-// before. Where sizes belong to pairs, a rank counts once it has heard from each
-// other itself.
+// before. Where sizes belong to pairs, a rank counts once it has heard from each other itself.
 class Hearing {
  public:
   explicit Hearing(const PlanSet& set)
@@ -210,13 +212,16 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
     return fmt::format("rank {} has an agreement besides the one round", rank);
-  if (plan.shape.collective == Collective::all_to_all && set.n() > 2 && !plan.shape.blocks.empty())
+  if (has_blocks_of_pairs(plan.shape) && set.n() > 2)
     return fmt::format("rank {} cannot know in one round that all pairs agree", rank);
   const auto n = static_cast<size_t>(set.n());
   if (plan.letters_out.size() != n || plan.letters_in.size() != n)
     return fmt::format("rank {} does not list the eager messages of {} ranks", rank, n);
   for (const PeerQueue& queue : plan.peers) {
-    if (queue.greets != 1 || queue.sends.size() > 1 || queue.receives.size() > 1)
+    if (queue.greets != (plan.slots ? 0 : 1))
+      return fmt::format("rank {} sends rank {} {} preambles in one round", rank, queue.peer,
+                         queue.greets);
+    if (queue.sends.size() > 1 || queue.receives.size() > 1)
       return fmt::format("rank {} has more than one message for rank {} in one round", rank,
                          queue.peer);
     const auto peer = static_cast<size_t>(queue.peer);
@@ -226,7 +231,7 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
       return fmt::format("rank {} lists other eager messages with rank {} than its queue", rank,
                          queue.peer);
     const size_t bytes = out < 0 ? 0 : plan.steps[static_cast<size_t>(out)].bytes;
-    if (!set.facts.apart && bytes > kLetterBytes)
+    if (plan.slots && bytes > kLetterBytes)
       return fmt::format("rank {} sends rank {} {} bytes in one round, more than a slot holds",
                          rank, queue.peer, bytes);
   }
@@ -247,10 +252,15 @@ PlanFlaw check_agreement(const PlanSet& set) {
   if (PlanFlaw flaw = check_pairs(set)) return flaw;
   for (int r = 0; r < set.n(); ++r)
     if (PlanFlaw flaw = check_greetings(set, r)) return flaw;
-  const bool one_round = in_one_round(set.of(0));
-  if (!one_round)
+  const Protocol protocol = set.of(0).protocol;
+  const bool slots = set.of(0).slots;
+  if (slots != (protocol == Protocol::eager_slots) && protocol != Protocol::queued)
+    return "one round is planned over links and by eager slots";
+  // By eager slots each tells all others, and then, where it matters, that its pairs agree.
+  if (slots) return std::nullopt;
+  if (protocol == Protocol::queued)
     if (PlanFlaw flaw = Hearing(set).run()) return flaw;
-  if (one_round || has_blocks_of_pairs(set.shape()))
+  if (protocol == Protocol::one_round || has_blocks_of_pairs(set.shape()))
     if (PlanFlaw flaw = check_all_pairs_greet(set)) return flaw;
   return std::nullopt;
 }

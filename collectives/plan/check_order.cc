@@ -167,7 +167,7 @@ class RankOrder {
       for (const Access& r : accesses_) {
         if (r.buffer != rank_ || r.step == w.step || r.end <= w.begin || w.end <= r.begin) continue;
         const bool sent = sends(plan_.steps[static_cast<size_t>(r.step)]);
-        const size_t first = in_one_round(plan_) && sent ? plan_.sends_until : 0;
+        const size_t first = sent ? writable_from() : 0;
         const bool before = in_one_round(plan_)
                                 ? r.step < w.step && static_cast<size_t>(w.step) >= first
                                 : ancestors.before(r.step, w.step);
@@ -175,6 +175,11 @@ class RankOrder {
       }
     }
     return std::nullopt;
+  }
+
+  // Eager slots have copies of what is sent.
+  size_t writable_from() const {
+    return plan_.protocol == Protocol::one_round ? plan_.sends_until : 0;
   }
 
   // One round: sends leave at the start and may be read until the first step that waits for them.
@@ -187,7 +192,7 @@ class RankOrder {
         if (w.step < read.step)
           return words(read.step) + " leaves at the start, but sends what " + words(w.step) +
                  " writes";
-        if (static_cast<size_t>(w.step) < plan_.sends_until)
+        if (static_cast<size_t>(w.step) < writable_from())
           return words(w.step) + " writes what is still being sent by " + words(read.step);
       }
     }

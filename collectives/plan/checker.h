@@ -37,7 +37,6 @@ namespace ringwood {
 
 struct PlanFacts {
   std::span<const int> host = {};   // by rank; empty: all on one
-  bool apart = false;               // no two ranks share memory (all_apart() in protocol.h)
   size_t budget = size_t{1} << 15;  // steps of all ranks
   uint64_t seed = 1;
 };

@@ -10,6 +10,8 @@ class OneRoundReplay {
  public:
   OneRoundReplay(const PlanSet& set, const ReplayOrder& order, std::vector<ReplayMemory>& memory)
       : set_(set), order_(order), memory_(memory), n_(static_cast<size_t>(set.n())) {
+    // Eager slots have copies of what is sent.
+    if (set.of(0).protocol == Protocol::eager_slots) order_.late = false;
     cursor_.assign(n_, 0);
     taken_.assign(n_ * n_, 0);
     early_.resize(n_ * n_);
@@ -93,7 +95,7 @@ class OneRoundReplay {
   }
 
   const PlanSet& set_;
-  const ReplayOrder& order_;
+  ReplayOrder order_;
   std::vector<ReplayMemory>& memory_;
   const size_t n_;
   std::vector<size_t> cursor_;
