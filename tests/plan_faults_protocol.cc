@@ -60,7 +60,7 @@ std::vector<PlanFault> agreement_faults() {
              [](const Plan& p) {
                // Three ranks hear from one another anyway.
                return p.agreement.size() > 1 && p.peers.size() > 2 &&
-                      p.agreement.back().stage > 0 && p.shape.collective != Collective::all_to_all;
+                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.shape);
              },
              [](Plan& p) {
                for (Plan::Exchange& e : p.agreement) e.stage = 0;
@@ -72,9 +72,7 @@ std::vector<PlanFault> agreement_faults() {
        [](Group g) {
          return at_all(
              g,
-             [](const Plan& p) {
-               return p.shape.collective == Collective::all_to_all && p.agreement.size() > 1;
-             },
+             [](const Plan& p) { return has_blocks_of_pairs(p.shape) && p.agreement.size() > 1; },
              [](Plan& p) {
                // The first exchange with each peer is the pair's own.
                for (size_t at = 0; p.agreement[at].stage == 0;) drop_exchange(p, at);

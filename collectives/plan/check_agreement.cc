@@ -38,7 +38,8 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
   if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
   if (mine.lanes != first.lanes) return differs(rank, "numbers of segments");
   if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
-  if (mine.protocol != first.protocol || mine.slots != first.slots) return differs(rank, "protocols");
+  if (mine.protocol != first.protocol || mine.slots != first.slots)
+    return differs(rank, "protocols");
   if (mine.element != first.element) return differs(rank, "sizes of an element");
   if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
   if (mine.rounds_each != first.rounds_each) return differs(rank, "roundings of additions");
@@ -122,14 +123,14 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
 }
 
 // Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
-// before. In an all_to_all, whose sizes belong to pairs, a rank counts once it has heard from each
+// before. Where sizes belong to pairs, a rank counts once it has heard from each
 // other itself.
 class Hearing {
  public:
   explicit Hearing(const PlanSet& set)
       : set_(set),
         n_(static_cast<size_t>(set.n())),
-        pairs_(set.shape().collective == Collective::all_to_all && set.n() > 2) {
+        pairs_(has_blocks_of_pairs(set.shape()) && set.n() > 2) {
     for (size_t r = 0; r < n_; ++r) {
       known_.emplace_back(n_);
       known_[r][r] = !pairs_;
@@ -210,7 +211,7 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
     return fmt::format("rank {} has an agreement besides the one round", rank);
-  if (plan.shape.collective == Collective::all_to_all && set.n() > 2 && !plan.shape.blocks.empty())
+  if (has_blocks_of_pairs(plan.shape) && set.n() > 2)
     return fmt::format("rank {} cannot know in one round that all pairs agree", rank);
   const auto n = static_cast<size_t>(set.n());
   if (plan.letters_out.size() != n || plan.letters_in.size() != n)
