@@ -153,6 +153,13 @@ constexpr AlgorithmRow kTable[] = {
      any},
     {Collective::all_to_all, "pairwise", "n-1 exchanges, all posted at once, (n-1) B bytes",
      pairwise_all_to_all, any},
+    {Collective::all_to_all, "bruck",
+     "log2(n) rounds, n/2 log2(n) B bytes: small blocks of one size, many ranks", bruck_all_to_all,
+     any, !kRankOrder, BlockSizes::equal},
+    {Collective::all_to_all, "hierarchical",
+     "1 round in hosts, 1 across of n/k-1 messages of k blocks: small blocks of one size, several "
+     "hosts",
+     hierarchical_all_to_all, has_hierarchy, !kRankOrder, BlockSizes::equal},
     // Every operation opens with it: a barrier is nothing more (after_agreement() in plan.h).
     {Collective::barrier, "dissemination", "log2(n) rounds of one byte", dissemination_barrier,
      any},

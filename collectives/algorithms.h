@@ -91,6 +91,8 @@ Schedule pat_reduce_scatter(const Where& where);
 Schedule ring_reduce_scatter(const Where& where);
 Schedule hierarchical_reduce_scatter(const Where& where);
 Schedule pairwise_all_to_all(const Where& where);
+Schedule bruck_all_to_all(const Where& where);
+Schedule hierarchical_all_to_all(const Where& where);
 Schedule linear_gather(const Where& where);
 Schedule linear_scatter(const Where& where);
 Schedule dissemination_barrier(const Where& where);

@@ -119,12 +119,14 @@ Schedule within(int first, int chunks, const Schedule& s) {
   return result;
 }
 
-Schedule publish(const Schedule& s) {
+Schedule publish(const Schedule& s, Collective collective) {
+  const bool blocks = required_chunks(collective, s.n) > 0;
   Schedule result{s.rank, s.n, s.chunks, s.scratch, {}};
   std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: where it is sent from instead
   for (size_t i = 0; i < s.steps.size(); ++i) {
     Step step = s.steps[i];
-    const bool first = step.kind == StepKind::send && sources[i].count == 0;
+    const bool first =
+        step.kind == StepKind::send && sources[i].count == 0 && !(blocks && step.src.count > 1);
     const std::vector<size_t> alike =
         first && step.src.first < s.chunks ? sends_alike(s, i) : std::vector<size_t>{};
     if (alike.size() > 1) {

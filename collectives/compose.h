@@ -29,7 +29,8 @@ Schedule widen(const Schedule& s, int count);
 Schedule within(int first, int chunks, const Schedule& s);
 
 // Published once: where one span of the user's goes to several peers, it is copied to scratch, from
-// where all of them are sent. Pays where peers read scratch in place.
-Schedule publish(const Schedule& s);
+// where all of them are sent; but for spans of several blocks, which travel one by one. Pays where
+// peers read scratch in place.
+Schedule publish(const Schedule& s, Collective collective);
 
 }  // namespace ringwood

@@ -40,9 +40,10 @@ class Builder final {
 inline bool sends(const Step& step) { return step.kind == StepKind::send; }
 inline bool receives(const Step& step) { return step.peer >= 0 && !sends(step); }
 
-// The messages that the plan makes of a step's.
-inline int parts_of(const Step& step, Collective collective) {
-  return cut_from_one_buffer(collective) ? 1 : std::max(step.dst.count, step.src.count);
+// The messages that the plan makes of a step's; the user has `chunks`.
+inline int parts_of(const Step& step, Collective collective, int chunks) {
+  const Span span = step.dst.count ? step.dst : step.src;
+  return cut_from_one_buffer(collective) || span.first >= chunks ? 1 : span.count;
 }
 
 }  // namespace ringwood

@@ -158,7 +158,7 @@ class Sketch {
       }
       const CostMessage& m = *kind;
       const PerByte own = sends(step) ? m.out : m.in;
-      busy.posts += m.post * parts_of(step, load_.collective);
+      busy.posts += m.post * parts_of(step, load_.collective, s.chunks);
       busy.bytes += bytes * own.core;
       busy.memory += bytes * own.memory;
       (sends(step) ? busy.out : busy.in) += bytes * m.wire;

@@ -8,7 +8,7 @@
 //
 // Both ends of a message must arrive at the same size from their own plans. So multi-chunk spans of
 // block-wise collectives, whose blocks may lie anywhere, always travel chunk by chunk, whatever the
-// caller's layout; and pieces are cut by one rule (piece()) from numbers on which the fingerprint
+// caller's layout, and spans of scratch as one (schedule.h); and pieces are cut by one rule (piece()) from numbers on which the fingerprint
 // has made all ranks agree.
 //
 // Between hosts messages may travel in a wire format (wire.h): then each has bytes of its own

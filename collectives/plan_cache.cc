@@ -118,8 +118,8 @@ std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key
   if (apart) mine = with_roundings(mine, shape.collective, {});
   const Opener way = apart ? Opener::agreement : opener(source, shape, a.lanes);
   const bool published = key.private_source && way != Opener::one_round;
-  auto plan = make_plan(published ? publish(mine) : mine, shape, a.algorithm, a.lanes, way, {},
-                        sums.get(), limits());
+  auto plan = make_plan(published ? publish(mine, shape.collective) : mine, shape, a.algorithm,
+                        a.lanes, way, {}, sums.get(), limits());
   plan->published = published;
   return plan;
 }

@@ -26,7 +26,7 @@ ProvedSchedules::ProvedSchedules(Collective collective, std::vector<Schedule> sc
 std::shared_ptr<const ProvedSchedules> ProvedSchedules::create(Collective collective,
                                                                std::vector<Schedule> schedules,
                                                                int root) {
-  if (const auto flaw = verify(collective, schedules, root))
+  if (const auto flaw = verify(collective, schedules, root, 1, /*equal_blocks=*/true))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("these schedules are no {}: {}", to_string(collective), *flaw));
   return std::shared_ptr<const ProvedSchedules>(

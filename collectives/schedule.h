@@ -38,6 +38,10 @@
 // blocks may differ by block, all_to_all's by (from, to), but for schedules that are only for
 // blocks of one size (BlockSizes in algorithms.h). The verifier holds each message to that.
 //
+// Blocks of the user's lie anywhere, so of a span of several each travels by itself; scratch lies
+// in one piece and travels as one. So in the collectives with n blocks, both ends of a message of
+// several chunks are the user's, or both are scratch.
+//
 // Value types; no thread safety needed. Idea: msccl-tools' chunk language, MPICH's and libnbc's
 // schedules.
 #pragma once

@@ -175,6 +175,12 @@ class Proof {
     for (int i = 0; equal && i < src.count; ++i) {
       equal = size_class(all_[from], src.first + i) == size_class(all_[to], dst.first + i);
     }
+    const bool blocks = required_chunks(rules_.collective, rules_.n) > 0;
+    if (equal && blocks && src.count > 1 &&
+        (src.first < rules_.chunks) != (dst.first < rules_.chunks)) {
+      return fmt::format("{} meets {}, of which one is scratch and travels as one",
+                         step_words(all_, from, send_step), step_words(all_, to, recv_step));
+    }
     if (equal) return std::nullopt;
     return fmt::format("{} meets {}, {}", step_words(all_, from, send_step),
                        step_words(all_, to, recv_step),

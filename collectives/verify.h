@@ -5,8 +5,8 @@
 //   1. well formed: ranks, chunks, spans and peers in range, no step to oneself, no span across
 //      two buffers or two lanes, the two spans of a local step apart and of equal sizes, read-only
 //      chunks never written, chunks without memory (gather, scatter) never touched;
-//   2. every send has its receive, with the same number of chunks of the same size classes
-//      (schedule.h);
+//   2. every send has its receive, with the same number of chunks of the same size classes, and
+//      travelling as many messages at both ends (schedule.h);
 //   3. no deadlock with zero buffering: a send completes only together with its receive. Every
 //      transport's buffering is therefore safe. One operation is posted per link direction; other
 //      steps overlap in any way that graph.h allows, which cannot change the result because

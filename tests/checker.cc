@@ -159,6 +159,21 @@ TEST(Checker, IsAskedForEachKindOfPlan) {
   EXPECT_EQ(get(ReduceOp::sum, 1 << 20, 64), 3u) << "too large to be checked";
 }
 
+// A round of Bruck's all-to-all is one message of all its blocks.
+TEST(Checker, PackedBlocksTravelAsOne) {
+  const int n = 8;
+  const AlgorithmRow& row = *find_algorithm(Collective::all_to_all, "bruck");
+  const PlanGroup group =
+      plan_group(build_all(row, {0, n, 0}),
+                 plan_shape(row.collective, DataType::float32, ReduceOp::sum, 25, 0), "bruck", {});
+  for (const auto& plan : group.plans) {
+    std::vector<size_t> sent;
+    for (const BoundStep& step : plan->steps)
+      if (step.kind == StepKind::send) sent.push_back(step.bytes);
+    EXPECT_EQ(sent, std::vector<size_t>(3, n / 2 * 100));
+  }
+}
+
 TEST(Checker, SaysWhatIsTooLarge) {
   const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "ring");
   const PlanGroup group =

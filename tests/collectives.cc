@@ -218,6 +218,22 @@ TEST_P(Collectives, ReduceScatter) {
   });
 }
 
+TEST_P(Collectives, AllToAll) {
+  run_ranks(GetParam().n, GetParam().transports, [&](Communicator& c) {
+    const auto n = static_cast<size_t>(c.size());
+    for_each_row(c, Collective::all_to_all, [&](size_t count, int, const CallOptions& call) {
+      Guarded in(count * n, kType), out(count * n, kType);
+      for (size_t i = 0; i < count * n; ++i) in.set(i, tag_value(c.rank(), i));
+      must(c.all_to_all(in.data(), out.data(), count, kType, call));
+      for (size_t i = 0; i < count * n; ++i) {
+        const size_t theirs = static_cast<size_t>(c.rank()) * count + i % count;
+        must_be(out, i, tag_value(static_cast<int>(i / count), theirs), call.algorithm.c_str());
+        must_be(in, i, tag_value(c.rank(), i), "all_to_all's input");
+      }
+    });
+  });
+}
+
 TEST_P(Collectives, AllToAllUneven) {
   run_ranks(GetParam().n, GetParam().transports, [&](Communicator& c) {
     const auto count_of = [](int from, int to) {

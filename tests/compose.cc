@@ -163,7 +163,7 @@ TEST(Compose, PublishCopiesOnceWhatGoesToSeveral) {
   expected.send(1, {1});
   expected.recv(3, {0});
   expected.send(3, {0});
-  EXPECT_EQ(publish(s), expected);
+  EXPECT_EQ(publish(s, Collective::broadcast), expected);
 }
 
 // Each rank may do so or not.
@@ -177,7 +177,7 @@ TEST(Compose, PublishedRowsAreProved) {
       std::vector<Schedule> all;
       for (int r = 0; r < n; ++r) {
         const Schedule s = row.build({r, n, root, hosts});
-        all.push_back(r % 3 == 1 ? s : publish(s));
+        all.push_back(r % 3 == 1 ? s : publish(s, row.collective));
       }
       EXPECT_EQ(verify(row.collective, all, root, 1, row.sizes == BlockSizes::equal).value_or(""),
                 "")

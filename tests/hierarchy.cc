@@ -81,8 +81,8 @@ TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
       }
     }
   }
-  // all_reduce in two ways, reduce, broadcast, all_gather, reduce_scatter.
-  EXPECT_EQ(hierarchical, has_hierarchy() ? 6 : 0);
+  // all_reduce in two ways, reduce, broadcast, all_gather, reduce_scatter, all_to_all.
+  EXPECT_EQ(hierarchical, has_hierarchy() ? 7 : 0);
 }
 
 // Lower bounds: all others' operands, as one sum at least, must enter each host, and its own leave;

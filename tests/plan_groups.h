@@ -70,7 +70,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;
-    group.plans.push_back(make_plan(published ? publish(s) : s, shape, algorithm, way.lanes,
+    group.plans.push_back(make_plan(published ? publish(s, c) : s, shape, algorithm, way.lanes,
                                     way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
                                     sums.get()));
     group.plans.back()->published = published;

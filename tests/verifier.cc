@@ -178,6 +178,12 @@ const Refuted kRefuted[] = {
       "schedule rank 1 of 2 chunks 3\nsend 0 [0]\nrecv 0 [2]\nreduce [2] <- [1]"},
      "rank 0 step 1 (recv 1 [2]) writes the output, which may be chunk 0's memory, while rank 0 "
      "step 2 (reduce [2] <- [0]) reads it"},
+    {"packed_at_one_end",
+     Collective::all_gather,
+     {"schedule rank 0 of 3 chunks 3 scratch 0 1\nsend 1 [3:5]",
+      "schedule rank 1 of 3 chunks 3\nrecv 0 [0:2]", "schedule rank 2 of 3 chunks 3"},
+     "rank 0 step 0 (send 1 [3:5]) meets rank 1 step 0 (recv 0 [0:2]), of which one is scratch and "
+     "travels as one"},
     {"nothing_arrived",
      Collective::all_gather,
      {"schedule rank 0 of 2 chunks 2\nsend 1 [0]", "schedule rank 1 of 2 chunks 2\nrecv 0 [0]"},

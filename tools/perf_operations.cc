@@ -108,7 +108,7 @@ const OperationRow kTable[] = {
     {"all_to_all", Collective::all_to_all, false, false, false, true, the_others, each, each,
      own_piece_from_each,
      [](const Call& c) {
-       finish(c.communicator->all_to_all(input_blocks(c), output_blocks(c), c.type, c.options));
+       finish(c.communicator->all_to_all(c.in, c.out, c.count, c.type, c.options));
      }},
     {"barrier", Collective::barrier, false, false, true, false, whole, none, none, reduction,
      [](const Call& c) { finish(c.communicator->barrier(c.options)); }},

@@ -126,8 +126,6 @@ class TorchBackend final : public c10d::Backend {
                     const List& inputs, const CallOptions& how);
   Made gather_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
                      const CallOptions& how);
-  Made reduce_each(Kind kind, Tensors call, const at::Tensor& output, const List& list,
-                   const Reduction& by, const CallOptions& how);
   Made scatter_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
                       const c10d::ReduceScatterOptions& opts);
   Made receive(Kind kind, const char* method, List& tensors, int peer, int tag);

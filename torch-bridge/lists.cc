@@ -1,6 +1,5 @@
 // The calls on lists of tensors and on blocks of a tensor: gathers, scatters, exchanges. Lists go
 // to the communicator as they lie in memory, without flattening.
-#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -249,46 +248,22 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
   }
   call.dense(output);
   const Reduction by = call.reduced(output, opts.reduceOp);
-  bool even = true;
   for (const auto i : c10::irange(list.size())) {
     call.dense(list[i]);
     call.same_type(output, list[i], i);
-    even = even && list[i].numel() == output.numel();
   }
   if (list[rank_].sizes() != output.sizes()) call.wrong_size(output, list[rank_], rank_);
   const CallOptions how = call_options(opts, by.factor);
-  const Kind kind{OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"};
-  if (!even) return reduce_each(kind, std::move(call), output, list, by, how);
-
   std::vector<ConstBlock> in;
   for (const auto i : c10::irange(list.size())) {
     const bool in_place = static_cast<int>(i) == rank_ && Tensors::is_block(output, list[i], 0);
     in.push_back(call.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = call.write(output);
-  return run(kind, list, std::move(call), [&](Communicator& group) -> Operations {
-    return {group.reduce_scatter(in, out, by.type, by.op, how)};
-  });
-}
-
-// Blocks of different sizes: every rank is the root of a reduction of its own block, made in its
-// output. The others' blocks are only read.
-TorchBackend::Made TorchBackend::reduce_each(Kind kind, Tensors call, const at::Tensor& output,
-                                             const List& list, const Reduction& by,
-                                             const CallOptions& how) {
-  std::vector<ConstBlock> in;
-  for (const at::Tensor& input : list)
-    in.push_back(call.read(input, Tensors::overlap(input, output)));
-  const Block out = call.write(output);
-  std::memcpy(out.data, in[rank_].data, out.count * size_of(by.type));
-  return run(std::move(kind), list, std::move(call), [&](Communicator& group) {
-    Operations all;
-    for (const auto root : c10::irange(size_)) {
-      void* data = root == rank_ ? out.data : const_cast<void*>(in[root].data);
-      all.push_back(group.reduce(data, in[root].count, by.type, by.op, root, how));
-    }
-    return all;
-  });
+  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, list, std::move(call),
+             [&](Communicator& group) -> Operations {
+               return {group.reduce_scatter(in, out, by.type, by.op, how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,

@@ -69,13 +69,20 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Multi-chunk spans of block-wise collectives become one step a chunk.
+// Multi-chunk spans of block-wise collectives become one step a chunk, but for messages from and
+// into scratch, which lies in one piece: the language has it at both ends.
 void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
   std::vector<Step> steps;
   std::vector<int32_t> of_steps;
   for (size_t k = 0; k < s.steps.size(); ++k) {
     const Step& step = s.steps[k];
     const int count = std::max(step.dst.count, step.src.count);
+    const Span there = step.dst.count ? step.dst : step.src;
+    if (step.peer >= 0 && there.first >= s.chunks) {
+      steps.push_back(step);
+      of_steps.push_back(ordinals[k]);
+      continue;
+    }
     for (int i = 0; i < count; ++i) {
       Step one = step;
       if (one.dst.count) one.dst = {step.dst.first + i, 1};

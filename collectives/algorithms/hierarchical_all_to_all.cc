@@ -1,0 +1,62 @@
+// Hierarchical all-to-all: what a host's ranks have for one rank elsewhere leaves in one bundle.
+//
+//   all_to_all   1 round inside, of single blocks; 1 across, of bundles of k blocks, k being the
+//                ranks of the sender's host; scratch for (n-k) blocks there and back
+//   cost         alpha + (n-k)/k (post + k B beta) across, (n-1) (post + B beta) inside
+//
+// Wins for blocks so small that messages across cost more than bytes: n/k - 1 of them per rank, not
+// n - k. As many bytes leave a host as with `pairwise`, but each goes once more through its memory.
+// A rank elsewhere is served by the one whose index here is its own there, modulo the size, so hosts
+// may be of unequal size; blocks must be of one. Source: Traff and Rougier, "MPI collectives and
+// datatypes for hierarchical all-to-all communication" (EuroMPI 2014); NCCL's PXN bundles alike.
+//
+//   2 hosts x 2 ranks    inside   0 <-> 1: for each other, and 0's for 3, 1's for 2
+//                        across   0 -> 2: from 0 and 1      1 -> 3: from 0 and 1
+#include "collectives/algorithms/hosts.h"
+
+namespace ringwood {
+
+Schedule hierarchical_all_to_all(const Where& where) {
+  const int r = where.rank, n = where.n;
+  const Hosts hosts = hosts_of(where);
+  const int home = hosts.host[r], size = hosts.size(home);
+  const std::vector<int>& local = hosts.ranks[home];
+  Schedule s{r, n, 2 * n, {}, {}};
+  // Those elsewhere, from the next host on, so that no rank is everybody's first.
+  std::vector<int> far;
+  for (int i = 1; i < hosts.count(); ++i)
+    for (const int q : hosts.ranks[wrap(home + i, hosts.count())]) far.push_back(q);
+  const auto server = [&](int h, int q) { return hosts.ranks[h][hosts.index[q] % hosts.size(h)]; };
+  const auto room = [&](int count) {
+    const Span span{2 * n + static_cast<int>(s.scratch.size()), count};
+    for (int i = 0; i < count; ++i) s.add_scratch(0);
+    return span;
+  };
+  s.copy({n + r}, {r});
+  for (const int peer : local)
+    if (peer != r) s.send(peer, {peer});
+  for (const int peer : local)
+    if (peer != r) s.recv(peer, {n + peer});
+  for (const int q : far)
+    if (server(home, q) != r) s.send(server(home, q), {q});
+  for (const int q : far) {
+    if (server(home, q) != r) continue;
+    const Span bundle = room(size);
+    for (int i = 0; i < size; ++i) {
+      if (local[i] == r)
+        s.copy({bundle.first + i}, {q});
+      else
+        s.recv(local[i], {bundle.first + i});
+    }
+    s.send(q, bundle);
+  }
+  for (int i = 1; i < hosts.count(); ++i) {
+    const int h = wrap(home - i, hosts.count());
+    const Span bundle = room(hosts.size(h));
+    s.recv(server(h, r), bundle);
+    for (int j = 0; j < bundle.count; ++j) s.copy({n + hosts.ranks[h][j]}, {bundle.first + j});
+  }
+  return s;
+}
+
+}  // namespace ringwood
