@@ -86,7 +86,9 @@ def test_bad_input_is_one_sentence(arguments, told):
 def test_a_text_is_run_on_real_ranks(tmp_path):
     file = tmp_path / "direct.txt"
     file.write_text(run("schedule", "print", "all_gather", "direct", "--ranks", "3").stdout)
-    ran = run("schedule", "run", "all_gather", "--file", str(file), "-e", "64K", "-f", "64", "--csv")
+    ran = run(
+        "schedule", "run", "all_gather", "--file", str(file), "-e", "64K", "-f", "64", "--csv"
+    )
     assert ran.returncode == 0, ran.stderr
     header, *rows = [line.split(",") for line in ran.stdout.splitlines() if "," in line]
     assert len(rows) >= 2
