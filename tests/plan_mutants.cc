@@ -93,6 +93,7 @@ std::vector<PlanGroup> moving_groups() {
   all.push_back(of_table(Collective::all_gather, "direct", 3, uint8, sum, 1001,
                          {.opener = Opener::one_round}));
   all.push_back(of_table(Collective::all_to_all, "pairwise", 4, float32, sum, 1001));
+  all.push_back(of_table(Collective::all_to_all, "bruck", 6, float32, sum, 1001, {.lanes = 2}));
   all.push_back(of_table(Collective::gather, "linear", 3, float32, sum, 1001));
   all.push_back(of_table(Collective::scatter, "linear", 3, float32, sum, 1001, {.lanes = 2}));
   all.push_back(of_table(Collective::barrier, "dissemination", 5, uint8, sum, 0));
