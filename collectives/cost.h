@@ -67,7 +67,8 @@ struct Prediction {
 };
 
 // Of the plans that the passes make of them (cost_model.h). `schedules` are those of all ranks, in
-// order, and of a kind that verify.h accepts; `lane_count` of them run side by side. Throws Error(invalid_argument) where they cannot finish.
+// order, and of a kind that verify.h accepts; `lane_count` of them run side by side. Throws
+// Error(invalid_argument) where they cannot finish.
 Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric,
                    int lane_count = 1);
 

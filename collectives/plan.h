@@ -1,15 +1,14 @@
 // A plan is a schedule bound to sizes: flat, without decisions left, used again and again.
 //
 // make_plan() gives every chunk its bytes and its place, drops what is empty, derives who waits for
-// whom, lists each peer's messages in link order, and then decides, pass by pass (plan/passes.h), how
-// all that is carried out. Buffers are not part of it: a Place names one
-// of the buffers that an execution brings, so plans are cached by shape and shared by threads
-// (immutable).
+// whom, lists each peer's messages in link order, and then decides, pass by pass (plan/passes.h),
+// how all that is carried out. Buffers are not part of it: a Place names one of the buffers that an
+// execution brings, so plans are cached by shape and shared by threads (immutable).
 //
 // Both ends of a message must arrive at the same size from their own plans. So multi-chunk spans of
 // block-wise collectives, whose blocks may lie anywhere, always travel chunk by chunk, whatever the
-// caller's layout, and spans of scratch as one (schedule.h); and pieces are cut by one rule (piece()) from numbers on which the fingerprint
-// has made all ranks agree.
+// caller's layout, and spans of scratch as one (schedule.h); and pieces are cut by one rule
+// (piece()) from numbers on which the fingerprint has made all ranks agree.
 //
 // Between hosts messages may travel in a wire format (wire.h): then each has bytes of its own
 // there, a place in the scratch where its sender encodes it, and its receiver decodes what it is

@@ -35,9 +35,9 @@ struct ProtocolLimits {
   // Below, latency is all, and a wire format saves none (wire.h).
   size_t least_encoded = 16 << 10;
 
-  // Published once (publish() in compose.h). Between them, one copy into scratch is cheaper than one
-  // for each peer: smaller messages are never read in place, and the copy of larger ones does not
-  // stay in the cache.
+  // Published once (publish() in compose.h). Between them, one copy into scratch is cheaper than
+  // one for each peer: smaller messages are never read in place, and the copy of larger ones does
+  // not stay in the cache.
   size_t published_from = 64 << 10, published_up_to = 16 << 20;
 
   bool operator==(const ProtocolLimits&) const = default;
