@@ -54,7 +54,7 @@ struct Load {
 
 struct Interval {
   int rank = 0;
-  int32_t step = 0;  // of its plan
+  int32_t step = 0;           // of its plan
   double begin = 0, end = 0;  // from the first time that anything is done for it
 };
 
