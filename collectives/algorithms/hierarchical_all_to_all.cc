@@ -8,7 +8,7 @@
 // n - k. As many bytes leave a host as with `pairwise`, but each goes once more through its memory.
 // A rank elsewhere is served by the one whose index here is its own there, modulo the size, so that
 // hosts may be of unequal size; blocks must be of one. Source: Traff and Rougier, "MPI collectives
-// and datatypes for hierarchical all-to-all communication" (EuroMPI 2014); NCCL's PXN bundles alike.
+// and datatypes for hierarchical all-to-all communication" (EuroMPI 2014); bundles as NCCL's PXN.
 //
 //   2 hosts x 2 ranks    inside   0 <-> 1: for each other, and 0's for 3, 1's for 2
 //                        across   0 -> 2: from 0 and 1      1 -> 3: from 0 and 1
