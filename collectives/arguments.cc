@@ -106,4 +106,8 @@ void check_apart(const char* what, const Blocks& blocks, DataType type) {
   }
 }
 
+Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op, int root) {
+  return {collective, type, op, root, count, {}};
+}
+
 }  // namespace ringwood

@@ -85,7 +85,7 @@ class LiveCommunicator final : public Communicator {
     const auto own = static_cast<size_t>(rank());
     check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
     const Shape shape =
-        with_counts(block_wise(Collective::all_gather, type, in.count), counts_of(out));
+        with_counts(make_shape(Collective::all_gather, type, in.count), counts_of(out));
     std::vector<void*> buffers;
     for (const Block& b : out) buffers.push_back(b.data);
     const bool elsewhere = out[own].data != in.data;
@@ -124,7 +124,7 @@ class LiveCommunicator final : public Communicator {
     check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
     const std::vector<size_t> counts = counts_of(in);
     const Shape shape =
-        with_counts(block_wise(Collective::reduce_scatter, type, out.count, op), counts);
+        with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
@@ -142,7 +142,7 @@ class LiveCommunicator final : public Communicator {
     std::vector<void*> buffers;
     for (const ConstBlock& b : inputs) buffers.push_back(const_cast<void*>(b.data));
     for (const Block& b : outputs) buffers.push_back(b.data);
-    return go(begin(block_wise(Collective::all_to_all, type, count), std::move(buffers), call),
+    return go(begin(make_shape(Collective::all_to_all, type, count), std::move(buffers), call),
               call);
   }
 
@@ -150,7 +150,7 @@ class LiveCommunicator final : public Communicator {
                           const CallOptions& call) override {
     check_blocks("all_to_all", "input", in.size(), size());
     check_blocks("all_to_all", "output", out.size(), size());
-    Shape shape = block_wise(Collective::all_to_all, type, 0);
+    Shape shape = make_shape(Collective::all_to_all, type, 0);
     std::vector<void*> buffers;
     for (const ConstBlock& b : in) {
       check_buffer("all_to_all", b.data, b.count);
@@ -187,7 +187,7 @@ class LiveCommunicator final : public Communicator {
       buffers[rank()] = const_cast<void*>(in.data);
     }
     const size_t count = call.uneven ? 0 : in.count;
-    Shape shape = block_wise(Collective::gather, type, count, ReduceOp::sum, root);
+    Shape shape = make_shape(Collective::gather, type, count, ReduceOp::sum, root);
     if (call.uneven) {
       shape.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
       shape.blocks[rank()] = in.count;
@@ -214,7 +214,7 @@ class LiveCommunicator final : public Communicator {
     }
     buffers[size()] = out.data;
     const size_t count = call.uneven ? 0 : out.count;
-    Shape shape = block_wise(Collective::scatter, type, count, ReduceOp::sum, root);
+    Shape shape = make_shape(Collective::scatter, type, count, ReduceOp::sum, root);
     if (call.uneven) {
       if (root == rank()) shape.blocks = counts_of(in);
       shape.blocks.resize(buffers.size());
@@ -225,7 +225,7 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr barrier(const CallOptions& call) override {
     return go(
-        begin(block_wise(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
+        begin(make_shape(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
         call);
   }
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
@@ -243,12 +243,12 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const Answer a = plans_.answer(block_wise(collective, type, bytes / size_of(type), op), "", 0);
+    const Answer a = plans_.answer(make_shape(collective, type, bytes / size_of(type), op), "", 0);
     return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways(kCollectiveChannel)};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
-    return plans_.explain(block_wise(c, t, bytes / size_of(t), op));
+    return plans_.explain(make_shape(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -263,11 +263,7 @@ class LiveCommunicator final : public Communicator {
     check_buffer(to_string(collective), data, count);
     check_root(to_string(collective), root, size());
     if (reduces(collective)) check_op(to_string(collective), type, op);
-    return block_wise(collective, type, count, op, root);
-  }
-  Shape block_wise(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
-                   int root = 0) const {
-    return {collective, type, op, root, count, {}};
+    return make_shape(collective, type, count, op, root);
   }
 
   // ---- operations ----
@@ -303,7 +299,7 @@ class LiveCommunicator final : public Communicator {
       return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
-    if (call.synchronous)
+    if (call.synchronous && !call.persistent)
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);
     if (!state) {
       state = make();
@@ -313,10 +309,17 @@ class LiveCommunicator final : public Communicator {
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    if (call.persistent) return hold(std::move(state), call);
+    if (state->at_start) state->at_start();
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));
     if (state->recent) recent_.give_back();
+    return state;
+  }
+  template <class State>
+  OperationPtr hold(std::shared_ptr<State> state, const CallOptions& call) {
+    state->hold(call.synchronous);
     return state;
   }
   // A dead communicator's operations are born settled, with the error that ended it.
@@ -341,6 +344,7 @@ class LiveCommunicator final : public Communicator {
     state->bytes = count * size_of(type);
     state->peer = peer;
     state->tag = tag;
+    if (call.persistent) return hold(std::move(state), call);
     return submit(std::move(state), call);
   }
 
@@ -362,7 +366,7 @@ class LiveCommunicator final : public Communicator {
     std::vector<void*> buffers;
     for (double& factor : *factors) buffers.push_back(&factor);
     const CallOptions how{.timeout = call.timeout, .synchronous = call.synchronous};
-    auto state = begin(block_wise(Collective::all_gather, DataType::float64, 1, shape.op),
+    auto state = begin(make_shape(Collective::all_gather, DataType::float64, 1, shape.op),
                        std::move(buffers), how);
     state->factors = factors;
     go(std::move(state), how);

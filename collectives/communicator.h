@@ -48,6 +48,10 @@ class ProvedSchedules;
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: the communicator's
   bool synchronous = false;
+  // The operation is made, but begun by Operation::start(): once, or again and again over the same
+  // buffers, without a look-up or an allocation (MPI_Allreduce_init). All ranks start theirs in the
+  // same order. Where its numbers are gathered first (`factor`), the making is collective, too.
+  bool persistent = false;
   // PREMUL_SUM: each rank's contribution is multiplied by its own factor first. 16- and 8-bit
   // floats are rounded with the sum, which needs the others' factors: they are gathered by an
   // operation before, with a sequence number of its own. Other types round each product by itself.
@@ -76,10 +80,16 @@ struct ConstBlock {
 
 class OperationState;
 
-// A handle on one started operation; keeps it alive. Thread safe.
+// A handle on one operation; keeps it alive. Thread safe, but for start(): the threads that start a
+// persistent operation and wait for it must be in order with each other.
 class Operation {
  public:
   virtual ~Operation() = default;
+  // Begins a persistent operation, which from then on is as one that was just called; before its
+  // first start it is done. Refused, and nothing is changed: in flight (invalid_argument), not
+  // persistent (invalid_argument), the group has ended (its error). A synchronous one has ended when
+  // this returns, and how. May be called in the operation's own callback.
+  virtual Status start() = 0;
   virtual bool done() const noexcept = 0;
   // Drives progress in the calling thread until done. A positive `timeout` shorter than the
   // operation's own is a failure of the operation, too (a collective cannot be half waited for).
