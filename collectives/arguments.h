@@ -52,6 +52,12 @@ struct Blocks {
 // O(blocks log blocks).
 void check_apart(const char* what, const Blocks& blocks, DataType type);
 
+// Of a message; -1 is none.
+void check_peer(const char* what, int peer, int rank, int size);
+
+// Of all_reduce, reduce and broadcast, checked.
+Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
+               int root, int size);
 Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
                  int root = 0);
 

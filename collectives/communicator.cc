@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "collectives/arguments.h"
-#include "collectives/buffers.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
+#include "collectives/runtime/call_group.h"
 #include "collectives/runtime/eager_slots.h"
 #include "collectives/runtime/progress_engine.h"
 
@@ -41,7 +41,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
-    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0);
+    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
@@ -51,7 +52,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
                       const CallOptions& call) override {
-    const Shape shape = in_place(Collective::reduce, data, count, type, op, root);
+    const Shape shape = in_place(Collective::reduce, data, count, type, op, root, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
@@ -64,9 +66,10 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr broadcast(void* data, size_t count, DataType type, int root,
                          const CallOptions& call) override {
-    return go(
-        begin(in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root), data, call),
-        call);
+    const Shape shape =
+        in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
+    return go(begin(shape, data, call), call);
   }
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
@@ -152,16 +155,13 @@ class LiveCommunicator final : public Communicator {
     check_blocks("all_to_all", "output", out.size(), size());
     Shape shape = make_shape(Collective::all_to_all, type, 0);
     std::vector<void*> buffers;
-    for (const ConstBlock& b : in) {
-      check_buffer("all_to_all", b.data, b.count);
-      buffers.push_back(const_cast<void*>(b.data));
-      shape.blocks.push_back(b.count);
-    }
-    for (const Block& b : out) {
-      check_buffer("all_to_all", b.data, b.count);
-      buffers.push_back(b.data);
-      shape.blocks.push_back(b.count);
-    }
+    const auto take = [&](void* data, size_t count) {
+      check_buffer("all_to_all", data, count);
+      buffers.push_back(data);
+      shape.blocks.push_back(count);
+    };
+    for (const ConstBlock& b : in) take(const_cast<void*>(b.data), b.count);
+    for (const Block& b : out) take(b.data, b.count);
     if (in[rank()].count != out[rank()].count)
       refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
                          out[rank()].count));
@@ -236,6 +236,8 @@ class LiveCommunicator final : public Communicator {
                     const CallOptions& call) override {
     return message("recv", false, data, count, type, peer, tag, call);
   }
+  void group_start() override { group_.start(); }
+  void group_end() override { group_.end(std::bind_front(&LiveCommunicator::launch_pack, this)); }
   void abort(const std::string& reason) override { engine_->abort(reason); }
   void set_interrupt_check(InterruptCheck c) override { engine_->interrupted = std::move(c); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
@@ -257,15 +259,6 @@ class LiveCommunicator final : public Communicator {
   }
 
  private:
-  // ---- shapes ----
-  Shape in_place(Collective collective, void* data, size_t count, DataType type, ReduceOp op,
-                 int root) const {
-    check_buffer(to_string(collective), data, count);
-    check_root(to_string(collective), root, size());
-    if (reduces(collective)) check_op(to_string(collective), type, op);
-    return make_shape(collective, type, count, op, root);
-  }
-
   // ---- operations ----
   Duration time_for(const CallOptions& call) const {
     return call.timeout.count() > 0 ? call.timeout : timeout_.load();
@@ -299,7 +292,7 @@ class LiveCommunicator final : public Communicator {
       return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
-    if (call.synchronous && !call.persistent)
+    if (call.synchronous && !call.persistent && !group_.open())
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);
     if (!state) {
       state = make();
@@ -309,17 +302,17 @@ class LiveCommunicator final : public Communicator {
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
-    if (call.persistent) return hold(std::move(state), call);
+    if (call.persistent) return state->hold(call.synchronous);
+    if (group_.open() && !state->recent)
+      return group_.add(state->name, call, [=, this] { return launch(state, later(call)); });
+    return launch(std::move(state), call);
+  }
+  OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
     if (state->at_start) state->at_start();
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));
     if (state->recent) recent_.give_back();
-    return state;
-  }
-  template <class State>
-  OperationPtr hold(std::shared_ptr<State> state, const CallOptions& call) {
-    state->hold(call.synchronous);
     return state;
   }
   // A dead communicator's operations are born settled, with the error that ended it.
@@ -334,25 +327,32 @@ class LiveCommunicator final : public Communicator {
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
     check_buffer(what, data, count);
-    const bool any = !sending && peer == kAnySource;
-    if (!any && (peer < 0 || peer >= size()))
-      refuse(fmt::format("{}: no rank {} in a group of {}", what, peer, size()));
-    if (peer == rank()) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
+    if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
     state->data = data;
     state->bytes = count * size_of(type);
     state->peer = peer;
     state->tag = tag;
-    if (call.persistent) return hold(std::move(state), call);
+    if (call.persistent) return state->hold(call.synchronous);
+    if (group_.open())
+      return group_.add(what, call, [=, this] { return submit(state, later(call)); });
     return submit(std::move(state), call);
   }
 
-  // This rank's own block, while messages are on their way: after the agreement, before which
-  // nothing of the user's is written.
-  static void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
-    state.prepare = [=] { move_bytes(to, from, bytes); };
-    state.holds = false;
+  // ---- groups of calls ----
+  // A call that names an algorithm is on its own: whether it can be used is said at once.
+  bool packs(const Shape& shape, const CallOptions& call) const {
+    return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
+           call.lanes == 0 && shape.op != ReduceOp::premul_sum &&
+           plans_.packs(shape.count * size_of(shape.type));
+  }
+  OperationPtr launch_pack(const CallPack& pack) {
+    if (pack.parts.size() == 1)
+      return launch(begin(pack.shape, pack.parts[0].data, pack.call), pack.call);
+    PackedBuffer packed = pack_calls(pack, rank());
+    return launch(use(std::move(packed), begin(pack.shape, packed.data.get(), pack.call)),
+                  pack.call);
   }
 
   using Factors = std::shared_ptr<std::vector<double>>;
@@ -376,6 +376,7 @@ class LiveCommunicator final : public Communicator {
   std::shared_ptr<ProgressEngine> engine_;
   PlanCache plans_;
   RecentCall recent_;
+  CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/buffers.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
@@ -32,6 +33,8 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   renew(its_name, timeout);
   prepare = nullptr;
   at_start = nullptr;
+  finish = nullptr;
+  parts = 0;
   factors = nullptr;
   temporaries.clear();
   send_counts.clear();
@@ -63,6 +66,11 @@ void set_pair_counts(CollectiveState& state) {
         shape.blocks[static_cast<size_t>(gathers ? rank : n)];
 }
 
+void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
+  state.prepare = [=] { move_bytes(to, from, bytes); };
+  state.holds = false;
+}
+
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
                  double factor) {
   const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
@@ -86,9 +94,10 @@ void premultiply(CollectiveState& state, std::span<const size_t> counts, DataTyp
   };
 }
 
-void OperationState::hold(bool synchronous) {
+OperationPtr OperationState::hold(bool synchronous) {
   kind_ = synchronous ? Kind::persistent_synchronous : Kind::persistent;
   done_.store(true);
+  return shared_from_this();
 }
 
 Status OperationState::start() {

@@ -48,7 +48,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
   Status status() const;
   // It is persistent, and waits for its first start(). `synchronous`: each carries it out.
-  void hold(bool synchronous);
+  OperationPtr hold(bool synchronous);
 
   const char* name;  // "all_reduce"
   int64_t number = -1;
@@ -90,6 +90,9 @@ class CollectiveState final : public OperationState {
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   // By who starts it, before it is submitted.
   std::function<void()> at_start;
+  // Run by the driver when the data is there, before it is done.
+  std::function<void()> finish;
+  uint32_t parts = 0;  // of a pack: what its fingerprint has for `blocks`
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
@@ -103,6 +106,10 @@ class CollectiveState final : public OperationState {
 
 // What the plan's shape says of has_blocks_of_pairs().
 void set_pair_counts(CollectiveState& state);
+
+// This rank's own block, while messages are on their way: after the agreement, before which nothing
+// of the user's is written.
+void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
 
 // PREMUL_SUM where the input must stay as it is: copies, scaled at each start, take the place of
 // the first buffers. `counts`: their elements.

@@ -8,6 +8,9 @@ void WorkQueue::number(CollectiveState& operation) {
   operation.number = static_cast<int64_t>(sequence_);
   operation.fingerprint = operation.plan->fingerprint;
   operation.fingerprint.sequence = sequence_++;
+  if (operation.parts == 0) return;
+  operation.fingerprint.blocks = operation.parts;
+  operation.fingerprint.even = Fingerprint::kPacked;
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {
