@@ -106,4 +106,22 @@ void check_apart(const char* what, const Blocks& blocks, DataType type) {
   }
 }
 
+void check_peer(const char* what, int peer, int rank, int size) {
+  if (peer < 0 || peer >= size)
+    refuse(fmt::format("{}: no rank {} in a group of {}", what, peer, size));
+  if (peer == rank) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
+}
+
+Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
+               int root, int size) {
+  check_buffer(to_string(collective), data, count);
+  check_root(to_string(collective), root, size);
+  if (reduces(collective)) check_op(to_string(collective), type, op);
+  return make_shape(collective, type, count, op, root);
+}
+
+Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op, int root) {
+  return {collective, type, op, root, count, {}};
+}
+
 }  // namespace ringwood

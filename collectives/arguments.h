@@ -1,5 +1,6 @@
 // The caller's mistakes, found before anything is changed: all of these throw
-// Error(invalid_argument) with one sentence that begins with the collective's name. Pure.
+// Error(invalid_argument) with one sentence that begins with the collective's name. And what is
+// right, as a shape. Pure.
 #pragma once
 
 #include <span>
@@ -50,5 +51,14 @@ struct Blocks {
 // has been sent. O(blocks) where outputs ascend in memory and lie apart from the inputs, else
 // O(blocks log blocks).
 void check_apart(const char* what, const Blocks& blocks, DataType type);
+
+// Of a message; -1 is none.
+void check_peer(const char* what, int peer, int rank, int size);
+
+// Of all_reduce, reduce and broadcast, checked.
+Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
+               int root, int size);
+Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
+                 int root = 0);
 
 }  // namespace ringwood

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "collectives/arguments.h"
-#include "collectives/buffers.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
+#include "collectives/runtime/call_group.h"
 #include "collectives/runtime/eager_slots.h"
 #include "collectives/runtime/progress_engine.h"
 
@@ -41,7 +41,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
-    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0);
+    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
@@ -51,7 +52,8 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
                       const CallOptions& call) override {
-    const Shape shape = in_place(Collective::reduce, data, count, type, op, root);
+    const Shape shape = in_place(Collective::reduce, data, count, type, op, root, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
@@ -64,9 +66,10 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr broadcast(void* data, size_t count, DataType type, int root,
                          const CallOptions& call) override {
-    return go(
-        begin(in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root), data, call),
-        call);
+    const Shape shape =
+        in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root, size());
+    if (packs(shape, call)) return group_.add(shape, data, call);
+    return go(begin(shape, data, call), call);
   }
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
@@ -85,7 +88,7 @@ class LiveCommunicator final : public Communicator {
     const auto own = static_cast<size_t>(rank());
     check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
     const Shape shape =
-        with_counts(block_wise(Collective::all_gather, type, in.count), counts_of(out));
+        with_counts(make_shape(Collective::all_gather, type, in.count), counts_of(out));
     std::vector<void*> buffers;
     for (const Block& b : out) buffers.push_back(b.data);
     const bool elsewhere = out[own].data != in.data;
@@ -124,7 +127,7 @@ class LiveCommunicator final : public Communicator {
     check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
     const std::vector<size_t> counts = counts_of(in);
     const Shape shape =
-        with_counts(block_wise(Collective::reduce_scatter, type, out.count, op), counts);
+        with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
@@ -142,7 +145,7 @@ class LiveCommunicator final : public Communicator {
     std::vector<void*> buffers;
     for (const ConstBlock& b : inputs) buffers.push_back(const_cast<void*>(b.data));
     for (const Block& b : outputs) buffers.push_back(b.data);
-    return go(begin(block_wise(Collective::all_to_all, type, count), std::move(buffers), call),
+    return go(begin(make_shape(Collective::all_to_all, type, count), std::move(buffers), call),
               call);
   }
 
@@ -150,18 +153,15 @@ class LiveCommunicator final : public Communicator {
                           const CallOptions& call) override {
     check_blocks("all_to_all", "input", in.size(), size());
     check_blocks("all_to_all", "output", out.size(), size());
-    Shape shape = block_wise(Collective::all_to_all, type, 0);
+    Shape shape = make_shape(Collective::all_to_all, type, 0);
     std::vector<void*> buffers;
-    for (const ConstBlock& b : in) {
-      check_buffer("all_to_all", b.data, b.count);
-      buffers.push_back(const_cast<void*>(b.data));
-      shape.blocks.push_back(b.count);
-    }
-    for (const Block& b : out) {
-      check_buffer("all_to_all", b.data, b.count);
-      buffers.push_back(b.data);
-      shape.blocks.push_back(b.count);
-    }
+    const auto take = [&](void* data, size_t count) {
+      check_buffer("all_to_all", data, count);
+      buffers.push_back(data);
+      shape.blocks.push_back(count);
+    };
+    for (const ConstBlock& b : in) take(const_cast<void*>(b.data), b.count);
+    for (const Block& b : out) take(b.data, b.count);
     if (in[rank()].count != out[rank()].count)
       refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
                          out[rank()].count));
@@ -187,7 +187,7 @@ class LiveCommunicator final : public Communicator {
       buffers[rank()] = const_cast<void*>(in.data);
     }
     const size_t count = call.uneven ? 0 : in.count;
-    Shape shape = block_wise(Collective::gather, type, count, ReduceOp::sum, root);
+    Shape shape = make_shape(Collective::gather, type, count, ReduceOp::sum, root);
     if (call.uneven) {
       shape.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
       shape.blocks[rank()] = in.count;
@@ -214,7 +214,7 @@ class LiveCommunicator final : public Communicator {
     }
     buffers[size()] = out.data;
     const size_t count = call.uneven ? 0 : out.count;
-    Shape shape = block_wise(Collective::scatter, type, count, ReduceOp::sum, root);
+    Shape shape = make_shape(Collective::scatter, type, count, ReduceOp::sum, root);
     if (call.uneven) {
       if (root == rank()) shape.blocks = counts_of(in);
       shape.blocks.resize(buffers.size());
@@ -225,7 +225,7 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr barrier(const CallOptions& call) override {
     return go(
-        begin(block_wise(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
+        begin(make_shape(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
         call);
   }
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
@@ -236,6 +236,8 @@ class LiveCommunicator final : public Communicator {
                     const CallOptions& call) override {
     return message("recv", false, data, count, type, peer, tag, call);
   }
+  void group_start() override { group_.start(); }
+  void group_end() override { group_.end(std::bind_front(&LiveCommunicator::launch_pack, this)); }
   void abort(const std::string& reason) override { engine_->abort(reason); }
   void set_interrupt_check(InterruptCheck c) override { engine_->interrupted = std::move(c); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
@@ -243,12 +245,12 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const Answer a = plans_.answer(block_wise(collective, type, bytes / size_of(type), op), "", 0);
+    const Answer a = plans_.answer(make_shape(collective, type, bytes / size_of(type), op), "", 0);
     return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways(kCollectiveChannel)};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
-    return plans_.explain(block_wise(c, t, bytes / size_of(t), op));
+    return plans_.explain(make_shape(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -257,19 +259,6 @@ class LiveCommunicator final : public Communicator {
   }
 
  private:
-  // ---- shapes ----
-  Shape in_place(Collective collective, void* data, size_t count, DataType type, ReduceOp op,
-                 int root) const {
-    check_buffer(to_string(collective), data, count);
-    check_root(to_string(collective), root, size());
-    if (reduces(collective)) check_op(to_string(collective), type, op);
-    return block_wise(collective, type, count, op, root);
-  }
-  Shape block_wise(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
-                   int root = 0) const {
-    return {collective, type, op, root, count, {}};
-  }
-
   // ---- operations ----
   Duration time_for(const CallOptions& call) const {
     return call.timeout.count() > 0 ? call.timeout : timeout_.load();
@@ -303,7 +292,7 @@ class LiveCommunicator final : public Communicator {
       return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
-    if (call.synchronous)
+    if (call.synchronous && !call.persistent && !group_.open())
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);
     if (!state) {
       state = make();
@@ -313,6 +302,13 @@ class LiveCommunicator final : public Communicator {
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    if (call.persistent) return state->hold(call.synchronous);
+    if (group_.open() && !state->recent)
+      return group_.add(state->name, call, [=, this] { return launch(state, later(call)); });
+    return launch(std::move(state), call);
+  }
+  OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    if (state->at_start) state->at_start();
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));
@@ -331,24 +327,32 @@ class LiveCommunicator final : public Communicator {
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
     check_buffer(what, data, count);
-    const bool any = !sending && peer == kAnySource;
-    if (!any && (peer < 0 || peer >= size()))
-      refuse(fmt::format("{}: no rank {} in a group of {}", what, peer, size()));
-    if (peer == rank()) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
+    if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
     state->data = data;
     state->bytes = count * size_of(type);
     state->peer = peer;
     state->tag = tag;
+    if (call.persistent) return state->hold(call.synchronous);
+    if (group_.open())
+      return group_.add(what, call, [=, this] { return submit(state, later(call)); });
     return submit(std::move(state), call);
   }
 
-  // This rank's own block, while messages are on their way: after the agreement, before which
-  // nothing of the user's is written.
-  static void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
-    state.prepare = [=] { move_bytes(to, from, bytes); };
-    state.holds = false;
+  // ---- groups of calls ----
+  // A call that names an algorithm is on its own: whether it can be used is said at once.
+  bool packs(const Shape& shape, const CallOptions& call) const {
+    return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
+           call.lanes == 0 && shape.op != ReduceOp::premul_sum &&
+           plans_.packs(shape.count * size_of(shape.type));
+  }
+  OperationPtr launch_pack(const CallPack& pack) {
+    if (pack.parts.size() == 1)
+      return launch(begin(pack.shape, pack.parts[0].data, pack.call), pack.call);
+    PackedBuffer packed = pack_calls(pack, rank());
+    return launch(use(std::move(packed), begin(pack.shape, packed.data.get(), pack.call)),
+                  pack.call);
   }
 
   using Factors = std::shared_ptr<std::vector<double>>;
@@ -362,7 +366,7 @@ class LiveCommunicator final : public Communicator {
     std::vector<void*> buffers;
     for (double& factor : *factors) buffers.push_back(&factor);
     const CallOptions how{.timeout = call.timeout, .synchronous = call.synchronous};
-    auto state = begin(block_wise(Collective::all_gather, DataType::float64, 1, shape.op),
+    auto state = begin(make_shape(Collective::all_gather, DataType::float64, 1, shape.op),
                        std::move(buffers), how);
     state->factors = factors;
     go(std::move(state), how);
@@ -372,6 +376,7 @@ class LiveCommunicator final : public Communicator {
   std::shared_ptr<ProgressEngine> engine_;
   PlanCache plans_;
   RecentCall recent_;
+  CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
   const std::string name_;

@@ -69,6 +69,7 @@ constexpr LimitKey kLimits[] = {
     {"fused_bytes", [](ProtocolLimits& l) -> size_t& { return l.fused_bytes; }},
     {"least_encoded", [](ProtocolLimits& l) -> size_t& { return l.least_encoded; }},
     {"published_from", [](ProtocolLimits& l) -> size_t& { return l.published_from; }},
+    {"packed", [](ProtocolLimits& l) -> size_t& { return l.packed; }},
     {"published_up_to", [](ProtocolLimits& l) -> size_t& { return l.published_up_to; }},
 };
 

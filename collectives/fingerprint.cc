@@ -13,10 +13,6 @@
 namespace ringwood {
 namespace {
 
-uint32_t hash_counts(const std::vector<size_t>& counts) {
-  return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});
-}
-
 uint64_t expected_of(const Fingerprint& f) {
   return static_cast<uint64_t>(f.blocks) << 32 | static_cast<uint32_t>(f.root);
 }
@@ -76,6 +72,10 @@ uint32_t fnv1a(std::string_view bytes) {
   return h;
 }
 
+uint32_t hash_counts(const std::vector<size_t>& counts) {
+  return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});
+}
+
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence) {
   Fingerprint f;
@@ -123,6 +123,7 @@ std::string describe(const Fingerprint& f) {
   if (reduces(collective)) text += fmt::format(", {}", to_string(op));
   if (!reduces(collective) && op == ReduceOp::premul_sum) text += ", of premul_sum's factors";
   if (has_root(collective)) text += fmt::format(", root {}", f.root);
+  if (f.even == f.kPacked) text += ", packed";
   return text + fmt::format(" (#{})", f.sequence);
 }
 

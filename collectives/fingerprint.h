@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/schedule.h"
 #include "transports/error.h"
@@ -29,15 +30,17 @@ struct Shape;  // plan.h
 struct Fingerprint {
   uint64_t sequence = 0;
   uint64_t count = 0;   // sizes of pairs: elements to the peer, or from it where none go to it
-  uint32_t blocks = 0;  // hash of uneven block sizes, or of the user's schedules
+  uint32_t blocks = 0;  // hash of uneven block sizes, or of the user's schedules,
+                        // or of the sizes of a pack's calls (runtime/call_group.h)
   int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;
   uint8_t wire = 0;  // WireFormat between hosts
-  uint8_t even = 0;  // all_to_all, gather, scatter: one of these
+  uint8_t even = 0;  // all_to_all, gather, scatter; or kPacked
   static constexpr uint8_t kAnySizes = 0;
   static constexpr uint8_t kSameSizes = 1;  // those that this rank of an all_to_all knows
   static constexpr uint8_t kOneSize = 2;    // by the call: everywhere `count`
+  static constexpr uint8_t kPacked = 3;     // several calls, `count` is their sum
   bool operator==(const Fingerprint&) const = default;
 };
 static_assert(sizeof(Fingerprint) == 32);
@@ -58,6 +61,7 @@ uint32_t fnv1a(std::string_view bytes);
 
 Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
                            uint64_t sequence);
+uint32_t hash_counts(const std::vector<size_t>& counts);
 // Sizes of pairs: what one end of a pair says of it.
 void set_pair(Fingerprint& fingerprint, uint64_t sent, uint64_t expected);
 // "all_reduce float32 x 1024, sum (#17)"; trusts nothing in it.

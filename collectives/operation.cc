@@ -1,8 +1,14 @@
 #include "collectives/operation.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
+#include <fmt/format.h>
+
+#include "collectives/buffers.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
@@ -26,6 +32,9 @@ void OperationState::renew(const char* its_name, Duration timeout) {
 void CollectiveState::reuse(const char* its_name, Duration timeout) {
   renew(its_name, timeout);
   prepare = nullptr;
+  at_start = nullptr;
+  finish = nullptr;
+  parts = 0;
   factors = nullptr;
   temporaries.clear();
   send_counts.clear();
@@ -57,18 +66,75 @@ void set_pair_counts(CollectiveState& state) {
         shape.blocks[static_cast<size_t>(gathers ? rank : n)];
 }
 
+void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
+  state.prepare = [=] { move_bytes(to, from, bytes); };
+  state.holds = false;
+}
+
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
                  double factor) {
   const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
   state.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
-  std::byte* copy = state.temporaries.back().get();
+  std::byte* const copies = state.temporaries.back().get();
+  std::vector<ConstBlock> originals;
+  std::byte* at = copies;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    std::memcpy(copy, state.buffers[i], counts[i] * size_of(type));
-    scale(copy, counts[i], type, factor);
-    state.buffers[i] = copy;
-    copy += counts[i] * size_of(type);
+    originals.push_back({state.buffers[i], counts[i]});
+    state.buffers[i] = at;
+    at += counts[i] * size_of(type);
   }
+  state.at_start = [=, originals = std::move(originals)] {
+    std::byte* copy = copies;
+    for (const ConstBlock& block : originals) {
+      std::memcpy(copy, block.data, block.count * size_of(type));
+      scale(copy, block.count, type, factor);
+      copy += block.count * size_of(type);
+    }
+  };
+}
+
+OperationPtr OperationState::hold(bool synchronous) {
+  kind_ = synchronous ? Kind::persistent_synchronous : Kind::persistent;
+  done_.store(true);
+  return shared_from_this();
+}
+
+Status OperationState::start() {
+  if (kind_ == Kind::once)
+    return Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: cannot be started again; make it with CallOptions::persistent", name));
+  bool idle = true;
+  if (!done_.compare_exchange_strong(idle, false))
+    return Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} #{} is in flight: wait for it before it is started again", name, number));
+  begun_.store(0, std::memory_order_relaxed);
+  deadline_.store(std::numeric_limits<int64_t>::max(), std::memory_order_relaxed);
+  from = -1;
+  try {
+    const bool synchronous = kind_ == Kind::persistent_synchronous;
+    Status s = begin(*engine_, synchronous);
+    if (!s) done_.store(true);
+    return s && synchronous ? status() : std::move(s);
+  } catch (...) {
+    done_.store(true);
+    throw;
+  }
+}
+
+Status CollectiveState::begin(ProgressEngine& engine, bool synchronous) {
+  prepared = false;
+  if (at_start) at_start();
+  auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());
+  return synchronous ? engine.call(self) : engine.submit(std::move(self), false);
+}
+
+Status MessageState::begin(ProgressEngine& engine, bool synchronous) {
+  auto self = std::static_pointer_cast<MessageState>(shared_from_this());
+  if (Status s = engine.submit(std::move(self), synchronous); !s) return s;
+  return synchronous ? engine.wait(*this) : Status();
 }
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {
@@ -101,15 +167,17 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
 
 void OperationState::settle(std::shared_ptr<const Error> error) {
   std::lock_guard lock(mutex_);
-  error_ = std::move(error);
+  if (error) error_ = std::move(error);
+  // As soon as it is done, it may be started again, and has other callbacks.
+  if (!callbacks_.empty())
+    std::ranges::move(std::exchange(callbacks_, {}), std::back_inserter(due_));
   done_.store(true);
 }
 
-// Nobody adds to the list of an operation that is done.
 void OperationState::run_callbacks() {
-  if (callbacks_.empty()) return;
+  if (due_.empty()) return;
   std::vector<std::function<void(const Error*)>> callbacks;
-  callbacks.swap(callbacks_);
+  callbacks.swap(due_);
   std::exception_ptr thrown;
   for (auto& callback : callbacks) {
     try {

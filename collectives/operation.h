@@ -1,8 +1,9 @@
 // The state behind an Operation handle: what is to be done, and how it ended.
 //
 // Life: made by the communicator, submitted to the engine, carried out by whoever drives it,
-// settled once. Fields that describe the work are written before submission and read by the driver
-// only; settle() and the handle's methods may be called from any thread.
+// settled once; a persistent one again and again. Fields that describe the work are written before
+// submission and read by the driver only; settle() and the handle's methods may be called from any
+// thread. The error, once set, stays: the group has ended.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
  public:
   OperationState(std::shared_ptr<ProgressEngine> engine, const char* name, Duration timeout);
 
+  Status start() override;
   bool done() const noexcept override { return done_.load(std::memory_order_seq_cst); }
   Status wait(std::chrono::milliseconds timeout) override;
   void on_done(std::function<void(const Error*)> callback) override;
@@ -45,6 +47,8 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   // Success, of an operation that only the calling thread knows.
   void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
   Status status() const;
+  // It is persistent, and waits for its first start(). `synchronous`: each carries it out.
+  OperationPtr hold(bool synchronous);
 
   const char* name;  // "all_reduce"
   int64_t number = -1;
@@ -52,8 +56,12 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
 
  protected:
   void renew(const char* its_name, Duration timeout);
+  // Submits it once more.
+  virtual Status begin(ProgressEngine& engine, bool synchronous) = 0;
 
  private:
+  enum class Kind : uint8_t { once, persistent, persistent_synchronous };
+
   std::shared_ptr<ProgressEngine> engine_;
   Duration timeout_;
   std::atomic<int64_t> begun_{0};                                       // 0: nobody has looked yet
@@ -61,7 +69,9 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   std::atomic<bool> done_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<const Error> error_;
-  std::vector<std::function<void(const Error*)>> callbacks_;
+  std::vector<std::function<void(const Error*)>> callbacks_;  // of the run in flight
+  std::vector<std::function<void(const Error*)>> due_;        // of what is settled; the driver's
+  Kind kind_ = Kind::once;
 };
 
 // A collective: a plan and its buffers.
@@ -78,19 +88,31 @@ class CollectiveState final : public OperationState {
   // this one has gathered.
   std::shared_ptr<std::vector<double>> factors;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
+  // By who starts it, before it is submitted.
+  std::function<void()> at_start;
+  // Run by the driver when the data is there, before it is done.
+  std::function<void()> finish;
+  uint32_t parts = 0;  // of a pack: what its fingerprint has for `blocks`
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
 
   // As new, for an operation that nobody else holds any more.
   void reuse(const char* its_name, Duration timeout);
+
+ protected:
+  Status begin(ProgressEngine& engine, bool synchronous) override;
 };
 
 // What the plan's shape says of has_blocks_of_pairs().
 void set_pair_counts(CollectiveState& state);
 
-// PREMUL_SUM where the input must stay as it is: scaled copies take the place of the first buffers.
-// `counts`: their elements.
+// This rank's own block, while messages are on their way: after the agreement, before which nothing
+// of the user's is written.
+void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
+
+// PREMUL_SUM where the input must stay as it is: copies, scaled at each start, take the place of
+// the first buffers. `counts`: their elements.
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
                  double factor);
 
@@ -103,6 +125,9 @@ class MessageState final : public OperationState {
   size_t bytes = 0;
   int peer = -1;  // kAnySource for a receive from anyone
   uint64_t tag = 0;
+
+ protected:
+  Status begin(ProgressEngine& engine, bool synchronous) override;
 };
 
 }  // namespace ringwood

@@ -33,6 +33,8 @@ class PlanCache final {
   // Kinds of plans that have been checked and found sound (plan/checker.h).
   size_t checked() const;
   // Whether so many bytes of a private source are copied once for all peers.
+  // Whether a call of so many bytes in a group is carried out together with others.
+  bool packs(size_t bytes) const { return bytes <= limits().packed; }
   bool publishes(size_t bytes) const {
     return bytes >= limits().published_from && bytes <= limits().published_up_to;
   }

@@ -36,6 +36,7 @@ Status InFlight::step_collective(bool& progressed, Operations& finished) {
     runner_.release();
   }
   if (!runner_.idle()) return {};
+  if (op.finish) op.finish();
   status_.end();
   if (&op != unshared_) {
     finished.push_back(std::move(current_));

@@ -63,7 +63,7 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
   {
     EngineLock held = role_.lock();
     if (Status s = refusal(held); !s) return s;
-    if (!synchronous) {
+    if (!synchronous && !role_.has_service(held)) {
       try {
         role_.start_service(held, weak_from_this(), [this] {
           drive(true, [this] { return queue_.idle() || role_.wanted(); });
@@ -148,7 +148,7 @@ template <class Done>
 void ProgressEngine::drive(bool patient, Done done) {
   Waiter::Idling idling = waiter_.begin(patient);
   Clock::time_point asked;
-  Operations finished;
+  Operations finished = std::exchange(spare_, {});
   const auto busy = [this] { return queue_.fresh() || error_.is_set(); };
   const auto look = [&](Clock::time_point now, bool slept) {
     if (slept || watchdog_.due(now)) watchdog_.look(now, *work_);
@@ -165,6 +165,7 @@ void ProgressEngine::drive(bool patient, Done done) {
       waiter_.pause(idling, busy, look);
   }
   waiter_.end();
+  spare_ = std::move(finished);
 }
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
@@ -192,7 +193,7 @@ void ProgressEngine::fail_everything(Operations& finished) {
 
 // All of them are settled before any callback runs.
 void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const Error>& error) {
-  const Operations mine = std::exchange(finished, {});
+  Operations mine = std::exchange(finished, {});  // a callback may drive
   for (auto& op : mine) op->settle(error);
   queue_.settled(mine.size());
   role_.notify_others();
@@ -203,6 +204,8 @@ void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const E
       error_.report_callback(*op);
     }
   }
+  mine.clear();
+  if (finished.empty()) finished.swap(mine);
 }
 
 // ---- the end

@@ -83,6 +83,7 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
   RunningStatus status_;
   std::unique_ptr<InFlight> work_;
   Role role_;
+  Operations spare_;  // the driver's: a list, empty, with its memory
 };
 
 }  // namespace ringwood

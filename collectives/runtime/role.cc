@@ -19,7 +19,6 @@ void Role::notify() {
 
 void Role::start_service(const EngineLock&, std::weak_ptr<void> owner,
                          std::function<void()> drive) {
-  if (service_.joinable()) return;
   service_ = start_thread("ringwood", [this, owner = std::move(owner), drive = std::move(drive)] {
     serve(owner, drive);
   });

@@ -53,10 +53,11 @@ class Role final {
       notify();
   }
 
-  // The service thread, unless it runs already, calls drive() whenever something is pending and
+  // Precondition: there is none. The service thread calls drive() whenever something is pending and
   // nobody waits, until stop() or the end of `owner`, which is kept alive meanwhile. Throws
   // Error(system).
   void start_service(const EngineLock&, std::weak_ptr<void> owner, std::function<void()> drive);
+  bool has_service(const EngineLock&) const { return service_.joinable(); }
   // Something was submitted for it.
   void notify_service(const EngineLock&) {
     if (!taken_) changed_.notify_all();

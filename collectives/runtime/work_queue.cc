@@ -8,6 +8,9 @@ void WorkQueue::number(CollectiveState& operation) {
   operation.number = static_cast<int64_t>(sequence_);
   operation.fingerprint = operation.plan->fingerprint;
   operation.fingerprint.sequence = sequence_++;
+  if (operation.parts == 0) return;
+  operation.fingerprint.blocks = operation.parts;
+  operation.fingerprint.even = Fingerprint::kPacked;
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {
@@ -25,8 +28,11 @@ void WorkQueue::push(const EngineLock&, std::shared_ptr<MessageState> message) {
 
 std::shared_ptr<CollectiveState> WorkQueue::take_collective(const EngineLock&) {
   if (collectives_.empty()) return nullptr;
-  auto next = std::move(collectives_.front());
-  collectives_.pop_front();
+  auto next = std::move(collectives_[first_]);
+  if (++first_ * 2 >= collectives_.size()) {
+    collectives_.erase(collectives_.begin(), collectives_.begin() + static_cast<long>(first_));
+    first_ = 0;
+  }
   return next;
 }
 
@@ -35,13 +41,14 @@ std::vector<std::shared_ptr<MessageState>> WorkQueue::take_messages(const Engine
 }
 
 void WorkQueue::drop(const EngineLock&, Operations& dropped) {
-  dropped.insert(dropped.end(), collectives_.begin(), collectives_.end());
+  for (; first_ < collectives_.size(); ++first_) dropped.push_back(std::move(collectives_[first_]));
   collectives_.clear();
+  first_ = 0;
 }
 
 std::shared_ptr<CollectiveState> WorkQueue::late(const EngineLock&, Clock::time_point now) const {
-  for (const auto& operation : collectives_)
-    if (operation->late(now)) return operation;
+  for (size_t i = first_; i < collectives_.size(); ++i)
+    if (collectives_[i]->late(now)) return collectives_[i];
   return nullptr;
 }
 

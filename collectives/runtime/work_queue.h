@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -49,7 +48,9 @@ class WorkQueue final {
  private:
   void number(CollectiveState& operation);
 
-  std::deque<std::shared_ptr<CollectiveState>> collectives_;
+  // From `first_` on; keeps its memory, so that a submission asks for none.
+  std::vector<std::shared_ptr<CollectiveState>> collectives_;
+  size_t first_ = 0;
   std::vector<std::shared_ptr<MessageState>> messages_;
   uint64_t sequence_ = 0;  // of the next collective
   bool closed_ = false;

@@ -1,0 +1,46 @@
+// The handle of a call in a group: that of the operation which carries it out, alone or with
+// others, from the group's end on. Before, it is not done and cannot be waited for.
+//
+// Thread safety: all methods; carry() or refuse() once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace ringwood {
+
+class GroupedOperation final : public Operation {
+ public:
+  explicit GroupedOperation(const char* name) : name_(name) {}
+
+  Status start() override;
+  bool done() const noexcept override;
+  Status wait(std::chrono::milliseconds timeout) override;
+  void on_done(std::function<void(const Error*)> callback) override;
+  int64_t sequence() const noexcept override;
+  int source() const noexcept override;
+
+  void carry(OperationPtr carrier);
+  // Nothing carries it out.
+  void refuse(const Error& error);
+
+ private:
+  // Null before the group's end, and of what was refused.
+  Operation* carrier() const noexcept { return known_.load(std::memory_order_acquire); }
+
+  const char* const name_;
+  std::atomic<Operation*> known_{nullptr};
+  std::atomic<bool> refused_{false};
+  std::mutex mutex_;  // a leaf
+  OperationPtr carrier_;
+  std::optional<Error> error_;
+  std::vector<std::function<void(const Error*)>> callbacks_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,22 @@
+#include "tests/allocations.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local size_t count = 0;
+}
+
+// Of the whole program, so that what the library asks for is counted. In a file of their own: a
+// compiler that sees them takes the pair of new and free for a mistake.
+void* operator new(size_t bytes) {
+  ++count;
+  if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace ringwood::testing {
+size_t allocations() noexcept { return count; }
+}  // namespace ringwood::testing
