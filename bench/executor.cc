@@ -16,7 +16,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan_cache.h"
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"

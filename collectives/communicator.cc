@@ -12,7 +12,7 @@
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
 #include "collectives/runtime/call_group.h"
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/executors/eager_slots.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {

@@ -6,7 +6,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/plan_cache.h"
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 #include "tests/meshes.h"
 #include "tests/random_programs.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms.h"
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 #include "collectives/sums.h"
 #include "collectives/verify.h"
 #include "collectives/wire_schedule.h"

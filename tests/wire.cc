@@ -10,7 +10,7 @@
 #include <random>
 
 #include "collectives/algorithms.h"
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 #include "collectives/wire_schedule.h"
 #include "tests/inputs.h"
 #include "tests/meshes.h"

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "collectives/runtime/eager_slots.h"
-#include "collectives/runtime/executor.h"
-#include "collectives/runtime/one_round_executor.h"
-#include "collectives/runtime/queued_executor.h"
-#include "collectives/runtime/scratch.h"
-#include "collectives/runtime/slot_executor.h"
+#include "collectives/executors/eager_slots.h"
+#include "collectives/executors/executor.h"
+#include "collectives/executors/one_round_executor.h"
+#include "collectives/executors/queued_executor.h"
+#include "collectives/executors/scratch.h"
+#include "collectives/executors/slot_executor.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/executors/eager_slots.h"
 
 namespace ringwood {
 namespace {

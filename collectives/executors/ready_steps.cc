@@ -1,4 +1,4 @@
-#include "collectives/runtime/ready_steps.h"
+#include "collectives/executors/ready_steps.h"
 
 namespace ringwood {
 

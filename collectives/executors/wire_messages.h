@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <span>
 
-#include "collectives/runtime/additions.h"
-#include "collectives/runtime/plan_execution.h"
+#include "collectives/executors/additions.h"
+#include "collectives/executors/plan_execution.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/message_agreement.h"
+#include "collectives/executors/message_agreement.h"
 
 #include <utility>
 

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
-#include "collectives/runtime/additions.h"
-#include "collectives/runtime/eager_slots.h"
-#include "collectives/runtime/executor.h"
+#include "collectives/executors/additions.h"
+#include "collectives/executors/eager_slots.h"
+#include "collectives/executors/executor.h"
 
 namespace ringwood {
 

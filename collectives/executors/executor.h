@@ -16,8 +16,8 @@
 // allocated once the vectors have grown to the largest plan in use.
 #pragma once
 
-#include "collectives/runtime/plan_execution.h"
-#include "collectives/runtime/wait_list.h"
+#include "collectives/executors/plan_execution.h"
+#include "collectives/executors/wait_list.h"
 #include "transports/error.h"
 
 namespace ringwood {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/runtime/agreement.h"
+#include "collectives/executors/agreement.h"
 
 namespace ringwood {
 

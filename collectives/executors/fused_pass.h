@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "collectives/runtime/additions.h"
-#include "collectives/runtime/peer_link.h"
-#include "collectives/runtime/plan_execution.h"
+#include "collectives/executors/additions.h"
+#include "collectives/executors/peer_link.h"
+#include "collectives/executors/plan_execution.h"
 #include "transports/clock.h"
 
 namespace ringwood {

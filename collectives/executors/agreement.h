@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "collectives/runtime/peer_link.h"
-#include "collectives/runtime/plan_execution.h"
-#include "collectives/runtime/wait_list.h"
+#include "collectives/executors/peer_link.h"
+#include "collectives/executors/plan_execution.h"
+#include "collectives/executors/wait_list.h"
 
 namespace ringwood {
 

@@ -3,8 +3,8 @@
 // agree.
 #pragma once
 
-#include "collectives/runtime/agreement.h"
-#include "collectives/runtime/eager_slots.h"
+#include "collectives/executors/agreement.h"
+#include "collectives/executors/eager_slots.h"
 
 namespace ringwood {
 

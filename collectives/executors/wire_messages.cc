@@ -1,4 +1,4 @@
-#include "collectives/runtime/wire_messages.h"
+#include "collectives/executors/wire_messages.h"
 
 #include <algorithm>
 #include <cstring>

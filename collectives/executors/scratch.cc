@@ -1,4 +1,4 @@
-#include "collectives/runtime/scratch.h"
+#include "collectives/executors/scratch.h"
 
 #include <sys/mman.h>
 

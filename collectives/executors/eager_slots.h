@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/fingerprint.h"
-#include "collectives/runtime/wait_list.h"
+#include "collectives/executors/wait_list.h"
 #include "transports/mailbox.h"
 #include "transports/mesh.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/wait_list.h"
+#include "collectives/executors/wait_list.h"
 
 #include <algorithm>
 

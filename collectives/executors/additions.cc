@@ -1,4 +1,4 @@
-#include "collectives/runtime/additions.h"
+#include "collectives/executors/additions.h"
 
 #include "collectives/buffers.h"
 #include "collectives/row_sums.h"

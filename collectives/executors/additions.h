@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/runtime/plan_execution.h"
+#include "collectives/executors/plan_execution.h"
 
 namespace ringwood {
 

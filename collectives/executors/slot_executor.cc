@@ -1,4 +1,4 @@
-#include "collectives/runtime/slot_executor.h"
+#include "collectives/executors/slot_executor.h"
 
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "collectives/runtime/slot_agreement.h"
+#include "collectives/executors/slot_agreement.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
-#include "collectives/runtime/queued_executor.h"
+#include "collectives/executors/queued_executor.h"
 
 #include <utility>
 
-#include "collectives/runtime/wire_messages.h"
+#include "collectives/executors/wire_messages.h"
 
 namespace ringwood {
 namespace {

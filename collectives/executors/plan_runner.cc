@@ -1,4 +1,4 @@
-#include "collectives/runtime/plan_runner.h"
+#include "collectives/executors/plan_runner.h"
 
 namespace ringwood {
 

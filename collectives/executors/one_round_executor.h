@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/runtime/additions.h"
-#include "collectives/runtime/executor.h"
-#include "collectives/runtime/peer_link.h"
+#include "collectives/executors/additions.h"
+#include "collectives/executors/executor.h"
+#include "collectives/executors/peer_link.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/one_round_executor.h"
+#include "collectives/executors/one_round_executor.h"
 
 #include <algorithm>
 #include <cstring>

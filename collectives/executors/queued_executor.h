@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/runtime/additions.h"
-#include "collectives/runtime/executor.h"
-#include "collectives/runtime/fused_pass.h"
-#include "collectives/runtime/message_agreement.h"
-#include "collectives/runtime/peer_link.h"
-#include "collectives/runtime/ready_steps.h"
-#include "collectives/runtime/slot_agreement.h"
+#include "collectives/executors/additions.h"
+#include "collectives/executors/executor.h"
+#include "collectives/executors/fused_pass.h"
+#include "collectives/executors/message_agreement.h"
+#include "collectives/executors/peer_link.h"
+#include "collectives/executors/ready_steps.h"
+#include "collectives/executors/slot_agreement.h"
 
 namespace ringwood {
 

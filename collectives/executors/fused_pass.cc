@@ -1,4 +1,4 @@
-#include "collectives/runtime/fused_pass.h"
+#include "collectives/executors/fused_pass.h"
 
 namespace ringwood {
 
