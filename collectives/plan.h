@@ -110,7 +110,7 @@ struct PeerQueue {
   Place cut;                             // room for a block that arrives in two pieces (wire.h)
 };
 
-// Which executor carries a plan out (runtime/executor.h): all ranks have the same.
+// Which executor carries a plan out (executors/executor.h): all ranks have the same.
 enum class Protocol : uint8_t {
   queued,       // any plan: messages wait in their links' queues, for what graph.h derives
   one_round,    // every rank's preamble and data leave for all others at once, over links
