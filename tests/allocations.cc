@@ -8,7 +8,8 @@ thread_local size_t count = 0;
 }
 
 // Of the whole program, so that what the library asks for is counted. In a file of their own: a
-// compiler that sees them takes the pair of new and free for a mistake.
+// compiler that sees them takes the pair of new and free for a mistake. Sanitizers have their own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(size_t bytes) {
   ++count;
   if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
@@ -16,6 +17,7 @@ void* operator new(size_t bytes) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
 
 namespace ringwood::testing {
 size_t allocations() noexcept { return count; }

@@ -1,4 +1,5 @@
 // How often the calling thread has asked for memory, in a program that has allocations.cc.
+// Not counted where a sanitizer has its own allocation: 0.
 #pragma once
 
 #include <cstddef>
