@@ -9,6 +9,7 @@
 #include "collectives/algorithms.h"
 #include "tests/errors.h"
 #include "tests/every_transport.h"
+#include "tests/processes.h"
 #include "tests/ranks.h"
 
 namespace ringwood::testing {
@@ -24,7 +25,7 @@ const Sizes kSizes[] = {
     {"rising", [](int r, int) { return static_cast<size_t>(r * 997 + 1); }},
     {"every second is empty", [](int r, int) { return static_cast<size_t>(r % 2 ? 1500 : 0); }},
     {"one rank has everything",
-     [](int r, int n) { return static_cast<size_t>(r == n - 1 ? 70001 : 0); }},
+     [](int r, int n) { return static_cast<size_t>(r == n - 1 ? 20001 : 0); }},
     {"all alike", [](int, int) { return size_t{100}; }},
     {"nothing", [](int, int) { return size_t{0}; }},
 };
@@ -35,7 +36,8 @@ void must_be(Guarded& buffer, size_t i, double want, const std::string& what) {
   if (buffer[i] != want)
     throw std::runtime_error(
         fmt::format("{}: element {} is {} instead of {}", what, i, buffer[i], want));
-  if (!buffer.guards_intact()) throw std::runtime_error(what + ": wrote outside its buffer");
+  if (i + 1 == buffer.count() && !buffer.guards_intact())
+    throw std::runtime_error(what + ": wrote outside its buffer");
 }
 
 // One block of each rank.
@@ -57,7 +59,7 @@ class Uneven : public OnTransport {
   // `body` by sizes, root, lanes, and whether the call is synchronous.
   void each(const std::function<void(Communicator&, const Sizes&, int, const CallOptions&)>& body) {
     for (const int n : {1, 2, 3, 5}) {
-      if (n > 3 && GetParam() == "verbs") continue;
+      if (n > 3 && (GetParam() == "verbs" || kSlower > 1)) continue;
       run_ranks(n, GetParam(), [&](Communicator& c) {
         for (const Sizes& sizes : kSizes)
           for (const int lanes : {1, 3}) {
@@ -81,10 +83,11 @@ TEST_P(Uneven, Gather) {
     Room room(sizes, c.rank() == root ? c.size() : 0);
     if (c.rank() == root) room = Room(sizes, c.size());
     must(c.gather({in.data(), in.count()}, room.all<Block>(), kType, root, call));
-    for (size_t r = 0; r < room.blocks.size(); ++r)
+    for (size_t r = 0; r < room.blocks.size(); ++r) {
+      const std::string what = fmt::format("gather, {}, of rank {}", sizes.name, r);
       for (size_t i = 0; i < room.blocks[r].count(); ++i)
-        must_be(room.blocks[r], i, tag(static_cast<int>(r), i),
-                fmt::format("gather, {}, of rank {}", sizes.name, r));
+        must_be(room.blocks[r], i, tag(static_cast<int>(r), i), what);
+    }
   });
 }
 
@@ -97,8 +100,8 @@ TEST_P(Uneven, Scatter) {
     Guarded out(sizes.of(c.rank(), c.size()), kType);
     const auto in = c.rank() == root ? room.all<ConstBlock>() : std::vector<ConstBlock>();
     must(c.scatter(in, {out.data(), out.count()}, kType, root, call));
-    for (size_t i = 0; i < out.count(); ++i)
-      must_be(out, i, tag(c.rank(), i) + root, fmt::format("scatter, {}", sizes.name));
+    const std::string what = fmt::format("scatter, {}", sizes.name);
+    for (size_t i = 0; i < out.count(); ++i) must_be(out, i, tag(c.rank(), i) + root, what);
   });
 }
 
@@ -122,7 +125,7 @@ void reduce_scatter_once(Communicator& c, const Sizes& sizes, DataType type, Red
   for (int r = 0; r < n; ++r)
     for (size_t i = 0; i < room.blocks[r].count(); ++i)
       must_be(room.blocks[r], i, static_cast<double>(i % 7 + static_cast<size_t>(2 * r + c.rank())),
-              what + ", input");
+              what);
 }
 
 TEST_P(Uneven, ReduceScatter) {
@@ -170,9 +173,10 @@ TEST_P(Uneven, AllGatherByEveryRow) {
       for (size_t i = 0; i < in.count(); ++i) in.set(i, tag(c.rank(), i));
       Room room(sizes, c.size());
       must(c.all_gather({in.data(), in.count()}, room.all<Block>(), kType, named));
+      const std::string what = fmt::format("{}, {}", row.name, sizes.name);
       for (int r = 0; r < c.size(); ++r)
         for (size_t i = 0; i < room.blocks[r].count(); ++i)
-          must_be(room.blocks[r], i, tag(r, i), fmt::format("{}, {}", row.name, sizes.name));
+          must_be(room.blocks[r], i, tag(r, i), what);
     }
   });
 }
