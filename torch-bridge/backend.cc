@@ -200,6 +200,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   const CallOptions how = call_options(opts, parts[0].second.factor);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
              [&](Communicator& group) {
+               const GroupOfCalls together(group);
                Operations all;
                for (const auto& [data, by] : parts) {
                  all.push_back(group.all_reduce(data.data, data.count, by.type, by.op, how));

@@ -280,6 +280,16 @@ def check_coalesced(rank, size):
         expect(tensor, reduced(Op.SUM, [operand(r, (n,), torch.float32) for r in range(size)]), n)
     expect(tensors[3], torch.tensor([sum(range(size))]))
 
+    # Small ones are carried out as one, a large one by itself.
+    sizes = [*range(1, 40), 100_000, 7]
+    many = [operand(rank, (n,), torch.float32) for n in sizes]
+    with dist.distributed_c10d._coalescing_manager(async_ops=True) as works:
+        for tensor in many:
+            dist.all_reduce(tensor)
+    works.wait()
+    for tensor, n in zip(many, sizes, strict=True):
+        expect(tensor, reduced(Op.SUM, [operand(r, (n,), torch.float32) for r in range(size)]), n)
+
     inputs = [operand(rank, (n,), torch.float32) for n in (2, 5)]
     lists = [[torch.zeros(2), torch.zeros(5)] for _ in range(size)]
     dist.all_gather_coalesced(lists, inputs)
