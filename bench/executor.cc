@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "collectives/algorithms.h"
-#include "collectives/plan_cache.h"
 #include "collectives/executors/plan_runner.h"
+#include "collectives/plan_cache.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "collectives/arguments.h"
+#include "collectives/executors/eager_slots.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_call.h"
 #include "collectives/row_sums.h"
 #include "collectives/runtime/call_group.h"
-#include "collectives/executors/eager_slots.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {

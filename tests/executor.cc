@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "collectives/algorithms.h"
-#include "collectives/plan_cache.h"
 #include "collectives/executors/plan_runner.h"
+#include "collectives/plan_cache.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/fingerprint.h"
 #include "collectives/executors/wait_list.h"
+#include "collectives/fingerprint.h"
 #include "transports/mailbox.h"
 #include "transports/mesh.h"
 

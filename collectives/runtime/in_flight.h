@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/point_to_point.h"
 #include "collectives/executors/plan_runner.h"
+#include "collectives/point_to_point.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/work_queue.h"

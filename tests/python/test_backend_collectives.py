@@ -272,24 +272,20 @@ def check_all_to_all(rank, size):
 
 
 def check_coalesced(rank, size):
-    cpu = torch.device("cpu")
-    backend = dist.group.WORLD._get_backend(cpu)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     tensors = [operand(rank, (n,), torch.float32) for n in (1, 100, 3)] + [torch.tensor([rank])]
     backend.allreduce_coalesced(tensors, dist.AllreduceCoalescedOptions()).wait()
     for tensor, n in zip(tensors, (1, 100, 3), strict=False):
         expect(tensor, reduced(Op.SUM, [operand(r, (n,), torch.float32) for r in range(size)]), n)
     expect(tensors[3], torch.tensor([sum(range(size))]))
 
-    # Small ones are carried out as one, a large one by itself.
-    sizes = [*range(1, 40), 100_000, 7]
-    many = [operand(rank, (n,), torch.float32) for n in sizes]
+    many = {n: operand(rank, (n,), torch.float32) for n in [*range(1, 40), 100_000]}
     with dist.distributed_c10d._coalescing_manager(async_ops=True) as works:
-        for tensor in many:
+        for tensor in many.values():
             dist.all_reduce(tensor)
     works.wait()
-    for tensor, n in zip(many, sizes, strict=True):
+    for n, tensor in many.items():
         expect(tensor, reduced(Op.SUM, [operand(r, (n,), torch.float32) for r in range(size)]), n)
-
     inputs = [operand(rank, (n,), torch.float32) for n in (2, 5)]
     lists = [[torch.zeros(2), torch.zeros(5)] for _ in range(size)]
     dist.all_gather_coalesced(lists, inputs)
