@@ -58,14 +58,6 @@ static void all_to_all(float* data, size_t count) {
 
 static void broadcast(float* data, size_t count) { ccl::broadcast(data, count, 0, *world).wait(); }
 
-static const Row kRows[] = {
-    {"all_reduce", all_reduce, added, 1, 0},
-    {"all_gather", all_gather, gathered, 0, 0},
-    {"reduce_scatter", reduce_scatter, reduced, 0, 1},
-    {"all_to_all", all_to_all, exchanged, 0, 0},
-    {"broadcast", broadcast, sent, 1, 0},
-};
-
 static int measure(int argc, char** argv) {
   ccl::init();
   ccl::shared_ptr_class<ccl::kvs> store;
@@ -79,7 +71,7 @@ static int measure(int argc, char** argv) {
   const ccl::communicator communicator = ccl::create_communicator(ranks, rank, store);
   world = &communicator;
   const Meeting meeting = {barrier, slowest};
-  return measure_collective(argc, argv, kRows, sizeof kRows / sizeof *kRows, &meeting);
+  return measure_collective(argc, argv, &meeting);
 }
 
 int main(int argc, char** argv) {

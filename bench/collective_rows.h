@@ -1,7 +1,7 @@
 // What a C or C++ program that measures one collective on float32 needs beside batches.h: what each
 // collective has to give, a check of it, and the measurement. Sizes are those of the whole buffer,
-// for all but all-reduce and broadcast that of one block for each rank. The program fills a table
-// of rows with its calls.
+// for all but all-reduce and broadcast that of one block for each rank. The program defines the
+// calls that are declared here.
 #pragma once
 
 #include "batches.h"
@@ -34,6 +34,20 @@ typedef struct {
   float (*expected)(size_t i, size_t block);
   int in_place, one_block;  // of the result
 } Row;
+
+static void all_reduce(float* data, size_t count);
+static void all_gather(float* data, size_t count);
+static void reduce_scatter(float* data, size_t count);
+static void all_to_all(float* data, size_t count);
+static void broadcast(float* data, size_t count);
+
+static const Row kRows[] = {
+    {"all_reduce", all_reduce, added, 1, 0},
+    {"all_gather", all_gather, gathered, 0, 0},
+    {"reduce_scatter", reduce_scatter, reduced, 0, 1},
+    {"all_to_all", all_to_all, exchanged, 0, 0},
+    {"broadcast", broadcast, sent, 1, 0},
+};
 
 // How the ranks of a library meet, and find the slowest one's time.
 typedef struct {
@@ -73,11 +87,10 @@ static float* buffer(size_t bytes) {
 }
 
 // PROGRAM SIZES MODES COLLECTIVE. The exit code; what went wrong is told. `ranks` and `rank` stand.
-static int measure_collective(int argc, char** argv, const Row* rows, size_t count,
-                              const Meeting* meeting) {
+static int measure_collective(int argc, char** argv, const Meeting* meeting) {
   const Row* row = NULL;
-  for (size_t i = 0; argc == 4 && i < count; ++i)
-    if (strcmp(rows[i].name, argv[3]) == 0) row = &rows[i];
+  for (size_t i = 0; argc == 4 && i < sizeof kRows / sizeof *kRows; ++i)
+    if (strcmp(kRows[i].name, argv[3]) == 0) row = &kRows[i];
   if (row == NULL) {
     fprintf(stderr, "usage: %s SIZES MODES all_reduce|all_gather|...\n", argv[0]);
     return 2;

@@ -16,6 +16,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/executors/plan_runner.h"
+#include "collectives/plan/passes.h"
 #include "collectives/plan_cache.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
@@ -46,7 +47,7 @@ class Room {
       executors_.push_back(std::make_unique<PlanRunner>(*meshes_[r]));
       plans_.push_back(
           make_plan(all_reduce_row(algorithm).build({r, n, 0, {}}), shape_, algorithm, 1, opener));
-      if (slots_to_all(*meshes_[r])) use_slots(*plans_[r]);
+      if (slots_to_all(*meshes_[r])) *plans_[r] = add_slots(std::move(*plans_[r]));
       data_.emplace_back(shape_.count + 1);
     }
   }

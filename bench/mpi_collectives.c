@@ -35,20 +35,12 @@ static void broadcast(float* data, size_t count) {
   MPI_Bcast(data, (int)count, MPI_FLOAT, 0, MPI_COMM_WORLD);
 }
 
-static const Row kRows[] = {
-    {"all_reduce", all_reduce, added, 1, 0},
-    {"all_gather", all_gather, gathered, 0, 0},
-    {"reduce_scatter", reduce_scatter, reduced, 0, 1},
-    {"all_to_all", all_to_all, exchanged, 0, 0},
-    {"broadcast", broadcast, sent, 1, 0},
-};
-
 int main(int argc, char** argv) {
   const Meeting meeting = {barrier, slowest};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int status = measure_collective(argc, argv, kRows, sizeof kRows / sizeof *kRows, &meeting);
+  const int status = measure_collective(argc, argv, &meeting);
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
   MPI_Finalize();
   return 0;

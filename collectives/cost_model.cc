@@ -1,6 +1,7 @@
 #include "collectives/cost_model.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
@@ -30,9 +31,8 @@ Shape shape_of(const Schedule& s, const Load& load) {
   shape.count = load.bytes / load.element;
   const int blocks = required_chunks(load.collective, s.n);
   if (blocks == 0 || s.chunks <= blocks) return shape;
-  const size_t unit = std::max<size_t>(1, 64 / load.element);
-  for (int c = 0; c < s.chunks; ++c)
-    shape.blocks.push_back(piece(shape.count, s.chunks / blocks, c / blocks, unit).count);
+  const std::vector<size_t> bytes = chunk_bytes(s, load);
+  for (int c = 0; c < s.chunks; ++c) shape.blocks.push_back(bytes[c] / load.element);
   return shape;
 }
 
@@ -172,6 +172,8 @@ class Binder {
 
 std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_count, const Load& load,
                            const Fabric& fabric) {
+  ProtocolLimits limits = fabric.limits;
+  if (!load.lent) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());
   for (const Schedule& s : schedules) {
@@ -179,12 +181,10 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_coun
     if (s.rank != r || s.n != n)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
-    Plan plan = add_protocol(bind(s, shape_of(s, load), "", lane_count),
-                             load.one_round ? Opener::one_round : Opener::agreement);
-    if (load.wire != WireFormat::exact) plan = add_wire(std::move(plan), {load.wire, fabric.hosts});
-    if (eager_slots(fabric)) use_slots(plan);
-    if (load.lent) plan = add_fusion(std::move(plan), fabric.limits);
-    plans.push_back(std::move(plan));
+    const auto plan = make_plan(s, shape_of(s, load), "", lane_count,
+                                load.one_round ? Opener::one_round : Opener::agreement,
+                                {load.wire, fabric.hosts}, nullptr, limits);
+    plans.push_back(eager_slots(fabric) ? add_slots(std::move(*plan)) : std::move(*plan));
   }
   return plans;
 }

@@ -32,10 +32,6 @@ bool eager_slots(const Fabric& fabric) {
   return one_host && fabric.staged && !fabric.loopback;
 }
 
-bool cut_from_one_buffer(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
-}
-
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
   std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
   const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;

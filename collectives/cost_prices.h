@@ -14,9 +14,6 @@ std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 // Whether every rank has eager slots to every other (transports/mailbox.h).
 bool eager_slots(const Fabric& fabric);
 
-// The bytes of single messages, and their parts, are cut by this rule too.
-bool cut_from_one_buffer(Collective collective);
-
 class Prices final {
  public:
   // Both are the caller's memory. `n` ranks, placed as the fabric says.

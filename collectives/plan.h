@@ -51,6 +51,10 @@ struct Shape {
   std::vector<size_t> blocks;
   bool operator==(const Shape&) const = default;
 };
+// The collective works on one buffer, which its schedules' chunks cut; else chunks are blocks.
+inline bool cut_from_one_buffer(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+}
 // Only two ranks know the size of a block.
 inline bool has_blocks_of_pairs(const Shape& shape) {
   const Collective c = shape.collective;
@@ -155,6 +159,9 @@ struct Plan {
   Scaling scaling;
 };
 
+// Null: nothing goes to that peer, or comes from it.
+const PeerQueue* queue_to(const Plan& plan, int peer);
+
 // Piece `index` of `count` elements in `parts`, in units of `unit` elements where there are enough
 // (whole cache lines).
 struct Piece {
@@ -182,12 +189,6 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
                                 const std::string& algorithm, int lane_count,
                                 Opener opener = Opener::agreement, const Wire& wire = {},
                                 const Sums* sums = nullptr, const ProtocolLimits& limits = {});
-
-// The pass for a group in which every rank has eager slots to every other, so that neither
-// fingerprints nor the data of one round go over links. What leaves by them is copied before the
-// first step runs, and what arrives stays there until the last has: so what is received only to be
-// added is added at once.
-void use_slots(Plan& plan);
 
 // Whether one rank's schedule can run in one round; the group may only if all ranks' can, and the
 // data are few (small_for_one_round() in protocol.h).

@@ -4,6 +4,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/compose.h"
+#include "collectives/plan/passes.h"
 #include "collectives/protocol.h"
 #include "collectives/row_sums.h"
 #include "collectives/wire_schedule.h"
@@ -126,7 +127,7 @@ std::shared_ptr<Plan> PlanCache::make_exact(const Source& source, const Key& key
 
 std::shared_ptr<Plan> PlanCache::make(const Key& key, int rank) const {
   auto plan = key.own ? make_own(key, rank) : make_chosen(key, rank);
-  if (slots_) use_slots(*plan);
+  if (slots_) *plan = add_slots(std::move(*plan));
   return plan;
 }
 

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/executors/plan_runner.h"
+#include "collectives/plan/passes.h"
 #include "collectives/plan_cache.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
@@ -93,7 +94,7 @@ TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
     buffers.push_back(Arena::of_process()->allocate(count * sizeof(int64_t)));
     std::fill_n(static_cast<int64_t*>(buffers[r]), count, value);
     plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1));
-    use_slots(*plans[r]);
+    *plans[r] = add_slots(std::move(*plans[r]));
   }
   for (int r = 0; r < n; ++r)
     runner.executors[r]->start(
@@ -143,7 +144,7 @@ TEST(Executor, BeginsAsThePlanSays) {
 TEST(Executor, RefusesSlotsThatNotEveryRankHas) {
   Runner runner(2, LoopbackFaults{});
   const auto plan = make_plan(one_shot_all_reduce({0, 2, 0}), sum_of(1), "test", 1);
-  use_slots(*plan);
+  *plan = add_slots(std::move(*plan));
   int64_t number = 1;
   void* const buffer = &number;
   PlanExecution execution{plan.get(), plan->fingerprint, {&buffer, 1}, {}, {}, false};
@@ -291,7 +292,7 @@ TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
   EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::one_round), "-+-");
   EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::agreement), "---");
   const auto plan = make_plan(exchange_all_reduce({0, 2, 0}), shape, "x", 1, Opener::one_round);
-  use_slots(*plan);
+  *plan = add_slots(std::move(*plan));
   EXPECT_EQ(plan->steps[1].kind, StepKind::recv_reduce);
   EXPECT_EQ(plan->steps[1].dst.buffer, 0);
   EXPECT_EQ(plan->steps[2].bytes, 0u);

@@ -1,6 +1,7 @@
 // Faults of the agreement, of one round, and of wire formats and their staging.
 #include <algorithm>
 
+#include "collectives/plan/passes.h"
 #include "tests/plan_faults.h"
 #include "transports/mailbox.h"
 
@@ -161,7 +162,7 @@ std::vector<PlanFault> round_faults() {
                         return s.kind == StepKind::send && s.bytes > kLetterBytes;
                       });
              },
-             [](Plan& p) { use_slots(p); });
+             [](Plan& p) { p = add_slots(std::move(p)); });
        }},
       {"a message within the preamble on one side only",
        [](Group g) {

@@ -11,6 +11,7 @@
 #include "collectives/compose.h"
 #include "collectives/plan.h"
 #include "collectives/plan/checker.h"
+#include "collectives/plan/passes.h"
 #include "collectives/row_sums.h"
 #include "collectives/wire_schedule.h"
 #include "tests/places.h"
@@ -74,7 +75,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
                                     way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
                                     sums.get()));
     group.plans.back()->published = published;
-    if (way.slots) use_slots(*group.plans.back());
+    if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
   }
   return group;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/executors/plan_runner.h"
+#include "collectives/plan/passes.h"
 #include "tests/meshes.h"
 #include "tests/random_programs.h"
 
@@ -49,7 +50,7 @@ struct Runner {
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
       plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
-      if (slots && slots_to_all(*meshes[r])) use_slots(*plans[r]);
+      if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)
       executors[r]->start({plans[r].get(),

@@ -85,7 +85,7 @@ class EagerSlots final {
   size_t missing_ = 0;  // heads of this round
 };
 
-// Whether a group's plans go by slots (use_slots() in plan.h).
+// Whether a group's plans go by slots (add_slots() in plan/passes.h).
 bool slots_to_all(const Mesh& mesh);
 
 }  // namespace ringwood

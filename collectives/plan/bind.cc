@@ -7,10 +7,6 @@
 namespace ringwood {
 namespace {
 
-bool in_place(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
-}
-
 struct ChunkPlace {
   Place place;
   size_t bytes = 0;
@@ -31,7 +27,7 @@ class Layout {
     const size_t per_lane = flat.scratch.size();
     for (size_t s = 0; s < laned.scratch.size(); ++s) {
       // Scratch of one lane is contiguous, as spans demand; lanes begin on their own cache lines.
-      if (per_lane && s % per_lane == 0) scratch_bytes_ = (scratch_bytes_ + 63) & ~size_t{63};
+      if (per_lane && s % per_lane == 0) scratch_bytes_ = aligned(scratch_bytes_);
       const size_t bytes =
           laned.chunks ? chunks_[laned.scratch[s]].bytes : 1;  // a barrier's token is one byte
       chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
@@ -50,7 +46,7 @@ class Layout {
  private:
   ChunkPlace user_chunk(int lane, int chunk) const {
     const size_t unit = std::max<size_t>(1, 64 / element_);
-    if (in_place(shape_.collective)) {
+    if (cut_from_one_buffer(shape_.collective)) {
       const Piece outer = piece(shape_.count, lanes_, lane, unit);
       const Piece inner = piece(outer.count, users_, chunk, unit);
       return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
@@ -151,9 +147,14 @@ Schedule after_agreement(Schedule schedule, Collective collective) {
   return schedule;
 }
 
-size_t queue_of(Plan& plan, int peer) {
+const PeerQueue* queue_to(const Plan& plan, int peer) {
   const auto known = std::ranges::find(plan.peers, peer, &PeerQueue::peer);
-  if (known != plan.peers.end()) return static_cast<size_t>(known - plan.peers.begin());
+  return known == plan.peers.end() ? nullptr : &*known;
+}
+
+size_t queue_of(Plan& plan, int peer) {
+  if (const PeerQueue* const known = queue_to(plan, peer))
+    return static_cast<size_t>(known - plan.peers.data());
   plan.peers.push_back({peer, 0, 0, {}, {}, {}});
   return plan.peers.size() - 1;
 }
@@ -169,7 +170,7 @@ Plan bind(const Schedule& schedule, const Shape& shape, const std::string& algor
   const Schedule flat = after_agreement(schedule, shape.collective);
   plan.schedule = lanes(flat, lane_count);
   std::vector<int32_t> ordinals = ordinals_of(flat, lane_count);
-  if (!in_place(shape.collective)) split_spans(plan.schedule, ordinals);
+  if (!cut_from_one_buffer(shape.collective)) split_spans(plan.schedule, ordinals);
   const Layout layout(schedule, plan.schedule, shape, lane_count);
   plan.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());

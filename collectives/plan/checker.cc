@@ -64,12 +64,6 @@ std::string plan_step_words(const PlanSet& set, int rank, size_t step) {
   return text + ")";
 }
 
-const PeerQueue* queue_to(const Plan& plan, int peer) {
-  for (const PeerQueue& queue : plan.peers)
-    if (queue.peer == peer) return &queue;
-  return nullptr;
-}
-
 bool in_one_buffer(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
 }

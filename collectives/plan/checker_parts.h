@@ -47,7 +47,6 @@ inline bool has_source(const BoundStep& step) {
 inline bool rounds_in_place(const BoundStep& step) {
   return step.kind == StepKind::copy && step.wire != WireFormat::exact;
 }
-const PeerQueue* queue_to(const Plan& plan, int peer);
 
 // ---- what is where, by the text of schedule.h --------------------------------------------------
 

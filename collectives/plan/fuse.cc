@@ -35,11 +35,6 @@ int32_t index_in(const std::vector<int32_t>& list, int32_t step) {
   return static_cast<int32_t>(std::find(list.begin(), list.end(), step) - list.begin());
 }
 
-const PeerQueue& queue_to(const Plan& plan, int peer) {
-  return *std::find_if(plan.peers.begin(), plan.peers.end(),
-                       [&](const PeerQueue& q) { return q.peer == peer; });
-}
-
 // How far to look: a direct exchange with every peer lies within, and the search stays linear.
 size_t window_end(const Plan& plan, size_t i) {
   return std::min(plan.steps.size(), i + 8 * plan.peers.size() + 16);
@@ -57,7 +52,7 @@ int32_t answer_to(const Plan& plan, size_t i) {
     const bool answers = step.kind == StepKind::recv && step.peer == send.peer &&
                          same(range(step.dst, step.bytes), place) &&
                          plan.graph.predecessors[j] == 1;
-    return answers ? index_in(queue_to(plan, step.peer).receives, static_cast<int32_t>(j)) : -1;
+    return answers ? index_in(queue_to(plan, step.peer)->receives, static_cast<int32_t>(j)) : -1;
   }
   return -1;
 }
@@ -116,7 +111,7 @@ Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;
     for (int32_t s : fusion.sends) {
-      const PeerQueue& queue = queue_to(plan, plan.steps[s].peer);
+      const PeerQueue& queue = *queue_to(plan, plan.steps[s].peer);
       fusion.queues.push_back(static_cast<int32_t>(&queue - plan.peers.data()));
       fusion.numbers.push_back(index_in(queue.sends, s));
     }

@@ -7,9 +7,10 @@
 //   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
 //   add_rounding  where the sums of a row of additions are rounded
 //   add_fusion    which steps are carried out in one pass over memory
+//   add_slots     where the group has eager slots: what goes by them instead of links
 //
-// They are applied in this order (make_plan() in plan.h); each leaves alone what those before it
-// have set. Pure; any thread.
+// They are applied in this order (make_plan() in plan.h has all but the last); each leaves alone
+// what those before it have set. Pure; any thread.
 #pragma once
 
 #include "collectives/plan.h"
@@ -30,6 +31,11 @@ Plan add_scaling(Plan plan, const Sums& sums);
 // where the rows of the ranks differ, each addition is rounded.
 Plan add_rounding(Plan plan, bool rows_agree);
 Plan add_fusion(Plan plan, const ProtocolLimits& limits);
+// For a group in which every rank has eager slots to every other, so that neither fingerprints nor
+// the data of one round go over links. What leaves by them is copied before the first step runs,
+// and what arrives stays there until the last has: so what is received only to be added is added at
+// once.
+Plan add_slots(Plan plan);
 
 // The place in Plan::peers of a peer, which is made where it is missing.
 size_t queue_of(Plan& plan, int peer);

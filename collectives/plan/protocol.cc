@@ -71,11 +71,11 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
-void use_slots(Plan& plan) {
+Plan add_slots(Plan plan) {
   plan.slots = true;
   plan.agreement.clear();
   for (PeerQueue& queue : plan.peers) queue.greets = queue.greeted = 0;
-  if (plan.protocol != Protocol::one_round) return;
+  if (plan.protocol != Protocol::one_round) return plan;
   plan.protocol = Protocol::eager_slots;
   for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
     BoundStep &step = plan.steps[i], &next = plan.steps[i + 1];
@@ -86,6 +86,7 @@ void use_slots(Plan& plan) {
     step.sum = next.sum;
     next.bytes = next.message_bytes = 0;
   }
+  return plan;
 }
 
 bool fits_one_round(const Schedule& s) {
