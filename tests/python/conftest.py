@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,23 @@ GRACE_S = 10
 def pytest_configure() -> None:
     # Orphans of a test become our children, where `nothing_stays` finds them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem) -> bool | None:
+    """Tests marked `fresh` run in a pytest of their own, with a heap that no test has used before:
+    ranks are forked from it, and what malloc() gives them depends on what was freed."""
+    if not pyfuncitem.get_closest_marker("fresh") or os.environ.get("FRESH") == pyfuncitem.nodeid:
+        return None
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", pyfuncitem.nodeid],
+        cwd=ROOT,
+        env={**os.environ, "FRESH": pyfuncitem.nodeid},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return True
 
 
 def reap_orphans() -> None:

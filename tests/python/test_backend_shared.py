@@ -228,6 +228,7 @@ def adopted_bytes() -> int:
 MAPPED = 9_000_000
 
 
+@pytest.mark.fresh
 def test_adopted_tensors_and_forks(monkeypatch):
     monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
 
@@ -260,6 +261,7 @@ def test_adopted_tensors_and_forks(monkeypatch):
     run_ranks(2, body)
 
 
+@pytest.mark.fresh
 def test_training_with_loaders_on_adopted_buckets(monkeypatch):
     def body(rank, size):
         # As MALLOC_MMAP_THRESHOLD_=1048576 in the environment: nothing is adopted of heaps.

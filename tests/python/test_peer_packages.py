@@ -169,13 +169,15 @@ WRONG = """
 #include "collective_rows.h"
 static void meet(void) {}
 static double mine(double seconds) { return seconds; }
-static void nothing(float* data, size_t count) { (void)data, (void)count; }
-static void wrong(float* data, size_t count) { data[count - 3] += 1; }
+static void all_reduce(float* data, size_t count) { (void)data, (void)count; }
+static void all_gather(float* data, size_t count) { memcpy(other, data, 4 * count); }
+static void reduce_scatter(float* data, size_t count) { memcpy(other, data, 4 * count); }
+static void all_to_all(float* data, size_t count) { memcpy(other, data, 4 * count); }
+static void broadcast(float* data, size_t count) { data[count - 3] += 1; }
 int main(int argc, char** argv) {
-  const Row rows[] = {{"all_reduce", nothing, added, 1, 0}, {"broadcast", wrong, sent, 1, 0}};
   const Meeting meeting = {meet, mine};
   ranks = 1;
-  return measure_collective(argc, argv, rows, 2, &meeting);
+  return measure_collective(argc, argv, &meeting);
 }
 """
 
@@ -190,8 +192,9 @@ def test_what_gives_wrong_results_in_c_is_no_contestant(tmp_path):
         command = [program, "64,4096", "touched", collective]
         return subprocess.run(command, capture_output=True, text=True)
 
-    done = outcome("all_reduce")  # of one rank
-    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
+    for right in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):  # of one rank
+        done = outcome(right)
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
     done = outcome("broadcast")
     assert done.returncode == 1
     assert done.stderr == "rank 0: element 13 of broadcast is 1007, not 1006\n"
