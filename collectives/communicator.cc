@@ -10,7 +10,7 @@
 #include "collectives/executors/eager_slots.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
-#include "collectives/recent_call.h"
+#include "collectives/recent_calls.h"
 #include "collectives/row_sums.h"
 #include "collectives/runtime/call_group.h"
 #include "collectives/runtime/progress_engine.h"
@@ -375,7 +375,7 @@ class LiveCommunicator final : public Communicator {
 
   std::shared_ptr<ProgressEngine> engine_;
   PlanCache plans_;
-  RecentCall recent_;
+  RecentCalls recent_;
   CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
