@@ -43,9 +43,8 @@ class Prices final {
  private:
   double latency(bool between_hosts, bool between_nodes) const;
   double turn(int on_host) const;
-  double handed(const CostMessage& message) const;
-  PerByte handing(const CostMessage& m, const PerByte& own, const Rates& rates, double part) const;
-  void set_written(CostMessage& m, const CostRank& from, const PerByte& takes) const;
+  double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
+  void set_written(CostMessage& m, const CostRank& from, const PerByte& takes, double rate) const;
   void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;
 
   const Load& load_;
