@@ -28,7 +28,6 @@ LARGER = {
     "collectives/fabric.h: Fabric": 34,
     "collectives/plan/replay_queued.cc: QueuedReplay": 32,
     "collectives/plan_cache.h: PlanCache": 36,
-    "collectives/point_to_point.h: PointToPoint": 40,
     "torch-bridge/tensors.h: Tensors": 36,
     "transports/adopt.h: Adopted": 40,
     "transports/arena.h: Arena": 44,
