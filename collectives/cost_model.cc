@@ -76,6 +76,7 @@ class Binder {
       (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
     }
     rank.message.assign(plan.steps.size(), -1);
+    rank.own_block = prices_.own_block(r);
     return prices_.working_set(buffer_bytes(plan), std::move(sent));
   }
 

@@ -69,6 +69,12 @@ double Prices::working_set(double buffers, std::vector<std::pair<int, double>> s
   return bytes;
 }
 
+double Prices::own_block(int rank) const {
+  const bool keeps = load_.collective == Collective::all_gather ||
+                     (load_.collective == Collective::gather && rank == 0);  // the root
+  return load_.out_of_place && keeps ? static_cast<double>(load_.bytes) : 0;
+}
+
 double Prices::turn(int on_host) const {
   const int in_turn = (on_host + fabric_.cores - 1) / fabric_.cores;
   return (in_turn - 1) * (fabric_.yield + fabric_.look);

@@ -25,6 +25,8 @@ class Prices final {
   // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
   // links that it fills. `sent`: peers and bytes of its sends.
   double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
+  // CostRank::own_block.
+  double own_block(int rank) const;
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
