@@ -194,9 +194,7 @@ class LiveCommunicator final : public Communicator {
   }
 
   OperationPtr barrier(const CallOptions& call) override {
-    return go(
-        begin(make_shape(Collective::barrier, DataType::uint8, 0), std::vector<void*>(), call),
-        call);
+    return go(begin(make_shape(Collective::barrier, DataType::uint8, 0), nullptr, call), call);
   }
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
@@ -288,6 +286,7 @@ class LiveCommunicator final : public Communicator {
       state = make();
       state->plan = find();
     }
+    state->priority = call.priority;
     set_pair_counts(*state);
     return state;
   }
@@ -355,7 +354,8 @@ class LiveCommunicator final : public Communicator {
     (*factors)[rank()] = call.factor;
     std::vector<void*> buffers;
     for (double& factor : *factors) buffers.push_back(&factor);
-    const CallOptions how{.timeout = call.timeout, .synchronous = call.synchronous};
+    const CallOptions how{
+        .timeout = call.timeout, .synchronous = call.synchronous, .priority = call.priority};
     auto state = begin(make_shape(Collective::all_gather, DataType::float64, 1, shape.op),
                        std::move(buffers), how);
     state->factors = factors;

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,9 +46,13 @@ namespace ringwood {
 
 class ProvedSchedules;
 
+// Of what is to be sent first (rule 2).
+enum class Priority : uint8_t { normal, high };
+
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: the communicator's
   bool synchronous = false;
+  Priority priority = Priority::normal;  // of a collective; alike on all ranks
   // The operation is made, but begun by Operation::start(): once, or again and again over the same
   // buffers, without a look-up or an allocation (MPI_Allreduce_init). All ranks start theirs in the
   // same order. Where its numbers are gathered first (`factor`), the making is collective, too.

@@ -106,7 +106,8 @@ OperationPtr CallGroup::add(const char* name, const CallOptions& call, Launch la
 bool CallGroup::joins(const CallPack& pack, const Shape& shape, const CallOptions& call) {
   const Shape& s = pack.shape;
   return s.collective == shape.collective && s.type == shape.type && s.op == shape.op &&
-         s.root == shape.root && pack.call.tolerance == call.tolerance;
+         s.root == shape.root && pack.call.tolerance == call.tolerance &&
+         pack.call.priority == call.priority;
 }
 
 OperationPtr CallGroup::add(const Shape& shape, CallBuffers buffers, const CallOptions& call) {
