@@ -135,7 +135,8 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
   m.head = std::min(m.bytes, fabric_.piece);
   m.holds = fabric_.eager;
   if (m.answers) {
-    m.out = {copies.core * kWritten, copies.memory * kWritten};
+    // Where the operand was read just before: the line is here, and only has to go back.
+    m.out = {copies.core * kRead, copies.memory * kRead};
     m.head = m.bytes;
     return;
   }

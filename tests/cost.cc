@@ -144,7 +144,7 @@ TEST(Cost, SharedBuffersAreReadAndAnsweredInPlace) {
   const auto seconds = [&](const char* name) {
     return predict(build_all(Collective::all_reduce, name, n, 1), load, f).seconds;
   };
-  EXPECT_NEAR(seconds("direct"), own * (read + write * 2 / 3), 1e-3 * own * read);
+  EXPECT_NEAR(seconds("direct"), own * (read + write / 3), 1e-3 * own * read);
   // The ring passes partial sums on: nothing comes back to where it came from.
   EXPECT_GT(seconds("ring"), own * (read + write) * 0.999);
   f.lent = S;  // messages are too small to be lent

@@ -39,7 +39,7 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
           const std::vector<Candidate> candidates = explain(q, {}, row.name, 1);
           ASSERT_EQ(candidates.size(), 1u);
           Load load{row.collective, bytes};
-          load.agreement = true;
+          load.agreement = load.out_of_place = true;
           load.one_round =
               plans
                   .get({row.collective, DataType::float32, ReduceOp::sum, 0, bytes / 4, {}},
@@ -111,6 +111,50 @@ TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
     }
   }
   EXPECT_GT(fused, 20u);
+}
+
+// One host of `n` cores, where nothing but copies costs anything.
+Fabric copies_only(int n, double copy) {
+  constexpr double kFree = 1e15;
+  Fabric f;
+  f.cores = n;
+  f.copy = {1 / copy, 1 / copy, 1 / copy};
+  f.reduce = {kFree, kFree, kFree};
+  f.memory = f.handed = f.node_handed = kFree;
+  f.call = f.post = f.look = f.latency = f.node_latency = f.yield = 0;
+  return f;
+}
+
+double seconds_of(Collective collective, const char* row, int n, const Load& load,
+                  const Fabric& fabric) {
+  const AlgorithmRow* const found = find_algorithm(collective, row);
+  return predict(build_all(*found, {0, n, 0, fabric.hosts}), load, fabric).seconds;
+}
+
+TEST(CostOfPlans, OwnBlocksAreCopiedBesides) {
+  const int n = 3;
+  const double copy = 1e-10, block = 4e6;
+  const Fabric f = copies_only(n, copy);
+  Load load{Collective::all_gather, static_cast<size_t>(block)};
+  const double in_place = seconds_of(load.collective, "direct", n, load, f);
+  load.out_of_place = true;
+  EXPECT_NEAR(seconds_of(load.collective, "direct", n, load, f) - in_place, block * copy,
+              0.01 * block * copy);
+  load.collective = Collective::reduce_scatter;  // whose own blocks are steps
+  const double apart = seconds_of(load.collective, "direct", n, load, f);
+  load.out_of_place = false;
+  EXPECT_EQ(seconds_of(load.collective, "direct", n, load, f), apart);
+}
+
+TEST(CostOfPlans, OnlyWhatGoesBothWaysIsHandedOverSlower) {
+  Fabric f = copies_only(2, 1e-15);
+  f.handed = f.node_handed = 10e9;
+  const Load sum{Collective::all_reduce, 4 << 20}, one_way{Collective::broadcast, 4 << 20};
+  const double exchanged = seconds_of(sum.collective, "exchange", 2, sum, f);
+  const double sent = seconds_of(one_way.collective, "linear", 2, one_way, f);
+  f.both_ways = 0.5;
+  EXPECT_NEAR(seconds_of(sum.collective, "exchange", 2, sum, f), 2 * exchanged, 1e-3 * exchanged);
+  EXPECT_EQ(seconds_of(one_way.collective, "linear", 2, one_way, f), sent);
 }
 
 }  // namespace
