@@ -35,10 +35,10 @@ struct Moving {
 };
 
 struct Timer {
-  enum class Kind { arrival, held_back, nothing };  // of a message; of steps
+  enum class Kind { arrival, held_back, nothing, own_block };  // of a message; of steps; of a rank
   double time;
   Kind kind;
-  int32_t rank, index;  // index: message or step
+  int32_t rank, index;  // index: message or step, or -1
   bool operator>(const Timer& b) const { return time > b.time; }
 };
 
@@ -78,6 +78,9 @@ class Simulation {
     const auto n = static_cast<int>(model_.ranks.size());
     for (int r = 0; r < n && model_.agreeing > 0; ++r)
       queue({JobKind::agreeing, r, -1, model_.agreeing, 0});
+    for (int r = 0; r < n; ++r)
+      if (model_.ranks[r].own_block > 0)
+        timers_.push({model_.agreed, Timer::Kind::own_block, r, -1});
     for (const int32_t m : model_.heads) moving_[m].send_turn = moving_[m].recv_turn = true;
     for (int r = 0; r < n; ++r)
       for (size_t i = 0; i < model_.ranks[r].bytes.size(); ++i)
@@ -107,6 +110,12 @@ class Simulation {
       return timers_.push({machines_.now(), Timer::Kind::nothing, r, step});
     const PerByte cost = rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
     queue({JobKind::local, r, step, bytes * cost.core, bytes * cost.memory});
+  }
+
+  void copy_own_block(int r) {
+    const CostRank& rank = model_.ranks[r];
+    queue({JobKind::own_block, r, -1, rank.own_block * rank.copies.core,
+           rank.own_block * rank.copies.memory});
   }
 
   // Before what else waits for the thread, as the executor does it, so that it leaves early.
@@ -208,6 +217,7 @@ class Simulation {
     switch (timer.kind) {
       case Timer::Kind::held_back: return ready(timer.rank, timer.index);
       case Timer::Kind::nothing: return done(timer.rank, timer.index);
+      case Timer::Kind::own_block: return copy_own_block(timer.rank);
       case Timer::Kind::arrival:
         moving_[timer.index].phase = Phase::arrived;
         return look(timer.index);
@@ -230,6 +240,7 @@ class Simulation {
   void ended(const CostJob& job) {
     switch (job.kind) {
       case JobKind::agreeing: break;
+      case JobKind::own_block: steps_.at_least(job.rank, machines_.now()); break;
       case JobKind::local: done(job.rank, job.index); break;
       case JobKind::encoding: encoded(job.index); break;
       case JobKind::head: after_head(job.index); break;

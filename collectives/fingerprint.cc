@@ -124,6 +124,7 @@ std::string describe(const Fingerprint& f) {
   if (!reduces(collective) && op == ReduceOp::premul_sum) text += ", of premul_sum's factors";
   if (has_root(collective)) text += fmt::format(", root {}", f.root);
   if (f.even == f.kPacked) text += ", packed";
+  if (f.priority != 0) text += ", high priority";
   return text + fmt::format(" (#{})", f.sequence);
 }
 

@@ -35,8 +35,9 @@ struct Fingerprint {
   int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;
-  uint8_t wire = 0;  // WireFormat between hosts
-  uint8_t even = 0;  // all_to_all, gather, scatter; or kPacked
+  uint8_t wire : 4 = 0;      // WireFormat between hosts
+  uint8_t priority : 4 = 0;  // Priority
+  uint8_t even = 0;          // all_to_all, gather, scatter; or kPacked
   static constexpr uint8_t kAnySizes = 0;
   static constexpr uint8_t kSameSizes = 1;  // those that this rank of an all_to_all knows
   static constexpr uint8_t kOneSize = 2;    // by the call: everywhere `count`

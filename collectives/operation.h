@@ -80,6 +80,7 @@ class CollectiveState final : public OperationState {
   using OperationState::OperationState;
   std::shared_ptr<const Plan> plan;
   Fingerprint fingerprint;
+  Priority priority = Priority::normal;
   std::vector<void*> buffers;
   std::vector<uint64_t> send_counts, recv_counts;  // has_blocks_of_pairs(): elements, by rank
   // Run by the driver, after the agreement and before any data unless `holds` is false.

@@ -31,7 +31,8 @@ class PlanCache final {
   std::vector<Candidate> explain(const Shape& shape) const;
   // Kinds of plans that have been checked and found sound (plan/checker.h).
   size_t checked() const;
-  // Whether a call of so many bytes in a group is carried out together with others.
+  // Whether a call in a group whose packed buffer has so many bytes is carried out together with
+  // others.
   bool packs(size_t bytes) const { return bytes <= limits().packed; }
   // Whether so many bytes of a private source are copied once for all peers.
   bool publishes(size_t bytes) const {

@@ -118,7 +118,7 @@ TEST_P(ControlOfRanks, WithoutTheRootErrorsStayLocal) {
   for (int rank = 2; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.failed().empty());
 }
 
-TEST(ControlStar, LeavingTwiceAndFailingAfterwards) {
+TEST(Control, LeavingTwiceAndFailingAfterwards) {
   auto seats = sit_down(2);
   for (auto& seat : seats) {
     seat->control->leave();
@@ -129,7 +129,7 @@ TEST(ControlStar, LeavingTwiceAndFailingAfterwards) {
   }
 }
 
-TEST(ControlStar, GroupOfOneIsItsOwnVerdict) {
+TEST(Control, GroupOfOneIsItsOwnVerdict) {
   Group group;
   group.identity.size = 1;
   Told told;
@@ -187,7 +187,7 @@ TEST_P(ControlOfRanks, FailuresOnAllRanksAtOnceAgree) {
   }
 }
 
-TEST(ControlStar, MismatchSaysWhoCalledWhat) {
+TEST(Control, MismatchSaysWhoCalledWhat) {
   for (int reporter = 0; reporter < 4; ++reporter) {
     auto seats = sit_down(4);
     for (int rank = 0; rank < 4; ++rank) {
@@ -206,7 +206,7 @@ TEST(ControlStar, MismatchSaysWhoCalledWhat) {
   }
 }
 
-TEST(ControlStar, TimeoutSaysWhoIsBehind) {
+TEST(Control, TimeoutSaysWhoIsBehind) {
   for (int reporter : {0, 1}) {
     auto seats = sit_down(5);
     for (int rank = 0; rank < 5; ++rank)
@@ -228,7 +228,7 @@ TEST(ControlStar, TimeoutSaysWhoIsBehind) {
   }
 }
 
-TEST(ControlStar, MissingRanksAreNamedAtSetUp) {
+TEST(Control, MissingRanksAreNamedAtSetUp) {
   auto store = memory_store();
   std::thread present([&] {
     try {
@@ -283,7 +283,7 @@ class Impostor {
   int fd_ = -1;
 };
 
-TEST(ControlStar, NonsenseEndsTheConnectionAndNamesTheRank) {
+TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -320,7 +320,7 @@ TEST(ControlStar, NonsenseEndsTheConnectionAndNamesTheRank) {
   }
 }
 
-TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
+TEST(Control, RandomBytesOfARankAreItsDeathOrNothing) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 40; ++round) {
     Impostor impostor(2);
@@ -344,7 +344,7 @@ TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
   }
 }
 
-TEST(ControlStar, ALinkErrorGetsTheNameOfTheDead) {
+TEST(Control, ALinkErrorGetsTheNameOfTheDead) {
   Impostor impostor(4);
   impostor.seats[0]->told.set_standing(standing(17, true, "all_reduce float32 x 4"));
   Error error(ErrorCode::network, "recv: Connection reset by peer");

@@ -26,6 +26,7 @@ Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, b
   load.agreement = true;
   load.one_round = one_round;
   load.lent = lent;
+  load.out_of_place = true;
   load.of_bytes = query.bytes;
   load.most_work = kMostWorkEach;
   return load;

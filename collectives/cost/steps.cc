@@ -17,7 +17,7 @@ CostSteps::CostSteps(const CostModel& model, bool timeline) : model_(model), tim
 
 void CostSteps::record(int rank, int32_t step, double now) {
   --left_[rank];
-  result_.finish[rank] = now;
+  at_least(rank, now);
   if (!timeline_) return;
   const double began = began_[rank][step];
   result_.timeline.push_back({rank, step, began < 0 ? now : began, now});

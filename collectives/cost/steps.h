@@ -1,6 +1,7 @@
 // How far each rank is with its steps in a simulation (cost.h), and when it did them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,6 +28,10 @@ class CostSteps final {
     const Graph& graph = model_.ranks[rank].plan->graph;
     for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k)
       if (--pending_[rank][graph.successor[k]] == 0) ready(graph.successor[k]);
+  }
+  // The rank is not done before.
+  void at_least(int rank, double now) {
+    result_.finish[rank] = std::max(result_.finish[rank], now);
   }
   // When all is over. Throws Error(invalid_argument) if there are steps that never began.
   Prediction result();

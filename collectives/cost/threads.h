@@ -9,7 +9,7 @@
 namespace ringwood {
 
 // Of a message: its encoding, its head, its body (by both ends), the sender's part alone, its tail.
-enum class JobKind { agreeing, local, encoding, head, body, alone, tail };
+enum class JobKind { agreeing, own_block, local, encoding, head, body, alone, tail };
 
 struct CostJob {
   JobKind kind;

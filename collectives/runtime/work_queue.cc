@@ -8,6 +8,7 @@ void WorkQueue::number(CollectiveState& operation) {
   operation.number = static_cast<int64_t>(sequence_);
   operation.fingerprint = operation.plan->fingerprint;
   operation.fingerprint.sequence = sequence_++;
+  operation.fingerprint.priority = static_cast<uint8_t>(operation.priority);
   if (operation.parts == 0) return;
   operation.fingerprint.blocks = operation.parts;
   operation.fingerprint.even = Fingerprint::kPacked;
