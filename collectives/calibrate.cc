@@ -194,10 +194,10 @@ double rate_together(const Pages& pages, const std::vector<int>& cpus) {
 
 void measure_codecs(Fabric& fabric, std::byte* data, size_t working_set, int cpu) {
   const Pinned pinned(cpu);
-  const std::pair<double&, Kernel> codecs[] = {{fabric.bf16_encode, encode_all<WireFormat::bf16>},
-                                               {fabric.bf16_decode, decode_all<WireFormat::bf16>},
-                                               {fabric.int8_encode, encode_all<WireFormat::int8>},
-                                               {fabric.int8_decode, decode_all<WireFormat::int8>}};
+  const std::pair<double&, Kernel> codecs[] = {{fabric.bf16.encode, encode_all<WireFormat::bf16>},
+                                               {fabric.bf16.decode, decode_all<WireFormat::bf16>},
+                                               {fabric.int8.encode, encode_all<WireFormat::int8>},
+                                               {fabric.int8.decode, decode_all<WireFormat::int8>}};
   for (const auto& [figure, codec] : codecs)
     figure = rate(data, working_set, codec, 20, milliseconds(1));
 }

@@ -25,7 +25,7 @@ namespace ringwood {
 // `disturbed` is set where the machine was so busy that the figures between two cores are guesses.
 Fabric measure_host(bool* disturbed = nullptr);
 
-// Sets net_post and socket by messages that the calling thread sends to itself over loopback,
+// Sets net.post and net.socket by messages that the calling thread sends to itself over loopback,
 // within the budget; leaves them where there is no loopback.
 void measure_sockets(Fabric& fabric, Duration budget);
 

@@ -65,8 +65,8 @@ void measure_sockets(Fabric& fabric, Duration budget) {
   const double small = best_message(here.get(), there.get(), kSmallest, 200, deadline);
   const double large = best_message(here.get(), there.get(), kLargest, 60, deadline);
   if (small <= 0 || large <= small) return;
-  fabric.net_post = small / 2;
-  fabric.socket = 2 * kLargest / (large - small);
+  fabric.net.post = small / 2;
+  fabric.net.socket = 2 * kLargest / (large - small);
 }
 
 }  // namespace ringwood

@@ -101,18 +101,18 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank that has no core to itself comes to look after those before it have had their turns.
   m.latency = latency(m.between_hosts, !fabric_.same_node(m.from, m.to)) + to.turn;
-  m.post = (m.sockets ? fabric_.net_post : fabric_.post) * m.parts;
+  m.post = (m.sockets ? fabric_.net.post : fabric_.post) * m.parts;
   const bool mapped = !m.sockets && fabric_.staged && m.bytes >= fabric_.lent;
   m.answers = m.answers && mapped;
   m.in_place = !m.sockets && !m.answers && (!fabric_.staged || (m.in_place && mapped));
   if (load_.one_round && (m.sockets || letters_)) m.post = m.latency = 0;  // with the opening
   if (m.sockets) {
     const PerByte& copies = from.copies;
-    m.wire = m.between_hosts ? 1 / fabric_.nic : 0;
-    m.holds = fabric_.net_eager;
+    m.wire = m.between_hosts ? 1 / fabric_.net.nic : 0;
+    m.holds = fabric_.net.eager;
     if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
-    m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
-    m.in = {1 / fabric_.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
+    m.out = {1 / fabric_.net.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
+    m.in = {1 / fabric_.net.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
             takes.memory};
     return;
   }
@@ -154,17 +154,17 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   constexpr size_t kMany = 1 << 20;
   const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
   const bool half = load_.wire == WireFormat::bf16;
-  const double encoding = 1 / (half ? fabric_.bf16_encode : fabric_.int8_encode);
-  const double decoding = 1 / (half ? fabric_.bf16_decode : fabric_.int8_decode);
+  const double encoding = 1 / (half ? fabric_.bf16.encode : fabric_.int8.encode);
+  const double decoding = 1 / (half ? fabric_.bf16.decode : fabric_.int8.decode);
   m.encode = {std::max(copies.core, encoding), copies.memory};
-  m.out = {part / fabric_.socket, 0};
-  m.in = {part / fabric_.socket + std::max(takes.core, decoding), takes.memory};
+  m.out = {part / fabric_.net.socket, 0};
+  m.in = {part / fabric_.net.socket + std::max(takes.core, decoding), takes.memory};
   m.wire *= part;
   m.holds /= part;
 }
 
 double Prices::latency(bool between_hosts, bool between_nodes) const {
-  if (between_hosts) return fabric_.net_latency;
+  if (between_hosts) return fabric_.net.latency;
   if (fabric_.loopback) return fabric_.look;  // it is there when the sender's call returns
   return (between_nodes ? fabric_.node_latency : fabric_.latency) + fabric_.look;
 }
@@ -177,7 +177,7 @@ Prices::Agreement Prices::agreement() const {
   for (const bool far : {false, true}) {
     if (far ? hosts() == 1 : most_on_host == 1) continue;
     const bool sockets = far || fabric_.loopback;
-    const double posts = 2 * messages * (sockets ? fabric_.net_post : fabric_.post);
+    const double posts = 2 * messages * (sockets ? fabric_.net.post : fabric_.post);
     post = std::max(post, posts);
     round = std::max(round, posts + latency(far, false) + turn(most_on_host));
   }

@@ -1,8 +1,8 @@
 // Fluid sharing of resources by jobs: who runs how fast, and who is finished next.
 //
 // A job has so many seconds of work at full speed and, at full speed, uses a part of each of a few
-// resources. At every moment speeds are max-min fair (cost/max_min.h): the fluid model of flow-level
-// simulators such as SimGrid (Casanova et al., JPDC 2014).
+// resources. At every moment speeds are max-min fair (cost/max_min.h). This is the fluid model of
+// flow-level simulators such as SimGrid (Casanova et al., JPDC 2014).
 //
 // Deterministic: equal calls, equal results; jobs that finish at one time do so in the order of
 // their start. Single thread.

@@ -28,6 +28,23 @@ struct Rates {
   bool operator==(const Rates&) const = default;
 };
 
+// Payload bytes/s of one core, fp32, in L2: into a wire format and back (wire.h).
+struct CodecRates {
+  double encode = 0, decode = 0;
+  bool operator==(const CodecRates&) const = default;
+};
+
+// Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What a
+// core does (post, socket) is measured on loopback.
+struct NetworkFigures {
+  double latency = 3.8e-6;
+  double post = 2e-6;      // a core's time for a message at each end
+  double socket = 6e9;     // bytes/s of one core into or out of a socket
+  double nic = 1.25e9;     // bytes/s of a host, each direction
+  double eager = 1 << 18;  // what the sockets of a connection hold
+  bool operator==(const NetworkFigures&) const = default;
+};
+
 struct Fabric {
   // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
   std::vector<int> hosts;
@@ -39,9 +56,7 @@ struct Fabric {
   double l3_bytes = 32 << 20;  // of each host
   Rates copy{38e9, 33e9, 9e9};
   Rates reduce{39e9, 36e9, 8e9};
-  // Of fp32 bytes, in L2: into a wire format and back (wire.h).
-  double bf16_encode = 49e9, bf16_decode = 72e9;
-  double int8_encode = 48e9, int8_decode = 75e9;
+  CodecRates bf16{49e9, 72e9}, int8{48e9, 75e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
   // A core's time for an operation, whatever its schedule: what `ringwood perf -a all` finds for 8
@@ -51,7 +66,7 @@ struct Fabric {
 
   // Inside a host.
   bool staged = true;
-  bool loopback = false;      // over sockets, with the figures of a core that are below
+  bool loopback = false;      // over sockets, with the figures of a core that `net` has
   double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
   double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
@@ -66,14 +81,7 @@ struct Fabric {
   double node_latency = 0.062e-6;
   double node_handed = 33e9;
 
-  // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What
-  // a core does (net_post, socket) is measured on loopback.
-  double net_latency = 3.8e-6;
-  double net_post = 2e-6;      // a core's time for a message at each end
-  double socket = 6e9;         // bytes/s of one core into or out of a socket
-  double nic = 1.25e9;         // bytes/s of a host, each direction
-  double net_eager = 1 << 18;  // what the sockets of a connection hold
-
+  NetworkFigures net;
   ProtocolLimits limits;
 
   bool operator==(const Fabric&) const = default;

@@ -30,8 +30,8 @@ Question question(Collective collective, size_t bytes, int n, const Fabric* fabr
 Fabric slow_wires(int n) {
   Fabric f;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r);
-  f.nic = 0.125e9;
-  f.net_latency = 30e-6;
+  f.net.nic = 0.125e9;
+  f.net.latency = 30e-6;
   return f;
 }
 
@@ -193,8 +193,8 @@ TEST(Choose, AddsOnceTellsTheRowsApart) {
 TEST(Choose, EncodesWhereBytesAreExpensive) {
   const Fabric slow = slow_wires(4);
   Fabric slow_codecs = slow;
-  slow_codecs.bf16_encode = slow_codecs.bf16_decode = 10e6;
-  slow_codecs.int8_encode = slow_codecs.int8_decode = 10e6;
+  slow_codecs.bf16.encode = slow_codecs.bf16.decode = 10e6;
+  slow_codecs.int8.encode = slow_codecs.int8.decode = 10e6;
   Fabric one_host;
   struct Case {
     const char* why;

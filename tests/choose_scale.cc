@@ -161,8 +161,8 @@ double rounds_of(const AlgorithmRow& row, const Question& q) {
   Fabric f;
   f.hosts = q.fabric->hosts;
   f.cores = q.n;
-  f.latency = f.net_latency = 1;
-  f.call = f.post = f.look = f.yield = f.net_post = 0;
+  f.latency = f.net.latency = 1;
+  f.call = f.post = f.look = f.yield = f.net.post = 0;
   const Load load{q.collective, q.bytes};
   const BuildRank build = [&](int rank) { return row.build({rank, q.n, 0, f.hosts}); };
   return sketch_of(build, q.n, load, f).latencies;

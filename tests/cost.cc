@@ -35,9 +35,9 @@ Fabric ideal(std::vector<int> hosts, int cores = 64) {
   f.hosts = std::move(hosts);
   f.cores = cores;
   f.copy = f.reduce = {kFree, kFree, kFree};
-  f.memory = f.handed = f.socket = f.nic = kFree;
-  f.call = f.post = f.look = f.latency = f.yield = f.net_latency = f.net_post = 0;
-  f.eager = f.net_eager = 1e12;
+  f.memory = f.handed = f.net.socket = f.net.nic = kFree;
+  f.call = f.post = f.look = f.latency = f.yield = f.net.latency = f.net.post = 0;
+  f.eager = f.net.eager = 1e12;
   return f;
 }
 
@@ -46,8 +46,8 @@ Fabric wires(int n, double alpha, double beta) {
   std::vector<int> hosts(n);
   std::iota(hosts.begin(), hosts.end(), 0);
   Fabric f = ideal(hosts);
-  f.net_latency = alpha;
-  f.nic = 1 / beta;
+  f.net.latency = alpha;
+  f.net.nic = 1 / beta;
   return f;
 }
 
@@ -76,7 +76,7 @@ std::vector<Closed> closed_forms() {
   using C = Collective;
   const double a = kAlpha, b = kBeta, g = kGamma, S = 64e6;
   Fabric two_hosts = ideal({0, 0, 0, 0, 1, 1, 1, 1});
-  two_hosts.nic = 1 / b;
+  two_hosts.net.nic = 1 / b;
   Fabric posting = ideal(std::vector<int>(5, 0));
   posting.post = 1e-6;
   Fabric crowded = cores(4, 0, g);
@@ -171,9 +171,9 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
 TEST(Cost, LoopbackIsSockets) {
   Fabric f = ideal(std::vector<int>(2, 0), 2);
   f.loopback = true;
-  f.socket = 1e9;
-  f.net_post = 3e-6;
-  f.nic = 1;  // is not passed
+  f.net.socket = 1e9;
+  f.net.post = 3e-6;
+  f.net.nic = 1;  // is not passed
   const double S = 1e6;
   const auto schedules = build_all(Collective::broadcast, "linear", 2, 1);
   const Load load{Collective::broadcast, static_cast<size_t>(S)};
@@ -361,7 +361,7 @@ TEST(Fabric, TextGivesBackWhatWasPrinted) {
   f.cores = 48;
   f.staged = false;
   f.latency = 0.1 + 0.2;  // no short decimal
-  f.nic = 1e17 / 3;
+  f.net.nic = 1e17 / 3;
   EXPECT_EQ(parse_fabric(print(f)), f);
   EXPECT_EQ(parse_fabric(print(Fabric{})), Fabric{});
 }

@@ -72,7 +72,7 @@ TEST(CostSketch, ALongChainIsLengthenedInProportion) {
   const AlgorithmRow* ring = find_algorithm(Collective::all_gather, "ring");
   const Load load{Collective::all_gather, 4096};
   const CostBounds b = sketch_of([&](int r) { return ring->build({r, n}); }, n, load, f);
-  const double hop = f.net_latency + 2 * f.net_post;
+  const double hop = f.net.latency + 2 * f.net.post;
   EXPECT_NEAR(b.latencies, (n - 1) * hop, 0.02 * (n - 1) * hop);
 }
 

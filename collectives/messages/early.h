@@ -24,7 +24,7 @@ struct EarlyMessage {
 class EarlyMessages final {
  public:
   // Where the data of an eager message goes; null: beyond the bound. Nothing else may be added
-  // before it has arrived().
+  // before the data, if there is any, has arrived().
   std::byte* keep(uint64_t tag, size_t bytes);
   // False: beyond the bound.
   bool announce(uint64_t tag, size_t bytes, uint32_t id);
