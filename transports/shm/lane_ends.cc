@@ -9,15 +9,9 @@
 namespace ringwood::shm {
 namespace {
 
-// Large messages are published in pieces, so that both ends copy at the same time.
-constexpr size_t kPieceBytes = size_t{128} << 10;
-// What a ring may be used ahead without asking whether it is empty.
-constexpr uint64_t kWarmBytes = uint64_t{16} << 10;
 // A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for
 // ever.
 constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
-
-uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine - 1}; }
 
 }  // namespace
 
@@ -68,27 +62,15 @@ bool Sender::retire() {
   return true;
 }
 
-bool Sender::slot_free(bool& believable) {
-  if (slots_written_ - slots_read_ < kSlots) return true;
-  const uint64_t read = lane_.reader.slots_read.load(std::memory_order_acquire);
-  believable = read >= slots_read_ && read <= slots_written_;
-  if (!believable || read == slots_read_) return false;
-  slots_read_ = read;
-  return true;
-}
-
 void Sender::announce(Notice notice) {
-  Slot& slot = lane_.slots[slots_written_ % kSlots];
-  std::memcpy(slot.payload, &notice, sizeof notice);
-  slot.stamp.store(++slots_written_, std::memory_order_release);
-  fetch_to_write(&lane_.slots[slots_written_ % kSlots]);
+  slots_.write(&notice, sizeof notice);
   bench_.alarm.wake();
 }
 
 // One move of one message; true if anything moved.
 bool Sender::put(Message& message, bool& believable) {
   if (message.done > 0) return put_piece(message, believable);
-  if (!slot_free(believable)) return false;
+  if (!slots_.free(believable)) return false;
   if (message.data == nullptr) {
     announce({static_cast<uint64_t>(Way::placed), 0, 0});
     message.done = message.bytes;
@@ -97,7 +79,9 @@ bool Sender::put(Message& message, bool& believable) {
   if (message.bytes <= kSmallBytes) {
     AbortGate::Pass pass(bench_.gate);
     if (!pass) return false;
-    put_small(message);
+    slots_.write(message.data, message.bytes);
+    message.done = message.bytes;
+    bench_.alarm.wake();
     return true;
   }
   if (message.bytes >= lend_from_ && arena_ &&
@@ -127,52 +111,18 @@ bool Sender::lend(Message& message) {
   return true;
 }
 
-void Sender::put_small(Message& message) {
-  Slot& slot = lane_.slots[slots_written_ % kSlots];
-  std::memcpy(slot.payload, message.data, message.bytes);
-  slot.stamp.store(++slots_written_, std::memory_order_release);
-  fetch_to_write(&lane_.slots[slots_written_ % kSlots]);
-  message.done = message.bytes;
-  bench_.alarm.wake();
-}
-
-bool Sender::look_at_tail() {
-  const uint64_t tail = lane_.reader.tail.load(std::memory_order_acquire);
-  if (tail < seen_tail_ || tail > head_ || tail % kLine != 0) return false;
-  seen_tail_ = tail;
-  tail_ = std::max(tail_, tail);
-  return true;
-}
-
-// A ring that was read empty is used from its beginning again: what both ends have in their caches,
-// and pages that were touched before, are worth more than a ring's length ahead.
-bool Sender::rewind(size_t bytes) {
-  const uint64_t at = head_ & (ring_bytes_ - 1);
-  if (at == 0 || at + bytes <= kWarmBytes) return true;
-  if (!look_at_tail()) return false;
-  if (tail_ == head_) tail_ = head_ += ring_bytes_ - at;
-  return true;
-}
-
 bool Sender::put_piece(Message& message, bool& believable) {
   const bool first = message.done == 0;
-  if (first) believable = rewind(message.bytes);
-  if (believable && head_ - tail_ == ring_bytes_) believable = look_at_tail();
-  if (!believable || head_ - tail_ == ring_bytes_) return false;
+  if (first) believable = ring_.start(message.bytes);
+  if (!believable || ring_.full(believable)) return false;
   AbortGate::Pass pass(bench_.gate);
   if (!pass) return false;
-  const uint64_t at = head_ & (ring_bytes_ - 1);
-  const uint64_t room = std::min(ring_bytes_ - (head_ - tail_), ring_bytes_ - at);
-  const size_t bytes =
-      std::min({message.bytes - message.done, static_cast<size_t>(room), kPieceBytes});
-  copy_across(ring_ + at, message.data + message.done, bytes);
-  const uint64_t start = head_;
-  message.done += bytes;
-  head_ += line_up(bytes);  // only the end of a message is no multiple of a line
+  const uint64_t start = ring_.head();
+  message.done += ring_.put(message.data + message.done, message.bytes - message.done);
   if (first) {
-    announce({static_cast<uint64_t>(Way::staged), head_, start});
+    announce({static_cast<uint64_t>(Way::staged), ring_.head(), start});
   } else {
-    lane_.writer.head.store(head_, std::memory_order_release);
+    ring_.publish();
     bench_.alarm.wake();
   }
   return true;
@@ -234,14 +184,7 @@ bool Receiver::open(Message& message, bool& believable) {
     std::memcpy(&notice, slot.payload, sizeof notice);
     way_ = static_cast<Way>(notice.way);
     if (way_ == Way::staged) {
-      // `head` may have told of this message's later pieces already.
-      const uint64_t start = notice.more;
-      believable = start >= read_ && start - read_ < ring_bytes_ && start % kLine == 0 &&
-                   notice.at > start && notice.at - start <= ring_bytes_ && notice.at % kLine == 0;
-      if (believable) {
-        read_ = start;
-        head_ = std::max(head_, notice.at);
-      }
+      believable = ring_.start(notice.more, notice.at);
     } else if (way_ == Way::lent) {
       lent_ = arena_ ? arena_->at(notice.at, message.bytes) : nullptr;
       believable = lent_ != nullptr;
@@ -262,16 +205,7 @@ std::span<const std::byte> Receiver::arrived(bool& believable) {
     return {lane_.slots[slots_ % kSlots].payload + message.done, rest};
   if (way_ == Way::placed) return {};
   if (way_ == Way::lent) return {lent_ + message.done, rest};
-  if (head_ <= read_) {
-    const uint64_t head = lane_.writer.head.load(std::memory_order_acquire);
-    if (head <= head_) return {};  // of a first piece, only the notice tells
-    believable = head - read_floor() <= ring_bytes_ && head % kLine == 0;
-    if (!believable) return {};
-    head_ = head;
-  }
-  const uint64_t at = read_ & (ring_bytes_ - 1);
-  return {ring_ + at, std::min({rest, static_cast<size_t>(head_ - read_),
-                                static_cast<size_t>(ring_bytes_ - at)})};
+  return ring_.arrived(rest, believable);
 }
 
 bool Receiver::take(size_t bytes) {
@@ -279,13 +213,7 @@ bool Receiver::take(size_t bytes) {
   message.done += bytes;
   const bool last = message.done == message.bytes;
   if (message.bytes > kSmallBytes && way_ == Way::staged) {
-    read_ = last ? line_up(read_ + bytes) : read_ + bytes;
-    const bool needed = read_floor() - reported_ >= ring_bytes_ / 8;
-    if (needed || last) {
-      reported_ = read_floor();
-      lane_.reader.tail.store(reported_, std::memory_order_release);
-    }
-    if (needed) bench_.alarm.wake();
+    if (ring_.take(bytes, last)) bench_.alarm.wake();
   }
   if (!last) return true;
   if (way_ == Way::lent && message.bytes > kSmallBytes) {

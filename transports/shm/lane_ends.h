@@ -13,7 +13,9 @@
 #include "transports/adopt.h"
 #include "transports/arena.h"
 #include "transports/link_parts.h"
+#include "transports/shm/ring_ends.h"
 #include "transports/shm/segment.h"
+#include "transports/shm/slot_writer.h"
 
 namespace ringwood::shm {
 
@@ -49,7 +51,11 @@ class Sender {
  public:
   // Messages of fewer bytes than `lend_from` are never lent.
   Sender(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench, size_t lend_from)
-      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench), lend_from_(lend_from) {}
+      : lane_(lane),
+        bench_(bench),
+        slots_(lane),
+        ring_(lane, ring, ring_bytes),
+        lend_from_(lend_from) {}
 
   bool idle() const { return queue_.empty(); }
   uint64_t posted() const { return finished_ + queue_.size(); }
@@ -77,26 +83,19 @@ class Sender {
   };
   bool put(Message& message, bool& believable);
   bool lend(Message& message);
-  bool slot_free(bool& believable);
   void announce(Notice notice);
-  void put_small(Message& message);
   bool put_piece(Message& message, bool& believable);
-  bool look_at_tail();
-  bool rewind(size_t bytes);
   bool retire();
 
   Lane& lane_;
-  std::byte* const ring_;
-  const uint64_t ring_bytes_;
   const Bench bench_;
+  SlotWriter slots_;
+  RingWriter ring_;
   const size_t lend_from_;
   Arena* const arena_ = Arena::of_process();  // that the peer was shown; null: nothing is lent
   Fifo<Message> queue_;                       // those before next_ are on their way, or lent
   size_t next_ = 0;
   uint64_t finished_ = 0;
-  uint64_t head_ = 0, tail_ = 0;  // our own, and what the peer has read or was skipped
-  uint64_t seen_tail_ = 0;        // the peer's as last seen and believed
-  uint64_t slots_written_ = 0, slots_read_ = 0;
   uint64_t lent_ = 0, returned_ = 0;
 };
 
@@ -104,7 +103,7 @@ class Receiver {
  public:
   Receiver(Lane& lane, std::byte* ring, uint64_t ring_bytes, Bench bench,
            std::shared_ptr<const PeerArena> arena)
-      : lane_(lane), ring_(ring), ring_bytes_(ring_bytes), bench_(bench), arena_(std::move(arena)) {
+      : lane_(lane), bench_(bench), ring_(lane, ring, ring_bytes), arena_(std::move(arena)) {
     lane_.reader.maps.store(arena_ && arena_->mapped() ? 1 : 0, std::memory_order_release);
   }
 
@@ -131,12 +130,10 @@ class Receiver {
   };
   bool open(Message& message, bool& believable);
   bool copy_first(bool& believable);
-  uint64_t read_floor() const { return read_ & ~uint64_t{kLine - 1}; }
 
   Lane& lane_;
-  std::byte* const ring_;
-  const uint64_t ring_bytes_;
   const Bench bench_;
+  RingReader ring_;
   const std::shared_ptr<const PeerArena> arena_;
   Fifo<Message> queue_;
   uint64_t finished_ = 0;
@@ -148,8 +145,6 @@ class Receiver {
   uint64_t answer_ = 0;
   bool taken_back_ = false;
   uint64_t returned_ = 0;
-  uint64_t head_ = 0, read_ = 0,
-           reported_ = 0;  // the peer's as last seen; ours; ours as the peer knows it
 };
 
 }  // namespace ringwood::shm

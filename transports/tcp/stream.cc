@@ -10,8 +10,6 @@
 namespace ringwood::tcp {
 namespace {
 
-// To reduce from: large enough to be worth a system call, small enough to stay in L2.
-constexpr size_t kBufferBytes = size_t{256} << 10;
 // Beyond what is posted: a fingerprint and the small message behind it come together.
 constexpr size_t kAheadBytes = size_t{16} << 10;
 // Per system call: the two directions of a link take turns, and what one call has put into the
@@ -24,15 +22,17 @@ constexpr size_t kReceiveBytes = size_t{256} << 10;
 constexpr size_t kLentBytes = size_t{256} << 10;
 constexpr size_t kLendBytes = size_t{1} << 20;  // per system call
 
+constexpr size_t kParts = 32;  // of a system call
+
 }  // namespace
 
 Stream::Stream(OwnedFd fd, bool lend) : fd_(std::move(fd)) {
-  if (lend) zero_copy_.start(fd_.get());
+  if (lend) lent_.start(fd_.get());
 }
 
 Stream::~Stream() {
   if (!fd_) return;
-  if (!zero_copy_.idle()) sever();
+  if (!lent_.idle()) sever();
   ::shutdown(fd_.get(), SHUT_WR);
   std::array<std::byte, 16384> unread;
   for (int i = 0; i < 1024; ++i) {
@@ -58,7 +58,7 @@ Outcome Stream::fail(int error_number) {
 }
 
 Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
-  const bool given_back = !lent_.empty() && take_back(finished);
+  const bool given_back = lent_.any() && take_back(finished);
   const Outcome sent = out_.empty() ? Outcome::blocked : transmit(gate, finished);
   return sent == Outcome::blocked && given_back ? Outcome::moved : sent;
 }
@@ -66,8 +66,8 @@ Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
 Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   AbortGate::Pass pass(gate);
   if (!pass) return Outcome::blocked;
-  bool lend = zero_copy_.on() && out_.front().bytes >= kLentBytes;
-  Parts parts;
+  bool lend = lent_.on() && out_.front().bytes >= kLentBytes;
+  std::array<iovec, kParts> parts;
   size_t offered = 0;
   msghdr message{};
   message.msg_iov = parts.data();
@@ -79,17 +79,18 @@ Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
     sent = ::sendmsg(fd_.get(), &message, kFlags);
   }
   if (sent < 0) return fail(errno);
-  taken(static_cast<size_t>(sent), lend ? zero_copy_.lent() : 0, finished);
+  if (lend) lent_.note_call();
+  taken(static_cast<size_t>(sent), finished);
   return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
 }
 
 // Large pieces are lent one by one; small ones go together, and are not worth lending.
-size_t Stream::room_for_send(Parts& parts, size_t& offered, bool lend) {
+size_t Stream::room_for_send(std::span<iovec> parts, size_t& offered, bool lend) {
   const size_t most = lend ? kLendBytes : kSendBytes;
   size_t count = 0;
-  for (; count < std::min<size_t>(lend ? 1 : kParts, out_.size()) && offered < most; ++count) {
+  for (; count < std::min(lend ? 1 : parts.size(), out_.size()) && offered < most; ++count) {
     const Piece& piece = out_[count];
-    if (!lend && count > 0 && zero_copy_.on() && piece.bytes >= kLentBytes) break;
+    if (!lend && count > 0 && lent_.on() && piece.bytes >= kLentBytes) break;
     const size_t bytes = std::min(piece.bytes - piece.done, most - offered);
     parts[count] = {piece.data + piece.done, bytes};
     offered += bytes;
@@ -97,42 +98,26 @@ size_t Stream::room_for_send(Parts& parts, size_t& offered, bool lend) {
   return count;
 }
 
-// `call`: which call has lent these bytes; 0 if they were copied.
-void Stream::taken(size_t bytes, uint64_t call, Fifo<uint64_t>& finished) {
-  if (call > 0) lent_in_ = call;
+void Stream::taken(size_t bytes, Fifo<uint64_t>& finished) {
   while (bytes > 0) {
     Piece& piece = out_.front();
     const size_t part = std::min(bytes, piece.bytes - piece.done);
     piece.done += part;
     bytes -= part;
     if (piece.done < piece.bytes) break;
-    if (lent_in_ > 0)
-      lent_.push({piece.message, lent_in_});
-    else
-      finished.push(piece.message);
-    lent_in_ = 0;
+    if (!lent_.keep(piece.message)) finished.push(piece.message);
     out_.pop();
   }
-}
-
-bool Stream::take_back(Fifo<uint64_t>& finished) {
-  const uint64_t calls = zero_copy_.collect(fd_.get());
-  bool any = false;
-  for (; !lent_.empty() && lent_.front().call <= calls; lent_.pop()) {
-    finished.push(lent_.front().message);
-    any = true;
-  }
-  return any;
 }
 
 // A short read does not mean that the socket is empty: the end of the stream may be behind it, and
 // would not be announced again. So only "again" and "nothing wanted" are `blocked`.
 Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
-  from_buffer(gate, finished);
+  from_ahead(gate, finished);
   if (in_.empty()) return Outcome::blocked;
   AbortGate::Pass pass(gate);
   if (!pass) return Outcome::blocked;
-  Parts parts;
+  std::array<iovec, kParts> parts;
   msghdr message{};
   message.msg_iov = parts.data();
   size_t stored = 0;
@@ -147,15 +132,15 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
 }
 
 // Copies what was read ahead to where it has since been wanted.
-void Stream::from_buffer(AbortGate& gate, Fifo<uint64_t>& finished) {
-  if (begin_ == end_ || in_.empty() || !in_.front().data) return;
+void Stream::from_ahead(AbortGate& gate, Fifo<uint64_t>& finished) {
+  if (ahead_.empty() || in_.empty() || !in_.front().data) return;
   AbortGate::Pass pass(gate);
   if (!pass) return;
-  while (begin_ < end_ && !in_.empty() && in_.front().data) {
+  while (!ahead_.empty() && !in_.empty() && in_.front().data) {
     Piece& piece = in_.front();
-    const size_t bytes = std::min(end_ - begin_, piece.bytes - piece.done);
-    std::memcpy(piece.data + piece.done, buffer_.get() + begin_, bytes);
-    begin_ += bytes;
+    const size_t bytes = std::min(ahead_.bytes().size(), piece.bytes - piece.done);
+    std::memcpy(piece.data + piece.done, ahead_.bytes().data(), bytes);
+    ahead_.take(bytes);
     piece.done += bytes;
     if (piece.done < piece.bytes) break;
     finished.push(piece.message);
@@ -163,18 +148,11 @@ void Stream::from_buffer(AbortGate& gate, Fifo<uint64_t>& finished) {
   }
 }
 
-// First the memory of `stored` pieces, then the buffer. Returns the number of parts.
-size_t Stream::room_for_receive(Parts& parts, size_t& stored) {
-  if (!buffer_) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-  } else if (begin_ > 0 && end_ - begin_ <= begin_) {
-    std::memcpy(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
+// First the memory of `stored` pieces, then the room to read ahead. Returns the number of parts.
+size_t Stream::room_for_receive(std::span<iovec> parts, size_t& stored) {
   size_t count = 0, wanted = 0;
-  while (count < kParts - 1 && count < in_.size() && in_[count].data && wanted < kReceiveBytes) {
+  while (count < parts.size() - 1 && count < in_.size() && in_[count].data &&
+         wanted < kReceiveBytes) {
     const Piece& piece = in_[count];
     const size_t bytes = std::min(piece.bytes - piece.done, kReceiveBytes - wanted);
     parts[count++] = {piece.data + piece.done, bytes};
@@ -183,8 +161,8 @@ size_t Stream::room_for_receive(Parts& parts, size_t& stored) {
   stored = count;
   if (wanted == kReceiveBytes) return count;
   const bool shows = count < in_.size() && !in_[count].data;
-  const size_t ahead = std::min(shows ? kBufferBytes : kAheadBytes, kBufferBytes - end_);
-  if (ahead > 0) parts[count++] = {buffer_.get() + end_, ahead};
+  const std::span<std::byte> room = ahead_.room(shows ? ReadAhead::kBytes : kAheadBytes);
+  if (!room.empty()) parts[count++] = {room.data(), room.size()};
   return count;
 }
 
@@ -198,21 +176,22 @@ void Stream::arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished) {
     finished.push(piece.message);
     in_.pop();
   }
-  end_ += bytes;
+  ahead_.add(bytes);
 }
 
 std::span<const std::byte> Stream::shown() {
-  if (in_.empty() || in_.front().data || begin_ == end_) return {};
+  if (in_.empty() || in_.front().data || ahead_.empty()) return {};
   const Piece& piece = in_.front();
-  const size_t have = end_ - begin_, rest = piece.bytes - piece.done;
-  if (have >= rest) return {buffer_.get() + begin_, rest};
-  const size_t whole = (piece.done + have) & ~size_t{15};
-  return {buffer_.get() + begin_, whole > piece.done ? whole - piece.done : 0};
+  const std::span<const std::byte> have = ahead_.bytes();
+  const size_t rest = piece.bytes - piece.done;
+  if (have.size() >= rest) return have.first(rest);
+  const size_t whole = (piece.done + have.size()) & ~size_t{15};
+  return have.first(whole > piece.done ? whole - piece.done : 0);
 }
 
 bool Stream::consume(size_t bytes) {
   Piece& piece = in_.front();
-  begin_ += bytes;
+  ahead_.take(bytes);
   piece.done += bytes;
   if (piece.done < piece.bytes) return false;
   in_.pop();

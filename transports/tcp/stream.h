@@ -2,22 +2,21 @@
 //
 // Knows nothing of messages; a piece carries the number of its message, and the numbers of finished
 // pieces are handed out in the order in which they finish: a send when the kernel has taken it, one
-// whose memory was lent to the kernel (zero_copy.h) when that has given it back. Edge-triggered
+// whose memory was lent to the kernel (lent_pieces.h) when that has given it back. Edge-triggered
 // readiness: a caller that is going to sleep must have called send() and receive() until neither
 // says `moved`. Not thread safe.
 #pragma once
 
 #include <sys/uio.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "transports/host_watch.h"
 #include "transports/link_parts.h"
-#include "transports/tcp/zero_copy.h"
+#include "transports/tcp/lent_pieces.h"
+#include "transports/tcp/read_ahead.h"
 
 namespace ringwood::tcp {
 
@@ -46,7 +45,7 @@ class Stream final {
   Outcome send(AbortGate& gate, Fifo<uint64_t>& finished);
   Outcome receive(AbortGate& gate, Fifo<uint64_t>& finished);
   // The sends that the kernel has given back; send() does this too. True if there were any.
-  bool take_back(Fifo<uint64_t>& finished);
+  bool take_back(Fifo<uint64_t>& finished) { return lent_.take_back(fd_.get(), finished); }
 
   // What has come of the first piece, if it is to be shown: up to a multiple of 16 or its end.
   std::span<const std::byte> shown();
@@ -57,7 +56,7 @@ class Stream final {
   void watch_host(Duration patience);
   bool host_gone() { return watch_.gone(fd_.get(), Clock::now()); }
 
-  bool lends() const { return zero_copy_.on(); }
+  bool lends() const { return lent_.on(); }
   // Ends the connection at once, unsent bytes and all, so that lent memory is not read any more but
   // for what the network card has in hand. Any thread.
   void sever() const noexcept;
@@ -66,29 +65,20 @@ class Stream final {
   int failure() const { return failure_; }
 
  private:
-  static constexpr int kParts = 32;
-  using Parts = std::array<iovec, kParts>;
-
-  struct Lent {
-    uint64_t message, call;  // finished with that call
-  };
   Outcome transmit(AbortGate& gate, Fifo<uint64_t>& finished);
-  size_t room_for_send(Parts& parts, size_t& offered, bool lend);
-  void taken(size_t bytes, uint64_t call, Fifo<uint64_t>& finished);
-  void from_buffer(AbortGate& gate, Fifo<uint64_t>& finished);
-  size_t room_for_receive(Parts& parts, size_t& stored);
+  size_t room_for_send(std::span<iovec> parts, size_t& offered, bool lend);
+  void taken(size_t bytes, Fifo<uint64_t>& finished);
+  void from_ahead(AbortGate& gate, Fifo<uint64_t>& finished);
+  size_t room_for_receive(std::span<iovec> parts, size_t& stored);
   void arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished);
   Outcome fail(int error_number);
 
   OwnedFd fd_;
   Fifo<Piece> out_, in_;
-  std::unique_ptr<std::byte[]> buffer_;  // read ahead
-  size_t begin_ = 0, end_ = 0;           // what lies in it
+  LentPieces lent_;  // of out_
+  ReadAhead ahead_;  // of in_
   int failure_ = 0;
   HostWatch watch_;
-  ZeroCopy zero_copy_;
-  Fifo<Lent> lent_;       // sent but not given back
-  uint64_t lent_in_ = 0;  // the last call that lent bytes of the piece at the front of out_
 };
 
 }  // namespace ringwood::tcp

@@ -1,0 +1,41 @@
+// Who writes the slots of a lane (segment.h): every message takes the next one. Used by one thread
+// at a time; what the peer has written is not believed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "transports/link_parts.h"
+#include "transports/shm/segment.h"
+
+namespace ringwood::shm {
+
+class SlotWriter final {
+ public:
+  explicit SlotWriter(Lane& lane) : lane_(lane) {}
+
+  // The next slot was read.
+  bool free(bool& believable) {
+    if (written_ - read_ < kSlots) return true;
+    const uint64_t read = lane_.reader.slots_read.load(std::memory_order_acquire);
+    believable = read >= read_ && read <= written_;
+    if (!believable || read == read_) return false;
+    read_ = read;
+    return true;
+  }
+  // Into the next slot, which the peer then sees. Preconditions: it is free, and the payload fits.
+  void write(const void* payload, size_t bytes) {
+    Slot& slot = lane_.slots[written_ % kSlots];
+    std::memcpy(slot.payload, payload, bytes);
+    slot.stamp.store(++written_, std::memory_order_release);
+    fetch_to_write(&lane_.slots[written_ % kSlots]);
+  }
+
+ private:
+  Lane& lane_;
+  uint64_t written_ = 0, read_ = 0;  // ours, and the peer's as last seen
+};
+
+}  // namespace ringwood::shm
