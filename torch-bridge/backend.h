@@ -27,6 +27,9 @@
 
 namespace ringwood {
 
+// Of the collectives that this thread calls: ringwood.high_priority().
+inline thread_local Priority priority_of_thread = Priority::normal;
+
 class CallbackThreads;
 class Tensors;
 struct Reduction;
@@ -117,6 +120,7 @@ class TorchBackend final : public c10d::Backend {
     CallOptions how;
     if (opts.timeout.count() > 0) how.timeout = opts.timeout;
     how.synchronous = !opts.asyncOp;
+    how.priority = priority_of_thread;
     how.factor = factor;
     return how;
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch-bridge/backend.h"
@@ -91,6 +92,13 @@ PYBIND11_MODULE(_C, module) {
       [](int64_t count) { return shared_tensor(count, at::TensorOptions(at::kByte)); },
       py::arg("count"));
   module.def("share_large_tensors", &SharingAllocator::install, py::arg("least"));
+  module.def(
+      "prioritize",
+      [](bool high) {
+        const Priority now = high ? Priority::high : Priority::normal;
+        return std::exchange(priority_of_thread, now) == Priority::high;
+      },
+      py::arg("high"), "The priority of what this thread calls; returns the one before.");
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

@@ -6,17 +6,19 @@ newer, unless TORCH_DEVICE_BACKEND_AUTOLOAD=0.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ._autoload import register
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import timedelta
 
     import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["empty", "monitored_barrier", "register", "share_large_tensors"]
+__all__ = ["empty", "high_priority", "monitored_barrier", "register", "share_large_tensors"]
 
 register()
 
@@ -54,6 +56,28 @@ def share_large_tensors(min_bytes: int = 1 << 20) -> None:
     if min_bytes < 1:
         raise ValueError(f"min_bytes {min_bytes} is not positive")
     _module().share_large_tensors(min_bytes)
+
+
+@contextmanager
+def high_priority() -> Iterator[None]:
+    """Collectives that are called within `with high_priority():` pass those of normal priority.
+
+    For small ones that others wait for, while large ones are under way: a norm beside the buckets
+    of the gradients. Only what the calling thread calls itself is meant: not what backward() calls,
+    which runs in threads of its own, nor sends and receives. Those of one priority keep the order
+    of their calls. Can be nested.
+
+    All ranks must do the same: a collective that is of high priority on some only ends the group
+    with an error that says so.
+    """
+    from ._autoload import _module
+
+    prioritize = _module().prioritize
+    before = prioritize(True)
+    try:
+        yield
+    finally:
+        prioritize(before)
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
