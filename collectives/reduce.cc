@@ -36,12 +36,9 @@ const Kernels& kernels() {
   return *chosen;
 }
 
-// Below a vector's size plain code is 2 to 4 times as fast, but for the conversions that only
-// vectors do well.
-bool is_few(size_t bytes, DataType type) {
-  const bool converts = is_float(type) && size_of(type) <= 2 && type != DataType::bfloat16;
-  return bytes < 64 && !converts;
-}
+// Below a vector's size plain code is 2 to 4 times as fast.
+constexpr size_t kFewBytes = 64;
+bool is_few(size_t bytes, DataType type) { return bytes < kFewBytes && !converts(type); }
 
 size_t index(DataType type) { return static_cast<size_t>(type); }
 size_t index(ReduceOp op) { return static_cast<size_t>(op); }
@@ -176,8 +173,16 @@ void copy_to_all(std::span<void* const> dsts, const void* src, size_t bytes) {
 const Kernels& kernels_in_force() { return kernels(); }
 
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op) {
+  reduce_bytes(dst, src, count * size_of(type), type, op);
+}
+
+void reduce_bytes(void* dst, const void* src, size_t bytes, DataType type, ReduceOp op) {
+  if (bytes < kFewBytes) {
+    const Kernels::Pair pair = plain_kernels().pair[index(type)][index(op)];
+    if (pair) return pair(dst, src, bytes);
+  }
   const void* const srcs[] = {dst, src};
-  fold({{&dst, 1}, srcs, count * size_of(type)}, type, op);
+  fold({{&dst, 1}, srcs, bytes}, type, op);
 }
 
 void scale(void* dst, size_t count, DataType type, double factor) {

@@ -59,6 +59,8 @@ bool supports(DataType type, ReduceOp op);
 // dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see row_sums.h).
 // Precondition: supports(type, op).
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
+// The same over `bytes`, a multiple of the type's size.
+void reduce_bytes(void* dst, const void* src, size_t bytes, DataType type, ReduceOp op);
 
 // dst[i] *= factor (complex: both parts). Floats and complex only. The product in double, rounded
 // once to the type; torch's mul rounds the factor of narrower types to fp32 first, and 16-bit

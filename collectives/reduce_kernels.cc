@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <type_traits>
 
 // One step below AVX2 is plain code: machines without AVX2 are older than the networks we run on,
 // and each target costs compile time.
@@ -57,6 +58,10 @@ class TableBuilder {
   template <class Parts, class Op>
   constexpr void set(DataType type, ReduceOp op) {
     table_.reduce[index(type)][index(op)] = fold_into<Parts, Op>;
+#if HWY_TARGET == HWY_STATIC_TARGET
+    using Plain = std::conditional_t<kFinishes<Op>, Add, Op>;
+    if (!converts(type)) table_.pair[index(type)][index(op)] = fold_pair<Parts, Plain>;
+#endif
   }
 
   static constexpr size_t index(DataType type) { return static_cast<size_t>(type); }

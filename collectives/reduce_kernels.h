@@ -20,6 +20,12 @@ struct Finish {
   double down = 1;
 };
 
+// Types whose conversions only vectors do well, however few the elements.
+constexpr bool converts(DataType type) {
+  return type == DataType::float16 || type == DataType::float8_e4m3 ||
+         type == DataType::float8_e5m2;
+}
+
 inline constexpr size_t kInt8Block = 256;  // elements (wire.h)
 
 // dsts[d] = srcs[0] op srcs[1] op ..., each of `bytes` bytes, a multiple of the element size. At
@@ -37,6 +43,9 @@ struct Kernels {
   // which overflows only where the result does; PREMUL_SUM is that of operands times their scales,
   // which must be given. The other ops ignore both.
   using Reduce = void (*)(const Operands& operands);
+  // dst = dst op src: the same bits without a list of operands, for as few bytes as vectors do not
+  // help with. AVG and PREMUL_SUM add. Only in plain_kernels(); null where converts().
+  using Pair = void (*)(void* dst, const void* src, size_t bytes);
   // dst *= or /= factor over `bytes` bytes, computed in double and rounded once. Null for 64-bit
   // floats, which Reduce's finish serves, and for integers and bool.
   using Scale = void (*)(void* dst, size_t bytes, double factor);
@@ -47,6 +56,7 @@ struct Kernels {
 
   const char* simd = "";  // "scalar", "avx2", "avx512", "neon", "sve"
   Reduce reduce[kDataTypes][kReduceOps] = {};
+  Pair pair[kDataTypes][kReduceOps] = {};
   Scale scale[kDataTypes] = {};
   Scale divide[kDataTypes] = {};
   IntoWide widen[kDataTypes] = {};

@@ -257,6 +257,30 @@ void fold_into(const Operands& operands) {
   store_to_all(d, dsts, last, tail);
 }
 
+#if HWY_TARGET == HWY_STATIC_TARGET
+// Not TwoSources, of which blocks are made in a way of their own.
+struct FewSources : TwoSources {};
+
+template <class Parts, class Op>
+HWY_NOINLINE void fold_odd_pair(void* dst, const void* src, size_t bytes) {
+  const void* const srcs[] = {dst, src};
+  fold_into<Parts, Op>({{&dst, 1}, srcs, bytes});
+}
+
+template <class Parts, class Op>
+void fold_pair(void* dst_start, const void* src, size_t bytes) {
+  static_assert(!kFinishes<Op>);
+  const typename Parts::D d;
+  const size_t vector = bytes_of(d);
+  if (HWY_UNLIKELY(bytes % vector != 0)) return fold_odd_pair<Parts, Op>(dst_start, src, bytes);
+  auto* const dst = static_cast<uint8_t*>(dst_start);
+  const FewSources sources{{dst, static_cast<const uint8_t*>(src)}};
+  const Operands no_lists{{}, {}, bytes};
+  for (size_t i = 0; i < bytes; i += vector)
+    store(d, fold<Parts, Op>(sources, i, no_lists), dst + i);
+}
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace ringwood
 HWY_AFTER_NAMESPACE();

@@ -60,17 +60,31 @@ struct MailLane {
   Cell cells[2];
 };
 
+// The usual sizes without a call; false, and nothing is done, where it is none of them.
+inline bool copy_usual(std::byte* to, const void* from, size_t bytes) {
+  switch (bytes) {
+    case 4: std::memcpy(to, from, 4); return true;
+    case 8: std::memcpy(to, from, 8); return true;
+    case 16: std::memcpy(to, from, 16); return true;
+    case kStampedLineBytes: std::memcpy(to, from, kStampedLineBytes); return true;
+    default: return false;
+  }
+}
+
 class Mailbox final {
  public:
   // `peer_closed`: not 0 once the peer has left.
   Mailbox(MailLane& outgoing, MailLane& arriving, Alarm& alarm,
           const std::atomic<uint32_t>& peer_closed)
-      : outgoing_(outgoing), arriving_(arriving), alarm_(alarm), peer_closed_(peer_closed) {}
+      : outgoing_(outgoing.cells),
+        arriving_(arriving.cells),
+        alarm_(alarm),
+        peer_closed_(peer_closed) {}
 
   // Head and data at once; `data` may be null where bytes is 0.
   void write(const void* head, const void* data, size_t bytes) {
-    Cell& cell = outgoing_.cells[number_ % 2];
-    const bool spread = stamped(bytes) || bytes == 0;
+    Cell& cell = *writing_;
+    const bool spread = is_stamped(bytes) || bytes == 0;
     if (!spread) copy(bytes <= kInlineBytes ? cell.head.data : cell.data, data, bytes);
     std::memcpy(cell.head.bytes, head, kHeadBytes);
     cell.head.stamp.store(2 * (number_ + 1) + (spread ? 0 : 1), std::memory_order_release);
@@ -79,8 +93,8 @@ class Mailbox final {
   }
   // The data of a letter whose head was written without.
   void write_data(const void* data, size_t bytes) {
-    Cell& cell = outgoing_.cells[number_ % 2];
-    if (stamped(bytes)) {
+    Cell& cell = *writing_;
+    if (is_stamped(bytes)) {
       write_lines(cell, data, bytes);
     } else {
       copy_across(cell.data, data, bytes);
@@ -92,18 +106,20 @@ class Mailbox final {
   // Null until the head of the peer's letter is here. `bytes` of data will be read next: asking for
   // their lines together with the head's makes one transfer of two.
   const std::byte* head(size_t bytes) const {
-    const Cell& cell = arriving_.cells[number_ % 2];
-    if (stamped(bytes))
+    const Cell& cell = *reading_;
+    if (is_stamped(bytes))
       for (size_t line = 0; line * kStampedLineBytes < bytes; ++line)
         (void)cell.lines[line].stamp.load(std::memory_order_relaxed);
     const uint64_t stamp = cell.head.stamp.load(std::memory_order_acquire);
     return stamp / 2 == number_ + 1 ? cell.head.bytes : nullptr;
   }
-  // The letter's data, valid until done(); empty until all of it is here. `room`: kStampedBytes.
-  // Requires head() and bytes > 0.
+  // Data of so many bytes is spread over stamped lines.
+  static bool is_stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
+  // The letter's data, valid until done(); empty until all of it is here. `room`: kStampedBytes, or
+  // null unless is_stamped(). Requires head() and bytes > 0.
   std::span<const std::byte> data(size_t bytes, std::byte* room) const {
-    const Cell& cell = arriving_.cells[number_ % 2];
-    if (stamped(bytes)) return read_lines(cell, bytes, room);
+    const Cell& cell = *reading_;
+    if (is_stamped(bytes)) return read_lines(cell, bytes, room);
     if (cell.head.stamp.load(std::memory_order_relaxed) % 2 == 1)
       return {bytes <= kInlineBytes ? cell.head.data : cell.data, bytes};
     if (cell.late.load(std::memory_order_acquire) == number_ + 1) return {cell.data, bytes};
@@ -113,26 +129,19 @@ class Mailbox final {
   // lines are asked for now, so that they are here by then.
   void done(size_t bytes) {
     ++number_;
-    const Cell& next = outgoing_.cells[number_ % 2];
-    fetch_to_write(&next.head);
-    if (!stamped(bytes)) return;
+    writing_ = outgoing_ + number_ % 2;
+    reading_ = arriving_ + number_ % 2;
+    fetch_to_write(&writing_->head);
+    if (!is_stamped(bytes)) return;
     for (size_t line = 0; line * kStampedLineBytes < bytes; ++line)
-      fetch_to_write(&next.lines[line]);
+      fetch_to_write(&writing_->lines[line]);
   }
 
   bool closed() const { return peer_closed_.load(std::memory_order_acquire) != 0; }
 
  private:
-  static bool stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
-  // The usual sizes without a call.
   static void copy(std::byte* to, const void* from, size_t bytes) {
-    switch (bytes) {
-      case 4: std::memcpy(to, from, 4); break;
-      case 8: std::memcpy(to, from, 8); break;
-      case 16: std::memcpy(to, from, 16); break;
-      case kStampedLineBytes: std::memcpy(to, from, kStampedLineBytes); break;
-      default: copy_across(to, from, bytes);
-    }
+    if (!copy_usual(to, from, bytes)) copy_across(to, from, bytes);
   }
   void write_lines(Cell& cell, const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
@@ -149,11 +158,14 @@ class Mailbox final {
     return {room, bytes};
   }
 
-  MailLane& outgoing_;
-  MailLane& arriving_;
+  Cell* const outgoing_;
+  const Cell* const arriving_;
   Alarm& alarm_;
   const std::atomic<uint32_t>& peer_closed_;
   uint64_t number_ = 0;
+  // Those of the letter.
+  Cell* writing_ = outgoing_;
+  const Cell* reading_ = arriving_;
 };
 
 }  // namespace ringwood

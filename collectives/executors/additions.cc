@@ -16,10 +16,8 @@ bool divides_sum(const Plan& plan) {
 
 }  // namespace
 
-void Additions::start(const PlanExecution& execution) {
-  const Plan& plan = *execution.plan;
-  execution_ = &execution;
-  plain_ = !plan.scaling.on && plan.wide_bytes == 0;
+void Additions::start_special() {
+  const Plan& plan = *execution_->plan;
   divides_sum_ = plan.scaling.on && divides_sum(plan);
 }
 
@@ -28,8 +26,8 @@ void Additions::add_special(const BoundStep& step, size_t offset,
   const Plan& plan = *execution_->plan;
   if (plan.scaling.on) return add_scaled(step, offset, piece);
   if (step.wide.on) return add_in_wide(step, offset, piece);
-  reduce(execution_->at(step.dst) + offset, piece.data(), piece.size() / plan.element,
-         plan.shape.type, plan.shape.op);
+  reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.shape.type,
+               plan.shape.op);
 }
 
 void Additions::add_in_wide(const BoundStep& step, size_t offset,

@@ -14,21 +14,27 @@ namespace ringwood {
 
 class Additions final {
  public:
-  void start(const PlanExecution& execution);
+  void start(const PlanExecution& execution) {
+    const Plan& plan = *execution.plan;
+    execution_ = &execution;
+    plain_ = !plan.scaling.on && plan.wide_bytes == 0;
+    if (!plain_) start_special();
+  }
 
   // A piece of a reduction's operand that begins `offset` bytes after the step's place, of whole
   // elements.
   void add(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
     if (!plain_) return add_special(step, offset, piece);
     const Plan& plan = *execution_->plan;
-    reduce(execution_->at(step.dst) + offset, piece.data(), piece.size() / plan.element,
-           plan.shape.type, plan.shape.op);
+    reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.shape.type,
+                 plan.shape.op);
   }
   // places[...] = operands[0] + operands[1] + ..., ours first: `count` elements of a fusion's.
   void add_fused(const Fusion& fusion, std::span<void* const> places,
                  std::span<const void* const> operands, size_t count);
 
  private:
+  void start_special();
   void add_special(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
   void add_in_wide(const BoundStep& step, size_t offset, std::span<const std::byte> piece);
   void add_scaled(const BoundStep& step, size_t offset, std::span<const std::byte> piece);

@@ -53,7 +53,8 @@ class EagerSlots final {
   // peer that closed its end before is an error.
   template <class Check>
   Status look(Check check) {
-    for (int n = 0; n < looks_ && missing_ > 0; ++n)
+    for (int n = 0; missing_ > 0; ++n) {
+      if (n == looks_) return check_open();
       for (Slot& slot : slots_) {
         if (slot.heard == round_) continue;
         const std::byte* const head = slot.box->head(slot.in_bytes);
@@ -62,7 +63,8 @@ class EagerSlots final {
         --missing_;
         if (Status s = check(slot.peer, head); !s) return s;
       }
-    return missing_ > 0 ? check_open() : Status();
+    }
+    return {};
   }
   bool all_here() const { return missing_ == 0; }
   // All that was written is taken, here and there.

@@ -1,16 +1,17 @@
 #include "collectives/executors/slot_executor.h"
 
 #include <cstring>
-#include <utility>
 
 namespace ringwood {
 namespace {
 
 static_assert(sizeof(Fingerprint) == kHeadBytes);
 
-// The message to, or from, a peer; null for none.
+// The message to, or from, a peer; null for none. Plain pointers: the checked indices of vectors cost
+// more than the rest.
 const BoundStep* message_of(const Plan& plan, const std::vector<int32_t>& by_peer, int peer) {
-  return by_peer[peer] < 0 ? nullptr : &plan.steps[by_peer[peer]];
+  const int32_t step = by_peer.data()[peer];
+  return step < 0 ? nullptr : plan.steps.data() + step;
 }
 
 }  // namespace
@@ -33,28 +34,32 @@ void SlotExecutor::start(const PlanExecution& execution) {
     slot.in_bytes = in ? in->bytes : 0;
   }
   agreed_ = false;
-  next_ = 0;
+  next_ = plan.steps.data();
+  end_ = next_ + plan.steps.size();
   skip_empty();
   additions_.start(execution);
 }
 
 // What is sent has left when the steps are run.
 void SlotExecutor::skip_empty() {
-  const auto& steps = execution_->plan->steps;
-  while (next_ < steps.size() && (steps[next_].bytes == 0 || steps[next_].kind == StepKind::send))
-    ++next_;
+  while (next_ != end_ && (next_->bytes == 0 || next_->kind == StepKind::send)) ++next_;
 }
 
-Status SlotExecutor::hear(bool& progressed) {
-  const Fingerprint& mine = execution_->fingerprint;
-  const auto check = [&](int peer, const std::byte* head) -> Status {
-    if (std::memcmp(head, &mine, sizeof mine) == 0) [[likely]]
-      return {};
-    Fingerprint theirs;
-    std::memcpy(static_cast<void*>(&theirs), head, sizeof theirs);
-    return check_fingerprint(mine, slots_.rank(), theirs, peer);
-  };
-  if (Status s = slots_.look(check); !s) return s;
+inline Status SlotExecutor::check(int peer, const std::byte* head) const {
+  if (std::memcmp(head, &execution_->fingerprint, sizeof(Fingerprint)) == 0) [[likely]]
+    return {};
+  return mismatch(peer, head);
+}
+
+Status SlotExecutor::mismatch(int peer, const std::byte* head) const {
+  Fingerprint theirs;
+  std::memcpy(static_cast<void*>(&theirs), head, sizeof theirs);
+  return check_fingerprint(execution_->fingerprint, slots_.rank(), theirs, peer);
+}
+
+inline Status SlotExecutor::hear(bool& progressed) {
+  const auto check_head = [this](int peer, const std::byte* head) { return check(peer, head); };
+  if (Status s = slots_.look(check_head); !s) return s;
   agreed_ = slots_.all_here();
   progressed = progressed || agreed_;
   return {};
@@ -64,10 +69,9 @@ Status SlotExecutor::step(Pass& pass) {
   if (!agreed_)
     if (Status s = hear(pass.progressed); !s || !agreed_) return s;
   if (held_) return {};
-  if (std::exchange(data_follows_, false)) write_data();
-  const auto& steps = execution_->plan->steps;
-  for (; next_ < steps.size(); ++next_, skip_empty()) {
-    const BoundStep& step = steps[next_];
+  if (data_follows_) write_data();
+  for (; next_ != end_; ++next_, skip_empty()) {
+    const BoundStep& step = *next_;
     if (step.peer < 0) {
       run_local(*execution_, additions_, step);
       continue;
@@ -82,35 +86,50 @@ Status SlotExecutor::step(Pass& pass) {
 }
 
 void SlotExecutor::write_data() {
+  data_follows_ = false;
   const Plan& plan = *execution_->plan;
   for (const EagerSlots::Slot& slot : slots_.slots())
     if (const BoundStep* const out = message_of(plan, plan.letters_out, slot.peer))
       slot.box->write_data(execution_->at(out->src), out->bytes);
 }
 
-Status SlotExecutor::receive(const BoundStep& step, bool& taken) {
+inline Status SlotExecutor::receive(const BoundStep& step, bool& taken) {
   for (int look = 0; look < slots_.looks() && !taken; ++look) taken = take(step);
-  if (taken || !slots_.at(step.peer).closed()) return {};
+  return taken ? Status() : last_look(step, taken);
+}
+
+Status SlotExecutor::last_look(const BoundStep& step, bool& taken) {
+  if (!slots_.at(step.peer).closed()) return {};
   taken = take(step);  // what was written before the end
   return taken ? Status() : slots_.gone(step.peer);
 }
 
-bool SlotExecutor::take(const BoundStep& step) {
+inline bool SlotExecutor::take(const BoundStep& step) {
+  if (Mailbox::is_stamped(step.bytes)) return take_spread(step);
+  return use(step, slots_.at(step.peer).data(step.bytes, nullptr));
+}
+
+bool SlotExecutor::take_spread(const BoundStep& step) {
   alignas(64) std::byte room[kStampedBytes];
-  const std::span<const std::byte> data = slots_.at(step.peer).data(step.bytes, room);
+  return use(step, slots_.at(step.peer).data(step.bytes, room));
+}
+
+// Empty: nothing is taken.
+inline bool SlotExecutor::use(const BoundStep& step, std::span<const std::byte> data) {
   if (data.empty()) return false;
-  if (step.kind == StepKind::recv)
-    std::memcpy(execution_->at(step.dst), data.data(), step.bytes);
-  else
+  if (step.kind != StepKind::recv) {
     additions_.add(step, 0, data);
+  } else {
+    std::byte* const dst = execution_->at(step.dst);
+    if (!copy_usual(dst, data.data(), step.bytes)) std::memcpy(dst, data.data(), step.bytes);
+  }
   return true;
 }
 
 void SlotExecutor::add_waits(WaitList& waits) const {
   slots_.add_waits(waits);
-  const auto& steps = execution_->plan->steps;
-  if (agreed_ && next_ < steps.size() && steps[next_].peer >= 0)
-    waits.add_data(steps[next_].peer, next_);
+  if (agreed_ && next_ != end_ && next_->peer >= 0)
+    waits.add_data(next_->peer, static_cast<size_t>(next_ - execution_->plan->steps.data()));
 }
 
 }  // namespace ringwood

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "collectives/executors/additions.h"
 #include "collectives/executors/eager_slots.h"
@@ -25,14 +26,19 @@ class SlotExecutor final : public Executor {
  private:
   void skip_empty();
   Status hear(bool& progressed);
+  Status check(int peer, const std::byte* head) const;
+  Status mismatch(int peer, const std::byte* head) const;
   void write_data();
   Status receive(const BoundStep& step, bool& taken);
+  Status last_look(const BoundStep& step, bool& taken);
   bool take(const BoundStep& step);
+  bool take_spread(const BoundStep& step);
+  bool use(const BoundStep& step, std::span<const std::byte> data);
 
   EagerSlots& slots_;
   const PlanExecution* execution_ = nullptr;
   Additions additions_;
-  size_t next_ = 0;  // step of the plan
+  const BoundStep *next_ = nullptr, *end_ = nullptr;  // of the plan's steps
   bool agreed_ = false, held_ = false;
   bool data_follows_ = false;  // this rank's, which was held
 };
