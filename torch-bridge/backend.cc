@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "torch-bridge/call_checks.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/gil.h"
 #include "torch-bridge/interrupt.h"
@@ -158,29 +159,31 @@ void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
 }
 
 TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
-  Tensors call("broadcast", note());
+  const CallChecks call("broadcast", note());
+  Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   const DataType type = call.moved(tensor);
-  const Block data = call.update(tensor);
+  const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts);
   return run(
-      {OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(call),
+      {OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(memory),
       [&](Communicator& group) -> Operations {
         return {group.broadcast(data.data, data.count, type, static_cast<int>(opts.rootRank), how)};
       });
 }
 
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce", note());
+  const CallChecks call("allreduce", note());
+  Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
-  const Block data = call.update(tensor);
+  const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(call),
+  return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
              });
@@ -188,17 +191,18 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
 
 TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
                                                      const c10d::AllreduceCoalescedOptions& opts) {
-  Tensors call("allreduce_coalesced", note());
+  const CallChecks call("allreduce_coalesced", note());
+  Tensors memory;
   call.require(!tensors.empty(), "requires non-empty tensor list");
   std::vector<std::pair<Block, Reduction>> parts;
   for (const at::Tensor& tensor : tensors) {
     call.dense(tensor);
     const Reduction by = call.reduced(tensor, opts.reduceOp);
-    parts.emplace_back(call.update(tensor), by);
+    parts.emplace_back(memory.update(tensor), by);
   }
   check_outputs(call, tensors, false);
   const CallOptions how = call_options(opts, parts[0].second.factor);
-  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
+  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(memory),
              [&](Communicator& group) {
                return begin_all(group, parts, [&](const Block& data, const Reduction& by) {
                  return group.all_reduce(data.data, data.count, by.type, by.op, how);
@@ -208,7 +212,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
 
 TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
                                                   const c10d::AllreduceOptions& opts) {
-  Tensors call("allreduce_sparse", note());
+  const CallChecks call("allreduce_sparse", note());
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
   call.require(tensor.device().type() == at::kCPU, "unsupported device type");
@@ -230,28 +234,29 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   if (!met) raise(met.error(), *note());
   sum->allocate(call);
 
-  Tensors parts("allreduce_sparse", note());
-  const ConstBlock indices = parts.read(sum->indices()), values = parts.read(sum->values());
-  const auto all_indices = parts.write(sum->all_indices()),
-             all_values = parts.write(sum->all_values());
-  parts.set_outputs({tensor});
+  Tensors memory;
+  const ConstBlock indices = memory.read(sum->indices()), values = memory.read(sum->values());
+  const auto all_indices = memory.write(sum->all_indices()),
+             all_values = memory.write(sum->all_values());
+  memory.set_outputs({tensor});
   how.synchronous = !opts.asyncOp;
   Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
-  return run(std::move(kind), tensors, std::move(parts), [&](Communicator& group) -> Operations {
+  return run(std::move(kind), tensors, std::move(memory), [&](Communicator& group) -> Operations {
     return {group.all_gather(indices, all_indices, DataType::int64, how),
             group.all_gather(values, all_values, type, how)};
   });
 }
 
 TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
-  Tensors call("reduce", note());
+  const CallChecks call("reduce", note());
+  Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
-  const Block data = call.update(tensor);
+  const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(call),
+  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce(data.data, data.count, by.type, by.op,
                                     static_cast<int>(opts.rootRank), how)};
@@ -259,14 +264,15 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
 }
 
 TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
-  Tensors call("send", note());
+  const CallChecks call("send", note());
+  Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.peer(peer, size_);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
-  const ConstBlock data = call.read(tensor);
-  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(call),
+  const ConstBlock data = memory.read(tensor);
+  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
              });
@@ -274,19 +280,20 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
                                          int tag) {
-  Tensors call(method, note());
+  const CallChecks call(method, note());
+  Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
-  const Block data = call.write(tensor);
-  return run(std::move(kind), tensors, std::move(call), [&](Communicator& group) -> Operations {
+  const Block data = memory.write(tensor);
+  return run(std::move(kind), tensors, std::move(memory), [&](Communicator& group) -> Operations {
     return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
   });
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
-  Tensors("recv", note()).peer(peer, size_);
+  CallChecks("recv", note()).peer(peer, size_);
   return receive({OpType::RECV, "ringwood:recv"}, "recv", tensors, peer, tag);
 }
 
@@ -297,7 +304,7 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
-  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors("barrier", note()),
+  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors(),
              [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 

@@ -31,6 +31,7 @@ namespace ringwood {
 inline thread_local Priority priority_of_thread = Priority::normal;
 
 class CallbackThreads;
+class CallChecks;
 class Tensors;
 struct Reduction;
 class Work;
@@ -126,7 +127,7 @@ class TorchBackend final : public c10d::Backend {
   }
   // Refuses outputs that share memory (overlap.h), before anything is sent. The others may have
   // called already, and would wait for this rank until the timeout: the group is aborted.
-  void check_outputs(const Tensors& call, const List& outputs, bool repeated);
+  void check_outputs(const CallChecks& call, const List& outputs, bool repeated);
   // The collectives that have several names in torch.
   Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
                     const List& inputs, const CallOptions& how);

@@ -1,9 +1,12 @@
 // The calls on lists of tensors and on blocks of a tensor: gathers, scatters, exchanges. Lists go
 // to the communicator as they lie in memory, without flattening.
+#include <c10/util/irange.h>
+
 #include <tuple>
 #include <utility>
 
 #include "torch-bridge/backend.h"
+#include "torch-bridge/call_checks.h"
 #include "torch-bridge/tensors.h"
 
 namespace ringwood {
@@ -15,7 +18,7 @@ using c10d::OpType;
 // Elements for each rank: rows of the first dimension, or equal parts if no splits are given. Even
 // these go as blocks of any sizes, and not by the form of one size, which has more algorithms: all
 // ranks must call the same form, and where one gives no splits another may give equal ones.
-std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
+std::vector<size_t> split_counts(const CallChecks& call, const at::Tensor& tensor,
                                  const std::vector<int64_t>& splits, int size) {
   call.require(tensor.dim() > 0, "requires tensors of at least one dimension");
   const int64_t rows = tensor.size(0);
@@ -51,7 +54,7 @@ std::vector<B> pieces(B whole, const std::vector<size_t>& counts, size_t element
 }
 
 // The root's list for a group of `size`, of tensors like `like`.
-const std::vector<at::Tensor>& root_list(const Tensors& call,
+const std::vector<at::Tensor>& root_list(const CallChecks& call,
                                          const std::vector<std::vector<at::Tensor>>& lists,
                                          const at::Tensor& like, int size, const char* side) {
   if (lists.size() != 1) {
@@ -80,7 +83,7 @@ bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
 
 }  // namespace
 
-void TorchBackend::check_outputs(const Tensors& call, const List& outputs, bool repeated) {
+void TorchBackend::check_outputs(const CallChecks& call, const List& outputs, bool repeated) {
   const std::string wrong = shared_outputs(outputs, repeated);
   if (wrong.empty()) return;
   if (const auto communicator = held())
@@ -91,7 +94,8 @@ void TorchBackend::check_outputs(const Tensors& call, const List& outputs, bool 
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
-  Tensors call(method, note());
+  const CallChecks call(method, note());
+  Tensors memory;
   List all;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor& input = inputs[i];
@@ -109,10 +113,10 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i][rank_], 0);
-    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, call.write(outputs[i], !written.disjoint()), call.moved(inputs[i]));
+    const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, memory.write(outputs[i], !written.disjoint()), call.moved(inputs[i]));
   }
-  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
+  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const auto& out, DataType type) {
       return group.all_gather(in, out, type, how);
     });
@@ -121,7 +125,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
 
 TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inputs,
                                            const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather", note());
+  const CallChecks call("allgather", note());
   call.single(inputs);
   call.require(outputs.size() == 1, "requires input/output tensor lists to have the same length");
   if (outputs[0].size() != static_cast<size_t>(size_)) {
@@ -134,7 +138,7 @@ TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inp
 
 TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs, List& inputs,
                                                      const c10d::AllgatherOptions& opts) {
-  const Tensors call("allgather_coalesced", note());
+  const CallChecks call("allgather_coalesced", note());
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(outputs.size() == static_cast<size_t>(size_),
                "output lists should be equal to world size");
@@ -155,7 +159,8 @@ TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs,
 
 TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
                                                const List& inputs, const CallOptions& how) {
-  Tensors call(method, note());
+  const CallChecks call(method, note());
+  Tensors memory;
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -174,10 +179,10 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
   std::vector<std::tuple<ConstBlock, Block, DataType>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i], rank_);
-    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, call.write(outputs[i]), call.moved(inputs[i]));
+    const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, memory.write(outputs[i]), call.moved(inputs[i]));
   }
-  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
+  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, DataType type) {
       return group.all_gather(in.data, out.data, in.count, type, how);
     });
@@ -198,7 +203,8 @@ TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
 
 TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
                                         const c10d::GatherOptions& opts) {
-  Tensors call("gather", note());
+  const CallChecks call("gather", note());
+  Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
   call.dense(input);
@@ -209,13 +215,13 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
     const List& list = root_list(call, outputs, input, size_, "output");
     check_outputs(call, list, true);
     apart = Ranges(list).written_over(input);
-    out = call.write(list);
+    out = memory.write(list);
   } else {
     call.require(nothing(outputs), "requires empty output on non-root");
   }
-  const ConstBlock in = call.read(input, apart);
+  const ConstBlock in = memory.read(input, apart);
   const CallOptions how = call_options(opts);
-  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(call),
+  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
@@ -223,7 +229,8 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
                                          const c10d::ScatterOptions& opts) {
-  Tensors call("scatter", note());
+  const CallChecks call("scatter", note());
+  Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
   call.dense(output);
@@ -231,22 +238,23 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
   std::vector<ConstBlock> in;
   if (rank_ == opts.rootRank) {
     for (const at::Tensor& input : root_list(call, inputs, output, size_, "input")) {
-      in.push_back(call.read(input, Tensors::overlap(input, output)));
+      in.push_back(memory.read(input, Tensors::overlap(input, output)));
     }
   } else {
     call.require(nothing(inputs), "requires empty input on non-root");
   }
-  const Block out = call.write(output);
+  const Block out = memory.write(output);
   const CallOptions how = call_options(opts);
   return run({OpType::SCATTER, "ringwood:scatter"}, nothing(inputs) ? List() : inputs[0],
-             std::move(call), [&](Communicator& group) -> Operations {
+             std::move(memory), [&](Communicator& group) -> Operations {
                return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
 }
 
 TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call("reduce_scatter", note());
+  const CallChecks call("reduce_scatter", note());
+  Tensors memory;
   const at::Tensor& output = call.single(outputs);
   call.require(inputs.size() == 1, "requires input/output tensor lists to have the same length");
   const List& list = inputs[0];
@@ -265,10 +273,10 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
   std::vector<ConstBlock> in;
   for (const auto i : c10::irange(list.size())) {
     const bool in_place = static_cast<int>(i) == rank_ && Tensors::is_block(output, list[i], 0);
-    in.push_back(call.read(list[i], !in_place && Tensors::overlap(list[i], output)));
+    in.push_back(memory.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
-  const Block out = call.write(output);
-  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, list, std::move(call),
+  const Block out = memory.write(output);
+  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, list, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce_scatter(in, out, by.type, by.op, how)};
              });
@@ -277,7 +285,8 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
 TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
                                                 const List& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  Tensors call(method, note());
+  const CallChecks call(method, note());
+  Tensors memory;
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
@@ -297,11 +306,11 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
   for (const auto i : c10::irange(inputs.size())) {
     const Reduction by = call.reduced(inputs[i], opts.reduceOp);
     const bool in_place = Tensors::is_block(outputs[i], inputs[i], rank_);
-    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, call.write(outputs[i]), by);
+    const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, memory.write(outputs[i]), by);
   }
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
-  return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
+  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, const auto& by) {
       return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how);
     });
@@ -324,7 +333,8 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                std::vector<int64_t>& output_splits,
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall_base", note());
+  const CallChecks call("alltoall_base", note());
+  Tensors memory;
   call.dense(input);
   call.dense(output);
   call.same_type(input, output, 0);
@@ -337,17 +347,18 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
   const DataType type = call.moved(input);
   const size_t bytes = input.element_size();
   const auto in =
-      pieces<const char>(call.read(input, Tensors::overlap(input, output)), in_counts, bytes);
-  const auto out = pieces<char>(call.write(output), out_counts, bytes);
+      pieces<const char>(memory.read(input, Tensors::overlap(input, output)), in_counts, bytes);
+  const auto out = pieces<char>(memory.write(output), out_counts, bytes);
   const CallOptions how = call_options(opts);
   return run(
-      {OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(call),
+      {OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(memory),
       [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
                                           const c10d::AllToAllOptions& opts) {
-  Tensors call("alltoall", note());
+  const CallChecks call("alltoall", note());
+  Tensors memory;
   const auto size = static_cast<size_t>(size_);
   if (inputs.size() != size) {
     call.refuse(
@@ -370,11 +381,11 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   const DataType type = call.moved(inputs[0]);
   const Ranges written(outputs);
   for (const at::Tensor& input : inputs)
-    in.push_back(call.read(input, written.written_over(input)));
-  const std::vector<Block> out = call.write(outputs);
+    in.push_back(memory.read(input, written.written_over(input)));
+  const std::vector<Block> out = memory.write(outputs);
   const CallOptions how = call_options(opts);
   return run(
-      {OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(call),
+      {OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(memory),
       [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "torch-bridge/tensors.h"
+#include "torch-bridge/call_checks.h"
 
 namespace ringwood {
 
@@ -37,7 +37,7 @@ class SparseSum final {
 
   // Once all shapes are here: memory for everybody's elements. Throws if ranks disagree on anything
   // but their number.
-  void allocate(const Tensors& call) {
+  void allocate(const CallChecks& call) {
     for (const auto rank : c10::irange(size_)) {
       const at::Tensor theirs = shapes_[rank];
       if (!theirs.slice(0, 1).equal(shape_.slice(0, 1))) {

@@ -1,20 +1,12 @@
-// From torch's tensors to the communicator's blocks: what is refused (in the words torch users
-// know), what is read and written in place, and what goes through a copy because its memory is not
-// one plain run of elements.
-//
-// Everything is checked before anything is sent: a call that throws has changed nothing.
+// From torch's tensors to the communicator's blocks: what is read and written in place, and what
+// goes through a copy because its memory is not one plain run of elements. What may be given is
+// call_checks.h's to say.
 #pragma once
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/util/StringUtil.h>
-#include <c10/util/irange.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
-#include <string>
-#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <utility>
 #include <vector>
 
@@ -22,13 +14,6 @@
 #include "torch-bridge/overlap.h"
 
 namespace ringwood {
-
-// How a call reduces.
-struct Reduction {
-  ReduceOp op = ReduceOp::sum;
-  double factor = 1.0;
-  DataType type = DataType::float32;
-};
 
 // The memory of a list of outputs.
 class Ranges final {
@@ -66,67 +51,6 @@ class Ranges final {
 // The tensors of one call. Keeps them, and the copies, alive. Not thread safe.
 class Tensors final {
  public:
-  // `method` is the name that appears in errors, `note` is appended to them.
-  Tensors(const char* method, std::shared_ptr<const std::string> note)
-      : method_(method), note_(std::move(note)) {}
-
-  [[noreturn]] void refuse(const std::string& message) const {
-    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
-  }
-  const std::string& note() const { return *note_; }
-  const char* method() const { return method_; }
-  void require(bool condition, const char* message) const {
-    if (!condition) refuse(message);
-  }
-
-  const at::Tensor& single(const std::vector<at::Tensor>& tensors) const {
-    if (tensors.empty()) refuse("requires non-empty tensor list");
-    if (tensors.size() != 1) refuse("requires a single-element tensor list");
-    return tensors[0];
-  }
-  void root(int64_t rank, int size) const {
-    if (rank < 0 || rank >= size) refuse("invalid root rank: " + std::to_string(rank));
-  }
-  void peer(int rank, int size) const {
-    if (rank < 0 || rank >= size) {
-      refuse("invalid peer rank " + std::to_string(rank) + " in a group of " +
-             std::to_string(size));
-    }
-  }
-
-  // A tensor that the caller must give in one run: inputs, and what is changed in place.
-  void dense(const at::Tensor& tensor) const {
-    placed(tensor);
-    TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()),
-                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous", note());
-  }
-  // A tensor of a list of outputs, which may have any strides that do not overlap.
-  void placed(const at::Tensor& tensor) const {
-    if (tensor.layout() != at::kStrided || tensor.is_quantized())
-      refuse("only supports dense tensors");
-    if (tensor.device().type() != at::kCPU)
-      refuse(c10::str("unsupported device type ", tensor.device().type()));
-  }
-  void same_type(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
-    if (expected.scalar_type() == tensor.scalar_type()) return;
-    refuse(c10::str("invalid tensor type at index ", index, " (expected ", expected.scalar_type(),
-                    ", got ", tensor.scalar_type(), ")"));
-  }
-  void same_size(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
-    if (expected.sizes() != tensor.sizes()) wrong_size(expected, tensor, index);
-  }
-  [[noreturn]] void wrong_size(const at::Tensor& expected, const at::Tensor& tensor,
-                               size_t index) const {
-    refuse(c10::str("invalid tensor size at index ", index, " (expected (",
-                    c10::Join(", ", expected.sizes()), "), got (", c10::Join(", ", tensor.sizes()),
-                    "))"));
-  }
-
-  // For calls that only move data: any type, as the bits it has.
-  DataType moved(const at::Tensor& tensor) const;
-  // For calls that reduce; throws if this type has no such operation.
-  Reduction reduced(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
-
   // The memory to read from. `apart`: from a copy, since the call writes over it.
   ConstBlock read(const at::Tensor& tensor, bool apart = false) {
     if (plain(tensor) && !apart) {
@@ -206,78 +130,8 @@ class Tensors final {
     return {staged_.back().second.mutable_data_ptr(), count(tensor)};
   }
 
-  const char* method_;
-  std::shared_ptr<const std::string> note_;
   std::vector<at::Tensor> inputs_, outputs_;
   std::vector<std::pair<at::Tensor, at::Tensor>> staged_;
 };
-
-inline std::optional<DataType> exact_type(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble: return DataType::float64;
-    case at::kFloat: return DataType::float32;
-    case at::kHalf: return DataType::float16;
-    case at::kBFloat16: return DataType::bfloat16;
-    case at::kFloat8_e4m3fn: return DataType::float8_e4m3;
-    case at::kFloat8_e5m2: return DataType::float8_e5m2;
-    case at::kChar: return DataType::int8;
-    case at::kShort: return DataType::int16;
-    case at::kInt: return DataType::int32;
-    case at::kLong: return DataType::int64;
-    case at::kByte: return DataType::uint8;
-    case at::kBool: return DataType::bool8;
-    case at::kComplexFloat: return DataType::complex64;
-    case at::kComplexDouble: return DataType::complex128;
-    default: return std::nullopt;
-  }
-}
-
-inline DataType Tensors::moved(const at::Tensor& tensor) const {
-  if (auto type = exact_type(tensor.scalar_type())) return *type;
-  switch (tensor.element_size()) {
-    case 1: return DataType::uint8;
-    case 2: return DataType::int16;
-    case 4: return DataType::int32;
-    case 8: return DataType::int64;
-    default: refuse(c10::str("invalid scalar type ", tensor.scalar_type()));
-  }
-}
-
-inline Reduction Tensors::reduced(const at::Tensor& tensor, const c10d::ReduceOp& op) const {
-  const auto type = exact_type(tensor.scalar_type());
-  if (!type)
-    refuse(c10::str("invalid scalar type ", tensor.scalar_type(), ": it cannot be reduced"));
-  Reduction how{.type = *type};
-  const bool integral = at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
-  const auto bitwise = [&](ReduceOp ours, const char* name) {
-    if (!integral) refuse(c10::str("Cannot use ReduceOp.", name, " with non-integral dtype"));
-    return ours;
-  };
-  switch (op.op_) {
-    case c10d::ReduceOp::SUM: how.op = ReduceOp::sum; break;
-    case c10d::ReduceOp::AVG: how.op = ReduceOp::avg; break;
-    case c10d::ReduceOp::PRODUCT: how.op = ReduceOp::product; break;
-    case c10d::ReduceOp::MIN: how.op = ReduceOp::min; break;
-    case c10d::ReduceOp::MAX: how.op = ReduceOp::max; break;
-    case c10d::ReduceOp::BAND: how.op = bitwise(ReduceOp::band, "BAND"); break;
-    case c10d::ReduceOp::BOR: how.op = bitwise(ReduceOp::bor, "BOR"); break;
-    case c10d::ReduceOp::BXOR: how.op = bitwise(ReduceOp::bxor, "BXOR"); break;
-    case c10d::ReduceOp::PREMUL_SUM: {
-      how.op = ReduceOp::premul_sum;
-      auto* with = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-      require(with != nullptr,
-              "PREMUL_SUM needs a factor: make it with torch.distributed._make_nccl_premul_sum");
-      how.factor =
-          with->tensor_factor.defined() ? with->tensor_factor.item<double>() : with->double_factor;
-      break;
-    }
-    default: refuse("Unhandled ReduceOp");
-  }
-  if (!supports(how.type, how.op)) {
-    refuse(c10::str("Cannot use ReduceOp.", c10::str(to_string(how.op)), " with ",
-                    tensor.scalar_type(), " tensors"));
-  }
-  return how;
-}
 
 }  // namespace ringwood
