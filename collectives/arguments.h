@@ -3,6 +3,7 @@
 // right, as a shape. Pure.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -18,7 +19,21 @@ namespace ringwood {
 void check_buffer(const char* what, const void* data, size_t count);
 // `blocks` are there for a group of `size` ranks; `which`: "input".
 void check_blocks(const char* what, const char* which, size_t blocks, int size);
+// Likewise, each with memory.
+template <class AnyBlock>
+void check_blocks(const char* what, const char* which, const std::vector<AnyBlock>& blocks,
+                  int size) {
+  check_blocks(what, which, blocks.size(), size);
+  for (const AnyBlock& block : blocks) check_buffer(what, block.data, block.count);
+}
 void check_equal(const char* what, size_t count, size_t expected);
+// All of `count` elements; but with `only`, that one.
+template <class AnyBlock>
+void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t count,
+                 std::optional<int> only) {
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
+}
 void check_root(const char* what, int root, int size);
 void check_op(const char* what, DataType type, ReduceOp op);
 
@@ -36,6 +51,12 @@ std::vector<size_t> counts_of(const std::vector<AnyBlock>& blocks) {
   std::vector<size_t> counts;
   for (const AnyBlock& block : blocks) counts.push_back(block.count);
   return counts;
+}
+template <class AnyBlock>
+std::vector<void*> buffers_of(const std::vector<AnyBlock>& blocks) {
+  std::vector<void*> buffers;
+  for (const AnyBlock& block : blocks) buffers.push_back(const_cast<void*>(block.data));
+  return buffers;
 }
 // A shape of blocks that all ranks know; as it is where they are of one size.
 Shape with_counts(Shape shape, const std::vector<size_t>& counts);

@@ -41,9 +41,11 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
+    if (auto done = again({Collective::all_reduce, type, op, 0, count, nullptr, data}, call))
+      return done;
     const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0, size());
     if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    auto state = begin(shape, data, call);
+    auto state = begin(shape, std::vector<void*>{data}, call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
@@ -52,9 +54,11 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
                       const CallOptions& call) override {
+    if (auto done = again({Collective::reduce, type, op, root, count, nullptr, data}, call))
+      return done;
     const Shape shape = in_place(Collective::reduce, data, count, type, op, root, size());
     if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    auto state = begin(shape, data, call);
+    auto state = begin(shape, std::vector<void*>{data}, call);
     state->factors = gather_factors(shape, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
     if (multiplies && root == rank())
@@ -66,28 +70,33 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr broadcast(void* data, size_t count, DataType type, int root,
                          const CallOptions& call) override {
-    const Shape shape =
-        in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root, size());
+    constexpr auto kOp = ReduceOp::sum;
+    if (auto done = again({Collective::broadcast, type, kOp, root, count, nullptr, data}, call))
+      return done;
+    const Shape shape = in_place(Collective::broadcast, data, count, type, kOp, root, size());
     if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    return go(begin(shape, data, call), call);
+    return go(begin(shape, std::vector<void*>{data}, call), call);
   }
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
                           const CallOptions& call) override {
+    if (auto done = again({Collective::all_gather, type, ReduceOp::sum, 0, count, in, out}, call))
+      return done;
     return all_gather({in, count}, row_of<Block>(out, count, type, size()), type, call);
   }
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
     const Shape shape = gathered(in, out, type, rank(), size());
-    CallBuffers buffers{const_cast<void*>(in.data), {}};
-    for (const Block& b : out) buffers.blocks.push_back(b.data);
+    CallBuffers buffers{const_cast<void*>(in.data), buffers_of(out)};
     if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
     return go(begin(shape, std::move(buffers), call), call);
   }
 
   OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op,
                               const CallOptions& call) override {
+    if (auto done = again({Collective::reduce_scatter, type, op, 0, count, in, out}, call))
+      return done;
     return reduce_scatter(row_of<ConstBlock>(in, count, type, size()), {out, count}, type, op,
                           call);
   }
@@ -95,8 +104,7 @@ class LiveCommunicator final : public Communicator {
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
                               const CallOptions& call) override {
     const Shape shape = scattered(in, out, type, op, rank(), size());
-    CallBuffers buffers{out.data, {}};
-    for (const ConstBlock& b : in) buffers.blocks.push_back(const_cast<void*>(b.data));
+    CallBuffers buffers{out.data, buffers_of(in)};
     if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
@@ -107,13 +115,14 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
                           const CallOptions& call) override {
+    if (auto done = again({Collective::all_to_all, type, ReduceOp::sum, 0, count, in, out}, call))
+      return done;
     check_buffer("all_to_all", in, count);
     check_buffer("all_to_all", out, count);
     const auto inputs = row_of<ConstBlock>(in, count, type, size());
     const auto outputs = row_of<Block>(out, count, type, size());
     check_apart("all_to_all", {inputs, outputs, inputs.size(), 0}, type);
-    std::vector<void*> buffers;
-    for (const ConstBlock& b : inputs) buffers.push_back(const_cast<void*>(b.data));
+    std::vector<void*> buffers = buffers_of(inputs);
     for (const Block& b : outputs) buffers.push_back(b.data);
     return go(begin(make_shape(Collective::all_to_all, type, count), std::move(buffers), call),
               call);
@@ -146,12 +155,9 @@ class LiveCommunicator final : public Communicator {
     check_buffer("gather", in.data, in.count);
     std::vector<void*> buffers(size(), nullptr);
     if (root == rank()) {
-      check_blocks("gather", "output", out.size(), size());
-      for (int r = 0; r < size(); ++r) {
-        check_buffer("gather", out[r].data, out[r].count);
-        if (!call.uneven || r == root) check_equal("gather", out[r].count, in.count);
-        buffers[r] = out[r].data;
-      }
+      check_blocks("gather", "output", out, size());
+      check_sizes("gather", out, in.count, call.uneven ? std::optional(root) : std::nullopt);
+      buffers = buffers_of(out);
       check_apart("gather", {{&in, 1}, out, 0, static_cast<size_t>(root)}, type);
     } else {
       buffers[rank()] = const_cast<void*>(in.data);
@@ -172,17 +178,14 @@ class LiveCommunicator final : public Communicator {
                        const CallOptions& call) override {
     check_root("scatter", root, size());
     check_buffer("scatter", out.data, out.count);
-    std::vector<void*> buffers(size() + 1, nullptr);
+    std::vector<void*> buffers(size(), nullptr);
     if (root == rank()) {
-      check_blocks("scatter", "input", in.size(), size());
-      for (int r = 0; r < size(); ++r) {
-        check_buffer("scatter", in[r].data, in[r].count);
-        if (!call.uneven || r == root) check_equal("scatter", in[r].count, out.count);
-        buffers[r] = const_cast<void*>(in[r].data);
-      }
+      check_blocks("scatter", "input", in, size());
+      check_sizes("scatter", in, out.count, call.uneven ? std::optional(root) : std::nullopt);
+      buffers = buffers_of(in);
       check_apart("scatter", {in, {&out, 1}, static_cast<size_t>(root), 0}, type);
     }
-    buffers[size()] = out.data;
+    buffers.push_back(out.data);
     const size_t count = call.uneven ? 0 : out.count;
     Shape shape = make_shape(Collective::scatter, type, count, ReduceOp::sum, root);
     if (call.uneven) {
@@ -194,7 +197,9 @@ class LiveCommunicator final : public Communicator {
   }
 
   OperationPtr barrier(const CallOptions& call) override {
-    return go(begin(make_shape(Collective::barrier, DataType::uint8, 0), nullptr, call), call);
+    if (auto done = again({}, call)) return done;
+    const Shape shape = make_shape(Collective::barrier, DataType::uint8, 0);
+    return go(begin(shape, std::vector<void*>(), call), call);
   }
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
@@ -227,41 +232,42 @@ class LiveCommunicator final : public Communicator {
   }
 
  private:
-  // ---- operations ----
   Duration time_for(const CallOptions& call) const {
     return call.timeout.count() > 0 ? call.timeout : timeout_.load();
   }
   std::shared_ptr<CollectiveState> begin(const Shape& shape, std::vector<void*> buffers,
                                          const CallOptions& call) {
-    const bool gathers = shape.collective == Collective::all_gather;
-    auto state = make_state(shape, gathers ? buffers[rank()] : nullptr, call);
+    const void* source = nullptr;
+    if (shape.collective == Collective::all_gather) source = buffers[rank()];
+    if (cut_from_one_buffer(shape.collective)) source = buffers.front();
+    auto state = make_state(shape, source, call);
     state->buffers = std::move(buffers);
     return state;
   }
-  std::shared_ptr<CollectiveState> begin(const Shape& shape, void* buffer,
-                                         const CallOptions& call) {
-    auto state = make_state(shape, buffer, call);
-    state->buffers.assign(1, buffer);
-    return state;
+  // A call like a recent one, carried out; null: it must be looked at.
+  OperationPtr again(const EvenCall& even, const CallOptions& call) {
+    if (!call.synchronous || call.persistent || group_.open()) return nullptr;
+    const bool apart = private_source(even.source(), even.count * size_of(even.type));
+    const auto* const state = recent_.again(even, call, apart, time_for(call));
+    if (!state) return nullptr;
+    carry_out(*state);
+    OperationPtr handle = *state;
+    recent_.give_back();
+    return handle;
   }
   // Of what can be packed.
   std::shared_ptr<CollectiveState> begin(const Shape& shape, CallBuffers buffers,
                                          const CallOptions& call) {
-    if (cut_from_one_buffer(shape.collective)) return begin(shape, buffers.data, call);
-    if (shape.collective == Collective::reduce_scatter) {
-      buffers.blocks.push_back(buffers.data);
-      return begin(shape, std::move(buffers.blocks), call);
-    }
-    void* const in = buffers.data;
-    void* const own = std::exchange(buffers.blocks[rank()], in);  // what is sent is read from there
-    auto state = begin(shape, std::move(buffers.blocks), call);
-    if (own == in) return state;
-    const size_t count = shape.blocks.empty() ? shape.count : shape.blocks[rank()];
-    copy_own(*state, own, in, count * size_of(shape.type));
-    if (state->plan->writes_own) {
-      state->buffers[rank()] = own;
-      state->holds = true;
-    }
+    std::vector<void*>& blocks = buffers.blocks;
+    if (cut_from_one_buffer(shape.collective)) blocks.assign(1, buffers.data);
+    if (shape.collective == Collective::reduce_scatter) blocks.push_back(buffers.data);
+    if (shape.collective != Collective::all_gather) return begin(shape, std::move(blocks), call);
+    const auto own = static_cast<size_t>(rank());
+    void* const out = std::exchange(blocks[own], buffers.data);
+    auto state = begin(shape, std::move(blocks), call);
+    state->buffers[own] = out;
+    const size_t count = shape.blocks.empty() ? shape.count : shape.blocks[own];
+    send_from(*state, own, buffers.data, count * size_of(shape.type));
     return state;
   }
   // Whether what is sent from there would have to be copied for each peer.
@@ -299,10 +305,13 @@ class LiveCommunicator final : public Communicator {
   OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
     if (state->at_start) state->at_start();
     if (!call.synchronous) return submit(std::move(state), call);
-    if (Status s = engine_->call(state); !s)
-      state->settle(std::make_shared<const Error>(std::move(s.error())));
+    carry_out(state);
     if (state->recent) recent_.give_back();
     return state;
+  }
+  void carry_out(const std::shared_ptr<CollectiveState>& state) {
+    if (Status s = engine_->call(state); !s)
+      state->settle(std::make_shared<const Error>(std::move(s.error())));
   }
   // A dead communicator's operations are born settled, with the error that ended it.
   template <class State>
@@ -329,7 +338,6 @@ class LiveCommunicator final : public Communicator {
     return submit(std::move(state), call);
   }
 
-  // ---- groups of calls ----
   // A call that names an algorithm is on its own: whether it can be used is said at once.
   bool packs(const Shape& shape, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
@@ -344,10 +352,9 @@ class LiveCommunicator final : public Communicator {
     return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
-  using Factors = std::shared_ptr<std::vector<double>>;
   // Of all ranks, by an operation of its own, for PREMUL_SUM of types whose operands are scaled as
   // they are added, where others add; else null. They are there when the next operation begins.
-  Factors gather_factors(const Shape& shape, const CallOptions& call) {
+  std::shared_ptr<std::vector<double>> gather_factors(const Shape& shape, const CallOptions& call) {
     const bool needed = shape.op == ReduceOp::premul_sum && scales_operands(shape.type, shape.op);
     if (!needed || size() == 1) return nullptr;
     auto factors = std::make_shared<std::vector<double>>(size());

@@ -12,35 +12,20 @@
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
+namespace {
+
+// Apart from where success is told, which is to cost little.
+[[gnu::noinline]] Status failed_with(const Error& error) { return error; }
+
+}  // namespace
 
 OperationState::OperationState(std::shared_ptr<ProgressEngine> engine, const char* name_,
                                Duration timeout)
     : name(name_), engine_(std::move(engine)), timeout_(timeout) {}
 
-void OperationState::renew(const char* its_name, Duration timeout) {
-  name = its_name;
-  timeout_ = timeout;
-  begun_.store(0, std::memory_order_relaxed);
-  deadline_.store(std::numeric_limits<int64_t>::max(), std::memory_order_relaxed);
-  done_.store(false, std::memory_order_relaxed);
-  callbacks_.clear();
-  error_ = nullptr;
-  number = -1;
-  from = -1;
-}
-
-void CollectiveState::reuse(const char* its_name, Duration timeout) {
-  renew(its_name, timeout);
-  prepare = nullptr;
-  at_start = nullptr;
-  finish = nullptr;
-  parts = 0;
-  factors = nullptr;
-  temporaries.clear();
-  send_counts.clear();
-  recv_counts.clear();
-  prepared = false;
-  holds = true;
+void Preparation::operator()() const {
+  if (bytes_ > 0) move_bytes(to_, from_, bytes_);
+  if (anything_) anything_();
 }
 
 void set_pair_counts(CollectiveState& state) {
@@ -67,8 +52,18 @@ void set_pair_counts(CollectiveState& state) {
 }
 
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
-  state.prepare = [=] { move_bytes(to, from, bytes); };
+  state.prepare.copy(to, from, bytes);
   state.holds = false;
+}
+
+void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes) {
+  void*& block = state.buffers[own];
+  if (block == in) return;
+  copy_own(state, block, in, bytes);
+  if (state.plan->writes_own)
+    state.holds = true;
+  else
+    block = const_cast<void*>(in);
 }
 
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
@@ -138,7 +133,9 @@ Status MessageState::begin(ProgressEngine& engine, bool synchronous) {
 }
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {
-  if (!done()) {
+  const bool over = done_.load();
+  if (over && !error_) return {};  // before anything needs registers
+  if (!over) {
     if (timeout.count() > 0) shorten(Deadline::after(timeout));
     if (Status s = engine_->wait(*this); !s) return s;
   }
@@ -146,8 +143,8 @@ Status OperationState::wait(std::chrono::milliseconds timeout) {
 }
 
 Status OperationState::status() const {
-  if (!done()) return {};
-  return error_ ? Status(*error_) : Status();
+  if (!done() || !error_) return {};
+  return failed_with(*error_);
 }
 
 void OperationState::on_done(std::function<void(const Error*)> callback) {

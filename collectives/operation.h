@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -55,7 +56,18 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   int from = -1;
 
  protected:
-  void renew(const char* its_name, Duration timeout);
+  // As new, where nobody else holds it.
+  void renew(const char* its_name, Duration timeout) {
+    name = its_name;
+    timeout_ = timeout;
+    begun_.store(0, std::memory_order_relaxed);
+    deadline_.store(std::numeric_limits<int64_t>::max(), std::memory_order_relaxed);
+    done_.store(false, std::memory_order_relaxed);
+    if (!callbacks_.empty()) callbacks_.clear();
+    if (error_) error_ = nullptr;
+    number = -1;
+    from = -1;
+  }
   // Submits it once more.
   virtual Status begin(ProgressEngine& engine, bool synchronous) = 0;
 
@@ -74,6 +86,33 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   Kind kind_ = Kind::once;
 };
 
+// What is done once in an operation, if anything: mostly a copy of this rank's own block, which
+// asks for no memory.
+class Preparation final {
+ public:
+  Preparation& operator=(std::function<void()> anything) {
+    anything_ = std::move(anything);
+    return *this;
+  }
+  void copy(void* to, const void* from, size_t bytes) {
+    to_ = to;
+    from_ = from;
+    bytes_ = bytes;
+  }
+  void clear() {
+    bytes_ = 0;
+    if (anything_) anything_ = nullptr;
+  }
+  explicit operator bool() const { return bytes_ > 0 || anything_; }
+  void operator()() const;
+
+ private:
+  void* to_ = nullptr;
+  const void* from_ = nullptr;
+  size_t bytes_ = 0;
+  std::function<void()> anything_;
+};
+
 // A collective: a plan and its buffers.
 class CollectiveState final : public OperationState {
  public:
@@ -84,7 +123,7 @@ class CollectiveState final : public OperationState {
   std::vector<void*> buffers;
   std::vector<uint64_t> send_counts, recv_counts;  // has_blocks_of_pairs(): elements, by rank
   // Run by the driver, after the agreement and before any data unless `holds` is false.
-  std::function<void()> prepare;
+  Preparation prepare;
   // PREMUL_SUM's, by rank, where operands are scaled as they are added; what an operation before
   // this one has gathered.
   std::shared_ptr<std::vector<double>> factors;
@@ -98,8 +137,21 @@ class CollectiveState final : public OperationState {
   bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
 
-  // As new, for an operation that nobody else holds any more.
-  void reuse(const char* its_name, Duration timeout);
+  // As new, for an operation that nobody else holds any more; with the plan and the buffers of the
+  // last one. Most have nothing to be cleared, and to look is cheaper.
+  void reuse(const char* its_name, Duration timeout) {
+    renew(its_name, timeout);
+    prepare.clear();
+    if (at_start) at_start = nullptr;
+    if (finish) finish = nullptr;
+    if (factors) factors = nullptr;
+    if (!temporaries.empty()) temporaries.clear();
+    if (!send_counts.empty()) send_counts.clear();
+    if (!recv_counts.empty()) recv_counts.clear();
+    parts = 0;
+    prepared = false;
+    holds = true;
+  }
 
  protected:
   Status begin(ProgressEngine& engine, bool synchronous) override;
@@ -111,6 +163,10 @@ void set_pair_counts(CollectiveState& state);
 // This rank's own block, while messages are on their way: after the agreement, before which nothing
 // of the user's is written.
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
+
+// What this rank sends of an all_gather is read from `in`, which is copied to the user's block,
+// buffers[own], unless it is that.
+void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes);
 
 // PREMUL_SUM where the input must stay as it is: copies, scaled at each start, take the place of
 // the first buffers. `counts`: their elements.

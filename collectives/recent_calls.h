@@ -1,41 +1,64 @@
 // The last synchronous operations of a communicator, each to be used again with its plan once its
 // handle is dropped: a call like one of them asks for no memory and looks nothing up. They are
 // several because programs take turns: a barrier and a sum, or the sums of three tensors.
+//
+// Most of such calls are known from their arguments alone, again(): those were found right before.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "collectives/operation.h"
 
 namespace ringwood {
 
+// A call of blocks of one size, as its caller makes it, but for the options.
+struct EvenCall {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  size_t count = 0;          // Shape::count
+  const void* in = nullptr;  // blocks, one after the other; null where the call is in place
+  void* out = nullptr;       // likewise, or the one buffer
+
+  // What peers might read in place.
+  const void* source() const {
+    if (cut_from_one_buffer(collective)) return out;
+    return collective == Collective::all_gather ? in : nullptr;
+  }
+};
+
 // Thread safe: one thread at a time has it, the others find it taken.
 class RecentCalls final {
  public:
+  using State = std::shared_ptr<CollectiveState>;
+
+  // The operation of a call like a recent one, all but begun. Null: there is none, or it is taken,
+  // or the arguments are not plainly right. Otherwise give_back() must follow.
+  const State* again(const EvenCall& even, const CallOptions& call, bool private_source,
+                     Duration timeout);
+
   // Null: taken. Otherwise give_back() must follow. `make` makes a new state, `find` a plan.
   template <class Make, class Find>
-  std::shared_ptr<CollectiveState> take(const char* name, Duration timeout, const Shape& shape,
-                                        const CallOptions& call, bool private_source, Make make,
-                                        Find find) {
+  State take(const char* name, Duration timeout, const Shape& shape, const CallOptions& call,
+             bool private_source, Make make, Find find) {
     if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
     try {
       Recent& recent = like(shape, call, private_source);
-      if (recent.state && recent.state.use_count() == 1) {
-        std::atomic_thread_fence(std::memory_order_acquire);
+      if (recent.free()) {
         recent.state->reuse(name, timeout);
       } else {
-        recent.state = make();
-        recent.state->recent = true;
+        auto next = make();
+        next->recent = true;
+        if (recent.known) next->plan = recent.state->plan;
+        recent.state = std::move(next);
       }
-      CollectiveState& state = *recent.state;
-      if (!recent.known || !state.plan) {
-        state.plan = nullptr;
-        state.plan = find();
-        recent.known = true;
-      }
+      if (!recent.known) recent.state->plan = find();
+      recent.known = true;
       return recent.state;
     } catch (...) {
       give_back();
@@ -46,7 +69,7 @@ class RecentCalls final {
 
  private:
   struct Recent {
-    std::shared_ptr<CollectiveState> state;
+    State state;
     bool known = false;  // the state's plan is that of the following, as the call said it
     std::string algorithm;
     int lanes = 0;
@@ -54,32 +77,34 @@ class RecentCalls final {
     std::shared_ptr<const ProvedSchedules> schedules;
     bool private_source = false;
 
-    bool serves(const Shape& shape, const CallOptions& call, bool source) const {
-      return known && state->plan->shape == shape && lanes == call.lanes &&
-             algorithm == call.algorithm && tolerance == call.tolerance &&
-             schedules == call.schedules && private_source == source;
+    // Nobody else holds the operation.
+    bool free() const {
+      if (!state || state.use_count() != 1) return false;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return true;
+    }
+    bool serves(const CallOptions& call, bool source) const {
+      return known && lanes == call.lanes && algorithm == call.algorithm &&
+             tolerance == call.tolerance && schedules == call.schedules && private_source == source;
     }
   };
 
-  // The one for such calls, or the one that has been there longest, of which nothing is known.
-  Recent& like(const Shape& shape, const CallOptions& call, bool private_source) {
-    if (recent_[last_].serves(shape, call, private_source)) return recent_[last_];
+  // The one that serves calls with such options whose plan is as wanted, or null.
+  template <class Wanted>
+  Recent* find(const CallOptions& call, bool private_source, Wanted wanted) {
+    const auto fits = [&](const Recent& recent) {
+      return recent.serves(call, private_source) && wanted(recent.state->plan->shape);
+    };
+    if (fits(recent_[last_])) return &recent_[last_];
     for (size_t i = 0; i < recent_.size(); ++i) {
-      if (!recent_[i].serves(shape, call, private_source)) continue;
+      if (!fits(recent_[i])) continue;
       last_ = i;
-      return recent_[i];
+      return &recent_[i];
     }
-    last_ = next_;
-    next_ = (next_ + 1) % recent_.size();
-    Recent& oldest = recent_[last_];
-    oldest.known = false;
-    oldest.algorithm = call.algorithm;
-    oldest.lanes = call.lanes;
-    oldest.tolerance = call.tolerance;
-    oldest.schedules = call.schedules;
-    oldest.private_source = private_source;
-    return oldest;
+    return nullptr;
   }
+  // The one for such calls, or the one that has been there longest, of which nothing is known.
+  Recent& like(const Shape& shape, const CallOptions& call, bool private_source);
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::array<Recent, 4> recent_;

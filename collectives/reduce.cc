@@ -162,6 +162,13 @@ void average_integers(std::span<void* const> dsts, std::span<const void* const> 
   }
 }
 
+// Apart from what few bytes need.
+[[gnu::noinline]] void reduce_in_vectors(void* dst, const void* src, size_t bytes, DataType type,
+                                         ReduceOp op) {
+  const void* const srcs[] = {dst, src};
+  fold({{&dst, 1}, srcs, bytes}, type, op);
+}
+
 void copy_to_all(std::span<void* const> dsts, const void* src, size_t bytes) {
   for (void* dst : dsts) {
     if (dst != src) std::memcpy(dst, src, bytes);
@@ -181,8 +188,7 @@ void reduce_bytes(void* dst, const void* src, size_t bytes, DataType type, Reduc
     const Kernels::Pair pair = plain_kernels().pair[index(type)][index(op)];
     if (pair) return pair(dst, src, bytes);
   }
-  const void* const srcs[] = {dst, src};
-  fold({{&dst, 1}, srcs, bytes}, type, op);
+  reduce_in_vectors(dst, src, bytes, type, op);
 }
 
 void scale(void* dst, size_t count, DataType type, double factor) {

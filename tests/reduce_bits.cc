@@ -58,6 +58,20 @@ TEST_P(ReduceBits, OperandsCommute) {
   }
 }
 
+// Few elements have a way of their own.
+TEST_P(ReduceBits, FewAreTheFirstOfMany) {
+  for (const ReduceOp op : reference::all_ops()) {
+    if (!supports(type(), op)) continue;
+    const Bytes a = numbers(200, 1), b = numbers(200, 2), many = reduced(a, b, op);
+    const auto first = [&](const Bytes& bytes, size_t count) {
+      return Bytes(bytes.data(), bytes.data() + count * size_of(type()));
+    };
+    for (size_t count = 0; count <= 64; ++count)
+      EXPECT_EQ(reduced(first(a, count), first(b, count), op), first(many, count))
+          << to_string(op) << " of " << count;
+  }
+}
+
 TEST_P(ReduceBits, ChoicesAreAssociative) {
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
     if (!supports(type(), op)) continue;

@@ -20,6 +20,7 @@ EagerSlots::EagerSlots(const Mesh& mesh)
     boxes_[peer] = link ? link->mailbox() : nullptr;
     if (boxes_[peer]) slots_.push_back({peer, boxes_[peer]});
   }
+  to_all_ = slots_.size() + 1 == boxes_.size();
 }
 
 bool slots_to_all(const Mesh& mesh) { return EagerSlots(mesh).to_all(); }

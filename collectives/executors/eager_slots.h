@@ -36,18 +36,18 @@ class EagerSlots final {
 
   // This rank has them to every other. All ranks of a group come to the same answer: they all share
   // one memory, or each lacks somebody. All below requires it.
-  bool to_all() const { return slots_.size() + 1 == boxes_.size(); }
+  bool to_all() const { return to_all_; }
   int rank() const { return mesh_.rank; }
   int size() const { return mesh_.size; }
   // Looks in a row before the caller is asked again.
   int looks() const { return looks_; }
   std::span<Slot> slots() { return slots_; }
-  Mailbox& at(int peer) const { return *boxes_[peer]; }
+  Mailbox& at(int peer) const { return *boxes_.data()[peer]; }
 
   // A round begins: nobody's head is here.
   void begin_round() {
     ++round_;
-    missing_ = slots_.size();
+    missing_ = mesh_.size - 1;
   }
   // Looks for the heads that are not here yet: `check(peer, head)` is asked of each that comes. A
   // peer that closed its end before is an error.
@@ -83,8 +83,9 @@ class EagerSlots final {
   const int looks_;
   std::vector<Mailbox*> boxes_;  // by rank; null for this one
   std::vector<Slot> slots_;
+  bool to_all_ = false;
   uint64_t round_ = 0;
-  size_t missing_ = 0;  // heads of this round
+  int missing_ = 0;  // heads of this round
 };
 
 // Whether a group's plans go by slots (add_slots() in plan/passes.h).

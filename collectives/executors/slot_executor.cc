@@ -1,14 +1,15 @@
 #include "collectives/executors/slot_executor.h"
 
 #include <cstring>
+#include <memory>
 
 namespace ringwood {
 namespace {
 
 static_assert(sizeof(Fingerprint) == kHeadBytes);
 
-// The message to, or from, a peer; null for none. Plain pointers: the checked indices of vectors cost
-// more than the rest.
+// The message to, or from, a peer; null for none. Plain pointers: the checked indices of vectors
+// cost more than the rest.
 const BoundStep* message_of(const Plan& plan, const std::vector<int32_t>& by_peer, int peer) {
   const int32_t step = by_peer.data()[peer];
   return step < 0 ? nullptr : plan.steps.data() + step;
@@ -35,7 +36,7 @@ void SlotExecutor::start(const PlanExecution& execution) {
   }
   agreed_ = false;
   next_ = plan.steps.data();
-  end_ = next_ + plan.steps.size();
+  end_ = std::to_address(plan.steps.end());
   skip_empty();
   additions_.start(execution);
 }
