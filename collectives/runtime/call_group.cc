@@ -15,23 +15,30 @@ PackedBuffer pack_calls(const CallPack& pack, int rank) {
                     (pack.shape.collective == Collective::reduce) == root;
   PackedBuffer packed;
   packed.data = std::make_unique_for_overwrite<std::byte[]>(pack.shape.count * element);
-  std::vector<Block> to;
+  std::vector<Block> bytes;
   std::vector<size_t> counts;
-  std::byte* at = packed.data.get();
   for (const auto& part : pack.parts) {
-    const size_t bytes = part.count * element;
-    if (gives && bytes) std::memcpy(at, part.data, bytes);
-    if (gets && bytes) to.push_back({part.data, bytes});
     counts.push_back(part.count);
-    at += bytes;
+    if (part.count == 0) continue;
+    bytes.push_back({part.data, part.count * element});
+    if (gives) packed.footprint.read(part.data, part.count * element);
+    if (gets) packed.footprint.write(part.data, part.count * element);
   }
   packed.parts = hash_counts(counts) | 1;
+  if (gives)
+    packed.fill = [to = packed.data.get(), bytes] {
+      std::byte* at = to;
+      for (const Block& from : bytes) {
+        std::memcpy(at, from.data, from.count);
+        at += from.count;
+      }
+    };
   if (gets)
-    packed.finish = [from = packed.data.get(), to = std::move(to)]() mutable {
+    packed.finish = [from = packed.data.get(), bytes = std::move(bytes)] {
       const std::byte* at = from;
-      for (const Block& bytes : to) {
-        std::memcpy(bytes.data, at, bytes.count);
-        at += bytes.count;
+      for (const Block& to : bytes) {
+        std::memcpy(to.data, at, to.count);
+        at += to.count;
       }
     };
   return packed;
@@ -40,7 +47,9 @@ PackedBuffer pack_calls(const CallPack& pack, int rank) {
 std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
                                      std::shared_ptr<CollectiveState> operation) {
   operation->parts = packed.parts;
+  operation->at_start = std::move(packed.fill);
   operation->finish = std::move(packed.finish);
+  operation->footprint = std::move(packed.footprint);
   operation->temporaries.push_back(std::move(packed.data));
   return operation;
 }
