@@ -1,8 +1,8 @@
-// What an operation reads and writes of its user's memory, to tell which operations must follow each
-// other.
+// What an operation reads and writes of its user's memory, to tell which operations must follow
+// each other.
 //
-// First all is said with read() and write(), in any order; then sort() once; then conflicts() may be
-// asked. A plain value of one thread.
+// First all is said with read() and write(), in any order; then sort() once; then conflicts() may
+// be asked. A plain value of one thread.
 #pragma once
 
 #include <cstddef>

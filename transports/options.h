@@ -117,9 +117,9 @@ struct Options {
   // allocated them. 0: never; off by default because not every program may be treated so
   // (adopt.h).
   size_t adopt = 0;
-  // RINGWOOD_IN_FLIGHT: how many collectives of a group may be under way at once, each over links of
-  // its own; the same on all ranks. From 2 on, one of them is a call of high priority. One more
-  // costs a connection for each pair of ranks and socket (tcp), two rings for each pair (verbs), and
+  // RINGWOOD_IN_FLIGHT: how many collectives of a group may be under way at once, each over links
+  // of its own; the same on all ranks. From 2 on, one of them is a call of high priority. Each more
+  // costs a connection for each pair of ranks and socket (tcp), two rings per pair (verbs), and
   // address space (shm: memory is taken when it is used).
   int in_flight = 2;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:

@@ -16,8 +16,8 @@ class Adoption final {
   Adoption(const Mesh& mesh, const Options& options);
 
   // It begins: its buffers are ours from now on, until it is settled. Others that are under way may
-  // have some of this memory, but only to read it, as it does: so the bytes stay what they are while
-  // the pages change, whoever reads them.
+  // have some of this memory, but only to read it, as it does: so the bytes stay what they are
+  // while the pages change, whoever reads them.
   void begin(const CollectiveState& operation) {
     if (adopted_) adopt(operation);
   }

@@ -1,5 +1,5 @@
-// What this rank is doing, for the control connection to tell when the group asks: of each track the
-// collective that runs, or ran last.
+// What this rank is doing, for the control connection to tell when the group asks: of each track
+// the collective that runs, or ran last.
 //
 // Thread safety: begin() and end(), the driver; standings(), any thread.
 #pragma once

@@ -21,7 +21,7 @@ void Tracks::add(std::span<Track::Collective> operations) {
 }
 
 // High priority first, then by age.
-void Tracks::serve(Track& track) {
+void Tracks::serve_in_order(Track& track) {
   const CollectiveState& fresh = *track.current;
   size_t at = serving_++;
   for (; at > 0; --at) {
@@ -36,6 +36,7 @@ void Tracks::serve(Track& track) {
 
 void Tracks::begin_ready() {
   may_begin_ = false;
+  stepped_ = nullptr;
   for (const auto& track : tracks_) {
     if (track->current || track->in_the_way || track->waiting().empty()) continue;
     track->in_the_way = in_the_way_of(*track->waiting().front());
@@ -73,11 +74,31 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
     op.prepared = progressed = true;
     runner.release();
   }
-  if (runner.idle()) {
-    finish(track, finished);
-    progressed = true;
+  if (!runner.idle()) return {};
+  progressed = true;
+  if (op.finish) op.finish();
+  track.status.end();
+  if (serving_ == 1 && waiting_ == 0) [[likely]]
+    serving_ = 0;
+  else
+    end(track);
+  if (&op == unshared_) {
+    op.settle_unshared();  // nobody else can have asked to be told
+    queue_.settled(1);
+  } else {
+    finished.push_back(std::move(track.current));
   }
+  track.current = nullptr;
   return {};
+}
+
+// Others are served too, or wait.
+void Tracks::end(Track& track) {
+  const auto served = std::span(served_).first(serving_--);
+  std::shift_left(std::ranges::find(served, &track), served.end(), 1);
+  may_begin_ = waiting_ > 0;
+  for (const auto& other : tracks_)
+    if (other->in_the_way == track.current.get()) other->in_the_way = nullptr;
 }
 
 void Tracks::start(Track& track) {
@@ -87,31 +108,6 @@ void Tracks::start(Track& track) {
   track.runner.start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
                       op.prepare && op.holds, op.factors.get()});
   track.status.begin(op.fingerprint);  // while the first words are on their way
-}
-
-void Tracks::finish(Track& track, Operations& finished) {
-  CollectiveState& op = *track.current;
-  if (op.finish) op.finish();
-  track.status.end();
-  if (waiting_ > 0) clear_the_way_of_others(op);
-  if (--serving_ > 0) {
-    const auto served = std::span(served_).first(serving_ + 1);
-    std::shift_left(std::ranges::find(served, &track), served.end(), 1);
-  }
-  if (&op != unshared_) {
-    finished.push_back(std::move(track.current));
-    track.current = nullptr;
-    return;
-  }
-  op.settle_unshared();  // nobody else can have asked to be told
-  track.current = nullptr;
-  queue_.settled(1);
-}
-
-void Tracks::clear_the_way_of_others(const CollectiveState& finished) {
-  may_begin_ = true;
-  for (const auto& track : tracks_)
-    if (track->in_the_way == &finished) track->in_the_way = nullptr;
 }
 
 void Tracks::drop(Operations& dropped) {

@@ -7,8 +7,9 @@
 // Order. The operations of a track begin in the order of their calls. One that reads or writes what
 // an earlier one of another track writes, or writes what that reads, begins after that has ended.
 // Other ranks' buffers may differ, so that they begin both at once: that is no deadlock, because an
-// operation waits only for earlier ones, here as there. The earliest that is not finished everywhere
-// is the first of its track on every rank, waits for nothing, and its channel carries nothing else.
+// operation waits only for earlier ones, here as there. The earliest that is not finished
+// everywhere is the first of its track on every rank, waits for nothing, and its channel carries
+// nothing else.
 //
 // What a method throws, or returns, is an error of the data path; whose it is says stepped().
 // Thread safety: the driver only.
@@ -44,12 +45,12 @@ class Tracks final {
   // In the order of their calls; they are moved from.
   void add(std::span<Track::Collective> operations);
   // One pass. What is finished is appended, but for the unshared one, which is settled.
+  // Precondition: `progressed` is false.
   Status step(bool& progressed, Operations& finished) {
-    stepped_ = nullptr;
     if (may_begin_) begin_ready();
-    for (size_t i = 0; i < serving_ && !progressed; ++i) {
+    for (size_t i = 0; i < serving_; ++i) {
       stepped_ = served_[i];
-      if (Status s = step(*stepped_, progressed, finished); !s) return s;
+      if (Status s = step(*stepped_, progressed, finished); !s || progressed) return s;
     }
     return {};
   }
@@ -73,12 +74,16 @@ class Tracks final {
   Track& track_of(const CollectiveState& operation) const {
     return *tracks_[static_cast<size_t>(operation.track)];
   }
-  void serve(Track& track);
+  void serve(Track& track) {
+    if (serving_ > 0) return serve_in_order(track);
+    served_[0] = &track;
+    serving_ = 1;
+  }
+  void serve_in_order(Track& track);
   Status step(Track& track, bool& progressed, Operations& finished);
   void start(Track& track);
-  void finish(Track& track, Operations& finished);
+  void end(Track& track);
   void begin_ready();
-  void clear_the_way_of_others(const CollectiveState& finished);
   const CollectiveState* in_the_way_of(CollectiveState& operation) const;
 
   WorkQueue& queue_;
