@@ -120,6 +120,34 @@ Shape in_place(Collective collective, const void* data, size_t count, DataType t
   return make_shape(collective, type, count, op, root);
 }
 
+Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type, int rank,
+               int size) {
+  check_blocks("all_gather", "output", out.size(), size);
+  for (const Block& b : out) check_buffer("all_gather", b.data, b.count);
+  check_buffer("all_gather", in.data, in.count);
+  const auto own = static_cast<size_t>(rank);
+  if (out[own].count != in.count)
+    refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
+                       in.count, out[own].count));
+  check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
+  return with_counts(make_shape(Collective::all_gather, type, in.count), counts_of(out));
+}
+
+Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type, ReduceOp op,
+                int rank, int size) {
+  check_blocks("reduce_scatter", "input", in.size(), size);
+  check_op("reduce_scatter", type, op);
+  check_buffer("reduce_scatter", out.data, out.count);
+  const auto own = static_cast<size_t>(rank);
+  if (in[own].count != out.count)
+    refuse(
+        fmt::format("reduce_scatter: this rank's input block has {} elements but the output has {}",
+                    in[own].count, out.count));
+  for (const ConstBlock& b : in) check_buffer("reduce_scatter", b.data, b.count);
+  check_apart("reduce_scatter", {in, {&out, 1}, own, 0}, type);
+  return with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts_of(in));
+}
+
 Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op, int root) {
   return {collective, type, op, root, count, {}};
 }

@@ -58,6 +58,11 @@ void check_peer(const char* what, int peer, int rank, int size);
 // Of all_reduce, reduce and broadcast, checked.
 Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
                int root, int size);
+// Of all_gather and reduce_scatter, checked.
+Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type, int rank,
+               int size);
+Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type, ReduceOp op,
+                int rank, int size);
 Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
                  int root = 0);
 

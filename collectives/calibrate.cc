@@ -10,8 +10,6 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <tuple>
 #include <vector>
@@ -20,6 +18,7 @@
 #include <hwy/cache_control.h>
 
 #include "collectives/buffers.h"
+#include "collectives/calibrate_parts.h"
 #include "collectives/reduce.h"
 #include "collectives/wire.h"
 #include "transports/clock.h"
@@ -31,11 +30,6 @@ namespace ringwood {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // ---- the host ----------------------------------------------------------------------------------
 
@@ -98,28 +92,6 @@ void separate(std::vector<int>& processors) {
     return;
   }
 }
-
-// The calling thread on one processor, for the time of a scope.
-class Pinned {
- public:
-  explicit Pinned(int cpu) {
-    CPU_ZERO(&before_);
-    restore_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    restore_ = ::sched_setaffinity(0, sizeof one, &one) == 0 && restore_;
-  }
-  ~Pinned() {
-    if (restore_) ::sched_setaffinity(0, sizeof before_, &before_);
-  }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool restore_;
-};
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -220,102 +192,6 @@ double rate_together(const Pages& pages, const std::vector<int>& cpus) {
   return std::accumulate(rates.begin(), rates.end(), 0.0) * kSeen;
 }
 
-// ---- two threads -------------------------------------------------------------------------------
-
-struct alignas(64) Flag {
-  std::atomic<uint32_t> value{0};
-};
-
-// Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
-// infinity where none was finished in time. Work is done in its turn by the first (0) and the
-// second (1).
-double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
-                  const std::function<void(int)>& work) {
-  constexpr uint32_t kEnd = ~uint32_t{0};
-  const Deadline deadline = Deadline::after(budget);
-  Flag turn, answer;
-  const bool yields = first_cpu == second_cpu;
-  // A partner that has lost its processor would not answer for milliseconds.
-  const auto wait = [&](const Flag& flag, uint32_t wanted) {
-    uint32_t seen;
-    for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
-      if (seen == kEnd) return false;
-      if (!yields && spins < 20000) continue;
-      ::sched_yield();
-      if (deadline.passed()) return false;
-    }
-    return true;
-  };
-  std::thread second = start_thread("rw-calibrate", [&] {
-    const Pinned pinned(second_cpu);
-    for (uint32_t round = 1; wait(turn, round); ++round) {
-      work(1);
-      answer.value.store(round, std::memory_order_release);
-    }
-  });
-  const Pinned pinned(first_cpu);
-  double best = kInfinite;
-  for (int round = 1; round <= rounds && !deadline.passed(); ++round) {
-    const auto begin = Clock::now();
-    work(0);
-    turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
-    if (!wait(answer, static_cast<uint32_t>(round))) break;
-    if (round > 1) best = std::min(best, seconds_since(begin));
-  }
-  turn.value.store(kEnd, std::memory_order_release);
-  second.join();
-  return best;
-}
-
-struct Pair {
-  double latency = 0, handed = 0;
-};
-
-// False where the two threads were hardly ever awake at the same time, on a busy machine.
-bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* data,
-                  const Deadline& deadline) {
-  const auto nothing = [](int) {};
-  // Where a core is taken, every thread that is to run on it costs milliseconds more.
-  if (deadline.passed()) return false;
-  // A clock reading is part of every round and of no message.
-  const auto clock = Clock::now();
-  for (int i = 0; i < 100; ++i) (void)Clock::now();
-  const double reading = seconds_since(clock) / 101;
-  const double there_and_back = best_round(first, second, 4000, milliseconds(6), nothing);
-  if (deadline.passed() || there_and_back == kInfinite) return false;
-  constexpr size_t kBytes = 64 << 10;
-  std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
-  const double handing = best_round(first, second, 600, milliseconds(8), [=](int who) {
-    who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
-  });
-  // Two cores are quicker than two turns on one, or they did not run together.
-  const double round = std::max(2e-9, there_and_back - reading);
-  if (handing == kInfinite || round > yield) return false;
-  pair = {round / 2, 2 * kBytes / std::max(1e-9, handing - round - reading)};
-  return true;
-}
-
-// Between two cores of a memory node, and between two nodes where there are several.
-bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
-                   const Deadline& deadline) {
-  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), [](int) {});
-  if (turns < kInfinite) fabric.yield = turns / 2;
-  if (cpus.size() < 2) return turns < kInfinite;
-  Pair near;
-  if (!measure_pair(near, cpus[0], cpus[1], fabric.yield, data, deadline)) return false;
-  fabric.latency = fabric.node_latency = near.latency;
-  fabric.handed = fabric.node_handed = std::min(near.handed, fabric.copy.l2);
-  const std::vector<int> nodes = numa_nodes(cpus);
-  const auto other = std::find_if(nodes.begin(), nodes.end(), [&](int n) { return n != nodes[0]; });
-  if (other == nodes.end()) return true;
-  Pair far;
-  const int there = cpus[static_cast<size_t>(other - nodes.begin())];
-  if (!measure_pair(far, cpus[0], there, fabric.yield, data, deadline)) return false;
-  fabric.node_latency = far.latency;
-  fabric.node_handed = std::min(far.handed, fabric.copy.l2);
-  return true;
-}
-
 void measure_codecs(Fabric& fabric, std::byte* data, size_t working_set, int cpu) {
   const Pinned pinned(cpu);
   const std::pair<double&, Kernel> codecs[] = {{fabric.bf16_encode, encode_all<WireFormat::bf16>},
@@ -335,8 +211,8 @@ bool measure_here(Fabric& fabric) {
   fabric.cores = static_cast<int>(cpus.size());
   fabric.l2_bytes = static_cast<double>(sizes.l2);
   fabric.l3_bytes = static_cast<double>(sizes.l3);
-  constexpr size_t kMostPages = 4 << 20, kFlushed = 1 << 20;
-  const Pages pages(std::min(sizes.l3 / 2, kMostPages));
+  constexpr size_t kLeastPages = 512 << 10, kMostPages = 4 << 20, kFlushed = 1 << 20;
+  const Pages pages(std::clamp(sizes.l3 / 2, kLeastPages, kMostPages));
   std::byte* data = pages.data();
   const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
                                                               {fabric.reduce, usual.reduce, add}};

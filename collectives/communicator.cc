@@ -10,7 +10,7 @@
 #include "collectives/executors/eager_slots.h"
 #include "collectives/group_fabric.h"
 #include "collectives/plan_cache.h"
-#include "collectives/recent_call.h"
+#include "collectives/recent_calls.h"
 #include "collectives/row_sums.h"
 #include "collectives/runtime/call_group.h"
 #include "collectives/runtime/progress_engine.h"
@@ -42,7 +42,7 @@ class LiveCommunicator final : public Communicator {
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
     const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0, size());
-    if (packs(shape, call)) return group_.add(shape, data, call);
+    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
@@ -53,7 +53,7 @@ class LiveCommunicator final : public Communicator {
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
                       const CallOptions& call) override {
     const Shape shape = in_place(Collective::reduce, data, count, type, op, root, size());
-    if (packs(shape, call)) return group_.add(shape, data, call);
+    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
@@ -68,7 +68,7 @@ class LiveCommunicator final : public Communicator {
                          const CallOptions& call) override {
     const Shape shape =
         in_place(Collective::broadcast, data, count, type, ReduceOp::sum, root, size());
-    if (packs(shape, call)) return group_.add(shape, data, call);
+    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
     return go(begin(shape, data, call), call);
   }
 
@@ -79,28 +79,11 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
-    check_blocks("all_gather", "output", out.size(), size());
-    for (const Block& b : out) check_buffer("all_gather", b.data, b.count);
-    check_buffer("all_gather", in.data, in.count);
-    if (out[rank()].count != in.count)
-      refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
-                         in.count, out[rank()].count));
-    const auto own = static_cast<size_t>(rank());
-    check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
-    const Shape shape =
-        with_counts(make_shape(Collective::all_gather, type, in.count), counts_of(out));
-    std::vector<void*> buffers;
-    for (const Block& b : out) buffers.push_back(b.data);
-    const bool elsewhere = out[own].data != in.data;
-    if (elsewhere) buffers[own] = const_cast<void*>(in.data);  // what is sent is read from there
-    auto state = begin(shape, std::move(buffers), call);
-    if (!elsewhere) return go(std::move(state), call);
-    copy_own(*state, out[own].data, in.data, in.count * size_of(type));
-    if (state->plan->writes_own) {
-      state->buffers[own] = out[own].data;
-      state->holds = true;
-    }
-    return go(std::move(state), call);
+    const Shape shape = gathered(in, out, type, rank(), size());
+    CallBuffers buffers{const_cast<void*>(in.data), {}};
+    for (const Block& b : out) buffers.blocks.push_back(b.data);
+    if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
+    return go(begin(shape, std::move(buffers), call), call);
   }
 
   OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op,
@@ -111,27 +94,14 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
                               const CallOptions& call) override {
-    check_blocks("reduce_scatter", "input", in.size(), size());
-    check_op("reduce_scatter", type, op);
-    check_buffer("reduce_scatter", out.data, out.count);
-    if (in[rank()].count != out.count)
-      refuse(fmt::format(
-          "reduce_scatter: this rank's input block has {} elements but the output has {}",
-          in[rank()].count, out.count));
-    std::vector<void*> buffers;
-    for (const ConstBlock& b : in) {
-      check_buffer("reduce_scatter", b.data, b.count);
-      buffers.push_back(const_cast<void*>(b.data));
-    }
-    buffers.push_back(out.data);
-    check_apart("reduce_scatter", {in, {&out, 1}, static_cast<size_t>(rank()), 0}, type);
-    const std::vector<size_t> counts = counts_of(in);
-    const Shape shape =
-        with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts);
+    const Shape shape = scattered(in, out, type, op, rank(), size());
+    CallBuffers buffers{out.data, {}};
+    for (const ConstBlock& b : in) buffers.blocks.push_back(const_cast<void*>(b.data));
+    if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
     auto state = begin(shape, std::move(buffers), call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
-      premultiply(*state, counts, type, call.factor);
+      premultiply(*state, counts_of(in), type, call.factor);
     return go(std::move(state), call);
   }
 
@@ -274,6 +244,26 @@ class LiveCommunicator final : public Communicator {
     state->buffers.assign(1, buffer);
     return state;
   }
+  // Of what can be packed.
+  std::shared_ptr<CollectiveState> begin(const Shape& shape, CallBuffers buffers,
+                                         const CallOptions& call) {
+    if (cut_from_one_buffer(shape.collective)) return begin(shape, buffers.data, call);
+    if (shape.collective == Collective::reduce_scatter) {
+      buffers.blocks.push_back(buffers.data);
+      return begin(shape, std::move(buffers.blocks), call);
+    }
+    void* const in = buffers.data;
+    void* const own = std::exchange(buffers.blocks[rank()], in);  // what is sent is read from there
+    auto state = begin(shape, std::move(buffers.blocks), call);
+    if (own == in) return state;
+    const size_t count = shape.blocks.empty() ? shape.count : shape.blocks[rank()];
+    copy_own(*state, own, in, count * size_of(shape.type));
+    if (state->plan->writes_own) {
+      state->buffers[rank()] = own;
+      state->holds = true;
+    }
+    return state;
+  }
   // Whether what is sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
     if (!publishes_ || !source || !plans_.publishes(bytes)) return false;
@@ -342,15 +332,15 @@ class LiveCommunicator final : public Communicator {
   // A call that names an algorithm is on its own: whether it can be used is said at once.
   bool packs(const Shape& shape, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
-           call.lanes == 0 && shape.op != ReduceOp::premul_sum &&
-           plans_.packs(shape.count * size_of(shape.type));
+           call.lanes == 0 && shape.op != ReduceOp::premul_sum && shape.blocks.empty() &&
+           plans_.packs(packed_bytes(shape, size()));
   }
   OperationPtr launch_pack(const CallPack& pack) {
     if (pack.parts.size() == 1)
-      return launch(begin(pack.shape, pack.parts[0].data, pack.call), pack.call);
-    PackedBuffer packed = pack_calls(pack, rank());
-    return launch(use(std::move(packed), begin(pack.shape, packed.data.get(), pack.call)),
-                  pack.call);
+      return launch(begin(pack.shape, pack.parts[0].buffers, pack.call), pack.call);
+    PackedBuffer packed = pack_calls(pack, rank(), size());
+    auto state = begin(pack.shape, packed.buffers, pack.call);
+    return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
   using Factors = std::shared_ptr<std::vector<double>>;
@@ -374,7 +364,7 @@ class LiveCommunicator final : public Communicator {
 
   std::shared_ptr<ProgressEngine> engine_;
   PlanCache plans_;
-  RecentCall recent_;
+  RecentCalls recent_;
   CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;

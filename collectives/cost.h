@@ -42,6 +42,9 @@ struct Load {
   bool agreement = false;
   bool one_round = false;  // with the data, where the plan does so (plan.h)
   bool lent = false;       // every rank's buffers lie in its arena
+  // all_gather, gather: a rank's own block comes from elsewhere, and is copied to its place while
+  // messages are on their way.
+  bool out_of_place = false;
   bool timeline = false;
   // How messages travel between hosts; the schedules are then those of with_roundings().
   WireFormat wire = WireFormat::exact;

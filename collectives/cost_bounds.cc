@@ -35,6 +35,8 @@ std::pair<double, double> busiest(const CostModel& model, const Fabric& fabric) 
   }
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const CostRank& rank = model.ranks[r];
+    work(static_cast<int>(r), rank.own_block * rank.copies.core,
+         rank.own_block * rank.copies.memory);
     for (size_t i = 0; i < rank.bytes.size(); ++i) {
       if (rank.message[i] >= 0) continue;
       const PerByte& cost = local_cost(rank, i);

@@ -68,13 +68,19 @@ class Binder {
     CostRank& rank = model_.ranks[r];
     rank.plan = &plan;
     std::vector<std::pair<int, double>> sent;
+    rank.sends = rank.receives = false;
     for (const BoundStep& step : plan.steps) {
       rank.bytes.push_back(static_cast<double>(step.bytes));
       if (step.kind == StepKind::send) sent.emplace_back(step.peer, rank.bytes.back());
+      if (step.peer < 0 || step.bytes == 0 || !same_host(r, step.peer)) continue;
+      (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
     }
     rank.message.assign(plan.steps.size(), -1);
+    rank.own_block = prices_.own_block(r);
     return prices_.working_set(buffer_bytes(plan), std::move(sent));
   }
+
+  bool same_host(int a, int b) const { return fabric_.host_of(a) == fabric_.host_of(b); }
 
   static double buffer_bytes(const Plan& plan) {
     size_t elements = plan.shape.count;

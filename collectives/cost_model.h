@@ -34,12 +34,14 @@ struct CostMessage {
 };
 
 struct CostRank {
-  const Plan* plan = nullptr;    // one of CostModel::plans
-  std::vector<double> bytes;     // by step
-  std::vector<int32_t> message;  // by step: its message, -1 = local or empty
-  PerByte copies, reduces;       // in this rank's working set
-  int on_host = 1;               // ranks of its host, this one included
-  double turn = 0;               // seconds that it waits for a core
+  const Plan* plan = nullptr;          // one of CostModel::plans
+  std::vector<double> bytes;           // by step
+  std::vector<int32_t> message;        // by step: its message, -1 = local or empty
+  PerByte copies, reduces;             // in this rank's working set
+  double own_block = 0;                // bytes that it copies besides, once the ranks have agreed
+  int on_host = 1;                     // ranks of its host, this one included
+  bool sends = true, receives = true;  // something, inside its host
+  double turn = 0;                     // seconds that it waits for a core
 };
 
 struct CostModel {

@@ -69,6 +69,12 @@ double Prices::working_set(double buffers, std::vector<std::pair<int, double>> s
   return bytes;
 }
 
+double Prices::own_block(int rank) const {
+  const bool keeps = load_.collective == Collective::all_gather ||
+                     (load_.collective == Collective::gather && rank == 0);  // the root
+  return load_.out_of_place && keeps ? static_cast<double>(load_.bytes) : 0;
+}
+
 double Prices::turn(int on_host) const {
   const int in_turn = (on_host + fabric_.cores - 1) / fabric_.cores;
   return (in_turn - 1) * (fabric_.yield + fabric_.look);
@@ -108,17 +114,23 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
     m.out = {1 / fabric_.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
     m.in = {1 / fabric_.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
             takes.memory};
-  } else if (m.in_place) {
-    m.in = {std::max(takes.core, 1 / handed(m) + takes.core - 1 / fabric_.copy.l2), takes.memory};
-  } else {
-    set_written(m, from, takes);
+    return;
   }
+  const double rate = handed(m, from, to);
+  if (m.in_place)
+    m.in = {std::max(takes.core, 1 / rate + takes.core - 1 / fabric_.copy.l2), takes.memory};
+  else
+    set_written(m, from, takes, rate);
 }
 
 // What is handed over lies in a cache; only the user's side may not. A line read is one of the
 // three transfers of a copy from memory to memory, a line written the other two.
-void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes) const {
+void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes,
+                         double rate) const {
   constexpr double kRead = 1.0 / 3, kWritten = 2.0 / 3;
+  const auto handing = [rate](const PerByte& own, const Rates& rates, double part) -> PerByte {
+    return {1 / rate + (own.core - 1 / rates.l2) * part, own.memory * part};
+  };
   const PerByte& copies = from.copies;
   m.head = std::min(m.bytes, fabric_.piece);
   m.holds = fabric_.eager;
@@ -127,17 +139,13 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
     m.head = m.bytes;
     return;
   }
-  m.out = handing(m, copies, fabric_.copy, kRead);
-  m.in = handing(m, takes, m.reduces ? fabric_.reduce : fabric_.copy, kWritten);
+  m.out = handing(copies, fabric_.copy, kRead);
+  m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, kWritten);
 }
 
-double Prices::handed(const CostMessage& m) const {
-  return fabric_.same_node(m.from, m.to) ? fabric_.handed : fabric_.node_handed;
-}
-
-PerByte Prices::handing(const CostMessage& m, const PerByte& own, const Rates& rates,
-                        double part) const {
-  return {1 / handed(m) + (own.core - 1 / rates.l2) * part, own.memory * part};
+double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank& to) const {
+  const double rate = fabric_.same_node(m.from, m.to) ? fabric_.handed : fabric_.node_handed;
+  return from.receives && to.sends ? rate * fabric_.both_ways : rate;
 }
 
 // In figures for a byte before it is encoded.

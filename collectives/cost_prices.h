@@ -25,6 +25,8 @@ class Prices final {
   // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
   // links that it fills. `sent`: peers and bytes of its sends.
   double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
+  // CostRank::own_block.
+  double own_block(int rank) const;
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
@@ -43,9 +45,8 @@ class Prices final {
  private:
   double latency(bool between_hosts, bool between_nodes) const;
   double turn(int on_host) const;
-  double handed(const CostMessage& message) const;
-  PerByte handing(const CostMessage& m, const PerByte& own, const Rates& rates, double part) const;
-  void set_written(CostMessage& m, const CostRank& from, const PerByte& takes) const;
+  double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
+  void set_written(CostMessage& m, const CostRank& from, const PerByte& takes, double rate) const;
   void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;
 
   const Load& load_;

@@ -137,7 +137,10 @@ class Sketch {
     const Schedule& s = one.schedule;
     const CostRank& rank = one.rates;
     std::array<std::optional<CostMessage>, 8> kinds;
+    const double own_block = prices_.own_block(s.rank);
     Busy busy;
+    busy.bytes = own_block * rank.copies.core;
+    busy.memory = own_block * rank.copies.memory;
     for (const Step& step : s.steps) {
       const double bytes = one.bytes(step);
       if (bytes == 0) continue;

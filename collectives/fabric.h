@@ -56,6 +56,7 @@ struct Fabric {
   double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
+  double both_ways = 1;       // what is left of it where as much goes the other way
   double yield = 1.75e-6;     // until a rank without a core of its own gets one
   double piece = 128 << 10;   // receiver and sender work at the same time from here on
   double eager = 1 << 20;     // what a sender can be ahead of its receiver
@@ -80,7 +81,7 @@ struct Fabric {
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-fabric-3 hosts=0,0,1 nodes= cores=2 ...".
+// One line of key=value, each key once: "ringwood-fabric-4 hosts=0,0,1 nodes= cores=2 ...".
 std::string print(const Fabric& fabric);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 Fabric parse_fabric(std::string_view text);

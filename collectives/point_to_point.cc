@@ -17,8 +17,10 @@ Error protocol_error(int peer, std::string what) {
 }  // namespace
 
 PointToPoint::PointToPoint(Mesh& mesh) : mesh_(mesh), peers_(mesh.size) {
-  for (int r = 0; r < mesh.size; ++r)
+  for (int r = 0; r < mesh.size; ++r) {
     peers_[r].link = mesh.peers[r].link[kPointToPointChannel].get();
+    peers_[r].sender = MessageSender(peers_[r].link);
+  }
 }
 
 void PointToPoint::add(std::shared_ptr<MessageState> message) {
@@ -41,15 +43,10 @@ Status PointToPoint::step(bool listening, bool& progressed,
   fresh_.clear();
   for (auto& message : fresh) {
     progressed = true;
-    Status s;
-    if (message->sending) {
-      Peer& peer = peers_[message->peer];
-      peer.held.push_back(message);
-      s = start_held(peer);
-    } else {
-      s = match_early(message, finished);
-    }
-    if (!s) return s;
+    if (Status s = message->sending ? peers_[message->peer].sender.send(message)
+                                    : match_early(message, finished);
+        !s)
+      return s;
   }
   for (int r = 0; r < mesh_.size; ++r)
     if (watched(r) || (listening && peers_[r].link))
@@ -62,16 +59,14 @@ Status PointToPoint::step(bool listening, bool& progressed,
 bool PointToPoint::watched(int rank) const {
   const Peer& p = peers_[rank];
   if (!p.link) return false;
-  if (!p.outgoing.empty() || !p.announced.empty() || !p.granted.empty() || p.reading_payload)
-    return true;
+  if (!p.sender.idle() || !p.granted.empty() || p.reading_payload) return true;
   return std::any_of(receives_.begin(), receives_.end(),
                      [&](const auto& m) { return m->peer == rank || m->peer == kAnySource; });
 }
 
 bool PointToPoint::needs(int rank) const {
   const Peer& p = peers_[rank];
-  if (!p.announced.empty() || !p.granted.empty() || !p.outgoing.empty() || p.payload_for)
-    return true;
+  if (!p.sender.idle() || !p.granted.empty() || p.payload_for) return true;
   return std::any_of(receives_.begin(), receives_.end(),
                      [&](const auto& m) { return m->peer == rank; });
 }
@@ -89,71 +84,13 @@ void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
   fresh_.clear();
   // A message holds on to its engine, which holds this.
   for (Peer& p : peers_) {
-    p.announced.clear();
+    p.sender.drop();
     p.granted.clear();
-    p.held.clear();
-    p.outgoing.clear();
     p.early.clear();
     p.payload_for = nullptr;
   }
   pending_ = 0;
 }
-
-// ---- sending
-// ------------------------------------------------------------------------------------------------
-
-// One that need not be is announced when half of the room is used: its grant says what is free
-// again.
-bool PointToPoint::eager(const Peer& peer, size_t bytes) {
-  if (bytes > kEagerBytes) return false;
-  const uint64_t used = peer.sent - peer.known_taken + bytes + kEagerCharge;
-  return used <= (peer.announced.empty() ? kEagerRoom : 2 * kEagerRoom);
-}
-
-bool PointToPoint::can_start(const Peer& peer, const MessageState& message) {
-  return eager(peer, message.bytes) || peer.announced.size() < kMostAnnounced;
-}
-
-Status PointToPoint::start_send(Peer& peer, std::shared_ptr<MessageState> message) {
-  Header header;
-  header.tag = message->tag;
-  header.bytes = message->bytes;
-  if (eager(peer, message->bytes)) {
-    header.kind = kEager;
-    peer.sent += message->bytes + kEagerCharge;
-    return post(peer, header, std::move(message));
-  }
-  header.kind = kAnnounce;
-  header.id = peer.next_id++;
-  peer.announced[header.id] = std::move(message);
-  return post(peer, header, nullptr);
-}
-
-Status PointToPoint::start_held(Peer& peer) {
-  while (!peer.held.empty() && can_start(peer, *peer.held.front())) {
-    auto message = std::move(peer.held.front());
-    peer.held.pop_front();
-    if (Status s = start_send(peer, std::move(message)); !s) return s;
-  }
-  return {};
-}
-
-Status PointToPoint::post(Peer& peer, const Header& header, std::shared_ptr<MessageState> payload) {
-  const bool has_payload = payload && payload->bytes > 0;
-  peer.outgoing.push_back({header, has_payload ? nullptr : payload, false});
-  peer.outgoing.back().header.taken = peer.taken;
-  ++peer.posted_sends;
-  if (Status s = peer.link->post_send(&peer.outgoing.back().header, sizeof(Header)); !s) return s;
-  if (!has_payload) return {};
-  ++peer.posted_sends;
-  const void* data = payload->data;
-  const size_t bytes = payload->bytes;
-  peer.outgoing.push_back({{}, std::move(payload), true});
-  return peer.link->post_send(data, bytes);
-}
-
-// ---- receiving
-// ----------------------------------------------------------------------------------------------
 
 // An error counts only if something is still wanted of this peer: one that has finished and left is
 // no fault.
@@ -168,10 +105,8 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     }
     const Completions before = p.totals;
     if (s) s = p.link->poll(p.totals);
-    for (uint64_t i = before.sent; i < p.totals.sent; ++i) {
-      if (p.outgoing.front().message) settle(p.outgoing.front().message, -1, finished);
-      p.outgoing.pop_front();
-    }
+    for (uint64_t i = before.sent; i < p.totals.sent; ++i)
+      if (auto message = p.sender.sent()) settle(std::move(message), -1, finished);
     const bool arrived = p.totals.received != before.received;
     if (arrived)
       if (Status bad = received(rank, finished); !bad) return bad;
@@ -193,10 +128,8 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
       return {};
     }
     // It may have become wanted while it arrived.
-    auto receive = take_receive(rank, p.early.back().tag);
-    if (!receive) return {};
-    receives_.push_front(receive);
-    return match_early(receive, finished);
+    const auto receive = take_receive(rank, p.early.arrived());
+    return receive ? match_early(receive, finished) : Status();
   }
   Status s = on_header(rank);
   if (!s || p.reading_payload) return s;
@@ -216,77 +149,61 @@ Status PointToPoint::read_into(Peer& peer, void* data, size_t bytes) {
 
 Status PointToPoint::on_header(int rank) {
   Peer& p = peers_[rank];
-  const Header h = p.incoming;
-  if (h.taken < p.known_taken || h.taken > p.sent)
-    return protocol_error(rank, "it has taken what it was not sent");
-  p.known_taken = h.taken;
+  const MessageHeader h = p.incoming;
+  if (!p.sender.heard(h.taken)) return protocol_error(rank, "it has taken what it was not sent");
   switch (h.kind) {
-    case kEager: return on_eager(rank, h);
-    case kAnnounce: return on_offer(rank, h);
-    case kGrant: return on_grant(rank, h);
-    case kData: {
-      auto it = p.granted.find(h.id);
-      if (it == p.granted.end()) return protocol_error(rank, "data that was not granted");
-      p.payload_for = std::move(it->second);
-      p.granted.erase(it);
-      return read_into(p, p.payload_for->data, p.payload_for->bytes);
+    case MessageHeader::kEager: return on_eager(rank, h);
+    case MessageHeader::kAnnounce: return on_announce(rank, h);
+    case MessageHeader::kData: return on_data(rank, h);
+    case MessageHeader::kGrant: {
+      auto message = p.sender.granted(h.id);
+      if (!message) return protocol_error(rank, "a grant for a message that was not announced");
+      return p.sender.send_data(h.id, std::move(message));
     }
     default: return protocol_error(rank, fmt::format("a header of kind {}", h.kind));
   }
 }
 
-Status PointToPoint::on_eager(int rank, const Header& h) {
+Status PointToPoint::on_eager(int rank, const MessageHeader& h) {
   Peer& p = peers_[rank];
   if (h.bytes > kEagerBytes)
     return protocol_error(rank, fmt::format("an eager message of {} bytes", h.bytes));
   const auto bytes = static_cast<size_t>(h.bytes);
   if (auto receive = take_receive(rank, h.tag)) {
     if (Status s = check_size(*receive, rank, bytes); !s) return s;
-    p.taken += bytes + kEagerCharge;
+    p.sender.took(bytes);
     p.payload_for = receive;
     return read_into(p, receive->data, bytes);
   }
-  p.kept += bytes + kEagerCharge;
-  if (p.kept > 2 * kEagerRoom)
-    return protocol_error(rank, "more messages without a receive than there is room for");
-  p.early.push_back({h.tag, bytes, false, 0, std::make_unique<std::byte[]>(bytes)});
-  return read_into(p, p.early.back().data.get(), bytes);
+  std::byte* const place = p.early.keep(h.tag, bytes);
+  if (!place) return protocol_error(rank, "more messages without a receive than there is room for");
+  return read_into(p, place, bytes);
 }
 
-Status PointToPoint::on_grant(int rank, const Header& h) {
-  Peer& p = peers_[rank];
-  auto it = p.announced.find(h.id);
-  if (it == p.announced.end())
-    return protocol_error(rank, "a grant for a message that was not announced");
-  Header data;
-  data.kind = kData;
-  data.id = h.id;
-  auto message = std::move(it->second);
-  p.announced.erase(it);
-  if (Status s = post(p, data, std::move(message)); !s) return s;
-  return start_held(p);
-}
-
-Status PointToPoint::on_offer(int rank, const Header& header) {
-  Peer& p = peers_[rank];
-  if (auto receive = take_receive(rank, header.tag)) {
-    if (Status s = check_size(*receive, rank, header.bytes); !s) return s;
-    return grant(p, header.id, receive, rank);
+Status PointToPoint::on_announce(int rank, const MessageHeader& h) {
+  if (auto receive = take_receive(rank, h.tag)) {
+    if (Status s = check_size(*receive, rank, h.bytes); !s) return s;
+    return grant(rank, h.id, receive);
   }
-  if (++p.early_announced > kMostAnnounced)
+  if (!peers_[rank].early.announce(h.tag, static_cast<size_t>(h.bytes), h.id))
     return protocol_error(rank, "more announcements without a receive than there may be");
-  p.early.push_back({header.tag, static_cast<size_t>(header.bytes), true, header.id, nullptr});
   return {};
 }
 
-Status PointToPoint::grant(Peer& peer, uint32_t id, const std::shared_ptr<MessageState>& receive,
-                           int rank) {
-  if (!peer.granted.emplace(id, receive).second)
+Status PointToPoint::on_data(int rank, const MessageHeader& h) {
+  Peer& p = peers_[rank];
+  const auto it = p.granted.find(h.id);
+  if (it == p.granted.end()) return protocol_error(rank, "data that was not granted");
+  p.payload_for = std::move(it->second);
+  p.granted.erase(it);
+  return read_into(p, p.payload_for->data, p.payload_for->bytes);
+}
+
+Status PointToPoint::grant(int rank, uint32_t id, const std::shared_ptr<MessageState>& receive) {
+  Peer& p = peers_[rank];
+  if (!p.granted.emplace(id, receive).second)
     return protocol_error(rank, "the same announcement twice");
-  Header grant;
-  grant.kind = kGrant;
-  grant.id = id;
-  return post(peer, grant, nullptr);
+  return p.sender.grant(id);
 }
 
 std::shared_ptr<MessageState> PointToPoint::take_receive(int rank, uint64_t tag) {
@@ -302,28 +219,18 @@ std::shared_ptr<MessageState> PointToPoint::take_receive(int rank, uint64_t tag)
 // A new receive looks first among what came before it, then waits in line.
 Status PointToPoint::match_early(const std::shared_ptr<MessageState>& receive,
                                  std::vector<std::shared_ptr<OperationState>>& finished) {
-  receives_.remove(receive);
   for (int r = 0; r < mesh_.size; ++r) {
     if (receive->peer != r && receive->peer != kAnySource) continue;
     Peer& p = peers_[r];
-    for (auto it = p.early.begin(); it != p.early.end(); ++it) {
-      if (it->tag != receive->tag) continue;
-      // Still arriving: received() will come back to it.
-      if (!it->announced && p.reading_payload && !p.payload_for && it == std::prev(p.early.end()))
-        break;
-      if (Status s = check_size(*receive, r, it->bytes); !s) return s;
-      Early early = std::move(*it);
-      p.early.erase(it);
-      if (!early.announced) {
-        p.kept -= early.bytes + kEagerCharge;
-        p.taken += early.bytes + kEagerCharge;
-        if (early.bytes) std::memcpy(receive->data, early.data.get(), early.bytes);
-        settle(receive, r, finished);
-        return {};
-      }
-      --p.early_announced;
-      return grant(p, early.id, receive, r);
-    }
+    // Of one that is still arriving, received() will come back to it.
+    const std::optional<EarlyMessage> early = p.early.take(receive->tag);
+    if (!early) continue;
+    if (Status s = check_size(*receive, r, early->bytes); !s) return s;
+    if (early->announced) return grant(r, early->id, receive);
+    p.sender.took(early->bytes);
+    if (early->bytes) std::memcpy(receive->data, early->data.get(), early->bytes);
+    settle(receive, r, finished);
+    return {};
   }
   receives_.push_back(receive);
   return {};

@@ -27,12 +27,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/messages/early.h"
+#include "collectives/messages/header.h"
+#include "collectives/messages/sender.h"
 #include "collectives/operation.h"
 #include "transports/mesh.h"
 
@@ -40,22 +42,6 @@ namespace ringwood {
 
 class PointToPoint final {
  public:
-  // Above this the receiver's agreement is worth its round trip: no copy, no memory held for
-  // strangers.
-  static constexpr size_t kEagerBytes = 16 << 10;
-  static constexpr size_t kEagerRoom = 1 << 20, kEagerCharge = 64;
-  static constexpr size_t kMostAnnounced = 1 << 14;
-
-  struct Header {
-    uint32_t kind = 0;
-    uint32_t id = 0;
-    uint64_t tag = 0;
-    uint64_t bytes = 0;
-    uint64_t taken = 0;  // of the receiver's eager messages, since the beginning, as charged
-  };
-  static_assert(sizeof(Header) == 32);
-  enum Kind : uint32_t { kEager = 1, kAnnounce, kGrant, kData };
-
   explicit PointToPoint(Mesh& mesh);
 
   void add(std::shared_ptr<MessageState> message);
@@ -72,54 +58,28 @@ class PointToPoint final {
   bool needs(int peer) const;
 
  private:
-  // Something that came before it was wanted.
-  struct Early {
-    uint64_t tag = 0;
-    size_t bytes = 0;
-    bool announced = false;
-    uint32_t id = 0;                    // announced
-    std::unique_ptr<std::byte[]> data;  // eager, complete
-  };
-  // One post on the link's send side and what its completion finishes (null: nothing).
-  struct Outgoing {
-    Header header;
-    std::shared_ptr<MessageState> message;
-    bool payload = false;
-  };
   struct Peer {
     Link* link = nullptr;
+    MessageSender sender;
+    EarlyMessages early;
     Completions totals;
-    uint64_t posted_sends = 0, posted_receives = 0;
-    std::list<Outgoing> outgoing;  // stable addresses: the link reads the headers
-    std::unordered_map<uint32_t, std::shared_ptr<MessageState>>
-        announced;  // ours, waiting for a grant
-    std::unordered_map<uint32_t, std::shared_ptr<MessageState>> granted;  // theirs, on the way
-    std::deque<std::shared_ptr<MessageState>> held;                       // ours, not announced yet
-    std::deque<Early> early;
-    size_t early_announced = 0;  // of them
-    // Eager messages, as charged: ours, and of those what the peer has taken as far as we know;
-    // theirs, taken and kept.
-    uint64_t sent = 0, known_taken = 0, taken = 0, kept = 0;
-    uint32_t next_id = 1;
-    Header incoming;
+    uint64_t posted_receives = 0;
+    // Announced by the peer, on the way.
+    std::unordered_map<uint32_t, std::shared_ptr<MessageState>> granted;
+    MessageHeader incoming;
     bool reading_payload = false;
-    std::shared_ptr<MessageState> payload_for;  // null: for early.back()
+    std::shared_ptr<MessageState> payload_for;  // null: for the last early one
   };
 
-  static bool eager(const Peer& peer, size_t bytes);
-  static bool can_start(const Peer& peer, const MessageState& message);
-  Status start_send(Peer& peer, std::shared_ptr<MessageState> message);
-  Status start_held(Peer& peer);
-  Status post(Peer& peer, const Header& header, std::shared_ptr<MessageState> payload);
   Status poll(int rank, bool listening, bool& progressed,
               std::vector<std::shared_ptr<OperationState>>& finished);
   Status received(int rank, std::vector<std::shared_ptr<OperationState>>& finished);
   Status on_header(int rank);
-  Status on_eager(int rank, const Header& header);
-  Status on_grant(int rank, const Header& header);
+  Status on_eager(int rank, const MessageHeader& header);
+  Status on_announce(int rank, const MessageHeader& header);
+  Status on_data(int rank, const MessageHeader& header);
   Status read_into(Peer& peer, void* data, size_t bytes);
-  Status grant(Peer& peer, uint32_t id, const std::shared_ptr<MessageState>& receive, int rank);
-  Status on_offer(int rank, const Header& header);
+  Status grant(int rank, uint32_t id, const std::shared_ptr<MessageState>& receive);
   Status match_early(const std::shared_ptr<MessageState>& receive,
                      std::vector<std::shared_ptr<OperationState>>& finished);
   std::shared_ptr<MessageState> take_receive(int rank, uint64_t tag);

@@ -119,7 +119,7 @@ TEST_P(ControlOfRanks, WithoutTheRootErrorsStayLocal) {
   for (int rank = 2; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.failed().empty());
 }
 
-TEST(ControlStar, LeavingTwiceAndFailingAfterwards) {
+TEST(Control, LeavingTwiceAndFailingAfterwards) {
   auto seats = sit_down(2);
   for (auto& seat : seats) {
     seat->control->leave();
@@ -130,7 +130,7 @@ TEST(ControlStar, LeavingTwiceAndFailingAfterwards) {
   }
 }
 
-TEST(ControlStar, GroupOfOneIsItsOwnVerdict) {
+TEST(Control, GroupOfOneIsItsOwnVerdict) {
   Group group;
   group.identity.size = 1;
   Told told;
@@ -188,7 +188,7 @@ TEST_P(ControlOfRanks, FailuresOnAllRanksAtOnceAgree) {
   }
 }
 
-TEST(ControlStar, MismatchSaysWhoCalledWhat) {
+TEST(Control, MismatchSaysWhoCalledWhat) {
   for (int reporter = 0; reporter < 4; ++reporter) {
     auto seats = sit_down(4);
     for (int rank = 0; rank < 4; ++rank) {
@@ -207,7 +207,7 @@ TEST(ControlStar, MismatchSaysWhoCalledWhat) {
   }
 }
 
-TEST(ControlStar, ACallOnAnotherChannelIsAMismatch) {
+TEST(Control, ACallOnAnotherChannelIsAMismatch) {
   for (int odd : {0, 2}) {
     auto seats = sit_down(3, with_heartbeat(10));
     for (int rank = 0; rank < 3; ++rank) {
@@ -226,7 +226,7 @@ TEST(ControlStar, ACallOnAnotherChannelIsAMismatch) {
   }
 }
 
-TEST(ControlStar, TimeoutSaysWhoIsBehind) {
+TEST(Control, TimeoutSaysWhoIsBehind) {
   for (int reporter : {0, 1}) {
     auto seats = sit_down(5);
     for (int rank = 0; rank < 5; ++rank)
@@ -248,7 +248,7 @@ TEST(ControlStar, TimeoutSaysWhoIsBehind) {
   }
 }
 
-TEST(ControlStar, MissingRanksAreNamedAtSetUp) {
+TEST(Control, MissingRanksAreNamedAtSetUp) {
   auto store = memory_store();
   std::thread present([&] {
     try {
@@ -303,7 +303,7 @@ class Impostor {
   int fd_ = -1;
 };
 
-TEST(ControlStar, NonsenseEndsTheConnectionAndNamesTheRank) {
+TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
   struct Case {
     const char* name;
     std::string bytes;
@@ -340,7 +340,7 @@ TEST(ControlStar, NonsenseEndsTheConnectionAndNamesTheRank) {
   }
 }
 
-TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
+TEST(Control, RandomBytesOfARankAreItsDeathOrNothing) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 40; ++round) {
     Impostor impostor(2);
@@ -364,7 +364,7 @@ TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
   }
 }
 
-TEST(ControlStar, ALinkErrorGetsTheNameOfTheDead) {
+TEST(Control, ALinkErrorGetsTheNameOfTheDead) {
   Impostor impostor(4);
   impostor.seats[0]->told.set_standing(standing(17, true, "all_reduce float32 x 4"));
   Error error(ErrorCode::network, "recv: Connection reset by peer");

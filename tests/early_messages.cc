@@ -40,8 +40,8 @@ void receive(Communicator& c, size_t bytes, size_t number, int peer, uint64_t ta
     throw std::runtime_error(fmt::format("message {} has other bytes", number));
 }
 
-constexpr size_t kLargest = PointToPoint::kEagerBytes;
-constexpr size_t kSure = PointToPoint::kEagerRoom / (kLargest + PointToPoint::kEagerCharge);
+constexpr size_t kLargest = kEagerBytes;
+constexpr size_t kSure = kEagerRoom / (kLargest + kEagerCharge);
 
 TEST_P(EarlyMessages, AreKeptUpToABoundAndTheirSendersWait) {
   constexpr size_t kMessages = 400;
@@ -64,7 +64,7 @@ TEST_P(EarlyMessages, AreKeptUpToABoundAndTheirSendersWait) {
     for (size_t k = 0; k < kSure; ++k) must(sends[k]);  // though nothing receives them
     const auto sent =
         std::count_if(sends.begin(), sends.end(), [](auto& op) { return op->done(); });
-    EXPECT_LE(static_cast<size_t>(sent), 2 * PointToPoint::kEagerRoom / kLargest);
+    EXPECT_LE(static_cast<size_t>(sent), 2 * kEagerRoom / kLargest);
     must(c.barrier());
     for (auto& op : sends) must(op);
   });
@@ -80,8 +80,8 @@ TEST_P(EarlyMessages, CrossEachOtherUpToTheBound) {
     size_t charged = 0;
     for (size_t k = 0;; ++k) {
       const size_t bytes = k % 50 == 0 ? kLargest : k % 9;
-      charged += bytes + PointToPoint::kEagerCharge;
-      if (charged > PointToPoint::kEagerRoom) break;
+      charged += bytes + kEagerCharge;
+      if (charged > kEagerRoom) break;
       items.push_back({bytes, k});
     }
     for (const Item& item : items)
@@ -136,8 +136,8 @@ TEST_P(EarlyMessages, OfAllSizesAreFoundInAnyOrder) {
 
 // More than a peer may announce: the sender holds them back, in order.
 TEST_P(EarlyMessages, BeyondWhatCanBeAnnouncedStayWithTheirSender) {
-  constexpr size_t kLarge = 2 * PointToPoint::kEagerRoom / kLargest;  // take all the room
-  constexpr size_t kMessages = kLarge + PointToPoint::kMostAnnounced + 1000;
+  constexpr size_t kLarge = 2 * kEagerRoom / kLargest;  // take all the room
+  constexpr size_t kMessages = kLarge + kMostAnnounced + 1000;
   const auto bytes = [](size_t k) { return k < kLarge ? kLargest : 1; };
   run_ranks(2, GetParam(), [&](Communicator& c) {
     const Bytes data = message(kLargest, 0);
@@ -178,25 +178,25 @@ TEST_P(EarlyMessages, AreTakenInDuringACollective) {
 // One end is the real thing, the other writes headers by hand.
 struct Claim {
   std::string name, says;
-  std::vector<PointToPoint::Header> headers;
+  std::vector<MessageHeader> headers;
   size_t times = 1;
 };
 void PrintTo(const Claim& claim, std::ostream* out) { *out << claim.name; }
 
 std::vector<Claim> claims() {
-  using P = PointToPoint;
-  const size_t room = 2 * P::kEagerRoom / P::kEagerCharge;
+  using H = MessageHeader;
+  const size_t room = 2 * kEagerRoom / kEagerCharge;
   return {
-      {"more_than_there_is_room_for", "more messages", {{P::kEager, 0, 1, 0, 0}}, room + 1},
+      {"more_than_there_is_room_for", "more messages", {{H::kEager, 0, 1, 0, 0}}, room + 1},
       {"too_many_announcements",
        "more announcements",
-       {{P::kAnnounce, 1, 1, 9, 0}},
-       P::kMostAnnounced + 1},
-      {"an_eager_message_that_is_large", "eager message of", {{P::kEager, 0, 1, 1 << 20, 0}}},
-      {"taking_what_was_not_sent", "taken", {{P::kEager, 0, 1, 0, 64}}},
-      {"a_grant_of_nothing", "not announced", {{P::kGrant, 7, 0, 0, 0}}},
-      {"data_of_nothing", "not granted", {{P::kData, 7, 0, 0, 0}}},
-      {"announcing_twice", "twice", {{P::kAnnounce, 1, 99, 4, 0}, {P::kAnnounce, 1, 98, 4, 0}}},
+       {{H::kAnnounce, 1, 1, 9, 0}},
+       kMostAnnounced + 1},
+      {"an_eager_message_that_is_large", "eager message of", {{H::kEager, 0, 1, 1 << 20, 0}}},
+      {"taking_what_was_not_sent", "taken", {{H::kEager, 0, 1, 0, 64}}},
+      {"a_grant_of_nothing", "not announced", {{H::kGrant, 7, 0, 0, 0}}},
+      {"data_of_nothing", "not granted", {{H::kData, 7, 0, 0, 0}}},
+      {"announcing_twice", "twice", {{H::kAnnounce, 1, 99, 4, 0}, {H::kAnnounce, 1, 98, 4, 0}}},
       {"nonsense", "kind 77", {{77, 0, 0, 0, 0}}},
   };
 }

@@ -48,12 +48,14 @@ void expect_in(const std::string& text, const std::string& part) {
 // `before`: calls that all make alike, and that end.
 void expect_priorities_compared(int n, int culprit, const std::function<Options(int)>& options,
                                 int before, milliseconds timeout, bool others_high) {
-  std::atomic<int> heard{0};
+  std::atomic<int> ready{0}, heard{0};
   run_ranks(n, options, [&](Communicator& c) {
     for (int i = 0; i < before; ++i)
       must(c.barrier(with(i % 2 ? Priority::high : Priority::normal)));
     std::vector<float> x(1000, static_cast<float>(c.rank()));
     const std::vector<float> as_called = x;
+    // The verdict must not overtake somebody's end of the last barrier.
+    for (++ready; ready < n;) std::this_thread::yield();
     const bool high = (c.rank() == culprit) != others_high;
     Status s = c.all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::sum,
                             with(high ? Priority::high : Priority::normal, timeout))

@@ -138,7 +138,7 @@ TEST(VerbsRegistrations, AreNoMoreThanTheKernelOnceGave) {
 }
 
 // As a device has them: which pages lay there when it was registered.
-class Device final : public Arena::PageWatcher {
+class Device final : public PageWatcher {
  public:
   Device() { arena().watch(*this); }  // before the cache, and so told before
   ~Device() { arena().unwatch(*this); }

@@ -95,6 +95,9 @@ double Trial::touched_seconds(int iterations) {
     write_input(row_, call_);
     finish(call_.communicator->barrier(synchronous_call()));
     const double used = cpu_seconds();
+    // Again: cpu_seconds() asks the kernel, and by as much as that takes longer on one rank than on
+    // the other, the other would wait in what is measured.
+    finish(call_.communicator->barrier(synchronous_call()));
     const auto start = Clock::now();
     row_.run(call_);
     read_output(row_, call_);

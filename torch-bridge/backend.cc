@@ -200,12 +200,9 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   const CallOptions how = call_options(opts, parts[0].second.factor);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(call),
              [&](Communicator& group) {
-               const GroupOfCalls together(group);
-               Operations all;
-               for (const auto& [data, by] : parts) {
-                 all.push_back(group.all_reduce(data.data, data.count, by.type, by.op, how));
-               }
-               return all;
+               return begin_all(group, parts, [&](const Block& data, const Reduction& by) {
+                 return group.all_reduce(data.data, data.count, by.type, by.op, how);
+               });
              });
 }
 

@@ -17,8 +17,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <tuple>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -139,5 +141,16 @@ class TorchBackend final : public c10d::Backend {
   mutable std::mutex mutex_;                    // of the pointer, not of what it points to
   std::shared_ptr<Communicator> communicator_;  // null: shut down
 };
+
+// What `begin` makes of each part of a call. Several parts are a group of calls, so that small ones
+// go together.
+template <class Parts, class Begin>
+std::vector<OperationPtr> begin_all(Communicator& group, const Parts& parts, Begin&& begin) {
+  std::optional<GroupOfCalls> together;
+  if (parts.size() > 1) together.emplace(group);
+  std::vector<OperationPtr> all;
+  for (const auto& part : parts) all.push_back(std::apply(begin, part));
+  return all;
+}
 
 }  // namespace ringwood

@@ -12,7 +12,9 @@ namespace {
 
 using c10d::OpType;
 
-// Elements for each rank: rows of the first dimension, or equal parts if no splits are given.
+// Elements for each rank: rows of the first dimension, or equal parts if no splits are given. Even
+// these go as blocks of any sizes, and not by the form of one size, which has more algorithms: all
+// ranks must call the same form, and where one gives no splits another may give equal ones.
 std::vector<size_t> split_counts(const Tensors& call, const at::Tensor& tensor,
                                  const std::vector<int64_t>& splits, int size) {
   call.require(tensor.dim() > 0, "requires tensors of at least one dimension");
@@ -90,7 +92,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
   Tensors call(method, note());
-  std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
+  List all;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor& input = inputs[i];
     const List& list = outputs[i];
@@ -100,15 +102,20 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
       call.same_type(input, list[rank], rank);
     }
     if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
-    check_outputs(call, list, true);
-    const bool in_place = Tensors::is_block(input, list[rank_], 0);
-    const ConstBlock in = call.read(input, !in_place && Ranges(list).written_over(input));
-    parts.emplace_back(in, call.write(list), call.moved(input));
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  check_outputs(call, all, true);
+  const Ranges written(all);
+  std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const bool in_place = Tensors::is_block(inputs[i], outputs[i][rank_], 0);
+    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, call.write(outputs[i], !written.disjoint()), call.moved(inputs[i]));
   }
   return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
-    Operations all;
-    for (const auto& [in, out, type] : parts) all.push_back(group.all_gather(in, out, type, how));
-    return all;
+    return begin_all(group, parts, [&](const ConstBlock& in, const auto& out, DataType type) {
+      return group.all_gather(in, out, type, how);
+    });
   });
 }
 
@@ -152,7 +159,6 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
-  std::vector<std::tuple<ConstBlock, Block, DataType>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
@@ -162,17 +168,19 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
                       "output tensor size must be equal to world_size times input tensor size",
                       call.note());
-    const bool in_place = Tensors::is_block(input, output, rank_);
-    const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
-    parts.emplace_back(in, call.write(output), call.moved(input));
   }
   check_outputs(call, outputs, false);
+  const Ranges written(outputs);
+  std::vector<std::tuple<ConstBlock, Block, DataType>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const bool in_place = Tensors::is_block(inputs[i], outputs[i], rank_);
+    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, call.write(outputs[i]), call.moved(inputs[i]));
+  }
   return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
-    Operations all;
-    for (const auto& [in, out, type] : parts) {
-      all.push_back(group.all_gather(in.data, out.data, in.count, type, how));
-    }
-    return all;
+    return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, DataType type) {
+      return group.all_gather(in.data, out.data, in.count, type, how);
+    });
   });
 }
 
@@ -273,7 +281,6 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
-  std::vector<std::tuple<ConstBlock, Block, Reduction>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
@@ -283,19 +290,21 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
                       "input tensor must be the same size as output size times world size",
                       call.note());
-    const Reduction by = call.reduced(input, opts.reduceOp);
-    const bool in_place = Tensors::is_block(output, input, rank_);
-    const ConstBlock in = call.read(input, !in_place && Tensors::overlap(input, output));
-    parts.emplace_back(in, call.write(output), by);
   }
   check_outputs(call, outputs, false);
+  const Ranges written(outputs);
+  std::vector<std::tuple<ConstBlock, Block, Reduction>> parts;
+  for (const auto i : c10::irange(inputs.size())) {
+    const Reduction by = call.reduced(inputs[i], opts.reduceOp);
+    const bool in_place = Tensors::is_block(outputs[i], inputs[i], rank_);
+    const ConstBlock in = call.read(inputs[i], written.written_over(inputs[i], in_place));
+    parts.emplace_back(in, call.write(outputs[i]), by);
+  }
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
   return run(std::move(kind), inputs, std::move(call), [&](Communicator& group) {
-    Operations all;
-    for (const auto& [in, out, by] : parts) {
-      all.push_back(group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how));
-    }
-    return all;
+    return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, const auto& by) {
+      return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how);
+    });
   });
 }
 

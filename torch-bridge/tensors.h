@@ -46,14 +46,16 @@ class Ranges final {
   }
 
   bool disjoint() const { return disjoint_; }
-  // Whether the call may change `input` before it has been read. Outputs that are not disjoint are
-  // filled when all has been read.
-  bool written_over(const at::Tensor& input) const {
+  // Whether the call may change `input` before it has been read. `in_place`: one output lies in it,
+  // or it in that output, which does not count. Outputs that are not disjoint are filled when all
+  // has been read.
+  bool written_over(const at::Tensor& input, bool in_place = false) const {
     if (!disjoint_ || input.numel() == 0) return false;
     const ByteRange in = byte_range(input);
     const auto after = std::partition_point(
         ranges_.begin(), ranges_.end(), [&](const ByteRange& r) { return r.first < in.second; });
-    return after != ranges_.begin() && std::prev(after)->second > in.first;
+    const std::ptrdiff_t last = in_place ? 2 : 1;
+    return after - ranges_.begin() >= last && std::prev(after, last)->second > in.first;
   }
 
  private:
@@ -149,7 +151,9 @@ class Tensors final {
   // The memory for each of a list of outputs. If some share memory, all are filled at the end, one
   // after the other.
   std::vector<Block> write(const std::vector<at::Tensor>& tensors) {
-    const bool apart = !Ranges(tensors).disjoint();
+    return write(tensors, !Ranges(tensors).disjoint());
+  }
+  std::vector<Block> write(const std::vector<at::Tensor>& tensors, bool apart) {
     std::vector<Block> blocks;
     blocks.reserve(tensors.size());
     for (const at::Tensor& tensor : tensors) blocks.push_back(write(tensor, apart));

@@ -5,28 +5,25 @@
 // of the buffer. From then on the host's ranks read and answer it in place, like any other memory
 // of the arena. The bytes before the first and behind the last whole page stay where they are,
 // because their pages belong to others too; the block has a page for each side, their shadows,
-// through which they travel, so that to a peer the buffer is in one piece:
-//
-//   user:   [ others | edge ][  whole pages  ][ edge | others ]
-//                       |     same memory         |
-//   arena:  [        shadow ][  whole pages  ][ shadow        ]
+// through which they travel, so that to a peer the buffer is in one piece (the picture is in
+// memory/remapped_buffers.h).
 //
 // When it is safe, and why
 //   1. Only an operation that owns the buffer adopts it: nobody may write to it meanwhile, readers
 //      (other operations among them) see the same bytes before and after, and the switch is one
-//      system call.
+//      system call (memory/remapper.h).
 //   2. Only ordinary pages are taken (ProcessMaps::ordinary). All failures (no memory, no room in
 //      the arena, too many mappings) leave the buffer as it was.
 //   3. What becomes of the address later is its user's affair: free(), munmap(), brk(), realloc(),
 //      another mapping on top. So nothing is believed: each lend() asks the kernel whether the
 //      block still lies there, page for page, and a message whose memory does not is copied.
 //   4. A block is used again, or its memory given back, when no message is lent from it and the
-//      kernel knows of no mapping of it at any address: looked for, twice in a row, by adopt() and
-//      once a second by used(). So what is freed stays taken until the next such call.
-//   5. Forks: before fork() returns in the child, it gets private copies of all that lies in the
-//      arena's file, wherever that is by then; fork() returns in the parent when it has them.
-//      Nothing is taken of malloc()'s heaps, only of blocks that it has mapped one by one: parts
-//      of a heap are handed out again, and what runs earlier in a child uses such memory.
+//      kernel knows of no mapping of it at any address (memory/retired_blocks.h): looked for by
+//      adopt() and once a second by used(). So what is freed stays taken until the next such call.
+//   5. Forks: a child gets private copies of all that lies in the arena's file, wherever that is by
+//      then (memory/forked_mappings.h). Nothing is taken of malloc()'s heaps, only of blocks that
+//      it has mapped one by one: parts of a heap are handed out again, and what runs earlier in a
+//      child uses such memory.
 //   6. A buffer that overlaps an adopted one without lying within it gets a block of its own.
 //   7. Nothing is turned back when a group ends, which owns no buffer by then, and other groups may
 //      use it. Only what a stopped peer might still write to is turned back (withdraw()).
@@ -43,24 +40,23 @@
 //   - mremap() of a buffer by another thread, twice, just while (4) looks.
 //   - A child's copies are made at once, not when written: fork() takes longer by what it copies.
 //
-// One per process, like the arena. Thread safety: all functions.
+// One per process, like the arena. Thread safety: all functions. Lock order: changing_, then that
+// of the table of buffers; edges_ by itself.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
-#include <utility>
-#include <vector>
 
 #include "transports/arena.h"
 #include "transports/clock.h"
 #include "transports/fork_guard.h"
-#include "transports/process_maps.h"
+#include "transports/memory/remap_candidates.h"
+#include "transports/memory/remapped_buffers.h"
+#include "transports/memory/remapper.h"
+#include "transports/memory/retired_blocks.h"
 
 namespace ringwood {
 
@@ -106,50 +102,22 @@ class Adopted final {
   size_t bytes_held() noexcept;
 
  private:
-  struct Range {
-    uintptr_t begin = 0, end = 0;   // the buffer
-    uintptr_t first = 0, last = 0;  // its whole pages
-    std::shared_ptr<std::byte>
-        block;            // in the arena: shadow, pages, shadow; held here, and if lent
-    uint64_t offset = 0;  // of the block
-
-    uint64_t offset_of(uintptr_t address) const;
-    uint64_t block_bytes() const;
-  };
-  struct Candidate {
-    unsigned seen = 0, needed = 3;
-  };
-
-  explicit Adopted(Arena& arena);
-  const Range* covering(uintptr_t begin, uintptr_t end) const;
-  bool in_place(const Range& range) const noexcept;
-  Edge edge(const Range& range, uintptr_t begin, uintptr_t end) const;
-  std::byte* fill(const Range& range) const noexcept;
-  bool put_in_place(std::byte* pages, uintptr_t at, size_t bytes) noexcept;
+  explicit Adopted(Arena& arena) : arena_(arena), remapper_(arena) {}
   bool adopt_locked(uintptr_t begin, uintptr_t end) noexcept;
-  void drop_overlapping(uintptr_t begin, uintptr_t end);
   void collect_locked();
-  void give_back_unmapped();
-  void keep_mapped(std::vector<Range>& unmapped) const;
-  bool withdraw_from(const Range& range, uintptr_t begin, uintptr_t end) noexcept;
-  std::vector<Mapping> pieces() const;
-  static void before_fork();
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
+  Edge edge(const RemappedBuffer& buffer, uintptr_t begin, uintptr_t end) const;
 
   Arena& arena_;
-  const ProcessMaps maps_;
-  const FileId file_;
+  const Remapper remapper_;
   const int pid_ = current_pid();
+  RemappedBuffers buffers_;
 
   std::mutex changing_;  // one at a time adopts, withdraws, collects
-  std::map<std::pair<uintptr_t, size_t>, Candidate> candidates_;
+  RemapCandidates candidates_;
   Clock::time_point collected_ = Clock::now();
-  std::vector<Range> retired_;  // blocks that may still be mapped somewhere
+  RetiredBlocks retired_;
 
-  mutable std::shared_mutex table_;
-  std::map<uintptr_t, Range> ranges_;  // by begin; disjoint
-  std::mutex edges_;                   // while they are copied to their shadows
+  std::mutex edges_;  // while they are copied to their shadows
 };
 
 }  // namespace ringwood

@@ -20,23 +20,23 @@
 //
 // Freed blocks keep their pages for the next allocation, up to 512 MiB in all; beyond that the
 // kernel gets them back, which is the only way in which an address of the arena gets other pages:
-// who knows pages by their physical place (RDMA) watches for that. Thread safety: all functions.
+// who knows pages by their physical place (RDMA) watches for that.
+//
+// Thread safety: all functions. Lock order: that of the watchers (page_supply.h), then the arena's.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "transports/error.h"
-#include "transports/extents.h"
-#include "transports/fork_guard.h"
 #include "transports/link_parts.h"
+#include "transports/memory/block_table.h"
+#include "transports/memory/fork_copies.h"
+#include "transports/memory/page_accounts.h"
+#include "transports/memory/page_supply.h"
 
 namespace ringwood {
 
@@ -62,27 +62,15 @@ class Arena final {
   void quarantine(const void* data) noexcept;
   bool in_quarantine(const void* block) noexcept;
 
-  struct Block {
-    uint64_t offset = 0, bytes = 0;
-  };
   // The one in use that [data, data + bytes) lies wholly in.
-  std::optional<Block> block_of(const void* data, size_t bytes) noexcept;
+  std::optional<BlockTable::Block> block_of(const void* data, size_t bytes) noexcept;
 
-  // Is told before pages go back to the kernel, and before anybody else can have their addresses:
-  // by the thread that releases the block. It may call the arena, except watch() and unwatch().
-  class PageWatcher {
-   public:
-    virtual void pages_go(uint64_t offset, uint64_t bytes) noexcept = 0;
-
-   protected:
-    ~PageWatcher() = default;
-  };
-  void watch(PageWatcher& watcher);
+  void watch(PageWatcher& watcher) { supply_.watch(watcher); }
   // When it returns, the watcher is not being told and never will be.
-  void unwatch(PageWatcher& watcher) noexcept;
+  void unwatch(PageWatcher& watcher) noexcept { supply_.unwatch(watcher); }
 
   // For good, and before the first fork that matters. Idempotent.
-  void give_copies_to_forks();
+  void give_copies_to_forks() { copies_.start(); }
   // Excepts a block from that.
   void keep_from_forks(const void* block) noexcept;
 
@@ -97,37 +85,20 @@ class Arena final {
  private:
   Arena(OwnedFd fd, std::byte* base, uint64_t bytes);
   static std::unique_ptr<Arena> make();
-  static void before_fork();
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
-  bool copy_blocks() noexcept;
-  bool take_addresses_in_child() noexcept;
-  uint64_t take(uint64_t need, uint64_t alignment, uint64_t past);
-  bool reserve(uint64_t begin, uint64_t end, std::string& why);
+  uint64_t position(const void* data) const noexcept {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(data) - base_);
+  }
   void undo(uint64_t at, uint64_t need, const std::vector<Extents::Extent>& fresh) noexcept;
-  void give_pages_back(uint64_t offset, uint64_t bytes) noexcept;
-  void add_free(uint64_t offset, uint64_t bytes);
-  struct Used {
-    uint64_t bytes = 0;
-    bool quarantined = false;
-    bool forked = true;
-  };
 
   const OwnedFd fd_;
   std::byte* const base_;
   const uint64_t bytes_;
   const int pid_;
-  std::mutex mutex_;
-  std::map<uint64_t, uint64_t> free_;  // offset -> bytes; neighbours are merged
-  std::map<uint64_t, Used> used_;      // by offset
-  int copy_fd_ = -1;                   // the same file, not closed in forks; -1: forks get nothing
-  ForkHandover handover_;
-  Extents reserved_;               // what has pages
-  uint64_t kept_ = 0;              // bytes of them in no block
-  std::atomic<uint64_t> seen_{0};  // bytes reserved since memory_left() was looked at
-
-  std::mutex watching_;  // taken before mutex_
-  std::vector<PageWatcher*> watchers_;
+  std::mutex mutex_;  // of the two tables; not held while the kernel is asked for pages
+  BlockTable blocks_;
+  PageAccounts pages_;
+  PageSupply supply_;
+  ForkCopies copies_;
 };
 
 }  // namespace ringwood

@@ -9,26 +9,61 @@ namespace {
 
 constexpr int kMarks = -2;  // in place of a buffer's number: what lies in staging places
 
+int index_at(const Plan& plan, int peer) {
+  const PeerQueue* const queue = queue_to(plan, peer);
+  return queue ? static_cast<int>(queue - plan.peers.data()) : -1;
+}
+
+// How far one rank is with its plan.
+struct ReplayRank {
+  struct Message {
+    SymbolRun early;        // what it carried when it was posted
+    bool in_place = false;  // it has been put where it goes
+  };
+  struct Queue {
+    int back = -1;  // the peer's queue for this rank
+    size_t sends_posted = 0, sends_done = 0, receives_posted = 0, receives_done = 0;
+    std::vector<Message> messages;  // by send
+  };
+
+  ReplayRank(const PlanSet& set, int rank, bool fuses)
+      : plan(set.of(rank)),
+        pending(plan.graph.predecessors),
+        unfused(plan.fusions.size(), fuses ? 0 : 1),
+        queues(plan.peers.size()) {
+    for (size_t q = 0; q < queues.size(); ++q) {
+      queues[q].back = index_at(set.of(plan.peers[q].peer), rank);
+      queues[q].messages.resize(plan.peers[q].sends.size());
+    }
+  }
+
+  const BoundStep& step(int32_t index) const { return plan.steps[static_cast<size_t>(index)]; }
+  bool waits(int32_t index) const { return pending[static_cast<size_t>(index)] != 0; }
+  // A receive of a fusion as soon as the first of them is.
+  bool postable(int32_t receive) const {
+    const int32_t f = plan.fusion_of[static_cast<size_t>(receive)];
+    return !waits(receive) || (f >= 0 && !waits(plan.fusions[static_cast<size_t>(f)].receives[0]));
+  }
+
+  const Plan& plan;
+  std::vector<int32_t> pending;
+  std::vector<int32_t> ready;
+  std::vector<char> unfused;
+  std::vector<Queue> queues;
+};
+
 class QueuedReplay {
  public:
   QueuedReplay(const PlanSet& set, const ReplayOrder& order, Symbols& symbols,
                std::vector<ReplayMemory>& memory)
       : set_(set), order_(order), symbols_(symbols), memory_(memory), random_(order.random) {
     for (int r = 0; r < set.n(); ++r) {
-      const Plan& plan = set.of(r);
-      Rank& rank = ranks_.emplace_back(plan);
-      rank.pending = plan.graph.predecessors;
-      rank.unfused.assign(plan.fusions.size(), order.fuses ? 0 : 1);
-      rank.queues.resize(plan.peers.size());
-      left_ += plan.steps.size();
-      for (size_t q = 0; q < plan.peers.size(); ++q) {
-        rank.queues[q].back = index_at(set.of(plan.peers[q].peer), r);
-        rank.queues[q].messages.resize(plan.peers[q].sends.size());
-      }
+      ranks_.emplace_back(set, r, order.fuses);
+      left_ += set.of(r).steps.size();
     }
     for (int r = 0; r < set.n(); ++r)
       for (size_t i = 0; i < set.of(r).steps.size(); ++i)
-        if (ranks_[static_cast<size_t>(r)].pending[i] == 0) make_ready(r, static_cast<int32_t>(i));
+        if (!rank(r).waits(static_cast<int32_t>(i))) make_ready(r, static_cast<int32_t>(i));
   }
 
   PlanFlaw run() {
@@ -40,32 +75,10 @@ class QueuedReplay {
   }
 
  private:
-  struct Message {
-    SymbolRun early;        // what it carried when it was posted
-    bool in_place = false;  // it has been put where it goes
-  };
-  struct Queue {
-    int back = -1;  // the peer's queue for this rank
-    size_t sends_posted = 0, sends_done = 0, receives_posted = 0, receives_done = 0;
-    std::vector<Message> messages;  // by send
-  };
-  struct Rank {
-    explicit Rank(const Plan& of) : plan(of) {}
-    const Plan& plan;
-    std::vector<int32_t> pending;
-    std::vector<int32_t> ready;
-    std::vector<char> unfused;
-    std::vector<Queue> queues;
-  };
+  using Rank = ReplayRank;
+  using Queue = ReplayRank::Queue;
 
-  static int index_at(const Plan& plan, int peer) {
-    const PeerQueue* const queue = queue_to(plan, peer);
-    return queue ? static_cast<int>(queue - plan.peers.data()) : -1;
-  }
   Rank& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
-  static const BoundStep& step_of(const Rank& rank, int32_t index) {
-    return rank.plan.steps[static_cast<size_t>(index)];
-  }
   bool skips(bool some) { return some && random_() % 3 == 0; }
 
   bool sweep(bool some) {
@@ -87,7 +100,7 @@ class QueuedReplay {
   // ---- steps -----------------------------------------------------------------------------------
 
   void make_ready(int r, int32_t index) {
-    const BoundStep& step = step_of(rank(r), index);
+    const BoundStep& step = rank(r).step(index);
     if (step.peer < 0 || step.bytes == 0) rank(r).ready.push_back(index);
   }
 
@@ -110,7 +123,7 @@ class QueuedReplay {
                                       : 0;
       const int32_t index = ready[at];
       ready.erase(ready.begin() + static_cast<long>(at));
-      const BoundStep& step = step_of(rank(r), index);
+      const BoundStep& step = rank(r).step(index);
       if (step.peer < 0 && step.bytes > 0) {
         if (reads_nothing(r, step, step.src)) return fail(r, index);
         if (step.kind == StepKind::reduce && reads_nothing(r, step, step.dst))
@@ -141,8 +154,8 @@ class QueuedReplay {
     const size_t before = queue.sends_posted + queue.receives_posted;
     for (; queue.sends_posted < list.sends.size(); ++queue.sends_posted) {
       const int32_t index = list.sends[queue.sends_posted];
-      const BoundStep& step = step_of(me, index);
-      if (me.pending[static_cast<size_t>(index)] != 0) break;
+      const BoundStep& step = me.step(index);
+      if (me.waits(index)) break;
       if (queue.sends_done < static_cast<size_t>(step.staged_after)) break;
       SymbolRun& early = queue.messages[queue.sends_posted].early;
       early = memory_[static_cast<size_t>(r)].read(step.src, step.bytes);
@@ -151,21 +164,13 @@ class QueuedReplay {
       memory_[static_cast<size_t>(r)].write(step.staging, mark(r, index, step));
     }
     for (; queue.receives_posted < list.receives.size(); ++queue.receives_posted)
-      if (!postable(me, list.receives[queue.receives_posted])) break;
+      if (!me.postable(list.receives[queue.receives_posted])) break;
     return queue.sends_posted + queue.receives_posted > before;
   }
 
   SymbolRun mark(int r, int32_t index, const BoundStep& step) {
     const Symbol mark = symbols_.own(r, kMarks - index, 0);
     return {{step.message_bytes, mark}};
-  }
-
-  static bool postable(const Rank& rank, int32_t index) {
-    const auto i = static_cast<size_t>(index);
-    if (rank.pending[i] == 0) return true;
-    const int32_t f = rank.plan.fusion_of[i];
-    return f >= 0 && rank.pending[static_cast<size_t>(
-                         rank.plan.fusions[static_cast<size_t>(f)].receives[0])] == 0;
   }
 
   // The first message of r's queue q that is on its way.
@@ -182,8 +187,8 @@ class QueuedReplay {
         peer.plan.peers[static_cast<size_t>(queue.back)].receives[theirs.receives_done];
     const int32_t fusion = peer.plan.fusion_of[static_cast<size_t>(in)];
     if (fusion >= 0 && !peer.unfused[static_cast<size_t>(fusion)]) return false;
-    if (peer.pending[static_cast<size_t>(in)] != 0) return false;
-    const Message& message = queue.messages[queue.sends_done];
+    if (peer.waits(in)) return false;
+    const Rank::Message& message = queue.messages[queue.sends_done];
     if (!message.in_place) transfer(r, out, list.peer, in, message);
     ++queue.sends_done;
     ++theirs.receives_done;
@@ -192,9 +197,9 @@ class QueuedReplay {
     return true;
   }
 
-  void transfer(int r, int32_t out, int to, int32_t in, const Message& message) {
-    const BoundStep& send = step_of(rank(r), out);
-    const BoundStep& recv = step_of(rank(to), in);
+  void transfer(int r, int32_t out, int to, int32_t in, const Rank::Message& message) {
+    const BoundStep& send = rank(r).step(out);
+    const BoundStep& recv = rank(to).step(in);
     const ReplayMemory& source = memory_[static_cast<size_t>(r)];
     SymbolRun run = message.early;
     if (send.wire != WireFormat::exact) {
@@ -226,7 +231,7 @@ class QueuedReplay {
     const Queue& theirs = peer.queues[static_cast<size_t>(queue.back)];
     if (theirs.sends_done == theirs.sends_posted) return -1;
     const int32_t send = peer.plan.peers[static_cast<size_t>(queue.back)].sends[theirs.sends_done];
-    if (step_of(peer, send).answer != fusion.numbers[k] ||
+    if (peer.step(send).answer != fusion.numbers[k] ||
         queue.sends_posted != static_cast<size_t>(fusion.numbers[k]))
       return -1;
     return send;
@@ -242,12 +247,12 @@ class QueuedReplay {
       const int32_t send = operand(me, fusion, k);
       if (send < 0) return false;
       const int peer = me.plan.peers[static_cast<size_t>(fusion.queues[k])].peer;
-      const BoundStep& step = step_of(rank(peer), send);
+      const BoundStep& step = rank(peer).step(send);
       places.push_back(step.src);
       operands.push_back(memory_[static_cast<size_t>(peer)].read(step.src, step.bytes));
     }
     const SymbolRun sum = memory_[static_cast<size_t>(r)].fused(fusion, operands);
-    memory_[static_cast<size_t>(r)].write(step_of(me, fusion.receives[0]).dst, sum);
+    memory_[static_cast<size_t>(r)].write(me.step(fusion.receives[0]).dst, sum);
     me.unfused[f] = 1;
     for (size_t k = 0; k < fusion.receives.size(); ++k) {
       const auto q = static_cast<size_t>(fusion.queues[k]);
@@ -269,7 +274,7 @@ class QueuedReplay {
     for (Rank& r : ranks_)
       for (size_t f = 0; f < r.unfused.size(); ++f) {
         const int32_t first = r.plan.fusions[f].receives[0];
-        if (r.unfused[f] || r.pending[static_cast<size_t>(first)] != 0) continue;
+        if (r.unfused[f] || r.waits(first)) continue;
         r.unfused[f] = 1;
         return true;
       }

@@ -7,40 +7,85 @@
 
 namespace ringwood {
 
-PackedBuffer pack_calls(const CallPack& pack, int rank) {
-  const size_t element = size_of(pack.shape.type);
-  const bool root = pack.shape.root == rank;
-  const bool gives = pack.shape.collective != Collective::broadcast || root;
-  const bool gets = pack.shape.collective == Collective::all_reduce ||
-                    (pack.shape.collective == Collective::reduce) == root;
+namespace {
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+// Empty for none.
+std::function<void()> copier(std::vector<Copy> copies) {
+  if (copies.empty()) return nullptr;
+  return [copies = std::move(copies)] {
+    for (const Copy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
+  };
+}
+
+// Of a rank, of calls of one kind.
+class Packer final {
+ public:
+  Packer(const Shape& shape, int rank)
+      : collective_(shape.collective),
+        root_(shape.root == rank),
+        stride_(shape.count * size_of(shape.type)),
+        own_(static_cast<size_t>(rank) * stride_) {}
+
+  // `inputs` is what is to be copied at the start: what this rank contributes, to `at` in the packed
+  // buffer's first block, and there in the other ones; `results`, what is at the end.
+  void pack(const CallBuffers& call, std::byte* at, size_t bytes, std::vector<Copy>& inputs,
+            std::vector<Copy>& results) const {
+    if (cut_from_one_buffer(collective_)) {
+      if (collective_ != Collective::broadcast || root_) inputs.push_back({at, call.data, bytes});
+      if (collective_ == Collective::all_reduce || (collective_ == Collective::reduce) == root_)
+        results.push_back({call.data, at, bytes});
+    } else if (collective_ == Collective::all_gather) {
+      inputs.push_back({at + own_, call.data, bytes});
+      for (size_t r = 0; r < call.blocks.size(); ++r)
+        if (call.blocks[r] != call.data)
+          results.push_back({call.blocks[r], at + r * stride_, bytes});
+    } else {
+      for (size_t r = 0; r < call.blocks.size(); ++r)
+        inputs.push_back({at + r * stride_, call.blocks[r], bytes});
+      results.push_back({call.data, at + own_, bytes});
+    }
+  }
+  CallBuffers buffers(std::byte* packed, int size) const {
+    if (cut_from_one_buffer(collective_)) return {packed, {}};
+    CallBuffers buffers{packed + own_, {}};
+    for (size_t r = 0; r < static_cast<size_t>(size); ++r)
+      buffers.blocks.push_back(packed + r * stride_);
+    return buffers;
+  }
+
+ private:
+  const Collective collective_;
+  const bool root_;
+  const size_t stride_, own_;  // bytes: of a block, to this rank's
+};
+
+}  // namespace
+
+PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
+  const Packer packer(pack.shape, rank);
   PackedBuffer packed;
-  packed.data = std::make_unique_for_overwrite<std::byte[]>(pack.shape.count * element);
-  std::vector<Block> bytes;
+  packed.data = std::make_unique_for_overwrite<std::byte[]>(packed_bytes(pack.shape, size));
+  packed.buffers = packer.buffers(packed.data.get(), size);
+  std::vector<Copy> inputs, results;
   std::vector<size_t> counts;
+  std::byte* at = packed.data.get();
   for (const auto& part : pack.parts) {
+    const size_t bytes = part.count * size_of(pack.shape.type);
+    if (bytes) packer.pack(part.buffers, at, bytes, inputs, results);
     counts.push_back(part.count);
-    if (part.count == 0) continue;
-    bytes.push_back({part.data, part.count * element});
-    if (gives) packed.footprint.read(part.data, part.count * element);
-    if (gets) packed.footprint.write(part.data, part.count * element);
+    at += bytes;
   }
   packed.parts = hash_counts(counts) | 1;
-  if (gives)
-    packed.fill = [to = packed.data.get(), bytes] {
-      std::byte* at = to;
-      for (const Block& from : bytes) {
-        std::memcpy(at, from.data, from.count);
-        at += from.count;
-      }
-    };
-  if (gets)
-    packed.finish = [from = packed.data.get(), bytes = std::move(bytes)] {
-      const std::byte* at = from;
-      for (const Block& to : bytes) {
-        std::memcpy(to.data, at, to.count);
-        at += to.count;
-      }
-    };
+  for (const Copy& copy : inputs) packed.footprint.read(copy.from, copy.bytes);
+  for (const Copy& copy : results) packed.footprint.write(copy.to, copy.bytes);
+  packed.fill = copier(std::move(inputs));
+  packed.finish = copier(std::move(results));
   return packed;
 }
 
@@ -75,7 +120,7 @@ bool CallGroup::joins(const CallPack& pack, const Shape& shape, const CallOption
          pack.call.priority == call.priority;
 }
 
-OperationPtr CallGroup::add(const Shape& shape, void* data, const CallOptions& call) {
+OperationPtr CallGroup::add(const Shape& shape, CallBuffers buffers, const CallOptions& call) {
   auto operation = std::make_shared<GroupedOperation>(to_string(shape.collective));
   std::lock_guard lock(mutex_);
   if (call.synchronous) synchronous_.push_back(operation);
@@ -83,13 +128,14 @@ OperationPtr CallGroup::add(const Shape& shape, void* data, const CallOptions& c
     auto* const pack = std::get_if<CallPack>(&entry);
     if (!pack || !joins(*pack, shape, call)) continue;
     pack->shape.count += shape.count;
-    pack->parts.push_back({data, shape.count, operation});
+    pack->parts.push_back({std::move(buffers), shape.count, operation});
     if (call.timeout.count() > 0 &&
         (pack->call.timeout.count() == 0 || call.timeout < pack->call.timeout))
       pack->call.timeout = call.timeout;
     return operation;
   }
-  CallPack pack{shape, call, {{data, shape.count, operation}}};
+  CallPack pack{shape, call, {}};
+  pack.parts.push_back({std::move(buffers), shape.count, operation});
   pack.call.synchronous = false;
   entries_.emplace_back(std::move(pack));
   return operation;

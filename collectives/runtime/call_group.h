@@ -6,6 +6,11 @@
 //
 // Small calls that differ in nothing but their buffers are carried out as one, over a buffer that
 // holds all of theirs one after the other; ProtocolLimits::packed (protocol.h) says what is small.
+// Where a collective has a block for each rank, that buffer has, and each block holds those of all
+// calls:
+//
+//   all_gather A, B of 3 ranks:  | A0 B0 | A1 B1 | A2 B2 |   rank 1 puts A1 and B1 there
+//
 // A pack takes the place of its first call. The sizes of its calls are part of its fingerprint.
 // Thread safety: all methods.
 #pragma once
@@ -24,11 +29,19 @@
 
 namespace ringwood {
 
+// The buffers of a call that can be packed. Of those which work in place, `data`; of all_gather and
+// reduce_scatter, a block for each rank, and `data` is the one that all_gather reads and
+// reduce_scatter writes. It may be this rank's own of them.
+struct CallBuffers {
+  void* data = nullptr;
+  std::vector<void*> blocks;
+};
+
 // Calls that are one operation. Their buffers are theirs until it is done.
 struct CallPack {
   struct Part {
-    void* data = nullptr;
-    size_t count = 0;
+    CallBuffers buffers;
+    size_t count = 0;  // as in Shape: of a block, where there are some
     std::shared_ptr<GroupedOperation> operation;
   };
   Shape shape;       // `count` is the parts' sum
@@ -39,12 +52,18 @@ struct CallPack {
 // The buffer that its operation works on, from when it begins to when it ends.
 struct PackedBuffer {
   std::unique_ptr<std::byte[]> data;  // where this rank contributes, the parts' elements
+  CallBuffers buffers;                // in it
   uint32_t parts = 0;                 // for the fingerprint: a hash of their sizes, not 0
   std::function<void()> fill;         // copies what this rank contributes into it; or empty
   std::function<void()> finish;       // copies the result to where this rank has one; or empty
   Footprint footprint;                // of the parts' buffers
 };
-PackedBuffer pack_calls(const CallPack& pack, int rank);
+// Of the packed buffer, in a group of `size` ranks.
+inline size_t packed_bytes(const Shape& shape, int size) {
+  const size_t blocks = cut_from_one_buffer(shape.collective) ? 1 : static_cast<size_t>(size);
+  return shape.count * size_of(shape.type) * blocks;
+}
+PackedBuffer pack_calls(const CallPack& pack, int rank, int size);
 // By the operation over it, which is returned.
 std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
                                      std::shared_ptr<CollectiveState> operation);
@@ -69,7 +88,7 @@ class CallGroup final {
 
   // In an open group.
   OperationPtr add(const char* name, const CallOptions& call, Launch launch);
-  OperationPtr add(const Shape& shape, void* data, const CallOptions& call);
+  OperationPtr add(const Shape& shape, CallBuffers buffers, const CallOptions& call);
 
  private:
   struct Single {

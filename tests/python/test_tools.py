@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import class_sizes
 import pytest
 import suites
 from processes import ROOT
@@ -197,3 +198,87 @@ def test_runner_survives_its_suites(script, timeout_s, failed, monkeypatch, tmp_
     monkeypatch.setattr(suites, "LOGS", tmp_path)
     count = suites.run_suite(suites.Suite("probe", ["bash", "-c", script], timeout_s), "[1]")
     assert count.failed == failed
+
+
+CLASSES = r"""
+namespace ringwood {
+template <class T, int kCount = (1 < 2)>
+class [[nodiscard]] Outer final : public Base<T, std::map<int, T>>, private Other {
+ public:
+  explicit Outer(int a, std::function<void(int)> b) : Base<T, int>{a}, b_(std::move(b)) { run(); }
+  Outer(const Outer&) = delete;
+  Outer& operator=(const Outer&) = delete;
+  Outer(Outer&&) = default;
+  ~Outer() override { end(); }
+  int size() const noexcept override;  // ; } {
+  template <class U>
+    requires std::is_same_v<U, T>
+  [[nodiscard]] static auto twice(U u = {1, 2}) -> decltype(u) {
+    struct Local {
+      int here;
+    };
+    return "};{" + u;
+  }
+  bool operator()(int) const;
+  bool operator<(const Outer& b) const { return a_ < b.a_; }
+  friend bool same(const Outer& a, const Outer& b) { return a.a_ == b.a_; }
+  friend class Stranger;
+  using Base<T, int>::run;
+  using Map = std::map<int, T>;
+  enum class Kind : int { one, two };
+  static_assert(sizeof(T) == 8, "a; b");
+
+ private:
+  struct Inner {
+    int a, b = 1 < 2 ? 3 : 4;
+    std::pair<int, int> c{1, 2}, d[2];
+  } inner_;
+  void (*call_)(int, int) = nullptr;
+  alignas(64) std::atomic<int> a_{0};
+  std::function<int(int, int)> b_ = [](int a, int) { return a; };
+#if defined(__x86_64__)
+  static constexpr int kMany = 1 << 4, kFew = kMany >> 2;
+#endif
+};
+struct Forward;
+enum class Free { a };
+class Outer<int>::Late {};
+}  // namespace ringwood
+"""
+
+
+def test_members_are_counted():
+    sizes = class_sizes.sizes_of(CLASSES, "a.h")
+    lines = CLASSES.splitlines()
+    assert {size.name: size.members for size in sizes} == {
+        # Functions: two constructors, twice, () and <. Types: Map, Kind, Inner. Six objects.
+        "Outer": 5 + 3 + 6,
+        "Outer::Local": 1,
+        "Outer::Inner": 4,
+        "Outer::Late": 0,
+    }
+    assert all(size.name.split("::")[-1] in lines[size.line - 1] for size in sizes)
+
+
+def test_what_cannot_be_counted_is_an_error():
+    with pytest.raises(ValueError, match=r"a\.h:1: the brackets do not match"):
+        class_sizes.sizes_of("class A {\n  int a;\n", "a.h")
+
+
+@pytest.mark.parametrize(
+    ("members", "larger", "said"),
+    [
+        (30, {}, None),
+        (31, {}, "a.h:2: Box has 31 members, more than 30"),
+        (33, {"a.h: Box": 33}, None),
+        (34, {"a.h: Box": 33}, "a.h:2: Box has 34 members, more than 33"),
+        (32, {"a.h: Box": 33}, "lower its entry"),
+        (30, {"a.h: Box": 33}, "a.h: Box is within the limit: take it out"),
+        (33, {"b.h: Box": 33}, "a.h:2: Box has 33 members, more than 30"),
+    ],
+)
+def test_large_classes_are_found(members, larger, said):
+    lines = ["// A box.", "class Box {", *(f"  int a{i};" for i in range(members)), "};"]
+    found = class_sizes.findings(class_sizes.sizes_of("\n".join(lines), "a.h"), larger)
+    assert bool(found) == bool(said)
+    assert not said or said in found[0]

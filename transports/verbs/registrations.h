@@ -46,7 +46,7 @@ struct Registration {
   Registrations* cache = nullptr;
 };
 
-class Registrations final : private Arena::PageWatcher {
+class Registrations final : private PageWatcher {
  public:
   static constexpr uint64_t kWindow = 16 << 20;
   static constexpr size_t kMostBytes = 64 << 10;

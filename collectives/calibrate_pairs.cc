@@ -1,0 +1,156 @@
+// Between two cores: a yield, a cache line's way, and bytes handed over.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "collectives/calibrate_parts.h"
+#include "transports/numa.h"
+#include "transports/thread.h"
+
+namespace ringwood {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+struct alignas(64) Flag {
+  std::atomic<uint32_t> value{0};
+};
+
+// Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
+// infinity where none was finished in time. Work is done in its turn by the first (0) and the
+// second (1).
+double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
+                  const std::function<void(int)>& work) {
+  constexpr uint32_t kEnd = ~uint32_t{0};
+  const Deadline deadline = Deadline::after(budget);
+  Flag turn, answer;
+  const bool yields = first_cpu == second_cpu;
+  // A partner that has lost its processor would not answer for milliseconds.
+  const auto wait = [&](const Flag& flag, uint32_t wanted) {
+    uint32_t seen;
+    for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
+      if (seen == kEnd) return false;
+      if (!yields && spins < 20000) continue;
+      ::sched_yield();
+      if (deadline.passed()) return false;
+    }
+    return true;
+  };
+  std::thread second = start_thread("rw-calibrate", [&] {
+    const Pinned pinned(second_cpu);
+    for (uint32_t round = 1; wait(turn, round); ++round) {
+      work(1);
+      answer.value.store(round, std::memory_order_release);
+    }
+  });
+  const Pinned pinned(first_cpu);
+  double best = kInfinite;
+  for (int round = 1; round <= rounds && !deadline.passed(); ++round) {
+    const auto begin = Clock::now();
+    work(0);
+    turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
+    if (!wait(answer, static_cast<uint32_t>(round))) break;
+    if (round > 1) best = std::min(best, seconds_since(begin));
+  }
+  turn.value.store(kEnd, std::memory_order_release);
+  second.join();
+  return best;
+}
+
+// Two threads on two processors hand `bytes` to each other at the same time: each writes its own,
+// then reads the other's. Seconds of the best round, or infinity. `data`: six times as much.
+double best_exchange(int first_cpu, int second_cpu, int rounds, Duration budget, std::byte* data,
+                     size_t bytes) {
+  constexpr uint32_t kEnd = ~uint32_t{0};
+  const Deadline deadline = Deadline::after(budget);
+  Flag flags[2];
+  const auto meet = [&](int who, uint32_t phase) {
+    flags[who].value.store(phase, std::memory_order_release);
+    for (int spins = 0; flags[1 - who].value.load(std::memory_order_acquire) < phase; ++spins) {
+      if (spins < 20000) continue;
+      ::sched_yield();
+      if (deadline.passed()) return false;
+    }
+    return true;
+  };
+  double best = kInfinite;
+  const auto run = [&](int who) {
+    const Pinned pinned(who == 0 ? first_cpu : second_cpu);
+    const auto part = [&](int number) { return data + static_cast<size_t>(number) * bytes; };
+    uint32_t phase = 0;
+    for (int round = 0; round < rounds && !deadline.passed(); ++round) {
+      const auto begin = Clock::now();
+      std::memcpy(part(who), part(2 + who), bytes);
+      if (!meet(who, ++phase)) break;
+      std::memcpy(part(4 + who), part(1 - who), bytes);
+      if (!meet(who, ++phase)) break;
+      if (who == 0 && round > 0) best = std::min(best, seconds_since(begin));
+    }
+    flags[who].value.store(kEnd, std::memory_order_release);
+  };
+  std::thread second = start_thread("rw-calibrate", [&] { run(1); });
+  run(0);
+  second.join();
+  return best;
+}
+
+struct Pair {
+  double latency = 0, handed = 0, both_ways = 1;
+};
+
+// False where the two threads were hardly ever awake at the same time, on a busy machine.
+bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* data,
+                  const Deadline& deadline) {
+  const auto nothing = [](int) {};
+  // Where a core is taken, every thread that is to run on it costs milliseconds more.
+  if (deadline.passed()) return false;
+  // A clock reading is part of every round and of no message.
+  const auto clock = Clock::now();
+  for (int i = 0; i < 100; ++i) (void)Clock::now();
+  const double reading = seconds_since(clock) / 101;
+  const double there_and_back = best_round(first, second, 4000, milliseconds(6), nothing);
+  if (deadline.passed() || there_and_back == kInfinite) return false;
+  constexpr size_t kBytes = 64 << 10;
+  std::byte *shared = data, *mine = data + kBytes, *yours = data + 2 * kBytes;
+  const double handing = best_round(first, second, 600, milliseconds(8), [=](int who) {
+    who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
+  });
+  // Two cores are quicker than two turns on one, or they did not run together.
+  const double round = std::max(2e-9, there_and_back - reading);
+  if (handing == kInfinite || round > yield) return false;
+  pair = {round / 2, 2 * kBytes / std::max(1e-9, handing - round - reading)};
+  const double exchange = best_exchange(first, second, 300, milliseconds(4), data, kBytes);
+  if (exchange == kInfinite) return false;
+  const double rate = 2 * kBytes / std::max(1e-9, exchange - round - reading);
+  pair.both_ways = std::clamp(rate / pair.handed, 1e-3, 1.0);
+  return true;
+}
+
+}  // namespace
+
+bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+                   const Deadline& deadline) {
+  const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), [](int) {});
+  if (turns < kInfinite) fabric.yield = turns / 2;
+  if (cpus.size() < 2) return turns < kInfinite;
+  Pair near;
+  if (!measure_pair(near, cpus[0], cpus[1], fabric.yield, data, deadline)) return false;
+  fabric.latency = fabric.node_latency = near.latency;
+  fabric.handed = fabric.node_handed = std::min(near.handed, fabric.copy.l2);
+  fabric.both_ways = near.both_ways;
+  const std::vector<int> nodes = numa_nodes(cpus);
+  const auto other = std::find_if(nodes.begin(), nodes.end(), [&](int n) { return n != nodes[0]; });
+  if (other == nodes.end()) return true;
+  Pair far;
+  const int there = cpus[static_cast<size_t>(other - nodes.begin())];
+  if (!measure_pair(far, cpus[0], there, fabric.yield, data, deadline)) return false;
+  fabric.node_latency = far.latency;
+  fabric.node_handed = std::min(far.handed, fabric.copy.l2);
+  return true;
+}
+
+}  // namespace ringwood

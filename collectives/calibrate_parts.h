@@ -1,0 +1,46 @@
+// What the parts of a host's calibration (calibrate.h) share.
+#pragma once
+
+#include <sched.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "collectives/fabric.h"
+#include "transports/clock.h"
+
+namespace ringwood {
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The calling thread on one processor, for the time of a scope.
+class Pinned {
+ public:
+  explicit Pinned(int cpu) {
+    CPU_ZERO(&before_);
+    restore_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    restore_ = ::sched_setaffinity(0, sizeof one, &one) == 0 && restore_;
+  }
+  ~Pinned() {
+    if (restore_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool restore_;
+};
+
+// Between two cores of a memory node, and between two nodes where there are several: sets yield,
+// latency, handed, both_ways, node_latency and node_handed. `data`: 384 KiB. False where the two
+// threads were hardly ever awake at the same time, on a busy machine.
+bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+                   const Deadline& deadline);
+
+}  // namespace ringwood

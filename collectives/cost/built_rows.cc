@@ -1,0 +1,127 @@
+#include "collectives/cost/built_rows.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "collectives/compose.h"
+#include "collectives/cost_sketch.h"
+#include "collectives/protocol.h"
+#include "collectives/wire_schedule.h"
+
+namespace ringwood {
+namespace {
+
+// Pieces smaller than this are all overhead.
+constexpr size_t kLeastLaneBytes = 16 << 10;
+
+}  // namespace
+
+Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
+             bool lent) {
+  Load load{query.collective, bytes, query.element};
+  load.wire = built.wire;
+  load.agreement = true;
+  load.one_round = one_round;
+  load.lent = lent;
+  load.out_of_place = true;
+  load.of_bytes = query.bytes;
+  load.most_work = kMostWorkEach;
+  return load;
+}
+
+bool RowBuilder::may_encode() const {
+  const auto& hosts = fabric_.hosts;
+  return query_.tolerance > 0 && query_.bytes >= fabric_.limits.least_encoded &&
+         std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
+}
+
+// As a plan runs it.
+Schedule RowBuilder::schedule(const AlgorithmRow& row, int rank) const {
+  return after_agreement(row.build(where(rank)), query_.collective);
+}
+
+// Why the row's schedules may not be encoded, or nothing.
+std::string RowBuilder::objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
+  // Whose operand is rounded how often depends on the root where only some links are encoded, so
+  // there all are taken to be.
+  std::vector<int> host = fabric_.hosts;
+  if (has_root(query_.collective)) std::iota(host.begin(), host.end(), 0);
+  const WireProof proof = prove_wire(query_.collective, schedules, host);
+  if (!proof.equal_bits) return "encoded, its ranks would not end with the same bits";
+  const double needed = needed_tolerance(wire, proof.roundings);
+  if (needed <= query_.tolerance) return "";
+  return fmt::format("rounds {} times, which needs a tolerance of {:.2g}", proof.roundings, needed);
+}
+
+std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wire) const {
+  const int n = query_.n;
+  BuiltRow built;
+  built.row = &row;
+  built.wire = wire;
+  if (!row.accepts(where(0))) {
+    if (wire != WireFormat::exact) return {};
+    built.why_not =
+        fmt::format("not for {} ranks{}", n, fabric_.hosts.empty() ? "" : " placed like these");
+    return built;
+  }
+  const Schedule first = schedule(row, 0);
+  built.lanes = lane_counts(first);
+  // The ranks' lists are about equally long, so that a large one need not be built to be counted.
+  const size_t about = first.steps.size() * static_cast<size_t>(n);
+  if (about > query_.most_steps || n > kMostSimulated) {
+    if (wire != WireFormat::exact) return {};
+    sketch(built);
+    return built;
+  }
+  built.schedules.push_back(first);
+  for (int r = 1; r < n; ++r) built.schedules.push_back(schedule(row, r));
+  if (wire != WireFormat::exact) {
+    built.why_not = objection(built.schedules, wire);
+    if (!built.why_not.empty()) return built;
+    for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, fabric_.hosts);
+    // Among equals a pipeline: on a wire slower than the figures say, it hides the codecs.
+    if (built.lanes.size() > 1) std::swap(built.lanes[0], built.lanes[1]);
+  }
+  bound(built);
+  return built;
+}
+
+void RowBuilder::bound(BuiltRow& built) const {
+  for (const Schedule& s : built.schedules) built.steps += s.steps.size();
+  built.one_round = built.wire == WireFormat::exact && in_one_round(built.schedules);
+  const Load load = load_of(query_, built, query_.bytes, built.one_round, false);
+  built.bounds =
+      bounds_of(model_of(plans_of(built.schedules, 1, load, fabric_), load, fabric_), fabric_);
+}
+
+void RowBuilder::sketch(BuiltRow& built) const {
+  const BuildRank build_rank = [&](int rank) { return schedule(*built.row, rank); };
+  const Load load = load_of(query_, built, query_.bytes, false, false);
+  built.bounds = sketch_of(build_rank, query_.n, load, fabric_);
+}
+
+bool RowBuilder::in_one_round(const std::vector<Schedule>& schedules) const {
+  const bool apart = all_apart(fabric_.hosts, query_.n, fabric_.loopback);
+  return small_for_one_round(fabric_.limits, query_.collective, query_.bytes, query_.n, apart) &&
+         std::all_of(schedules.begin(), schedules.end(), fits_one_round);
+}
+
+std::vector<int> RowBuilder::lane_counts(const Schedule& schedule) const {
+  if (query_.lanes > 0) return {std::min(query_.lanes, kMostLanes)};
+  if (query_.collective == Collective::barrier || query_.n == 1) return {1};
+  const int chunks =
+      required_chunks(query_.collective, query_.n) ? 1 : std::max(1, schedule.chunks);
+  const size_t message = query_.bytes / static_cast<size_t>(chunks);
+  std::vector<int> counts = {1};
+  for (size_t grain = query_.lane_bytes, i = 0; i < 3; ++i, grain /= 4) {
+    if (i > 0 && grain < kLeastLaneBytes) break;
+    const size_t count = std::min<size_t>(message / grain, kMostLanes);
+    if (count > static_cast<size_t>(counts.back())) counts.push_back(static_cast<int>(count));
+  }
+  return counts;
+}
+
+}  // namespace ringwood

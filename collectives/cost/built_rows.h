@@ -1,0 +1,54 @@
+// Rows of the table of algorithms made ready to be costed: which of them a call may take, their
+// schedules of all ranks, and bounds of their time. Part of cost_candidates.h. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/cost_candidates.h"
+#include "collectives/cost_model.h"
+
+namespace ringwood {
+
+struct BuiltRow {
+  const AlgorithmRow* row = nullptr;
+  WireFormat wire = WireFormat::exact;
+  std::string why_not;               // refused; what follows is not set then
+  std::vector<Schedule> schedules;   // of all ranks; empty: too many, and `bounds` are a sketch
+  size_t steps = 0;                  // of them
+  CostBounds bounds;                 // of one lane
+  bool one_round = false;            // the plan of one lane
+  std::vector<int> lanes;            // numbers of them that are worth a look, by preference
+  std::optional<Prediction> single;  // of one lane, once it is simulated
+};
+
+class RowBuilder final {
+ public:
+  // Both are the caller's memory.
+  RowBuilder(const CandidateQuery& query, const Fabric& fabric) : query_(query), fabric_(fabric) {}
+
+  // Whether rows in a wire format come into question.
+  bool may_encode() const;
+  // Nothing where the row's exact form has said all about it.
+  std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
+
+ private:
+  Where where(int rank) const { return {rank, query_.n, 0, fabric_.hosts, fabric_.nodes}; }
+  Schedule schedule(const AlgorithmRow& row, int rank) const;
+  std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const;
+  bool in_one_round(const std::vector<Schedule>& schedules) const;
+  std::vector<int> lane_counts(const Schedule& schedule) const;
+  void sketch(BuiltRow& built) const;
+  void bound(BuiltRow& built) const;
+
+  const CandidateQuery& query_;
+  const Fabric& fabric_;
+};
+
+// What such a row is costed with, for so many of the query's bytes.
+Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
+             bool lent);
+
+}  // namespace ringwood

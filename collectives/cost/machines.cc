@@ -1,0 +1,68 @@
+#include "collectives/cost/machines.h"
+
+#include <algorithm>
+
+namespace ringwood {
+
+CostMachines::CostMachines(const CostModel& model, const Fabric& fabric)
+    : model_(model), fabric_(fabric) {
+  for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(share_.add_resource(1));
+  for (int h = 0; h < model.hosts; ++h) {
+    const int32_t cores = share_.add_resource(fabric.cores);
+    const int32_t memory = share_.add_resource(1);
+    const int32_t nic_out = share_.add_resource(1);
+    hosts_.push_back({cores, memory, nic_out, share_.add_resource(1)});
+  }
+}
+
+void CostMachines::start(const CostJob& job) {
+  Uses uses{std::max(job.seconds, job.memory)};
+  add_core(uses, job.rank, job.seconds);
+  uses.add(hosts_[fabric_.host_of(job.rank)].memory, job.memory);
+  launch(job, uses.whole, uses);
+}
+
+void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
+                              const PerByte& in) {
+  const CostMessage& m = model_.messages[message];
+  const int here = fabric_.host_of(m.from), there = fabric_.host_of(m.to);
+  // Every resource alone would take this long for a byte; the slowest decides.
+  Uses uses{std::max({out.core, in.core, m.wire,
+                      here == there ? out.memory + in.memory : std::max(out.memory, in.memory)})};
+  add_core(uses, m.from, out.core);
+  add_core(uses, m.to, in.core);
+  if (here == there) {
+    uses.add(hosts_[here].memory, out.memory + in.memory);
+  } else {
+    uses.add(hosts_[here].nic_out, m.wire);
+    uses.add(hosts_[there].nic_in, m.wire);
+  }
+  launch({kind, -1, message, 0, 0}, bytes * uses.whole, uses);
+}
+
+void CostMachines::add_core(Uses& uses, int rank, double seconds) const {
+  uses.add(thread_[rank], seconds);
+  if (model_.ranks[rank].on_host > fabric_.cores)
+    uses.add(hosts_[fabric_.host_of(rank)].cores, seconds);
+}
+
+void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<int32_t>(jobs_.size()));
+    jobs_.push_back({});
+  }
+  const int32_t tag = free_.back();
+  free_.pop_back();
+  jobs_[tag] = job;
+  share_.start(seconds, {uses.use, uses.count}, tag);
+}
+
+void CostMachines::advance(double time, std::vector<CostJob>& ended) {
+  finished_.clear();
+  ended.clear();
+  share_.advance(time, finished_);
+  for (const int32_t tag : finished_) ended.push_back(jobs_[tag]);
+  free_.insert(free_.end(), finished_.begin(), finished_.end());
+}
+
+}  // namespace ringwood

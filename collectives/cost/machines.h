@@ -1,0 +1,60 @@
+// The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
+// share as cost_share.h says. Single thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collectives/cost/threads.h"
+#include "collectives/cost_model.h"
+#include "collectives/cost_share.h"
+
+namespace ringwood {
+
+class CostMachines final {
+ public:
+  // Both are the caller's memory.
+  CostMachines(const CostModel& model, const Fabric& fabric);
+
+  // A job of one thread, from now on.
+  void start(const CostJob& job);
+  // So many bytes of a message, on all that they need at the same time: a body, or the sender's
+  // part alone.
+  void start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
+                  const PerByte& in);
+
+  double now() const { return share_.now(); }
+  // When the next job ends; infinity without jobs.
+  double next() { return share_.next(); }
+  // Goes on to `time` <= next(); `ended` becomes the jobs that end there.
+  void advance(double time, std::vector<CostJob>& ended);
+  size_t work() const { return share_.work(); }
+
+ private:
+  // The resources of one job, which would take `whole` seconds by itself.
+  struct Uses {
+    double whole;
+    FairShare::Use use[MaxMin::kMostUses] = {};
+    size_t count = 0;
+    void add(int32_t resource, double seconds) {
+      if (seconds > 0) use[count++] = {resource, seconds / whole};
+    }
+  };
+  struct Host {
+    int32_t cores, memory, nic_out, nic_in;  // resources
+  };
+
+  void add_core(Uses& uses, int rank, double seconds) const;
+  void launch(const CostJob& job, double seconds, const Uses& uses);
+
+  const CostModel& model_;
+  const Fabric& fabric_;
+  FairShare share_;
+  std::vector<int32_t> thread_;  // resources by rank
+  std::vector<Host> hosts_;
+  std::vector<CostJob> jobs_;  // in share_, by tag
+  std::vector<int32_t> free_, finished_;
+};
+
+}  // namespace ringwood

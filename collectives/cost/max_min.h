@@ -1,0 +1,63 @@
+// Max-min fair speeds: jobs that share resources all speed up together; when a resource is full,
+// the jobs on it keep the speed that they have, the others go on, up to full speed. (Bertsekas and
+// Gallager, Data Networks, 6.5.2.) Only the jobs that share something, directly or through others,
+// with one that came or went are computed anew.
+//
+// Deterministic; single thread. Part of cost_share.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ringwood {
+
+class MaxMin final {
+ public:
+  struct Use {
+    int32_t resource;
+    double part;  // of the resource's capacity unit, at full speed; > 0
+  };
+  static constexpr int kMostUses = 6;
+
+  int32_t add_resource(double capacity);
+  // A job of so many seconds at full speed, which begins now. Returns its number, which is given
+  // again when it is removed.
+  int32_t add(double seconds, std::span<const Use> uses, double now);
+  void remove(int32_t job);
+  // Appends the jobs whose speeds are computed anew.
+  void share(double now, std::vector<int32_t>& changed);
+  // Seconds until the job is over, from its last share() on.
+  double lasts(int32_t job) const { return jobs_[job].left / jobs_[job].speed; }
+  // How often a job's or a resource's share was computed.
+  size_t work() const { return work_; }
+
+ private:
+  struct Job {
+    double left = 0, speed = 0, since = 0;  // work left at `since`, done with `speed` from there
+    Use uses[kMostUses] = {};
+    int32_t use_count = 0;
+    uint32_t visit = 0;
+    bool frozen = false;
+  };
+  struct Resource {
+    double capacity = 0, room = 0, load = 0;
+    std::vector<int32_t> jobs;
+    uint32_t visit = 0;
+    bool dirty = false;
+  };
+
+  void touch(const Job& job);
+  void gather(int32_t resource);
+  void fill(double now, std::vector<int32_t>& changed);
+  void freeze(Job& job, double speed);
+
+  std::vector<Resource> resources_;
+  std::vector<Job> jobs_;
+  std::vector<int32_t> free_, dirty_, near_jobs_, near_resources_, stopping_;
+  size_t work_ = 0;
+  uint32_t visit_ = 0;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,80 @@
+// From a call to the plan that carries it out: the choice of an algorithm or the user's own
+// schedules, the protocol, how sums are rounded and scaled, and then the passes.
+//
+// The plans of all ranks can be made, since each rank checks its own against the others'
+// (plan_checks.h). Thread safety: answer() and explain() from any thread; the rest under the
+// caller's lock.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "collectives/algorithms.h"
+#include "collectives/choose.h"
+#include "collectives/plan.h"
+#include "collectives/proved_schedules.h"
+
+namespace ringwood {
+
+// What a plan depends on, but for the group.
+struct PlanKey {
+  Shape shape;
+  std::string algorithm;  // empty: the choice
+  int lanes;              // 0: the choice
+  double tolerance;       // negative: the options'
+  bool private_source;    // peers could read this rank's scratch in place, but not what it sends
+  std::shared_ptr<const ProvedSchedules> own;  // what runs instead of an algorithm, or null
+  bool operator==(const PlanKey&) const = default;
+};
+
+class PlanMaker final {
+ public:
+  // `fabric`: the group's, equal on all ranks, with the host of each. `slots`: every rank has eager
+  // slots to every other.
+  PlanMaker(int rank, int n, const Fabric& fabric, const Options& options, bool slots);
+
+  Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
+                double tolerance) const;
+  std::vector<Candidate> explain(const Shape& shape) const;
+
+  // Throws Error(invalid_argument) for an unusable algorithm.
+  std::shared_ptr<Plan> make(const PlanKey& key, int rank);
+  // Of all ranks, what this rank's plan and theirs were made of.
+  std::vector<Schedule> schedules(const Plan& mine, const PlanKey& key);
+
+  int rank() const { return rank_; }
+  int size() const { return n_; }
+  const Fabric& fabric() const { return chooser_.fabric(); }
+
+ private:
+  // Where schedules come from.
+  struct Source {
+    const AlgorithmRow* row = nullptr;  // null: they are the user's own
+    const ProvedSchedules* own = nullptr;
+  };
+
+  Question question(const Shape& shape, double tolerance) const;
+  Schedule schedule(const Source& source, int rank, int root) const;
+  Opener opener(const Source& source, const Shape& shape, int lanes) const;
+  std::shared_ptr<Plan> make_chosen(const PlanKey& key, int rank);
+  std::shared_ptr<Plan> make_own(const PlanKey& key, int rank);
+  std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key, const Answer& answer,
+                                   int rank);
+  // Of all ranks' schedules as they are bound, or null where they do not matter. Remembered by row:
+  // sizes do not change them.
+  std::shared_ptr<const Sums> sums(const Source& source, const Shape& shape, WireFormat wire);
+  std::shared_ptr<const Sums> trace(const Source& source, const Shape& shape,
+                                    WireFormat wire) const;
+
+  const int rank_, n_;
+  const double tolerance_;
+  const bool apart_;  // every message goes through sockets
+  const bool slots_;
+  mutable Chooser chooser_;
+  std::map<std::tuple<const AlgorithmRow*, int, WireFormat>, std::shared_ptr<const Sums>> sums_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,84 @@
+#include "transports/control/heartbeats.h"
+
+#include <fmt/core.h>
+
+#include "transports/log.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kSilentPeriods = 6;
+// A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
+// at its end is for what matters, and if it were ever full, the kernel would take its host for
+// lost.
+constexpr int kMostUnanswered = 32;
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
+                       std::chrono::milliseconds period, const std::function<Standings()>& standing)
+    : connections_(connections),
+      error_(error),
+      period_(period),
+      standing_(standing),
+      ticks_(io),
+      pulses_(connections.size()) {}
+
+void Heartbeats::start() {
+  asio::post(ticks_.get_executor(), [this] { tick(); });
+}
+
+void Heartbeats::tick() {
+  auto now = Clock::now();
+  // Time in which this process itself stood still says nothing about the others.
+  auto own_pause = now - ticked_ - period_;
+  if (own_pause > period_) {
+    for (Pulse& pulse : pulses_) pulse.heard += own_pause;
+  }
+  ticked_ = now;
+  said_ = standing_();
+  for (Standing& standing : said_) standing.text.clear();
+  std::string body = encode(said_);
+  for (int rank = 0; rank < connections_.size(); ++rank) {
+    if (!connections_.present(rank)) continue;
+    if (Pulse& pulse = pulses_[rank]; pulse.unanswered < kMostUnanswered) {
+      connections_.send(rank, MessageType::heartbeat, body);
+      ++pulse.unanswered;
+    }
+    watch(rank, now);
+  }
+  ticks_.expires_at(now + period_);
+  ticks_.async_wait([this](asio::error_code error) {
+    if (!error) tick();
+  });
+}
+
+void Heartbeats::watch(int rank, Clock::time_point now) {
+  Pulse& pulse = pulses_[rank];
+  // Before its first word a rank is still waiting for others to come.
+  if (pulse.warned || !connections_.introduced(rank) || error_.delivered()) return;
+  if (now - pulse.heard < kSilentPeriods * period_) return;
+  pulse.warned = true;
+  log(LogLevel::warn, "control",
+      fmt::format("{} has been silent for {:.1f} s; stopped or starved?", connections_.name(rank),
+                  seconds(now - pulse.heard)));
+}
+
+void Heartbeats::note_heard(int rank) {
+  Pulse& pulse = pulses_[rank];
+  auto now = Clock::now();
+  if (pulse.warned) {
+    log(LogLevel::warn, "control",
+        fmt::format("{} answers again after {:.1f} s", connections_.name(rank),
+                    seconds(now - pulse.heard)));
+    pulse.warned = false;
+  }
+  pulse.heard = now;
+  pulse.unanswered = 0;
+}
+
+double Heartbeats::silent_s(int rank) const { return seconds(Clock::now() - pulses_[rank].heard); }
+
+}  // namespace ringwood

@@ -1,0 +1,52 @@
+// The control connections of one rank, and what it knows of the ranks at their other ends.
+//
+// The root (rank 0) has one to every other rank, a peer has one, to the root. A connection ends in
+// good order, by a goodbye, or by the death of its rank. Used in the control thread only; add()
+// also before that runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/control_channel.h"
+
+namespace ringwood {
+
+class OobConnections final {
+ public:
+  explicit OobConnections(int size) : ends_(size) {}
+
+  int size() const { return static_cast<int>(ends_.size()); }
+  void add(int rank, std::unique_ptr<ControlChannel> channel);
+  // What messages can be sent to: connected, and it has not said goodbye.
+  bool present(int rank) const { return ends_[rank].present(); }
+  // Precondition: it has a connection. Without effect once that is closed.
+  void send(int rank, MessageType type, std::string_view body = {});
+  void send_to_present(MessageType type, std::string_view body = {});
+
+  void introduce(int rank, Introduction who) { ends_[rank].who = std::move(who); }
+  // It has spoken.
+  bool introduced(int rank) const { return ends_[rank].who.pid != 0; }
+  // "rank 3 (host-b, pid 4711)".
+  std::string name(int rank) const;
+
+  void set_left(int rank) { ends_[rank].left = true; }
+  bool left(int rank) const { return ends_[rank].left; }
+  void set_died(int rank) { ends_[rank].died = true; }
+  bool died(int rank) const { return ends_[rank].died; }
+
+ private:
+  struct End {
+    std::unique_ptr<ControlChannel> channel;  // null: no connection between the two
+    Introduction who;                         // pid 0: it has not spoken yet
+    bool left = false;                        // it said goodbye
+    bool died = false;
+
+    bool present() const { return channel && channel->open() && !left; }
+  };
+  std::vector<End> ends_;  // by rank
+};
+
+}  // namespace ringwood

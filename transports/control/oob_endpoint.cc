@@ -1,0 +1,175 @@
+#include "transports/control/oob_endpoint.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transports/control/oob_peer.h"
+#include "transports/control/oob_root.h"
+#include "transports/host_watch.h"
+#include "transports/log.h"
+#include "transports/net.h"
+#include "transports/pairs.h"
+#include "transports/sockets.h"
+#include "transports/thread.h"
+
+namespace ringwood {
+namespace {
+
+// Idle connections are probed every second: one answer that is late on a busy host is no loss.
+constexpr Duration kLeastPatience = std::chrono::milliseconds(2250);
+
+Greeting greeting_of(int rank) { return {Purpose::control, 0, rank, 0}; }
+
+// Rank 0 waits for all before it names those who are missing.
+std::vector<int> take_all(const Group& group) {
+  std::vector<int> fds(group.size(), -1), missing;
+  for (int rank = 1; rank < group.size(); ++rank) {
+    auto fd = group.listener->take(greeting_of(rank), group.deadline);
+    if (fd.ok()) {
+      fds[rank] = *fd;
+    } else {
+      missing.push_back(rank);
+    }
+  }
+  if (missing.empty()) return fds;
+  for (int fd : fds) close_connection(fd);
+  Error error(ErrorCode::timeout,
+              fmt::format("{} did not open a control connection to rank 0 at {}; do they run, and "
+                          "does a firewall let them through?",
+                          list_ranks(missing), to_string(group.listener->addresses())));
+  error.rank = group.rank();
+  error.host = host_name();
+  error.peer = missing.front();
+  throw error;
+}
+
+Control::Handlers without_empty(Control::Handlers handlers) {
+  if (!handlers.standing) handlers.standing = [] { return Standings{}; };
+  if (!handlers.failed) handlers.failed = [](const Error&) {};
+  if (!handlers.left) handlers.left = [](int) {};
+  return handlers;
+}
+
+std::unique_ptr<OobSide> make_side(int rank, OobConnections& connections,
+                                   const Heartbeats& heartbeats, OobError& error,
+                                   const Control::Handlers& handlers) {
+  if (rank == 0) return std::make_unique<OobRoot>(connections, heartbeats, error, handlers);
+  return std::make_unique<OobPeer>(connections, error, handlers);
+}
+
+}  // namespace
+
+OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
+    : rank_(group.rank()),
+      heartbeat_(group.options ? group.options->heartbeat : Options{}.heartbeat),
+      handlers_(without_empty(std::move(handlers))),
+      connections_(group.size()),
+      error_(io_, handlers_.failed),
+      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.standing),
+      goodbyes_(connections_),
+      side_(make_side(rank_, connections_, heartbeats_, error_, handlers_)) {
+  connect(group);
+  connections_.send_to_present(MessageType::introduce, encode(Introduction{getpid(), host_name()}));
+  heartbeats_.start();
+  thread_ = start_thread("ringwood-ctrl", [this] { run(); });
+}
+
+void OobEndpoint::connect(const Group& group) {
+  if (rank_ == 0) {
+    std::vector<int> fds = take_all(group);
+    for (int rank = 1; rank < group.size(); ++rank) add(rank, fds[rank]);
+    return;
+  }
+  auto fd = dial(addresses_of(group, 0), group.identity, greeting_of(rank_), group.deadline);
+  if (!fd.ok()) throw fd.error();
+  add(0, *fd);
+}
+
+void OobEndpoint::add(int rank, int fd) {
+  ControlChannel::Events events;
+  events.message = [this, rank](const Message& message) { return on_message(rank, message); };
+  events.ended = [this, rank](const std::string& why) { on_ended(rank, why); };
+  const Duration patience = std::max(host_patience(heartbeat_), kLeastPatience);
+  connections_.add(rank, std::make_unique<ControlChannel>(io_, fd, patience, std::move(events)));
+}
+
+OobEndpoint::~OobEndpoint() {
+  leave();
+  io_.stop();
+  thread_.join();
+}
+
+void OobEndpoint::run() {
+  for (;;) {
+    try {
+      io_.run();
+      return;
+    } catch (const std::exception& error) {
+      log(LogLevel::error, "control", fmt::format("a handler threw: {}", error.what()));
+    }
+  }
+}
+
+bool OobEndpoint::on_message(int rank, const Message& message) {
+  heartbeats_.note_heard(rank);
+  Introduction who;
+  switch (message.type) {
+    case MessageType::introduce:
+      if (!decode(message.body, who)) return false;
+      connections_.introduce(rank, std::move(who));
+      return true;
+    case MessageType::goodbye: return message.body.empty() && on_goodbye(rank);
+    case MessageType::seen:
+      goodbyes_.note_seen(rank);
+      goodbyes_.check();
+      return message.body.empty();
+    default: return side_->on_message(rank, message);
+  }
+}
+
+bool OobEndpoint::on_goodbye(int rank) {
+  if (connections_.left(rank)) return false;
+  connections_.set_left(rank);
+  connections_.send(rank, MessageType::seen);
+  side_->on_goodbye(rank);
+  goodbyes_.check();
+  return true;
+}
+
+void OobEndpoint::on_ended(int rank, const std::string& why) {
+  goodbyes_.check();
+  if (connections_.left(rank) || goodbyes_.said() || error_.delivered()) return;
+  connections_.set_died(rank);
+  Error death(ErrorCode::peer_lost, fmt::format("{} {}", connections_.name(rank), why));
+  const Standings own = handlers_.standing();
+  if (std::ranges::any_of(own, &Standing::inside))
+    death.cause += fmt::format("; rank {} was {}", rank_, place_of(own));
+  death.rank = rank_;
+  death.host = host_name();
+  death.peer = rank;
+  side_->on_death(rank, std::move(death));
+}
+
+void OobEndpoint::fail(Error error) {
+  asio::post(io_, [this, error = std::move(error)] { side_->report(error); });
+}
+
+void OobEndpoint::say_goodbye() {
+  side_->on_leaving();
+  goodbyes_.say();
+}
+
+void OobEndpoint::leave() noexcept {
+  if (leave_called_.exchange(true)) return;
+  try {
+    asio::post(io_, [this] { say_goodbye(); });
+    if (io_.get_executor().running_in_this_thread()) return;  // called by a handler
+    goodbyes_.wait();
+  } catch (const std::exception& error) {
+    log(LogLevel::error, "control", fmt::format("cannot say goodbye: {}", error.what()));
+  }
+}
+
+}  // namespace ringwood

@@ -1,0 +1,52 @@
+// The error of a group, as one rank comes to know it.
+//
+// It goes through three stages: the first error (frozen by the root, or reported to it by a peer),
+// a time in which more is learnt about it, and the verdict, which is delivered once. A rank that is
+// the first to hear of it from the root delivers at once. Used in the control thread only.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "transports/asio.h"
+#include "transports/clock.h"
+#include "transports/control/oob_connections.h"
+#include "transports/error.h"
+
+namespace ringwood {
+
+class OobError final {
+ public:
+  using Failed = std::function<void(const Error&)>;
+  // `failed` is called with the verdict. It is not empty, and outlives this.
+  OobError(asio::io_context& io, const Failed& failed) : failed_(failed), timer_(io) {}
+
+  // Any later error is too late.
+  bool begun() const { return first_ || delivered_; }
+  // Begun, and not delivered.
+  bool pending() const { return first_ && !delivered_; }
+  bool delivered() const { return delivered_; }
+  // Precondition: !begun().
+  void begin(Error error) { first_ = std::move(error); }
+  // Precondition: pending().
+  const Error& first() const { return *first_; }
+  // It has begun with the loss of that rank.
+  bool is_loss_of(int rank) const;
+  // What became of the lost rank. Precondition: it has begun with that loss.
+  void explain_loss(const Error& death);
+
+  // Calls `then` at that time, unless the verdict is delivered before; replaces an earlier call.
+  void call_at(Clock::time_point time, std::function<void()> then);
+  // Only the first has an effect.
+  void deliver(const Error& verdict);
+  // Without a root: with what this rank knows of the error's peer.
+  void deliver_own(Error error, const OobConnections& connections);
+
+ private:
+  const Failed& failed_;
+  asio::steady_timer timer_;
+  std::optional<Error> first_;
+  bool delivered_ = false;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,80 @@
+#include "transports/control/oob_peer.h"
+
+#include <fmt/core.h>
+
+#include "transports/control_verdict.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kRoot = 0;
+constexpr std::chrono::milliseconds kRootPatience{300};
+// A timer that rings this late rang in a process that was itself kept from running.
+constexpr std::chrono::milliseconds kStarved{100};
+
+}  // namespace
+
+OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Handlers& handlers)
+    : connections_(connections), error_(error), handlers_(handlers) {}
+
+bool OobPeer::on_message(int, const Message& message) {
+  Standings standings;
+  Error error;
+  int rank = -1;
+  if (message.type == MessageType::heartbeat) return decode(message.body, standings);
+  if (message.type == MessageType::query && message.body.empty()) {
+    connections_.send(kRoot, MessageType::standing, encode(handlers_.standing()));
+    return true;
+  }
+  if (message.type == MessageType::left && decode_rank(message.body, connections_.size(), rank)) {
+    handlers_.left(rank);
+    return true;
+  }
+  if (message.type == MessageType::verdict && decode(message.body, error)) {
+    error_.deliver(error);
+    return true;
+  }
+  return false;
+}
+
+void OobPeer::on_goodbye(int rank) {
+  handlers_.left(rank);
+  if (error_.pending()) error_.deliver_own(error_.first(), connections_);
+}
+
+void OobPeer::on_death(int rank, Error death) {
+  if (!error_.begun()) return error_.deliver(death);
+  if (error_.is_loss_of(rank)) {
+    error_.explain_loss(death);
+  } else if (is_loss(error_.first())) {
+    // Another peer's end is most often the consequence: it has heard of the root's a moment sooner.
+    death.cause += fmt::format("; before it was known: {}", error_.first().message());
+    return error_.deliver(death);
+  }
+  error_.deliver(error_.first());
+}
+
+void OobPeer::report(Error error) {
+  if (error_.begun()) return;
+  if (leaving_ || !connections_.present(kRoot))
+    return error_.deliver_own(std::move(error), connections_);
+  connections_.send(kRoot, MessageType::failure, encode(error));
+  error_.begin(std::move(error));
+  await_verdict();
+}
+
+// The root has its time; whatever kept this process from running is not held against it.
+void OobPeer::await_verdict() {
+  const auto until = Clock::now() + kRootPatience;
+  error_.call_at(until, [this, until] {
+    if (Clock::now() - until > kStarved) return await_verdict();
+    error_.deliver_own(error_.first(), connections_);
+  });
+}
+
+void OobPeer::on_leaving() {
+  leaving_ = true;
+  if (error_.pending()) error_.deliver_own(error_.first(), connections_);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,33 @@
+// A side of the control connections that is not rank 0's: it tells the root of its error, and waits
+// for the root's verdict.
+//
+// Without one, after 300 ms or when the root is gone, its own error stands. When the root has left,
+// the peers no longer hear of each other: an error stays with the rank that reports it, and a death
+// is noticed by the links to the dead only.
+#pragma once
+
+#include "transports/control/oob_error.h"
+#include "transports/control/oob_side.h"
+
+namespace ringwood {
+
+class OobPeer final : public OobSide {
+ public:
+  // No handler is empty. All have to outlive it.
+  OobPeer(OobConnections& connections, OobError& error, const Control::Handlers& handlers);
+  bool on_message(int rank, const Message& message) override;
+  void on_goodbye(int rank) override;
+  void on_death(int rank, Error death) override;
+  void report(Error error) override;
+  void on_leaving() override;
+
+ private:
+  void await_verdict();
+
+  OobConnections& connections_;
+  OobError& error_;
+  const Control::Handlers& handlers_;
+  bool leaving_ = false;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,110 @@
+#include "transports/control/oob_root.h"
+
+namespace ringwood {
+namespace {
+
+constexpr std::chrono::milliseconds kQueryTime{60};
+// A link often sees the end of its peer before the control connection does, which knows more. And
+// what a rank had sent before it left in good order may still be on its way to the others: they end
+// their earlier operations with it before the verdict ends them all.
+constexpr std::chrono::milliseconds kDeathGrace{50};
+
+}  // namespace
+
+OobRoot::OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobError& error,
+                 const Control::Handlers& handlers)
+    : connections_(connections),
+      heartbeats_(heartbeats),
+      error_(error),
+      handlers_(handlers),
+      query_(connections.size()) {}
+
+bool OobRoot::on_message(int rank, const Message& message) {
+  Standings standings;
+  Error error;
+  if (message.type == MessageType::heartbeat && decode(message.body, standings)) {
+    query_.note_heartbeat(rank, standings);
+    compare_channels(rank, standings);
+    return true;
+  }
+  if (message.type == MessageType::standing && decode(message.body, standings)) {
+    count(rank, standings);
+    return true;
+  }
+  if (message.type == MessageType::failure && decode(message.body, error)) {
+    freeze(std::move(error));
+    return true;
+  }
+  return false;
+}
+
+void OobRoot::on_goodbye(int rank) {
+  connections_.send_to_present(MessageType::left, encode_rank(rank));
+  handlers_.left(rank);
+  conclude_when_complete();
+}
+
+void OobRoot::on_death(int rank, Error death) {
+  if (error_.is_loss_of(rank)) {
+    error_.explain_loss(death);
+    return conclude();
+  }
+  if (error_.begun()) return conclude_when_complete();
+  freeze(std::move(death));
+}
+
+void OobRoot::report(Error error) {
+  if (error_.begun()) return;
+  if (leaving_) return error_.deliver_own(std::move(error), connections_);
+  freeze(std::move(error));
+}
+
+// This error it is; what remains is what everybody was doing, or how a peer ended.
+void OobRoot::freeze(Error error) {
+  if (error_.begun()) return;
+  const int peer = error.peer;
+  const bool query = needs_census(error.code);
+  const bool grace = is_loss(error) && peer > 0 && peer < connections_.size() &&
+                     (connections_.present(peer) || connections_.left(peer));
+  error_.begin(std::move(error));
+  if (!query && !grace) return conclude();
+  error_.call_at(Clock::now() + (query ? kQueryTime : kDeathGrace), [this] { conclude(); });
+  if (!query) return;
+  connections_.send_to_present(MessageType::query);
+  count(0, handlers_.standing());
+}
+
+// Nobody else can see it: each waits on its channel for the other to begin. A channel is an
+// operation's for good, so it does not matter that the two were asked at different times.
+void OobRoot::compare_channels(int rank, const Standings& theirs) {
+  if (error_.begun() || leaving_) return;
+  const int64_t sequence = on_other_channel(heartbeats_.said(), theirs);
+  if (sequence >= 0) freeze(different_priorities(sequence, 0, rank));
+}
+
+void OobRoot::count(int rank, const Standings& standings) {
+  query_.note_answer(rank, standings);
+  conclude_when_complete();
+}
+
+void OobRoot::conclude_when_complete() {
+  if (!error_.pending() || !needs_census(error_.first().code)) return;
+  if (query_.complete(connections_)) conclude();
+}
+
+// The root tells and believes the same bytes.
+void OobRoot::conclude() {
+  const std::string body =
+      encode(compose_verdict(error_.first(), query_.rows(connections_, heartbeats_)));
+  connections_.send_to_present(MessageType::verdict, body);
+  Error verdict;
+  decode(body, verdict);
+  error_.deliver(verdict);
+}
+
+void OobRoot::on_leaving() {
+  leaving_ = true;
+  if (error_.pending()) conclude();
+}
+
+}  // namespace ringwood

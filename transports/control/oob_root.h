@@ -1,0 +1,40 @@
+// Rank 0's side of the control connections: it decides what the group's error is, and tells all.
+//
+// The first error, its own or a peer's, is frozen. To a timeout and a mismatch it adds what every
+// rank is doing (StatusQuery: 60 ms), to a lost connection what became of the peer (50 ms), and
+// then it sends one verdict to all.
+#pragma once
+
+#include "transports/control/oob_error.h"
+#include "transports/control/oob_side.h"
+#include "transports/control/status_query.h"
+
+namespace ringwood {
+
+class OobRoot final : public OobSide {
+ public:
+  // No handler is empty. All have to outlive it.
+  OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobError& error,
+          const Control::Handlers& handlers);
+  bool on_message(int rank, const Message& message) override;
+  void on_goodbye(int rank) override;
+  void on_death(int rank, Error death) override;
+  void report(Error error) override;
+  void on_leaving() override;
+
+ private:
+  void freeze(Error error);
+  void count(int rank, const Standings& standings);
+  void compare_channels(int rank, const Standings& theirs);
+  void conclude_when_complete();
+  void conclude();
+
+  OobConnections& connections_;
+  const Heartbeats& heartbeats_;
+  OobError& error_;
+  const Control::Handlers& handlers_;
+  StatusQuery query_;
+  bool leaving_ = false;
+};
+
+}  // namespace ringwood
