@@ -65,6 +65,7 @@ const RecentCalls::State* RecentCalls::again(const EvenCall& even, const CallOpt
   if (recent && recent->free()) {
     CollectiveState& state = *recent->state;
     state.reuse(state.name, timeout);
+    state.priority = call.priority;
     if (take_buffers(state, even)) return &recent->state;
   }
   give_back();

@@ -18,7 +18,7 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 }  // namespace
 
 Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-                       std::chrono::milliseconds period, const std::function<Standing()>& standing)
+                       std::chrono::milliseconds period, const std::function<Standings()>& standing)
     : connections_(connections),
       error_(error),
       period_(period),
@@ -38,9 +38,9 @@ void Heartbeats::tick() {
     for (Pulse& pulse : pulses_) pulse.heard += own_pause;
   }
   ticked_ = now;
-  Standing standing = standing_();
-  standing.text.clear();
-  std::string body = encode(standing);
+  said_ = standing_();
+  for (Standing& standing : said_) standing.text.clear();
+  std::string body = encode(said_);
   for (int rank = 0; rank < connections_.size(); ++rank) {
     if (!connections_.present(rank)) continue;
     if (Pulse& pulse = pulses_[rank]; pulse.unanswered < kMostUnanswered) {

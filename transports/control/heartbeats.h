@@ -22,12 +22,14 @@ class Heartbeats final {
   // A heartbeat says what `standing` returns, which is not empty. After the group's verdict nobody
   // is warned about. All have to outlive this.
   Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-             std::chrono::milliseconds period, const std::function<Standing()>& standing);
+             std::chrono::milliseconds period, const std::function<Standings()>& standing);
 
   void start();
   // A message has come from that rank.
   void note_heard(int rank);
-  // Since the last one.
+  // What this rank's last heartbeat said.
+  const Standings& said() const { return said_; }
+  // Since the last message.
   double silent_s(int rank) const;
 
  private:
@@ -43,10 +45,11 @@ class Heartbeats final {
   OobConnections& connections_;
   const OobError& error_;
   const std::chrono::milliseconds period_;
-  const std::function<Standing()>& standing_;
+  const std::function<Standings()>& standing_;
   asio::steady_timer ticks_;
   std::vector<Pulse> pulses_;  // by rank
   Clock::time_point ticked_ = Clock::now();
+  Standings said_;
 };
 
 }  // namespace ringwood

@@ -46,7 +46,7 @@ std::vector<int> take_all(const Group& group) {
 }
 
 Control::Handlers without_empty(Control::Handlers handlers) {
-  if (!handlers.standing) handlers.standing = [] { return Standing{}; };
+  if (!handlers.standing) handlers.standing = [] { return Standings{}; };
   if (!handlers.failed) handlers.failed = [](const Error&) {};
   if (!handlers.left) handlers.left = [](int) {};
   return handlers;
@@ -143,9 +143,9 @@ void OobEndpoint::on_ended(int rank, const std::string& why) {
   if (connections_.left(rank) || goodbyes_.said() || error_.delivered()) return;
   connections_.set_died(rank);
   Error death(ErrorCode::peer_lost, fmt::format("{} {}", connections_.name(rank), why));
-  if (Standing own = handlers_.standing(); own.inside) {
-    death.cause += fmt::format("; rank {} was at #{} {}", rank_, own.sequence, own.text);
-  }
+  const Standings own = handlers_.standing();
+  if (std::ranges::any_of(own, &Standing::inside))
+    death.cause += fmt::format("; rank {} was {}", rank_, place_of(own));
   death.rank = rank_;
   death.host = host_name();
   death.peer = rank;

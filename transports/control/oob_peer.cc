@@ -18,10 +18,10 @@ OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Ha
     : connections_(connections), error_(error), handlers_(handlers) {}
 
 bool OobPeer::on_message(int, const Message& message) {
-  Standing standing;
+  Standings standings;
   Error error;
   int rank = -1;
-  if (message.type == MessageType::heartbeat) return decode(message.body, standing);
+  if (message.type == MessageType::heartbeat) return decode(message.body, standings);
   if (message.type == MessageType::query && message.body.empty()) {
     connections_.send(kRoot, MessageType::standing, encode(handlers_.standing()));
     return true;

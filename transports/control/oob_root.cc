@@ -20,14 +20,15 @@ OobRoot::OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobE
       query_(connections.size()) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
-  Standing standing;
+  Standings standings;
   Error error;
-  if (message.type == MessageType::heartbeat && decode(message.body, standing)) {
-    query_.note_heartbeat(rank, standing);
+  if (message.type == MessageType::heartbeat && decode(message.body, standings)) {
+    query_.note_heartbeat(rank, standings);
+    compare_channels(rank, standings);
     return true;
   }
-  if (message.type == MessageType::standing && decode(message.body, standing)) {
-    count(rank, standing);
+  if (message.type == MessageType::standing && decode(message.body, standings)) {
+    count(rank, standings);
     return true;
   }
   if (message.type == MessageType::failure && decode(message.body, error)) {
@@ -73,8 +74,16 @@ void OobRoot::freeze(Error error) {
   count(0, handlers_.standing());
 }
 
-void OobRoot::count(int rank, const Standing& standing) {
-  query_.note_answer(rank, standing);
+// Nobody else can see it: each waits on its channel for the other to begin. A channel is an
+// operation's for good, so it does not matter that the two were asked at different times.
+void OobRoot::compare_channels(int rank, const Standings& theirs) {
+  if (error_.begun() || leaving_) return;
+  const int64_t sequence = on_other_channel(heartbeats_.said(), theirs);
+  if (sequence >= 0) freeze(different_priorities(sequence, 0, rank));
+}
+
+void OobRoot::count(int rank, const Standings& standings) {
+  query_.note_answer(rank, standings);
   conclude_when_complete();
 }
 

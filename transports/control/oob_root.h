@@ -24,7 +24,8 @@ class OobRoot final : public OobSide {
 
  private:
   void freeze(Error error);
-  void count(int rank, const Standing& standing);
+  void count(int rank, const Standings& standings);
+  void compare_channels(int rank, const Standings& theirs);
   void conclude_when_complete();
   void conclude();
 

@@ -2,12 +2,12 @@
 
 namespace ringwood {
 
-void StatusQuery::note_heartbeat(int rank, const Standing& standing) {
-  if (!statuses_[rank].answered) statuses_[rank].standing = standing;
+void StatusQuery::note_heartbeat(int rank, const Standings& standings) {
+  if (!statuses_[rank].answered) statuses_[rank].standings = standings;
 }
 
-void StatusQuery::note_answer(int rank, const Standing& standing) {
-  statuses_[rank] = {true, standing};
+void StatusQuery::note_answer(int rank, const Standings& standings) {
+  statuses_[rank] = {true, standings};
 }
 
 bool StatusQuery::complete(const OobConnections& connections) const {
@@ -22,7 +22,7 @@ std::vector<CensusRow> StatusQuery::rows(const OobConnections& connections,
   std::vector<CensusRow> rows(statuses_.size());
   for (int rank = 0; rank < connections.size(); ++rank) {
     CensusRow& row = rows[rank];
-    row.standing = statuses_[rank].standing;
+    row.standings = statuses_[rank].standings;
     row.heard_ago_s = heartbeats.silent_s(rank);
     if (statuses_[rank].answered) {
       row.state = CensusRow::State::answered;

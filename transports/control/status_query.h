@@ -15,8 +15,8 @@ class StatusQuery final {
   explicit StatusQuery(int size) : statuses_(size) {}
 
   // What a heartbeat said; an answer is not replaced by it.
-  void note_heartbeat(int rank, const Standing& standing);
-  void note_answer(int rank, const Standing& standing);
+  void note_heartbeat(int rank, const Standings& standings);
+  void note_answer(int rank, const Standings& standings);
   // Every rank that is present has answered.
   bool complete(const OobConnections& connections) const;
   std::vector<CensusRow> rows(const OobConnections& connections,
@@ -25,7 +25,7 @@ class StatusQuery final {
  private:
   struct Status {
     bool answered = false;
-    Standing standing;
+    Standings standings;
   };
   std::vector<Status> statuses_;  // by rank
 };
