@@ -6,38 +6,13 @@
 namespace ringwood {
 namespace {
 
-struct Extent {
-  size_t bytes = 0;
-  bool sent = false;
-};
-
-std::vector<Extent> extents(const Plan& plan, size_t buffers) {
-  std::vector<Extent> all(buffers);
-  const auto widen = [&](const Place& place, size_t bytes) {
-    if (place.buffer == kScratch) return;
-    Extent& extent = all[static_cast<size_t>(place.buffer)];
-    extent.bytes = std::max(extent.bytes, place.offset + bytes);
-  };
-  for (const BoundStep& step : plan.steps) {
-    if (step.bytes == 0) continue;
-    if (step.kind != StepKind::send) widen(step.dst, step.bytes);
-    if (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) continue;
-    widen(step.src, step.bytes);
-    const bool on_its_way =
-        step.kind == StepKind::send || (step.kind == StepKind::copy && step.dst.buffer == kScratch);
-    if (on_its_way && step.src.buffer != kScratch)
-      all[static_cast<size_t>(step.src.buffer)].sent = true;
-  }
-  return all;
-}
-
 std::vector<std::span<const std::byte>> joined(const Plan& plan, std::span<void* const> buffers,
                                                bool only_sent) {
-  const auto all = extents(plan, buffers.size());
   std::vector<std::span<const std::byte>> found;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (all[i].bytes == 0 || (only_sent && !all[i].sent)) continue;
-    const std::span bytes(static_cast<const std::byte*>(buffers[i]), all[i].bytes);
+  for (size_t i = 0; i < plan.uses.size(); ++i) {
+    const BufferUse& use = plan.uses[i];
+    if (use.bytes() == 0 || (only_sent && !use.sent)) continue;
+    const std::span bytes(static_cast<const std::byte*>(buffers[i]), use.bytes());
     if (!found.empty() && found.back().data() + found.back().size() == bytes.data())
       found.back() = {found.back().data(), found.back().size() + bytes.size()};
     else
@@ -46,7 +21,34 @@ std::vector<std::span<const std::byte>> joined(const Plan& plan, std::span<void*
   return found;
 }
 
+void widen(size_t& reach, const Place& place, size_t bytes) {
+  reach = std::max(reach, place.offset + bytes);
+}
+
 }  // namespace
+
+std::vector<BufferUse> uses_of(std::span<const BoundStep> steps) {
+  std::vector<BufferUse> uses;
+  BufferUse scratch;
+  const auto use = [&](const Place& place) -> BufferUse& {
+    if (place.buffer == kScratch) return scratch;
+    const auto number = static_cast<size_t>(place.buffer);
+    if (number >= uses.size()) uses.resize(number + 1);
+    return uses[number];
+  };
+  for (const BoundStep& step : steps) {
+    if (step.bytes == 0) continue;
+    if (step.kind != StepKind::send) widen(use(step.dst).written, step.dst, step.bytes);
+    if (step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce)
+      widen(use(step.dst).read, step.dst, step.bytes);
+    if (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) continue;
+    widen(use(step.src).read, step.src, step.bytes);
+    const bool on_its_way =
+        step.kind == StepKind::send || (step.kind == StepKind::copy && step.dst.buffer == kScratch);
+    if (on_its_way) use(step.src).sent = true;
+  }
+  return uses;
+}
 
 std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,
                                                     std::span<void* const> buffers) {

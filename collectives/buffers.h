@@ -9,6 +9,9 @@
 
 namespace ringwood {
 
+// Plan::uses of these steps. Pure.
+std::vector<BufferUse> uses_of(std::span<const BoundStep> steps);
+
 // The bytes of the buffers from which an execution of the plan sends anything, also by way of its
 // scratch; what lies end to end is one. Pure.
 std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,

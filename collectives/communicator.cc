@@ -46,7 +46,7 @@ class LiveCommunicator final : public Communicator {
     auto state = begin(shape, data, call);
     state->factors = gather_factors(shape, call);
     if (op == ReduceOp::premul_sum && !state->factors)
-      state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
+      premultiply_in_place(*state, data, count, type, call.factor);
     return go(std::move(state), call);
   }
 
@@ -58,7 +58,7 @@ class LiveCommunicator final : public Communicator {
     state->factors = gather_factors(shape, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
     if (multiplies && root == rank())
-      state->prepare = [=, factor = call.factor] { scale(data, count, type, factor); };
+      premultiply_in_place(*state, data, count, type, call.factor);
     else if (multiplies)
       premultiply(*state, {&count, 1}, type, call.factor);
     return go(std::move(state), call);
@@ -214,7 +214,7 @@ class LiveCommunicator final : public Communicator {
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
     const Answer a = plans_.answer(make_shape(collective, type, bytes / size_of(type), op), "", 0);
-    return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways(kCollectiveChannel)};
+    return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways()};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
@@ -297,7 +297,6 @@ class LiveCommunicator final : public Communicator {
     return launch(std::move(state), call);
   }
   OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
-    if (state->at_start) state->at_start();
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->settle(std::make_shared<const Error>(std::move(s.error())));

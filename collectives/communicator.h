@@ -9,9 +9,14 @@
 //   A rank that
 //      does not is found before any data moves: every rank gets Error(mismatch) naming who called
 //      what, and no buffer has been written.
-//   2. Calls are asynchronous and FIFO: they return an Operation at once, unless
-//   CallOptions::synchronous, which
+//   2. Calls are asynchronous: they return an Operation at once, unless CallOptions::synchronous,
+//   which
 //      carries the call out in the calling thread (no hand-over, no wake) and returns it finished.
+//      Up to Options::in_flight collectives are under way at once. Those of normal priority begin
+//      in the order of their calls. One of high priority passes them: it begins at once, or after
+//      others of high priority, and goes first wherever both could go on. They may end in any
+//      order; but those of one rank that write each other's memory take effect in the order of
+//      their calls. With Options::in_flight 1 all are carried out one after the other.
 //   3. Buffers belong to the operation until it is done. Read-only ones may be shared by
 //   operations.
 //   4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the

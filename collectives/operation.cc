@@ -37,10 +37,24 @@ void CollectiveState::reuse(const char* its_name, Duration timeout) {
   parts = 0;
   factors = nullptr;
   temporaries.clear();
+  footprint.clear();
   send_counts.clear();
   recv_counts.clear();
   prepared = false;
   holds = true;
+}
+
+const Footprint& footprint_of(CollectiveState& state) {
+  Footprint& all = state.footprint;
+  if (all.sorted()) return all;
+  const std::vector<BufferUse>& uses = state.plan->uses;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    all.read(state.buffers[i], uses[i].read);
+    all.write(state.buffers[i], uses[i].written);
+  }
+  if (state.factors) all.read(state.factors->data(), state.factors->size() * sizeof(double));
+  all.sort();
+  return all;
 }
 
 void set_pair_counts(CollectiveState& state) {
@@ -69,6 +83,14 @@ void set_pair_counts(CollectiveState& state) {
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
   state.prepare = [=] { move_bytes(to, from, bytes); };
   state.holds = false;
+  state.footprint.write(to, bytes);
+  state.footprint.read(from, bytes);
+}
+
+void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,
+                          double factor) {
+  state.prepare = [=] { scale(data, count, type, factor); };
+  state.footprint.write(data, count * size_of(type));
 }
 
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
@@ -81,6 +103,7 @@ void premultiply(CollectiveState& state, std::span<const size_t> counts, DataTyp
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     originals.push_back({state.buffers[i], counts[i]});
+    state.footprint.read(state.buffers[i], counts[i] * size_of(type));
     state.buffers[i] = at;
     at += counts[i] * size_of(type);
   }
@@ -126,7 +149,6 @@ Status OperationState::start() {
 
 Status CollectiveState::begin(ProgressEngine& engine, bool synchronous) {
   prepared = false;
-  if (at_start) at_start();
   auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());
   return synchronous ? engine.call(self) : engine.submit(std::move(self), false);
 }

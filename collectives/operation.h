@@ -16,6 +16,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/fingerprint.h"
+#include "collectives/footprint.h"
 #include "collectives/plan.h"
 
 namespace ringwood {
@@ -89,10 +90,13 @@ class CollectiveState final : public OperationState {
   // this one has gathered.
   std::shared_ptr<std::vector<double>> factors;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
-  // By who starts it, before it is submitted.
+  // Run by the driver when it begins, before the agreement: writes only `temporaries`.
   std::function<void()> at_start;
   // Run by the driver when the data is there, before it is done.
   std::function<void()> finish;
+  // What it touches besides `buffers` and `factors`; see footprint_of().
+  Footprint footprint;
+  int track = 0;       // which of those that may be under way at once; alike on all ranks
   uint32_t parts = 0;  // of a pack: what its fingerprint has for `blocks`
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
@@ -105,12 +109,19 @@ class CollectiveState final : public OperationState {
   Status begin(ProgressEngine& engine, bool synchronous) override;
 };
 
+// All that it reads and writes of its user's memory. From the first call on the driver's.
+const Footprint& footprint_of(CollectiveState& state);
+
 // What the plan's shape says of has_blocks_of_pairs().
 void set_pair_counts(CollectiveState& state);
 
 // This rank's own block, while messages are on their way: after the agreement, before which nothing
 // of the user's is written.
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
+
+// PREMUL_SUM where the input may be changed: it is scaled where it lies.
+void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,
+                          double factor);
 
 // PREMUL_SUM where the input must stay as it is: copies, scaled at each start, take the place of
 // the first buffers. `counts`: their elements.

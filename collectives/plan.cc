@@ -1,5 +1,6 @@
 #include "collectives/plan.h"
 
+#include "collectives/buffers.h"
 #include "collectives/plan/passes.h"
 
 namespace ringwood {
@@ -11,6 +12,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);
   plan = add_rounding(std::move(plan), !sums || sums->rows_agree);
+  plan.uses = uses_of(plan.steps);
   return std::make_shared<Plan>(add_fusion(std::move(plan), limits));
 }
 

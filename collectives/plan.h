@@ -114,6 +114,14 @@ struct PeerQueue {
   Place cut;                             // room for a block that arrives in two pieces (wire.h)
 };
 
+// How far the steps of a plan reach into one of its buffers, in bytes from its begin.
+struct BufferUse {
+  size_t read = 0, written = 0;
+  bool sent = false;  // something is, also by way of the scratch
+
+  size_t bytes() const { return read > written ? read : written; }
+};
+
 // Which executor carries a plan out (executors/executor.h): all ranks have the same.
 enum class Protocol : uint8_t {
   queued,       // any plan: messages wait in their links' queues, for what graph.h derives
@@ -150,6 +158,7 @@ struct Plan {
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
   Duration fusion_patience{};
+  std::vector<BufferUse> uses;  // by buffer
   // all_gather: a step writes this rank's own block, so it cannot be the caller's read-only input.
   bool writes_own = false;
   size_t scratch_bytes = 0;

@@ -2,6 +2,7 @@
 // nonsense.
 #include "transports/control.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -206,6 +207,25 @@ TEST(ControlStar, MismatchSaysWhoCalledWhat) {
   }
 }
 
+TEST(ControlStar, ACallOnAnotherChannelIsAMismatch) {
+  for (int odd : {0, 2}) {
+    auto seats = sit_down(3, with_heartbeat(10));
+    for (int rank = 0; rank < 3; ++rank) {
+      const Standing earlier{6, false, "barrier"}, nothing;
+      const Standing now{7, true, rank == odd ? "all_reduce, high priority" : "all_reduce"};
+      seats[rank]->told.set_standings(rank == odd ? Standings{earlier, now}
+                                                  : Standings{now, nothing});
+    }
+    Error verdict = expect_one_verdict(seats);
+    EXPECT_EQ(verdict.code, ErrorCode::mismatch);
+    EXPECT_EQ(verdict.sequence, 7);
+    EXPECT_PRED2(contains, verdict.cause,
+                 fmt::format("rank {} called all_reduce, high priority", odd));
+    EXPECT_PRED2(contains, verdict.cause,
+                 odd == 0 ? "ranks 1, 2 called all_reduce" : "ranks 0, 1 called all_reduce");
+  }
+}
+
 TEST(ControlStar, TimeoutSaysWhoIsBehind) {
   for (int reporter : {0, 1}) {
     auto seats = sit_down(5);
@@ -326,7 +346,7 @@ TEST(ControlStar, RandomBytesOfARankAreItsDeathOrNothing) {
     Impostor impostor(2);
     std::string bytes;
     for (int messages = 0; messages < 4; ++messages) {
-      std::string body = encode(Standing{1, true, std::string(random() % 250, 'x')});
+      std::string body = encode(Standings{{1, true, std::string(random() % 250, 'x')}});
       bytes += frame(static_cast<MessageType>(1 + random() % 9), body);
     }
     for (int flips = 0; flips < 3; ++flips) {

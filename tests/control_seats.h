@@ -29,7 +29,7 @@ class Told {
     handlers.standing = [this] {
       std::this_thread::sleep_for(std::chrono::milliseconds(starve_ms.exchange(0)));
       std::lock_guard lock(mutex_);
-      return standing_;
+      return standings_;
     };
     handlers.failed = [this](const Error& error) {
       std::lock_guard lock(mutex_);
@@ -44,9 +44,10 @@ class Told {
     };
     return handlers;
   }
-  void set_standing(Standing standing) {
+  void set_standing(Standing standing) { set_standings({std::move(standing)}); }
+  void set_standings(Standings standings) {
     std::lock_guard lock(mutex_);
-    standing_ = std::move(standing);
+    standings_ = std::move(standings);
   }
   // False at the deadline.
   bool await_failed(Deadline deadline = patiently()) {
@@ -73,7 +74,7 @@ class Told {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Standing standing_;
+  Standings standings_ = {Standing()};
   std::vector<Error> failed_;
   std::set<int> left_;
 };

@@ -15,10 +15,13 @@ using namespace ringwood::testing;
 using State = CensusRow::State;
 
 CensusRow answered(int64_t sequence, bool inside, const char* text) {
-  return {State::answered, {sequence, inside, text}, 0};
+  return {State::answered, {{sequence, inside, text}}, 0};
+}
+CensusRow on_two(const Standing& normal, const Standing& high) {
+  return {State::answered, {normal, high}, 0};
 }
 CensusRow absent(State state, int64_t sequence = -1, double heard_ago_s = 0) {
-  return {state, {sequence, false, ""}, heard_ago_s};
+  return {state, {{sequence, false, ""}}, heard_ago_s};
 }
 
 struct Verdict {
@@ -109,6 +112,31 @@ const Verdict kVerdicts[] = {
       answered(4, true, "z")},
      "; ranks 0, 3 called all_reduce; ranks 2, 4 called a; rank 1 called b",
      1},
+    {"who has been overtaken is not missing",
+     ErrorCode::timeout,
+     0,
+     -1,
+     6,
+     {on_two({4, true, "a"}, {6, true, "h"}), on_two({4, true, "a"}, {6, false, "h"}),
+      on_two({5, true, "b"}, {3, false, "h"})},
+     "; missing: rank 2 (at #5 b)",
+     2},
+    {"who is ahead elsewhere is",
+     ErrorCode::timeout,
+     0,
+     -1,
+     5,
+     {on_two({5, true, "a"}, {}), on_two({4, true, "b"}, {6, true, "h"})},
+     "; missing: rank 1 (at #4 b and #6 h)",
+     1},
+    {"who calls twice at once",
+     ErrorCode::mismatch,
+     0,
+     1,
+     5,
+     {on_two({5, true, "a"}, {6, true, "h"}), on_two({4, true, "b"}, {5, true, "h"})},
+     "; rank 0 called a; rank 1 called h",
+     1},
     {"the same text tells nothing", ErrorCode::mismatch, 0, 1, 5, {kIn, kIn}, "", 1},
 };
 
@@ -123,6 +151,20 @@ TEST(Verdict, AddsWhatTheCensusKnows) {
     EXPECT_EQ(verdict.peer, c.expected_peer) << c.name;
     EXPECT_EQ(verdict.rank, c.rank) << c.name;
   }
+}
+
+TEST(Verdict, ATimeoutOfDifferentPrioritiesIsAMismatch) {
+  const std::vector<CensusRow> rows = {on_two({5, true, "a"}, {}), on_two({}, {5, true, "a, high"}),
+                                       on_two({5, true, "a"}, {})};
+  Error first(ErrorCode::timeout, "why");
+  first.rank = 2;
+  first.sequence = 5;
+  const Error verdict = compose_verdict(first, rows);
+  EXPECT_EQ(verdict.code, ErrorCode::mismatch);
+  EXPECT_EQ(verdict.cause,
+            "rank 2 and rank 1 called #5, or one before it, with different priorities; "
+            "ranks 0, 2 called a; rank 1 called a, high");
+  EXPECT_EQ(verdict.peer, 1);
 }
 
 TEST(Verdict, StaysShortInALargeGroup) {
@@ -181,13 +223,14 @@ TEST(ControlMessages, LongTextsAreCutBetweenCharacters) {
 }
 
 TEST(ControlMessages, NothingThatSteersATerminalArrives) {
-  Standing copy;
-  ASSERT_TRUE(decode(encode(Standing{1, true, "a\x1b[2Jb\n\x7f"}), copy));
-  EXPECT_EQ(copy.text, "a?[2Jb??");
+  Standings copy;
+  ASSERT_TRUE(decode(encode(Standings{{1, true, "a\x1b[2Jb\n\x7f"}}), copy));
+  ASSERT_EQ(copy.size(), 1u);
+  EXPECT_EQ(copy[0].text, "a?[2Jb??");
 }
 
 TEST(ControlMessages, StreamIsCutTheSameWhereverItIsSplit) {
-  std::string stream = frame(MessageType::heartbeat, encode(Standing{4, true, ""})) +
+  std::string stream = frame(MessageType::heartbeat, encode(Standings{{4, true, ""}})) +
                        frame(MessageType::goodbye) + frame(MessageType::left, encode_rank(3));
   for (size_t piece = 1; piece <= stream.size(); ++piece) {
     MessageReader reader;
@@ -207,11 +250,12 @@ TEST(ControlMessages, StreamIsCutTheSameWhereverItIsSplit) {
 TEST(ControlMessages, DecodersRefuseEveryTruncationAndAnyTail) {
   Error error(ErrorCode::timeout, "cause");
   error.host = "h";
-  const std::string bodies[] = {encode(error), encode(Standing{1, true, "text"}),
+  const std::string bodies[] = {encode(error),
+                                encode(Standings{{1, true, "text"}, {2, false, "x"}}),
                                 encode(Introduction{1, "host"}), encode_rank(1)};
   auto good = [](size_t kind, const std::string& body) {
     Error e;
-    Standing s;
+    Standings s;
     Introduction i;
     int rank = 0;
     switch (kind) {
@@ -239,10 +283,14 @@ TEST(ControlMessages, RandomBytesNeverBreakADecoder) {
     std::string body(random() % 80, '\0');
     for (char& c : body) c = static_cast<char>(random() % 3 ? random() % 4 : random());
     Error error;
-    Standing standing;
+    Standings standings;
     Introduction introduction;
     bool code_known = !decode(body, error) || error.code <= ErrorCode::internal;
-    bool text_bounded = !decode(body, standing) || standing.text.size() <= 200;
+    const bool decoded = decode(body, standings);
+    bool text_bounded =
+        !decoded ||
+        (standings.size() <= kMostInFlight &&
+         std::ranges::all_of(standings, [](const Standing& s) { return s.text.size() <= 200; }));
     bool host_bounded = !decode(body, introduction) || introduction.host.size() <= 64;
     ASSERT_TRUE(code_known && text_bounded && host_bounded) << "round " << round;
   }

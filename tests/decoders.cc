@@ -86,7 +86,7 @@ void decode_store_request(const std::string& bytes) {
 
 std::vector<std::string> control_messages() {
   return {frame(MessageType::introduce, encode(Introduction{12, "host"})),
-          frame(MessageType::heartbeat, encode(Standing{3, true, "inside"})),
+          frame(MessageType::heartbeat, encode(Standings{{3, true, "inside"}, {4, false, ""}})),
           frame(MessageType::failure, encode(an_error())), frame(MessageType::left, encode_rank(2)),
           frame(MessageType::goodbye)};
 }
@@ -97,12 +97,12 @@ void decode_control_messages(const std::string& bytes) {
   reader.append(bytes);
   while (reader.next(message, why) == MessageReader::Found::message) {
     Introduction introduction;
-    Standing standing;
+    Standings standings;
     Error error;
     int rank = 0;
     EXPECT_LE(message.body.size(), kMostBody);
     (void)decode(message.body, introduction);
-    (void)decode(message.body, standing);
+    (void)decode(message.body, standings);
     (void)decode(message.body, error);
     const bool known = decode_rank(message.body, 4, rank);
     EXPECT_TRUE(!known || (rank >= 0 && rank < 4));

@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(All, FalseClaims, ::testing::ValuesIn(claims()),
                          [](const auto& info) { return info.param.name; });
 
 std::unique_ptr<Mesh> mesh_of(const std::shared_ptr<Store>& store, int rank) {
-  Control::Handlers handlers{[] { return Standing(); }, [](const Error&) {}, [](int) {}};
+  Control::Handlers handlers{[] { return Standings(); }, [](const Error&) {}, [](int) {}};
   return make_mesh(store, rank, 2, options_for("shm", rank), std::move(handlers));
 }
 

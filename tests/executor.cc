@@ -239,7 +239,7 @@ TEST(Executor, ABarrierSendsNothingBeyondItsAgreement) {
     const auto rounds = static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
     for (const auto& mesh : runner.meshes) {
       uint64_t sent = 0;
-      for (const Completions& total : mesh->totals) sent += total.sent;
+      for (const Completions& total : mesh->totals[kCollectiveChannel]) sent += total.sent;
       EXPECT_EQ(sent, rounds) << n;
     }
   }

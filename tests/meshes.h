@@ -31,7 +31,7 @@ inline std::vector<std::unique_ptr<Mesh>> make_meshes(int n, const MakeTransport
       mesh->rank = r;
       mesh->size = n;
       mesh->peers.resize(n);
-      mesh->totals.resize(n);
+      for (auto& of_channel : mesh->totals) of_channel.resize(n);
       mesh->wait_set = std::make_unique<WaitSet>();
       const Options options;
       Group group;
@@ -45,9 +45,10 @@ inline std::vector<std::unique_ptr<Mesh>> make_meshes(int n, const MakeTransport
       std::vector<bool> wanted(n, true);
       wanted[r] = false;
       auto transport = make_transport();
-      auto links = transport->connect(group, wanted, kChannels);
+      const int channels = channels_for(mesh->in_flight);
+      auto links = transport->connect(group, wanted, channels);
       for (int p = 0; p < n; ++p)
-        for (int c = 0; c < kChannels; ++c) mesh->peers[p].link[c] = std::move(links[c][p]);
+        for (int c = 0; c < channels; ++c) mesh->peers[p].link[c] = std::move(links[c][p]);
       mesh->transports.push_back(std::move(transport));
       meshes[r] = std::move(mesh);
     });

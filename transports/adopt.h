@@ -13,7 +13,8 @@
 //
 // When it is safe, and why
 //   1. Only an operation that owns the buffer adopts it: nobody may write to it meanwhile, readers
-//      see the same bytes before and after, and the switch is one system call.
+//      (other operations among them) see the same bytes before and after, and the switch is one
+//      system call.
 //   2. Only ordinary pages are taken (ProcessMaps::ordinary). All failures (no memory, no room in
 //      the arena, too many mappings) leave the buffer as it was.
 //   3. What becomes of the address later is its user's affair: free(), munmap(), brk(), realloc(),

@@ -59,7 +59,7 @@ void ControlStar::freeze(Error error) {
   });
   if (!census) return;
   send_to_present(MessageType::query);
-  count(0, own_standing());
+  count(0, own_standings());
 }
 
 void ControlStar::on_death(int rank, Error error) {
@@ -81,8 +81,16 @@ void ControlStar::on_death(int rank, Error error) {
   freeze(std::move(error));
 }
 
-void ControlStar::count(int rank, const Standing& standing) {
-  members_[rank].standing = standing;
+// Nobody else can see it: each waits on its channel for the other to begin. A channel is an
+// operation's for good, so it does not matter that the two were asked at different times.
+void ControlStar::compare_channels(int rank) {
+  if (first_ || delivered_ || leaving_) return;
+  const int64_t sequence = on_other_channel(ticked_at_, members_[rank].standings);
+  if (sequence >= 0) freeze(different_priorities(sequence, rank_, rank));
+}
+
+void ControlStar::count(int rank, const Standings& standings) {
+  members_[rank].standings = standings;
   members_[rank].counted = true;
   conclude_when_complete();
 }
@@ -105,7 +113,7 @@ std::vector<CensusRow> ControlStar::rows() const {
   for (int rank = 0; rank < size_; ++rank) {
     const Member& member = members_[rank];
     CensusRow& row = rows[rank];
-    row.standing = member.standing;
+    row.standings = member.standings;
     row.heard_ago_s = std::chrono::duration<double>(Clock::now() - member.heard).count();
     if (member.counted) {
       row.state = CensusRow::State::answered;

@@ -95,21 +95,33 @@ bool decode(std::string_view body, Introduction& introduction) {
   return in.finished();
 }
 
-std::string encode(const Standing& standing) {
+std::string encode(const Standings& standings) {
   Writer out;
-  out.number(standing.sequence);
-  out.number(static_cast<uint8_t>(standing.inside));
-  out.text(standing.text, kMostStanding);
+  out.number(static_cast<uint8_t>(standings.size()));
+  for (size_t left = standings.size(); const Standing& standing : standings) {
+    constexpr size_t kBeside = sizeof(int64_t) + sizeof(uint8_t) + sizeof(uint16_t);
+    const size_t share = out.room() / left--;
+    out.number(standing.sequence);
+    out.number(static_cast<uint8_t>(standing.inside));
+    out.text(standing.text, std::min(kMostStanding, share - kBeside));
+  }
   return out.take();
 }
 
-bool decode(std::string_view body, Standing& standing) {
+bool decode(std::string_view body, Standings& standings) {
   Reader in(body);
-  standing.sequence = in.number<int64_t>();
-  auto inside = in.number<uint8_t>();
-  standing.inside = inside == 1;
-  standing.text = in.text(kMostStanding);
-  return in.finished() && inside <= 1;
+  const auto count = in.number<uint8_t>();
+  if (count > kMostInFlight) return false;
+  standings.assign(count, {});
+  bool sound = true;
+  for (Standing& standing : standings) {
+    standing.sequence = in.number<int64_t>();
+    const auto inside = in.number<uint8_t>();
+    standing.inside = inside == 1;
+    standing.text = in.text(kMostStanding);
+    sound = sound && inside <= 1;
+  }
+  return in.finished() && sound;
 }
 
 std::string encode(const Error& error) {

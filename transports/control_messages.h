@@ -13,7 +13,7 @@ namespace ringwood {
 
 enum class MessageType : uint8_t {
   introduce = 1,  // both ways, first: pid, host
-  heartbeat,      // both ways: sequence, inside
+  heartbeat,      // both ways: the answer to query without texts
   goodbye,        // both ways: the sender ends in good order
   seen,           // the answer to goodbye
   left,           // root -> others: rank
@@ -38,11 +38,11 @@ inline constexpr size_t kMostBody = 1024, kMessageHeader = 4;
 std::string frame(MessageType type, std::string_view body = {});
 
 std::string encode(const Introduction& introduction);
-std::string encode(const Standing& standing);  // text: at most 200 bytes
-std::string encode(const Error& error);        // fits; the cause is cut if it must be
+std::string encode(const Standings& standings);  // texts: at most 200 bytes, cut alike to fit
+std::string encode(const Error& error);          // fits; the cause is cut if it must be
 std::string encode_rank(int rank);
 bool decode(std::string_view body, Introduction& introduction);
-bool decode(std::string_view body, Standing& standing);
+bool decode(std::string_view body, Standings& standings);
 bool decode(std::string_view body, Error& error);
 bool decode_rank(std::string_view body, int size, int& rank);
 

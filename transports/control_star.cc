@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "transports/host_watch.h"
 #include "transports/log.h"
 #include "transports/net.h"
@@ -103,8 +105,8 @@ std::string ControlStar::name(int rank) const {
   return fmt::format("rank {} ({}, pid {})", rank, who.host, who.pid);
 }
 
-Standing ControlStar::own_standing() const {
-  return handlers_.standing ? handlers_.standing() : Standing{};
+Standings ControlStar::own_standings() const {
+  return handlers_.standing ? handlers_.standing() : Standings{};
 }
 
 void ControlStar::send_to_present(MessageType type, std::string_view body) {
@@ -123,9 +125,9 @@ void ControlStar::tick() {
     for (Member& member : members_) member.heard += own_pause;
   }
   ticked_ = now;
-  Standing standing = own_standing();
-  standing.text.clear();
-  std::string body = encode(standing);
+  ticked_at_ = own_standings();
+  for (Standing& standing : ticked_at_) standing.text.clear();
+  std::string body = encode(ticked_at_);
   for (int rank = 0; rank < size_; ++rank) {
     Member& member = members_[rank];
     if (!member.present()) continue;
@@ -169,12 +171,13 @@ void ControlStar::note_heard(int rank) {
 bool ControlStar::on_message(int rank, const Message& message) {
   Member& member = members_[rank];
   note_heard(rank);
-  Standing standing;
+  Standings standings;
   switch (message.type) {
     case MessageType::introduce: return decode(message.body, member.who);
     case MessageType::heartbeat:
-      if (!decode(message.body, standing)) return false;
-      if (!member.counted) member.standing = standing;
+      if (!decode(message.body, standings)) return false;
+      if (!member.counted) member.standings = std::move(standings);
+      if (is_root()) compare_channels(rank);
       return true;
     case MessageType::goodbye: return message.body.empty() && on_goodbye(rank);
     case MessageType::seen:
@@ -186,10 +189,10 @@ bool ControlStar::on_message(int rank, const Message& message) {
 }
 
 bool ControlStar::on_message_of_point(int rank, const Message& message) {
-  Standing standing;
+  Standings standings;
   Error error;
-  if (message.type == MessageType::standing && decode(message.body, standing)) {
-    count(rank, standing);
+  if (message.type == MessageType::standing && decode(message.body, standings)) {
+    count(rank, standings);
     return true;
   }
   if (message.type == MessageType::failure && decode(message.body, error)) {
@@ -203,7 +206,7 @@ bool ControlStar::on_message_of_root(const Message& message) {
   Error error;
   int rank = -1;
   if (message.type == MessageType::query && message.body.empty()) {
-    members_[0].channel->send(MessageType::standing, encode(own_standing()));
+    members_[0].channel->send(MessageType::standing, encode(own_standings()));
     return true;
   }
   if (message.type == MessageType::left && decode_rank(message.body, size_, rank)) {
@@ -235,9 +238,9 @@ void ControlStar::on_ended(int rank, const std::string& why) {
   if (member.left || leaving_ || delivered_) return;
   member.died = true;
   Error error(ErrorCode::peer_lost, fmt::format("{} {}", name(rank), why));
-  if (Standing own = own_standing(); own.inside) {
-    error.cause += fmt::format("; rank {} was at #{} {}", rank_, own.sequence, own.text);
-  }
+  const Standings own = own_standings();
+  if (std::ranges::any_of(own, &Standing::inside))
+    error.cause += fmt::format("; rank {} was {}", rank_, place_of(own));
   error.rank = rank_;
   error.host = host_name();
   error.peer = rank;

@@ -33,7 +33,7 @@ struct Member {
   bool goodbye_seen = false;  // it has our goodbye
   bool died = false;
   bool counted = false;  // it answered the census
-  Standing standing;     // its answer, or of its last heartbeat
+  Standings standings;   // its answer, or of its last heartbeat
 
   bool present() const { return channel && channel->open() && !left; }
 };
@@ -49,7 +49,7 @@ class ControlStar final {
  private:
   bool is_root() const { return rank_ == 0; }
   std::string name(int rank) const;
-  Standing own_standing() const;
+  Standings own_standings() const;
   void add_member(int rank, int fd);
   void run();
   void send_to_present(MessageType type, std::string_view body = {});
@@ -67,7 +67,8 @@ class ControlStar final {
   void await_verdict();
   void freeze(Error error);
   void on_death(int rank, Error error);
-  void count(int rank, const Standing& standing);
+  void count(int rank, const Standings& standings);
+  void compare_channels(int rank);
   void conclude_when_complete();
   void conclude();
   void settle_before_leaving();
@@ -85,6 +86,7 @@ class ControlStar final {
   asio::steady_timer ticks_{io_}, verdict_timer_{io_};
   std::vector<Member> members_;  // by rank; a point has a channel to rank 0 only
   Clock::time_point ticked_ = Clock::now();
+  Standings ticked_at_;  // this rank's, then
   std::optional<Error> first_;
   bool delivered_ = false;
   bool leaving_ = false;

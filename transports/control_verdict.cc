@@ -11,21 +11,32 @@ namespace {
 
 constexpr size_t kMostNamed = 8;  // ranks, ranges or groups in one message
 
-std::string place_of(const Standing& standing) {
-  if (standing.sequence < 0) return "has called nothing yet";
-  return fmt::format("{} #{} {}", standing.inside ? "at" : "after", standing.sequence,
-                     standing.text);
+int64_t last_begun(const Standings& standings) {
+  int64_t last = -1;
+  for (const Standing& standing : standings) last = std::max(last, standing.sequence);
+  return last;
+}
+
+bool is_at(const Standing& standing, int64_t sequence) {
+  return standing.inside && standing.sequence == sequence;
+}
+
+// The channel of an operation that is under way, or -1.
+int channel_of(const Standings& standings, int64_t sequence) {
+  const auto found = std::ranges::find_if(
+      standings, [=](const Standing& standing) { return is_at(standing, sequence); });
+  return found == standings.end() ? -1 : static_cast<int>(found - standings.begin());
 }
 
 std::string place_of(const CensusRow& row) {
   switch (row.state) {
-    case CensusRow::State::answered: return place_of(row.standing);
+    case CensusRow::State::answered: return place_of(row.standings);
     case CensusRow::State::died: return "died";
     case CensusRow::State::departed: return "has left the group";
     case CensusRow::State::silent: break;
   }
   return fmt::format("does not answer, last heard {:.1f} s ago at #{}", row.heard_ago_s,
-                     row.standing.sequence);
+                     last_begun(row.standings));
 }
 
 bool answered(const CensusRow& row) { return row.state == CensusRow::State::answered; }
@@ -34,23 +45,24 @@ bool answered(const CensusRow& row) { return row.state == CensusRow::State::answ
 int64_t operation_of(const Error& first, const std::vector<CensusRow>& rows) {
   bool known = first.rank >= 0 && first.rank < static_cast<int>(rows.size());
   if (!known || !answered(rows[first.rank])) return first.sequence;
-  const Standing& standing = rows[first.rank].standing;
-  return standing.inside && standing.sequence == first.sequence ? first.sequence : -1;
+  return channel_of(rows[first.rank].standings, first.sequence) >= 0 ? first.sequence : -1;
 }
 
-// Neither in operation `sequence` nor through with it.
-bool is_missing(const CensusRow& row, int64_t sequence) {
+// Neither in operation `sequence`, of this channel, nor through with it.
+bool is_missing(const CensusRow& row, int64_t sequence, int channel) {
   if (!answered(row)) return true;
-  return sequence >= 0 && row.standing.sequence < sequence;
+  const auto at = static_cast<size_t>(channel);
+  return sequence >= 0 && (at >= row.standings.size() || row.standings[at].sequence < sequence);
 }
 
 void add_missing(Error& error, const std::vector<CensusRow>& rows) {
-  int64_t sequence = operation_of(error, rows);
+  const int64_t sequence = operation_of(error, rows);
+  const int channel = sequence < 0 ? -1 : channel_of(rows[error.rank].standings, sequence);
   std::vector<std::string> parts;
   int first_missing = -1;
   size_t unnamed = 0;
   for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank) {
-    if (rank == error.rank || !is_missing(rows[rank], sequence)) continue;
+    if (rank == error.rank || !is_missing(rows[rank], sequence, channel)) continue;
     if (first_missing < 0) first_missing = rank;
     if (parts.size() == kMostNamed) {
       ++unnamed;
@@ -62,7 +74,7 @@ void add_missing(Error& error, const std::vector<CensusRow>& rows) {
   bool peer_known = error.peer >= 0 && error.peer < static_cast<int>(rows.size());
   if (!parts.empty()) {
     error.cause += fmt::format("; missing: {}", fmt::join(parts, ", "));
-    if (!peer_known || !is_missing(rows[error.peer], sequence)) {
+    if (!peer_known || !is_missing(rows[error.peer], sequence, channel)) {
       error.peer = first_missing;
       error.transport.clear();  // it was that of another peer
     }
@@ -78,9 +90,9 @@ std::map<std::string, std::vector<int>> calls(int64_t sequence,
                                               const std::vector<CensusRow>& rows) {
   std::map<std::string, std::vector<int>> by_text;
   for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank) {
-    const Standing& standing = rows[rank].standing;
-    if (!answered(rows[rank]) || !standing.inside || standing.sequence != sequence) continue;
-    by_text[standing.text].push_back(rank);
+    const Standings& standings = rows[rank].standings;
+    const int channel = answered(rows[rank]) ? channel_of(standings, sequence) : -1;
+    if (channel >= 0) by_text[standings[static_cast<size_t>(channel)].text].push_back(rank);
   }
   return by_text;
 }
@@ -108,7 +120,52 @@ void add_groups(Error& error, const std::vector<CensusRow>& rows) {
   if (minority) error.peer = groups.back().second.front();
 }
 
+// A rank that has the operation of the timeout on another channel than who waits for it, or -1.
+int on_other_channel(const Error& first, const std::vector<CensusRow>& rows) {
+  if (first.code != ErrorCode::timeout || operation_of(first, rows) < 0) return -1;
+  const int channel = channel_of(rows[first.rank].standings, first.sequence);
+  const auto other = std::ranges::find_if(rows, [&](const CensusRow& row) {
+    const int theirs = answered(row) ? channel_of(row.standings, first.sequence) : -1;
+    return theirs >= 0 && theirs != channel;
+  });
+  return other == rows.end() ? -1 : static_cast<int>(other - rows.begin());
+}
+
 }  // namespace
+
+std::string place_of(const Standings& standings) {
+  std::vector<std::string> at;
+  const Standing* last = nullptr;
+  for (const Standing& standing : standings) {
+    if (standing.inside) at.push_back(fmt::format("#{} {}", standing.sequence, standing.text));
+    if (!last || standing.sequence > last->sequence) last = &standing;
+  }
+  if (!at.empty()) return fmt::format("at {}", fmt::join(at, " and "));
+  if (!last || last->sequence < 0) return "has called nothing yet";
+  return fmt::format("after #{} {}", last->sequence, last->text);
+}
+
+int64_t on_other_channel(const Standings& a, const Standings& b) {
+  int64_t first = -1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].inside) continue;
+    const int there = channel_of(b, a[i].sequence);
+    if (there >= 0 && there != static_cast<int>(i) && (first < 0 || a[i].sequence < first))
+      first = a[i].sequence;
+  }
+  return first;
+}
+
+Error different_priorities(int64_t sequence, int rank, int peer) {
+  Error error(ErrorCode::mismatch,
+              fmt::format("rank {} and rank {} called #{}, or one before it, with different "
+                          "priorities",
+                          rank, peer, sequence));
+  error.rank = rank;
+  error.peer = peer;
+  error.sequence = sequence;
+  return error;
+}
 
 bool needs_census(ErrorCode code) {
   return code == ErrorCode::timeout || code == ErrorCode::mismatch;
@@ -127,6 +184,12 @@ Error compose_verdict(Error first, const std::vector<CensusRow>& rows) {
   const bool peer_known = first.peer >= 0 && first.peer < static_cast<int>(rows.size());
   if (is_loss(first) && peer_known && rows[first.peer].state == CensusRow::State::departed)
     first.cause = left_text(first.peer);
+  if (const int other = on_other_channel(first, rows); other >= 0) {
+    Error mismatch = different_priorities(first.sequence, first.rank, other);
+    mismatch.host = first.host;
+    mismatch.collective = first.collective;
+    first = std::move(mismatch);
+  }
   if (first.code == ErrorCode::timeout) add_missing(first, rows);
   if (first.code == ErrorCode::mismatch) add_groups(first, rows);
   return first;

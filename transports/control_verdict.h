@@ -13,15 +13,24 @@ namespace ringwood {
 struct CensusRow {
   enum class State { answered, silent, died, departed };
   State state = State::silent;
-  Standing standing;       // answered: now; silent: sequence of the last heartbeat
+  Standings standings;     // answered: now; silent: sequences of the last heartbeat
   double heard_ago_s = 0;  // silent: since then
 };
 
 // Precondition: `rows` is by rank and not empty.
 //   timeout   adds who is missing (behind, silent, dead, gone) and makes the first of them the
-//   peer; mismatch  adds who called what and makes the first of the smaller group the peer; the
+//   peer; becomes a mismatch where ranks have called the operation with different priorities;
+//   mismatch  adds who called what and makes the first of the smaller group the peer; the
 //   loss of a rank that has said goodbye says so; others are returned as they are.
 Error compose_verdict(Error first, const std::vector<CensusRow>& rows);
+
+// The first operation that two ranks have under way on different channels, or -1.
+int64_t on_other_channel(const Standings& a, const Standings& b);
+// The mismatch that this is.
+Error different_priorities(int64_t sequence, int rank, int peer);
+
+// "at #5 all_reduce float32 x 1024, sum and #6 barrier", or "after #6 barrier".
+std::string place_of(const Standings& standings);
 
 // Why an operation fails that waits for a rank which left in good order.
 std::string left_text(int rank);

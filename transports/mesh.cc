@@ -39,14 +39,15 @@ std::string token_of(const Options& options) {
   return host_token() + (id.empty() ? "" : " " + id);
 }
 
-// What a rank says of itself: token, host name, cores, memory node, one a line.
+// What a rank says of itself: token, host name, cores, memory node, in_flight, one a line.
 struct Introduction {
-  std::string token, host, cores, node;
+  std::string token, host, cores, node, in_flight;
 };
 
 std::string introduce(const Options& options) {
   const int node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-  return fmt::format("{}\n{}\n{}\n{}", token_of(options), host_name(), own_cores(), node);
+  return fmt::format("{}\n{}\n{}\n{}\n{}", token_of(options), host_name(), own_cores(), node,
+                     options.in_flight);
 }
 
 Introduction parse_introduction(const std::string& text) {
@@ -56,9 +57,25 @@ Introduction parse_introduction(const std::string& text) {
     lines.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (lines.size() != 4)
+  if (lines.size() != 5)
     throw Error(ErrorCode::internal, "a rank's introduction in the store is damaged");
-  return {lines[0], lines[1], lines[2], lines[3]};
+  return {lines[0], lines[1], lines[2], lines[3], lines[4]};
+}
+
+// Both ends of a pair open as many links.
+void check_in_flight(const std::vector<Introduction>& all, int rank) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const Introduction& one) {
+    return one.in_flight != all[0].in_flight;
+  });
+  if (other == all.end()) return;
+  const auto where = static_cast<int>(other - all.begin());
+  Error e(ErrorCode::mismatch,
+          fmt::format("RINGWOOD_IN_FLIGHT is {} on rank 0 but {} on rank {}: set it alike on all "
+                      "ranks",
+                      all[0].in_flight, other->in_flight, where));
+  e.rank = rank;
+  e.peer = where;
+  throw e;
 }
 
 int count_cores(const std::vector<Introduction>& all, const std::string& token) {
@@ -82,11 +99,12 @@ void open_links(Mesh& mesh, Group& group) {
     std::vector<bool> wanted(mesh.size);
     for (int r = 0; r < mesh.size; ++r) wanted[r] = r != mesh.rank && !mesh.peers[r].link[0];
     auto transport = row.make();
-    auto links = transport->connect(group, wanted, kChannels);
+    const int channels = channels_for(mesh.in_flight);
+    auto links = transport->connect(group, wanted, channels);
     bool used = false;
     for (int r = 0; r < mesh.size; ++r) {
       if (!links[0][r]) continue;
-      for (int c = 0; c < kChannels; ++c) mesh.peers[r].link[c] = std::move(links[c][r]);
+      for (int c = 0; c < channels; ++c) mesh.peers[r].link[c] = std::move(links[c][r]);
       mesh.peers[r].transport = row.name;
       used = true;
     }
@@ -169,6 +187,7 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   std::vector<Introduction> all;
   for (const std::string& text : bootstrap.meet(introduce(options), mesh.announcement))
     all.push_back(parse_introduction(text));
+  check_in_flight(all, mesh.rank);
   group.identity = bootstrap.identity();
   const std::string token = all[mesh.rank].token;
   std::vector<std::string> host_names;
@@ -212,7 +231,7 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
 
 Mesh::~Mesh() = default;
 
-std::string Mesh::ways(int channel) const {
+std::string Mesh::ways() const {
   std::string all;
   const auto add = [&](const std::string& name) {
     if (!name.empty() && all.find(name) == std::string::npos)
@@ -220,8 +239,10 @@ std::string Mesh::ways(int channel) const {
   };
   for (const Peer& peer : peers) {
     add(peer.transport);
-    const Link* link = peer.link[channel].get();
-    if (const char* detour = link ? link->detour() : nullptr) add(detour);
+    for (int track = 0; track < in_flight; ++track) {
+      const Link* link = peer.link[collective_channel(track)].get();
+      if (const char* detour = link ? link->detour() : nullptr) add(detour);
+    }
   }
   return all;
 }
@@ -244,7 +265,8 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
   mesh->size = size;
   mesh->process = getpid();
   mesh->peers.resize(size);
-  mesh->totals.resize(size);
+  mesh->in_flight = options.in_flight;
+  for (auto& of_channel : mesh->totals) of_channel.resize(size);
   mesh->wait_set = std::make_unique<WaitSet>();
   if (size == 1) {
     mesh->hosts = {token_of(options)};

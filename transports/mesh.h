@@ -8,6 +8,7 @@
 // arm/disarm by the one sleeper.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -19,11 +20,9 @@
 
 namespace ringwood {
 
-inline constexpr int kCollectiveChannel = 0, kPointToPointChannel = 1, kChannels = 2;
-
 struct Peer {
-  std::string transport;  // "shm"; "" for the rank itself
-  std::unique_ptr<Link> link[kChannels];
+  std::string transport;                                  // "shm"; "" for the rank itself
+  std::array<std::unique_ptr<Link>, kMostChannels> link;  // null from channels_for() on
 };
 
 class Mesh final {
@@ -38,8 +37,8 @@ class Mesh final {
   std::unique_ptr<WaitSet> wait_set;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<Peer> peers;  // by rank
-  std::vector<Completions>
-      totals;  // by rank: what the collective link reported last; the executor's
+  // By channel and rank: what the link of a collective reported last; its executor's.
+  std::array<std::vector<Completions>, kMostChannels> totals;
   std::vector<std::string> hosts;  // host token by rank
   std::vector<int> host_numbers;   // by rank: equal on a host, from 0 in the order of first ranks
   // By rank: its memory node, numbered likewise, no node on two hosts. Empty: each host counts as
@@ -50,11 +49,12 @@ class Mesh final {
   int cores_on_root_host = 1;  // likewise, of rank 0's: equal on all ranks
   int cores_on_this_host = 1;  // that the ranks of this host may run on together
   bool several_hosts = false;
-  int process = 0;  // pid at creation
+  int in_flight = 1;  // collectives that may be under way at once: equal on all ranks
+  int process = 0;    // pid at creation
   std::unique_ptr<Control> control;
 
-  // The transports in use, and what links of the channel had to turn to: "shm", "verbs+tcp".
-  std::string ways(int channel) const;
+  // The transports in use, and what links of collectives had to turn to: "shm", "verbs+tcp".
+  std::string ways() const;
   void arm() noexcept;
   void disarm() noexcept;
 };

@@ -17,6 +17,9 @@
 
 namespace ringwood {
 
+// The most collectives of a group that can be under way at once.
+inline constexpr int kMostInFlight = 8;
+
 struct Options {
   // RINGWOOD_TRANSPORTS=shm,tcp: which transports may be used, in order of preference. Empty: all
   // rows of transports.cc. For tests, measurements, and to work around a broken fabric.
@@ -114,6 +117,11 @@ struct Options {
   // allocated them. 0: never; off by default because not every program may be treated so
   // (adopt.h).
   size_t adopt = 0;
+  // RINGWOOD_IN_FLIGHT: how many collectives of a group may be under way at once, each over links
+  // of its own; the same on all ranks. From 2 on, one of them is a call of high priority. Each more
+  // costs a connection for each pair of ranks and socket (tcp), two rings per pair (verbs), and
+  // address space (shm: memory is taken when it is used).
+  int in_flight = 2;
   // RINGWOOD_SPIN_US: how long to spin before yielding, when every rank of the host has a core. -1:
   // measured default. 0: neither spin nor yield but sleep at once, which leaves the core to others
   // and costs a wake-up for each wait.

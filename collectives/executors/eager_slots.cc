@@ -10,19 +10,18 @@ constexpr int kLooks = 100, kLooksOnSharedCores = 10;
 
 }  // namespace
 
-EagerSlots::EagerSlots(const Mesh& mesh)
+EagerSlots::EagerSlots(const Mesh& mesh, int channel)
     : mesh_(mesh),
       looks_(mesh.ranks_on_this_host <= mesh.cores_on_this_host ? kLooks : kLooksOnSharedCores),
       boxes_(static_cast<size_t>(mesh.size)) {
   for (int peer = 0; peer < mesh.size; ++peer) {
-    Link* const link =
-        peer == mesh.rank ? nullptr : mesh.peers[peer].link[kCollectiveChannel].get();
+    Link* const link = peer == mesh.rank ? nullptr : mesh.peers[peer].link[channel].get();
     boxes_[peer] = link ? link->mailbox() : nullptr;
     if (boxes_[peer]) slots_.push_back({peer, boxes_[peer]});
   }
 }
 
-bool slots_to_all(const Mesh& mesh) { return EagerSlots(mesh).to_all(); }
+bool slots_to_all(const Mesh& mesh) { return EagerSlots(mesh, kCollectiveChannel).to_all(); }
 
 // A peer that had closed its end before the last look in vain will not write any more.
 Status EagerSlots::check_open() const {

@@ -2,7 +2,7 @@
 // to each other, and takes what each other wrote. A round's slot has a head, here a fingerprint,
 // and may have data.
 //
-// One thread at a time. The mesh outlives it.
+// Each channel of collectives has its own. One thread at a time. The mesh outlives it.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class EagerSlots final {
     size_t out_bytes = 0, in_bytes = 0;
   };
 
-  explicit EagerSlots(const Mesh& mesh);
+  EagerSlots(const Mesh& mesh, int channel);
   EagerSlots(const EagerSlots&) = delete;
   EagerSlots& operator=(const EagerSlots&) = delete;
 
@@ -85,7 +85,7 @@ class EagerSlots final {
   size_t missing_ = 0;  // heads of this round
 };
 
-// Whether a group's plans go by slots (add_slots() in plan/passes.h).
+// Whether a group's plans go by slots (add_slots() in plan/passes.h): on every channel, or on none.
 bool slots_to_all(const Mesh& mesh);
 
 }  // namespace ringwood

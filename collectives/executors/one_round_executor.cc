@@ -13,7 +13,7 @@ void OneRoundExecutor::start(const PlanExecution& execution) {
   next_ = 0;
   talks_.clear();
   for (const PeerQueue& queue : execution.plan->peers) {
-    talks_.emplace_back(mesh_, queue);
+    talks_.emplace_back(mesh_, channel_, queue);
     talks_.back().mine.fingerprint = fingerprint_to(execution, queue.peer);
   }
   additions_.start(execution);

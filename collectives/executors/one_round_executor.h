@@ -17,7 +17,8 @@ namespace ringwood {
 
 class OneRoundExecutor final : public Executor {
  public:
-  explicit OneRoundExecutor(Mesh& mesh) : mesh_(mesh) {}  // which outlives it
+  // Over this channel of the mesh, which outlives it.
+  OneRoundExecutor(Mesh& mesh, int channel) : mesh_(mesh), channel_(channel) {}
 
   void start(const PlanExecution& execution) override;
   Status step(Pass& pass) override;
@@ -48,6 +49,7 @@ class OneRoundExecutor final : public Executor {
   Status poll_open(bool (PeerLink::*open)() const, bool& none);
 
   Mesh& mesh_;
+  const int channel_;
   const PlanExecution* execution_ = nullptr;
   std::vector<Talk> talks_;
   Additions additions_;

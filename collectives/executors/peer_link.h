@@ -10,10 +10,10 @@
 namespace ringwood {
 
 struct PeerLink {
-  PeerLink(Mesh& mesh, const PeerQueue& its_queue)
+  PeerLink(Mesh& mesh, int channel, const PeerQueue& its_queue)
       : queue(&its_queue),
-        link(mesh.peers[its_queue.peer].link[kCollectiveChannel].get()),
-        totals(&mesh.totals[its_queue.peer]),
+        link(mesh.peers[its_queue.peer].link[channel].get()),
+        totals(&mesh.totals[channel][its_queue.peer]),
         base(*totals) {}
 
   const PeerQueue* queue;

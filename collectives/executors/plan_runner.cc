@@ -2,11 +2,11 @@
 
 namespace ringwood {
 
-PlanRunner::PlanRunner(Mesh& mesh)
-    : slots_(mesh),
+PlanRunner::PlanRunner(Mesh& mesh, int channel)
+    : slots_(mesh, channel),
       scratch_(slots_.to_all() && mesh.size > 1 ? Arena::of_process() : nullptr),
-      queued_(mesh, slots_),
-      one_round_(mesh),
+      queued_(mesh, channel, slots_),
+      one_round_(mesh, channel),
       eager_(slots_) {}
 
 Executor& PlanRunner::executor_of(Protocol protocol) {

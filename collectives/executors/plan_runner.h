@@ -1,7 +1,8 @@
-// Carries out plans over a mesh, each by the executor of its protocol (executor.h).
+// Carries out plans over one channel of a mesh, each by the executor of its protocol (executor.h).
 //
 // One execution at a time; one thread at a time. The caller owns the loop around step(), its
-// deadline, its sleeping and the abort. The mesh outlives it, its links' totals are this one's.
+// deadline, its sleeping and the abort. The mesh outlives it, its links' totals of the channel are
+// this one's.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace ringwood {
 
 class PlanRunner final {
  public:
-  explicit PlanRunner(Mesh& mesh);
+  explicit PlanRunner(Mesh& mesh, int channel = kCollectiveChannel);
   PlanRunner(const PlanRunner&) = delete;
   PlanRunner& operator=(const PlanRunner&) = delete;
 

@@ -14,8 +14,8 @@ bool goes_to_its_place(const BoundStep& step) {
 
 }  // namespace
 
-QueuedExecutor::QueuedExecutor(Mesh& mesh, EagerSlots& slots)
-    : mesh_(mesh), by_messages_(mesh.rank), by_slots_(slots) {}
+QueuedExecutor::QueuedExecutor(Mesh& mesh, int channel, EagerSlots& slots)
+    : mesh_(mesh), channel_(channel), by_messages_(mesh.rank), by_slots_(slots) {}
 
 void QueuedExecutor::start(const PlanExecution& execution) {
   const Plan& plan = *execution.plan;
@@ -23,7 +23,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   held_ = execution.hold_sends;
   agreed_ = false;
   links_.clear();
-  for (const PeerQueue& queue : plan.peers) links_.emplace_back(mesh_, queue);
+  for (const PeerQueue& queue : plan.peers) links_.emplace_back(mesh_, channel_, queue);
   if (plan.slots)
     agreement_ = &by_slots_;
   else

@@ -17,8 +17,8 @@ namespace ringwood {
 
 class QueuedExecutor final : public Executor {
  public:
-  // Both outlive it.
-  QueuedExecutor(Mesh& mesh, EagerSlots& slots);
+  // Over this channel of the mesh; the slots are likewise of it. Both outlive it.
+  QueuedExecutor(Mesh& mesh, int channel, EagerSlots& slots);
 
   void start(const PlanExecution& execution) override;
   Status step(Pass& pass) override;
@@ -42,6 +42,7 @@ class QueuedExecutor final : public Executor {
   void run_ready(bool& progressed);
 
   Mesh& mesh_;
+  const int channel_;
   const PlanExecution* execution_ = nullptr;
   std::vector<QueuedLink> links_;  // of Plan::peers
   ReadySteps steps_;

@@ -49,12 +49,14 @@ struct CallPack {
   std::vector<Part> parts;
 };
 
-// The buffer that its operation works on.
+// The buffer that its operation works on, from when it begins to when it ends.
 struct PackedBuffer {
   std::unique_ptr<std::byte[]> data;  // where this rank contributes, the parts' elements
   CallBuffers buffers;                // in it
   uint32_t parts = 0;                 // for the fingerprint: a hash of their sizes, not 0
+  std::function<void()> fill;         // copies what this rank contributes into it; or empty
   std::function<void()> finish;       // copies the result to where this rank has one; or empty
+  Footprint footprint;                // of the parts' buffers
 };
 // Of the packed buffer, in a group of `size` ranks.
 inline size_t packed_bytes(const Shape& shape, int size) {

@@ -17,12 +17,14 @@ constexpr Duration kShutdownPause = std::chrono::milliseconds(10);
 }  // namespace
 
 ProgressEngine::ProgressEngine(const Options& options)
-    : waiter_(options),
+    : queue_(options.in_flight),
+      waiter_(options),
       error_([this] {
         role_.notify();
         waiter_.ring();
       }),
       watchdog_(error_, options.heartbeat),
+      status_(options.in_flight),
       role_(waiter_, queue_) {}
 
 std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
@@ -30,7 +32,7 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
                                                        const std::string& announcement) {
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
-  Control::Handlers handlers{[e] { return e->status_.standing(); },
+  Control::Handlers handlers{[e] { return e->status_.standings(); },
                              [e](const Error& error) { e->error_.set(error); },
                              [e](int who) { e->watchdog_.left(who); }};
   e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
@@ -113,9 +115,9 @@ Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
     if (Status s = submit(operation, true); !s) return s;
     return wait(*operation);
   }
-  work_->begin_unshared(*operation);
+  work_->collectives().begin_unshared(*operation);
   drive(false, [&] { return operation->done(); });
-  work_->end_unshared();
+  work_->collectives().end_unshared();
   role_.give_back();
   return {};
 }
@@ -169,14 +171,14 @@ void ProgressEngine::drive(bool patient, Done done) {
 }
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
-  if (queue_.acknowledge()) work_->take_messages();
+  if (queue_.acknowledge()) work_->take();
   if (error_.is_set()) return fail_everything(finished);
   if (error_.reported()) return;  // the verdict is on its way
   try {
-    if (Status s = work_->step_collective(progressed, finished); !s)
-      return error_.report(std::move(s.error()), work_->collective().get());
+    if (Status s = work_->collectives().step(progressed, finished); !s)
+      return error_.report(std::move(s.error()), work_->collectives().stepped());
   } catch (...) {
-    return error_.report(caught_error(), work_->collective().get());
+    return error_.report(caught_error(), work_->collectives().stepped());
   }
   if (Status s = work_->step_messages(waiter_.armed(), progressed, finished); !s)
     error_.report(std::move(s.error()), nullptr);

@@ -38,7 +38,7 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
                                                 const std::string& announcement = "");
   ~ProgressEngine();
 
-  // FIFO. With `synchronous` the caller is about to wait() and nobody else is woken for it.
+  // With `synchronous` the caller is about to wait() and nobody else is woken for it.
   // Refused, with the error that ended the group, when it has ended.
   Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
   Status submit(std::shared_ptr<MessageState> message, bool synchronous);
@@ -57,7 +57,7 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
   // In a handler of what a callback threw, in a thread that need not drive.
   void callback_threw(const OperationState& operation) { error_.end_by_callback(operation); }
   const Mesh& mesh() const { return *mesh_; }
-  bool reads_in_place() const { return work_->reads_in_place(); }
+  bool reads_in_place() const { return work_->collectives().reads_in_place(); }
 
  private:
   explicit ProgressEngine(const Options& options);

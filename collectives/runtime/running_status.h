@@ -1,10 +1,11 @@
-// What this rank is doing, for the control connection to tell when the group asks: the collective
-// that runs, or ran last.
+// What this rank is doing, for the control connection to tell when the group asks: of each track
+// the collective that runs, or ran last.
 //
-// Thread safety: begin() and end(), the driver; standing(), any thread.
+// Thread safety: begin() and end(), the driver; standings(), any thread.
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "collectives/fingerprint.h"
 #include "collectives/posted.h"
@@ -14,28 +15,42 @@ namespace ringwood {
 
 class RunningStatus final {
  public:
-  void begin(const Fingerprint& fingerprint) {
-    fingerprint_.post(fingerprint);
-    begun_.store(true, std::memory_order_relaxed);
-    inside_.store(true, std::memory_order_release);
-  }
-  void end() { inside_.store(false, std::memory_order_release); }
-  Standing standing() const {
-    Standing s;
-    s.inside = inside_.load();
-    if (!begun_.load()) {
-      s.text = "nothing yet";
+  class Row final {
+   public:
+    void begin(const Fingerprint& fingerprint) {
+      fingerprint_.post(fingerprint);
+      begun_.store(true, std::memory_order_relaxed);
+      inside_.store(true, std::memory_order_release);
+    }
+    void end() { inside_.store(false, std::memory_order_release); }
+    Standing standing() const {
+      Standing s;
+      s.inside = inside_.load();
+      if (!begun_.load()) {
+        s.text = "nothing yet";
+        return s;
+      }
+      const Fingerprint fingerprint = fingerprint_.read();
+      s.sequence = static_cast<int64_t>(fingerprint.sequence);
+      s.text = describe(fingerprint);
       return s;
     }
-    const Fingerprint fingerprint = fingerprint_.read();
-    s.sequence = static_cast<int64_t>(fingerprint.sequence);
-    s.text = describe(fingerprint);
-    return s;
+
+   private:
+    Posted<Fingerprint> fingerprint_;
+    std::atomic<bool> inside_{false}, begun_{false};
+  };
+
+  explicit RunningStatus(int tracks) : rows_(static_cast<size_t>(tracks)) {}
+  Row& track(int number) { return rows_[static_cast<size_t>(number)]; }
+  Standings standings() const {
+    Standings all;
+    for (const Row& row : rows_) all.push_back(row.standing());
+    return all;
   }
 
  private:
-  Posted<Fingerprint> fingerprint_;
-  std::atomic<bool> inside_{false}, begun_{false};
+  std::vector<Row> rows_;
 };
 
 }  // namespace ringwood

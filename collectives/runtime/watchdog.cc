@@ -22,8 +22,8 @@ constexpr int kLatePeriods = 20;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 Error late(const CollectiveState& operation, const InFlight& work) {
-  const WaitList waits = work.waits();
-  const bool queued = &operation != work.collective().get();
+  const WaitList waits = work.collectives().waits(operation);
+  const bool queued = !work.collectives().under_way(operation);
   Error error(ErrorCode::timeout, fmt::format("not finished within {:.1f} s; {}waiting for {}",
                                               seconds(operation.allowed()),
                                               queued ? "queued behind an earlier operation, " : "",
@@ -58,7 +58,8 @@ void Watchdog::look(Clock::time_point now, const InFlight& work) try {
   const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
   if (error_.reported() || error_.is_set()) return;
   if (departures > 0 && long_in_vain) check_departed(work);
-  if (!named_ && work.collective() && in_vain_ >= kLatePeriods * heartbeat_) name_who_is_late(work);
+  if (!named_ && !work.collectives().served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
+    name_who_is_late(work);
   check_deadlines(now, work);
 } catch (...) {
   error_.report(caught_error(), nullptr);
@@ -76,7 +77,7 @@ Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
 }
 
 void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
-  if (auto operation = work.late_collective(now))
+  if (auto operation = work.collectives().late(now))
     error_.report(late(*operation, work), operation.get());
   else if (auto message = work.messages().late(now))
     error_.report(late(*message), message.get());
@@ -84,13 +85,15 @@ void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
 
 void Watchdog::name_who_is_late(const InFlight& work) {
   named_ = true;
-  const std::string waiting = work.waits().text();
-  if (waiting.empty()) return;
-  const CollectiveState& operation = *work.collective();
-  log(LogLevel::warn, "collective",
-      fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
-                  operation.name, operation.number, seconds(in_vain_), waiting,
-                  seconds(operation.allowed())));
+  for (const Track* track : work.collectives().served()) {
+    const CollectiveState& operation = *track->current;
+    const std::string waiting = track->runner.waits().text();
+    if (waiting.empty()) continue;
+    log(LogLevel::warn, "collective",
+        fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
+                    operation.name, operation.number, seconds(in_vain_), waiting,
+                    seconds(operation.allowed())));
+  }
 }
 
 void Watchdog::check_departed(const InFlight& work) {
@@ -99,13 +102,17 @@ void Watchdog::check_departed(const InFlight& work) {
     std::lock_guard lock(mutex_);
     departed = departed_;
   }
-  const std::vector<int> awaited = work.waits().peers();
   for (int rank : departed) {
-    const bool here = std::find(awaited.begin(), awaited.end(), rank) != awaited.end();
+    const CollectiveState* here = nullptr;
+    for (const Track* track : work.collectives().served()) {
+      const WaitList waits = track->runner.waits();
+      if (!here && std::ranges::find(waits.peers(), rank) != waits.peers().end())
+        here = track->current.get();
+    }
     if (!here && !work.messages().needs(rank)) continue;
     Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
-    return error_.report(std::move(error), here ? work.collective().get() : nullptr);
+    return error_.report(std::move(error), here);
   }
 }
 

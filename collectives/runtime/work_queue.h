@@ -1,5 +1,9 @@
-// What was submitted and has not begun, and how much of it is not settled: collectives in the order
-// of their calls, numbered on entry, and messages, which have no order with them.
+// What was submitted and not taken by the driver yet, and how much is not settled: collectives in
+// the order of their calls, numbered on entry, and messages, which have no order with them.
+//
+// An operation's track, of those that are carried out side by side, follows from its priority and
+// the number of normal calls before it, and so is the same on all ranks: of several tracks the last
+// is that of high priority, the others are taken by normal calls in turn.
 //
 // Guarded by the engine's one mutex (role.h): `EngineLock` as a parameter means that the caller
 // holds it. idle(), pending(), fresh() and settled() may be called without, by any thread.
@@ -19,6 +23,9 @@ using Operations = std::vector<std::shared_ptr<OperationState>>;
 
 class WorkQueue final {
  public:
+  // So many tracks.
+  explicit WorkQueue(int tracks) : tracks_(tracks) {}
+
   void push(const EngineLock&, std::shared_ptr<CollectiveState> operation);
   void push(const EngineLock&, std::shared_ptr<MessageState> message);
   // A collective that begins at once, past the queue. Precondition: idle().
@@ -30,13 +37,13 @@ class WorkQueue final {
   bool close(const EngineLock&) { return !std::exchange(closed_, true); }
   bool closed(const EngineLock&) const { return closed_; }
 
-  // The next collective, or null.
-  std::shared_ptr<CollectiveState> take_collective(const EngineLock&);
-  std::vector<std::shared_ptr<MessageState>> take_messages(const EngineLock&);
-  // All collectives, given up.
-  void drop(const EngineLock&, Operations& dropped);
-  // The first collective that is late, or null.
-  std::shared_ptr<CollectiveState> late(const EngineLock&, Clock::time_point now) const;
+  // All of them; what is taken into is empty and lends its memory in return.
+  void take(const EngineLock&, std::vector<std::shared_ptr<CollectiveState>>& into) {
+    into.swap(collectives_);
+  }
+  void take(const EngineLock&, std::vector<std::shared_ptr<MessageState>>& into) {
+    into.swap(messages_);
+  }
 
   // Something was submitted since acknowledge().
   bool fresh() const { return fresh_.load(); }
@@ -48,11 +55,11 @@ class WorkQueue final {
  private:
   void number(CollectiveState& operation);
 
-  // From `first_` on; keeps its memory, so that a submission asks for none.
+  const int tracks_;
   std::vector<std::shared_ptr<CollectiveState>> collectives_;
-  size_t first_ = 0;
   std::vector<std::shared_ptr<MessageState>> messages_;
   uint64_t sequence_ = 0;  // of the next collective
+  int next_track_ = 0;     // of the next normal one
   bool closed_ = false;
   std::atomic<int> pending_{0};
   std::atomic<bool> fresh_{false};

@@ -53,7 +53,7 @@ uint64_t Geometry::mail_at() const {
   return round_up(lanes_at() + uint64_t{seats} * seats * channels * sizeof(Lane), 4096);
 }
 uint64_t Geometry::rings_at() const {
-  const uint64_t mail = has_mail() ? uint64_t{seats} * seats * sizeof(MailLane) : 0;
+  const uint64_t mail = has_mail() ? uint64_t{seats} * seats * channels * sizeof(MailLane) : 0;
   return round_up(mail_at() + mail, kHugePage);
 }
 uint64_t Geometry::total() const {
@@ -123,8 +123,9 @@ Lane& Segment::lane(int from, int to, int channel) const {
   return lanes[(from * geometry_.seats + to) * geometry_.channels + channel];
 }
 
-MailLane& Segment::mail(int from, int to) const {
-  return reinterpret_cast<MailLane*>(base_ + geometry_.mail_at())[from * geometry_.seats + to];
+MailLane& Segment::mail(int from, int to, int channel) const {
+  auto* mail = reinterpret_cast<MailLane*>(base_ + geometry_.mail_at());
+  return mail[(from * geometry_.seats + to) * geometry_.channels + channel];
 }
 
 std::byte* Segment::ring(int from, int to, int channel) const {

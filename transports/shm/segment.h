@@ -8,7 +8,7 @@
 //   seats, one per rank: its `armed` word
 //   lanes, one per (from, to, channel): counters, and slots for small messages
 //   rings, one per (from, to, channel): bytes of larger messages
-//   mail, one per (from, to), where ranks are few: letters (transports/mailbox.h)
+//   mail, one per (from, to, channel), where ranks are few: letters (transports/mailbox.h)
 //
 // A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
 // counters.
@@ -122,7 +122,7 @@ class Segment final {
   Seat& seat(int index) const;
   Lane& lane(int from, int to, int channel) const;
   std::byte* ring(int from, int to, int channel) const;
-  MailLane& mail(int from, int to) const;  // requires has_mail()
+  MailLane& mail(int from, int to, int channel) const;  // requires has_mail()
 
  private:
   Segment(OwnedFd fd, const Geometry& geometry);

@@ -12,9 +12,9 @@ namespace {
 
 // Below, a copy through the ring is cheaper than the two lines that lending costs.
 constexpr size_t kLendFrom = 16 << 10;
-// The other channels carry messages between users, where a short one must leave also while its
-// receiver is busy with something else.
-constexpr size_t kLendFromElsewhere = kLendFrom + 1;
+// Of messages between users a short one must leave also while its receiver is busy with something
+// else.
+constexpr size_t kLendFromUsers = kLendFrom + 1;
 
 struct Ends {
   int mine, theirs, channel;
@@ -30,12 +30,13 @@ class ShmLink final : public Link {
         arriving_(segment_->lane(e.theirs, e.mine, e.channel)),
         sender_(outgoing_, segment_->ring(e.mine, e.theirs, e.channel),
                 segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
-                e.channel == 0 ? kLendFrom : kLendFromElsewhere),
+                e.channel == kPointToPointChannel ? kLendFromUsers : kLendFrom),
         receiver_(arriving_, segment_->ring(e.theirs, e.mine, e.channel),
                   segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
                   meeting.arenas[peer]) {
-    if (e.channel == 0 && segment_->geometry().has_mail())
-      mailbox_.emplace(segment_->mail(e.mine, e.theirs), segment_->mail(e.theirs, e.mine), alarm_,
+    if (e.channel != kPointToPointChannel && segment_->geometry().has_mail())
+      mailbox_.emplace(segment_->mail(e.mine, e.theirs, e.channel),
+                       segment_->mail(e.theirs, e.mine, e.channel), alarm_,
                        arriving_.writer.closed);
   }
   ~ShmLink() override {

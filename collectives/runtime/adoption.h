@@ -1,0 +1,34 @@
+// Which buffers of collectives become shared where they lie (RINGWOOD_ADOPT, transports/adopt.h).
+// Thread safety: the driver only.
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/operation.h"
+#include "transports/adopt.h"
+#include "transports/mesh.h"
+#include "transports/options.h"
+
+namespace ringwood {
+
+class Adoption final {
+ public:
+  Adoption(const Mesh& mesh, const Options& options);
+
+  // It begins: its buffers are ours from now on, until it is settled. Others that are under way may
+  // have some of this memory, but only to read it, as it does: so the bytes stay what they are
+  // while the pages change, whoever reads them.
+  void begin(const CollectiveState& operation) {
+    if (adopted_) adopt(operation);
+  }
+  // It is given up, and its buffers' owner gets pages that no peer can reach.
+  void withdraw(const CollectiveState& operation);
+
+ private:
+  void adopt(const CollectiveState& operation);
+
+  Adopted* adopted_ = nullptr;  // null: no buffer is to become shared
+  const size_t bytes_;          // from which on they do
+};
+
+}  // namespace ringwood

@@ -1,0 +1,63 @@
+// Collectives that are carried out one after the other, over one channel of the mesh: the one that
+// is under way, and those that wait for it in the order of their calls.
+//
+// Thread safety: the driver only.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collectives/executors/plan_runner.h"
+#include "collectives/operation.h"
+#include "collectives/runtime/running_status.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class Track final {
+ public:
+  using Collective = std::shared_ptr<CollectiveState>;
+
+  Track(Mesh& mesh, int number, RunningStatus& status)
+      : runner(mesh, collective_channel(number)), status(status.track(number)) {}
+
+  void push(Collective operation) { waiting_.push_back(std::move(operation)); }
+  std::span<const Collective> waiting() const { return std::span(waiting_).subspan(first_); }
+  // The first of them is under way. Precondition: there is one, and nothing is under way.
+  void begin_next();
+  // All that there is, given up.
+  template <class List>
+  void drop(List& dropped) {
+    if (current) dropped.push_back(std::move(current));
+    current = nullptr;
+    for (; first_ < waiting_.size(); ++first_) dropped.push_back(std::move(waiting_[first_]));
+    waiting_.clear();
+    first_ = 0;
+    in_the_way = nullptr;
+    runner.drop();
+  }
+
+  PlanRunner runner;
+  RunningStatus::Row& status;
+  Collective current;  // or null
+  // The earlier operation of another track that the first of those that wait must follow: it reads
+  // or writes the same memory. Null: none is known.
+  const CollectiveState* in_the_way = nullptr;
+
+ private:
+  // From `first_` on; keeps its memory, so that a submission asks for none.
+  std::vector<Collective> waiting_;
+  size_t first_ = 0;
+};
+
+inline void Track::begin_next() {
+  current = std::move(waiting_[first_]);
+  if (++first_ * 2 < waiting_.size()) return;
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(first_));
+  first_ = 0;
+}
+
+}  // namespace ringwood

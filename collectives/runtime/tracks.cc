@@ -1,0 +1,139 @@
+#include "collectives/runtime/tracks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringwood {
+
+Tracks::Tracks(Mesh& mesh, const Options& options, WorkQueue& queue, RunningStatus& status)
+    : queue_(queue), adoption_(mesh, options) {
+  for (int number = 0; number < mesh.in_flight; ++number)
+    tracks_.push_back(std::make_unique<Track>(mesh, number, status));
+}
+
+void Tracks::add(std::span<Track::Collective> operations) {
+  waiting_ += operations.size();
+  may_begin_ = waiting_ > 0;
+  for (Track::Collective& operation : operations) {
+    Track& track = track_of(*operation);
+    track.push(std::move(operation));
+  }
+}
+
+// High priority first, then by age.
+void Tracks::serve_in_order(Track& track) {
+  const CollectiveState& fresh = *track.current;
+  size_t at = serving_++;
+  for (; at > 0; --at) {
+    const CollectiveState& before = *served_[at - 1]->current;
+    if (before.priority > fresh.priority ||
+        (before.priority == fresh.priority && before.number < fresh.number))
+      break;
+    served_[at] = served_[at - 1];
+  }
+  served_[at] = &track;
+}
+
+void Tracks::begin_ready() {
+  may_begin_ = false;
+  stepped_ = nullptr;
+  for (const auto& track : tracks_) {
+    if (track->current || track->in_the_way || track->waiting().empty()) continue;
+    track->in_the_way = in_the_way_of(*track->waiting().front());
+    if (track->in_the_way) continue;
+    track->begin_next();
+    --waiting_;
+    serve(*track);
+  }
+}
+
+// Also of those that wait themselves: they were called earlier.
+const CollectiveState* Tracks::in_the_way_of(CollectiveState& operation) const {
+  const auto conflicts = [&](CollectiveState& other) {
+    return other.number < operation.number &&
+           footprint_of(other).conflicts(footprint_of(operation));
+  };
+  for (const auto& track : tracks_) {
+    if (track.get() == &track_of(operation)) continue;
+    if (track->current && conflicts(*track->current)) return track->current.get();
+    for (const Track::Collective& other : track->waiting()) {
+      if (other->number > operation.number) break;
+      if (conflicts(*other)) return other.get();
+    }
+  }
+  return nullptr;
+}
+
+Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
+  CollectiveState& op = *track.current;
+  PlanRunner& runner = track.runner;
+  if (runner.idle()) start(track);
+  if (Status s = runner.step(progressed); !s) return s;
+  if (op.prepare && !op.prepared && runner.agreed()) {
+    op.prepare();
+    op.prepared = progressed = true;
+    runner.release();
+  }
+  if (!runner.idle()) return {};
+  progressed = true;
+  if (op.finish) op.finish();
+  track.status.end();
+  if (serving_ == 1 && waiting_ == 0) [[likely]]
+    serving_ = 0;
+  else
+    end(track);
+  if (&op == unshared_) {
+    op.settle_unshared();  // nobody else can have asked to be told
+    queue_.settled(1);
+  } else {
+    finished.push_back(std::move(track.current));
+  }
+  track.current = nullptr;
+  return {};
+}
+
+// Others are served too, or wait.
+void Tracks::end(Track& track) {
+  const auto served = std::span(served_).first(serving_--);
+  std::shift_left(std::ranges::find(served, &track), served.end(), 1);
+  may_begin_ = waiting_ > 0;
+  for (const auto& other : tracks_)
+    if (other->in_the_way == track.current.get()) other->in_the_way = nullptr;
+}
+
+void Tracks::start(Track& track) {
+  const CollectiveState& op = *track.current;
+  if (op.at_start) op.at_start();
+  adoption_.begin(op);
+  track.runner.start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
+                      op.prepare && op.holds, op.factors.get()});
+  track.status.begin(op.fingerprint);  // while the first words are on their way
+}
+
+void Tracks::drop(Operations& dropped) {
+  for (const Track* track : served()) adoption_.withdraw(*track->current);
+  serving_ = waiting_ = 0;
+  for (const auto& track : tracks_) track->drop(dropped);
+}
+
+WaitList Tracks::waits(const CollectiveState& operation) const {
+  const CollectiveState* op = &operation;
+  while (op && !under_way(*op)) {
+    const Track& track = track_of(*op);
+    // The first of those that wait is not begun for what is in its way, the others for the first.
+    const bool first = !track.current && track.waiting().front().get() == op;
+    op = track.current ? track.current.get() : first ? track.in_the_way : track.waiting()[0].get();
+  }
+  return op ? track_of(*op).runner.waits() : WaitList();
+}
+
+std::shared_ptr<CollectiveState> Tracks::late(Clock::time_point now) const {
+  for (const auto& track : tracks_) {
+    if (track->current && track->current->late(now)) return track->current;
+    for (const Track::Collective& operation : track->waiting())
+      if (operation->late(now)) return operation;
+  }
+  return nullptr;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,100 @@
+// The collectives of a group: carried out side by side, each on its track (work_queue.h).
+//
+//   track 0     #0 under way   #2, #4 wait          served in every pass: high priority first, then
+//   track 1     #1 under way   #5 waits             by age; a later one gets its turn only where
+//   high        #3 under way                        those before it made no progress
+//
+// Order. The operations of a track begin in the order of their calls. One that reads or writes what
+// an earlier one of another track writes, or writes what that reads, begins after that has ended.
+// Other ranks' buffers may differ, so that they begin both at once: that is no deadlock, because an
+// operation waits only for earlier ones, here as there. The earliest that is not finished
+// everywhere is the first of its track on every rank, waits for nothing, and its channel carries
+// nothing else.
+//
+// What a method throws, or returns, is an error of the data path; whose it is says stepped().
+// Thread safety: the driver only.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/runtime/adoption.h"
+#include "collectives/runtime/running_status.h"
+#include "collectives/runtime/track.h"
+#include "collectives/runtime/work_queue.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class Tracks final {
+ public:
+  Tracks(Mesh& mesh, const Options& options, WorkQueue& queue, RunningStatus& status);
+
+  // A collective that went past the queue, whose handle nobody else has. Precondition: nothing else
+  // is under way or waits.
+  void begin_unshared(CollectiveState& operation) {
+    unshared_ = &operation;
+    Track& track = track_of(operation);
+    // The caller holds it: counting one more holder would cost two locked instructions.
+    track.current = Track::Collective(std::shared_ptr<void>(), &operation);
+    serve(track);
+  }
+  void end_unshared() { unshared_ = nullptr; }
+  // In the order of their calls; they are moved from.
+  void add(std::span<Track::Collective> operations);
+  // One pass. What is finished is appended, but for the unshared one, which is settled.
+  // Precondition: `progressed` is false.
+  Status step(bool& progressed, Operations& finished) {
+    if (may_begin_) begin_ready();
+    for (size_t i = 0; i < serving_; ++i) {
+      stepped_ = served_[i];
+      if (Status s = step(*stepped_, progressed, finished); !s || progressed) return s;
+    }
+    return {};
+  }
+  // All of them, given up. The links must have been aborted.
+  void drop(Operations& dropped);
+
+  // Whose step failed, or null.
+  const CollectiveState* stepped() const { return stepped_ ? stepped_->current.get() : nullptr; }
+  // Those with an operation under way, in the order in which they are served.
+  std::span<const Track* const> served() const { return {served_.data(), serving_}; }
+  bool under_way(const CollectiveState& operation) const {
+    return track_of(operation).current.get() == &operation;
+  }
+  // What an operation waits for; or, while it is not under way, what that does which is in its way.
+  WaitList waits(const CollectiveState& operation) const;
+  // One that is late, or null.
+  std::shared_ptr<CollectiveState> late(Clock::time_point now) const;
+  bool reads_in_place() const { return tracks_[0]->runner.reads_in_place(); }
+
+ private:
+  Track& track_of(const CollectiveState& operation) const {
+    return *tracks_[static_cast<size_t>(operation.track)];
+  }
+  void serve(Track& track) {
+    if (serving_ > 0) return serve_in_order(track);
+    served_[0] = &track;
+    serving_ = 1;
+  }
+  void serve_in_order(Track& track);
+  Status step(Track& track, bool& progressed, Operations& finished);
+  void start(Track& track);
+  void end(Track& track);
+  void begin_ready();
+  const CollectiveState* in_the_way_of(CollectiveState& operation) const;
+
+  WorkQueue& queue_;
+  Adoption adoption_;
+  std::vector<std::unique_ptr<Track>> tracks_;
+  std::array<Track*, kMostInFlight> served_{};
+  size_t serving_ = 0;
+  Track* stepped_ = nullptr;
+  size_t waiting_ = 0;      // operations of all tracks that have not begun
+  bool may_begin_ = false;  // one of them
+  const CollectiveState* unshared_ = nullptr;
+};
+
+}  // namespace ringwood
