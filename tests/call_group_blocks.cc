@@ -202,6 +202,35 @@ TEST_P(CallGroupBlocks, OneInAGroupIsItself) {
   });
 }
 
+TEST_P(CallGroupBlocks, CallsBeforeAndAfterThemKeepTheirOrder) {
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    constexpr auto kType = DataType::float32;
+    constexpr auto kSum = ReduceOp::sum;
+    std::vector<float> large(1 << 22, c.rank() + 1.0f), first(128), second(128), part(64);
+    CallOptions urgent;  // passes the large one, but for what they share
+    urgent.priority = Priority::high;
+    std::vector<OperationPtr> ops;
+    ops.push_back(c.all_reduce(large.data(), large.size(), kType, kSum));
+    {
+      GroupOfCalls group(c);
+      ops.push_back(c.all_gather(large.data(), first.data(), 64, kType, urgent));
+      ops.push_back(c.all_gather(large.data() + 64, second.data(), 64, kType, urgent));
+    }
+    ops.push_back(c.all_reduce(first.data(), first.size(), kType, kSum, urgent));
+    {
+      GroupOfCalls group(c);
+      ops.push_back(c.reduce_scatter(first.data(), part.data(), 64, kType, kSum, urgent));
+      ops.push_back(
+          c.reduce_scatter(second.data(), second.data() + 64 * c.rank(), 64, kType, kSum, urgent));
+    }
+    for (const auto& op : ops) must(op);
+    for (const float x : first) EXPECT_EQ(x, 6);
+    for (const float x : part) EXPECT_EQ(x, 12);
+    for (size_t i = 0; i < second.size(); ++i)
+      EXPECT_EQ(second[i], i / 64 == static_cast<size_t>(c.rank()) ? 6 : 3);
+  });
+}
+
 TEST_P(CallGroupBlocks, AnotherGroupIsFoundAndNothingIsWritten) {
   struct Odd {
     const char* text;

@@ -14,10 +14,10 @@ struct Copy {
   const void* from;
   size_t bytes;
 };
+using Copies = std::vector<Copy>;
 
-// Empty for none.
-std::function<void()> copier(std::vector<Copy> copies) {
-  if (copies.empty()) return nullptr;
+std::function<void()> doing(Copies&& copies) {
+  if (copies.empty()) return {};
   return [copies = std::move(copies)] {
     for (const Copy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
   };
@@ -32,23 +32,21 @@ class Packer final {
         stride_(shape.count * size_of(shape.type)),
         own_(static_cast<size_t>(rank) * stride_) {}
 
-  // `inputs` is what is to be copied at the start: what this rank contributes, to `at` in the packed
-  // buffer's first block, and there in the other ones; `results`, what is at the end.
-  void pack(const CallBuffers& call, std::byte* at, size_t bytes, std::vector<Copy>& inputs,
-            std::vector<Copy>& results) const {
+  // Of a call whose elements lie at `at` in the packed buffer's first block, and there in the other
+  // ones.
+  void add(const CallBuffers& call, std::byte* at, size_t bytes) {
     if (cut_from_one_buffer(collective_)) {
-      if (collective_ != Collective::broadcast || root_) inputs.push_back({at, call.data, bytes});
+      if (collective_ != Collective::broadcast || root_) in.push_back({at, call.data, bytes});
       if (collective_ == Collective::all_reduce || (collective_ == Collective::reduce) == root_)
-        results.push_back({call.data, at, bytes});
+        out.push_back({call.data, at, bytes});
     } else if (collective_ == Collective::all_gather) {
-      inputs.push_back({at + own_, call.data, bytes});
+      in.push_back({at + own_, call.data, bytes});
       for (size_t r = 0; r < call.blocks.size(); ++r)
-        if (call.blocks[r] != call.data)
-          results.push_back({call.blocks[r], at + r * stride_, bytes});
+        if (call.blocks[r] != call.data) out.push_back({call.blocks[r], at + r * stride_, bytes});
     } else {
       for (size_t r = 0; r < call.blocks.size(); ++r)
-        inputs.push_back({at + r * stride_, call.blocks[r], bytes});
-      results.push_back({call.data, at + own_, bytes});
+        in.push_back({at + r * stride_, call.blocks[r], bytes});
+      out.push_back({call.data, at + own_, bytes});
     }
   }
   CallBuffers buffers(std::byte* packed, int size) const {
@@ -59,6 +57,8 @@ class Packer final {
     return buffers;
   }
 
+  Copies in, out;  // what this rank contributes; the results
+
  private:
   const Collective collective_;
   const bool root_;
@@ -68,24 +68,23 @@ class Packer final {
 }  // namespace
 
 PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
-  const Packer packer(pack.shape, rank);
+  Packer packer(pack.shape, rank);
   PackedBuffer packed;
   packed.data = std::make_unique_for_overwrite<std::byte[]>(packed_bytes(pack.shape, size));
   packed.buffers = packer.buffers(packed.data.get(), size);
-  std::vector<Copy> inputs, results;
   std::vector<size_t> counts;
   std::byte* at = packed.data.get();
   for (const auto& part : pack.parts) {
     const size_t bytes = part.count * size_of(pack.shape.type);
-    if (bytes) packer.pack(part.buffers, at, bytes, inputs, results);
+    if (bytes) packer.add(part.buffers, at, bytes);
     counts.push_back(part.count);
     at += bytes;
   }
   packed.parts = hash_counts(counts) | 1;
-  for (const Copy& copy : inputs) packed.footprint.read(copy.from, copy.bytes);
-  for (const Copy& copy : results) packed.footprint.write(copy.to, copy.bytes);
-  packed.fill = copier(std::move(inputs));
-  packed.finish = copier(std::move(results));
+  for (const Copy& copy : packer.in) packed.footprint.read(copy.from, copy.bytes);
+  for (const Copy& copy : packer.out) packed.footprint.write(copy.to, copy.bytes);
+  packed.fill = doing(std::move(packer.in));
+  packed.finish = doing(std::move(packer.out));
   return packed;
 }
 
