@@ -59,16 +59,16 @@ struct Fabric {
   CodecRates bf16{49e9, 72e9}, int8{48e9, 75e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
-  // A core's time for an operation, whatever its schedule: what `ringwood perf -a all` finds for 8
-  // bytes among two ranks (0.23 us in one round, 0.61 us in three, both before openings went by
-  // letter) beyond the messages below.
-  double call = 0.05e-6;
+  // A core's time for an operation, whatever its schedule, beyond its messages: what
+  // bench/choice finds for 8 to 512 bytes among two ranks (0.16 us in one round, 0.35 to 0.49 us in
+  // three) is within 10 % the messages' alone.
+  double call = 0;
 
   // Inside a host.
   bool staged = true;
   bool loopback = false;      // over sockets, with the figures of a core that `net` has
-  double post = 0.045e-6;     // a core's time for a message at each end: posting and completing
-  double look = 0.06e-6;      // a pass over its links, in which a waiting rank finds what has come
+  double post = 0.066e-6;     // a core's time for a message at each end: posting and completing
+  double look = 0.022e-6;     // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double both_ways = 1;       // what is left of it where as much goes the other way
