@@ -24,7 +24,9 @@ bool take_blocks(CollectiveState& state, const EvenCall& even, size_t inputs, si
   const auto own = static_cast<size_t>(plan.schedule.rank);
   const auto* const in = static_cast<const std::byte*>(even.in);
   auto* const out = static_cast<std::byte*>(even.out);
-  const bool gathers = inputs == 1, scatters = outputs == 1;
+  // Not by the numbers of blocks: a group of one rank has one of each.
+  const bool gathers = even.collective == Collective::all_gather;
+  const bool scatters = even.collective == Collective::reduce_scatter;
   if (!in || !out || bytes == 0) return false;
   const bool is_own = (gathers && in == out + own * bytes) || (scatters && out == in + own * bytes);
   if (!is_own && in + inputs * bytes > out && out + outputs * bytes > in) return false;
