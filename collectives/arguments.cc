@@ -122,8 +122,7 @@ Shape in_place(Collective collective, const void* data, size_t count, DataType t
 
 Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type, int rank,
                int size) {
-  check_blocks("all_gather", "output", out.size(), size);
-  for (const Block& b : out) check_buffer("all_gather", b.data, b.count);
+  check_blocks("all_gather", "output", out, size);
   check_buffer("all_gather", in.data, in.count);
   const auto own = static_cast<size_t>(rank);
   if (out[own].count != in.count)
@@ -135,7 +134,7 @@ Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType typ
 
 Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type, ReduceOp op,
                 int rank, int size) {
-  check_blocks("reduce_scatter", "input", in.size(), size);
+  check_blocks("reduce_scatter", "input", in, size);
   check_op("reduce_scatter", type, op);
   check_buffer("reduce_scatter", out.data, out.count);
   const auto own = static_cast<size_t>(rank);
@@ -143,7 +142,6 @@ Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType ty
     refuse(
         fmt::format("reduce_scatter: this rank's input block has {} elements but the output has {}",
                     in[own].count, out.count));
-  for (const ConstBlock& b : in) check_buffer("reduce_scatter", b.data, b.count);
   check_apart("reduce_scatter", {in, {&out, 1}, own, 0}, type);
   return with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts_of(in));
 }

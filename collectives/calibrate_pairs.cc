@@ -22,26 +22,29 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 struct alignas(64) Flag {
   std::atomic<uint32_t> value{0};
 };
+constexpr uint32_t kEnd = ~uint32_t{0};  // of a flag: its thread takes no part any more
+
+// False where the flag's thread has ended, or does not come to `phase` before the deadline.
+bool comes_to(const Flag& flag, uint32_t phase, bool yields, const Deadline& deadline) {
+  uint32_t seen;
+  for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) < phase; ++spins) {
+    // A partner that has lost its processor would not answer for milliseconds.
+    if (!yields && spins < 20000) continue;
+    ::sched_yield();
+    if (deadline.passed()) return false;
+  }
+  return seen != kEnd;
+}
 
 // Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
 // infinity where none was finished in time. Work is done in its turn by the first (0) and the
 // second (1).
 double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
                   const std::function<void(int)>& work) {
-  constexpr uint32_t kEnd = ~uint32_t{0};
   const Deadline deadline = Deadline::after(budget);
   Flag turn, answer;
-  const bool yields = first_cpu == second_cpu;
-  // A partner that has lost its processor would not answer for milliseconds.
-  const auto wait = [&](const Flag& flag, uint32_t wanted) {
-    uint32_t seen;
-    for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) != wanted; ++spins) {
-      if (seen == kEnd) return false;
-      if (!yields && spins < 20000) continue;
-      ::sched_yield();
-      if (deadline.passed()) return false;
-    }
-    return true;
+  const auto wait = [&](const Flag& flag, uint32_t round) {
+    return comes_to(flag, round, first_cpu == second_cpu, deadline);
   };
   std::thread second = start_thread("rw-calibrate", [&] {
     const Pinned pinned(second_cpu);
@@ -68,17 +71,11 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
 // then reads the other's. Seconds of the best round, or infinity. `data`: six times as much.
 double best_exchange(int first_cpu, int second_cpu, int rounds, Duration budget, std::byte* data,
                      size_t bytes) {
-  constexpr uint32_t kEnd = ~uint32_t{0};
   const Deadline deadline = Deadline::after(budget);
   Flag flags[2];
   const auto meet = [&](int who, uint32_t phase) {
     flags[who].value.store(phase, std::memory_order_release);
-    for (int spins = 0; flags[1 - who].value.load(std::memory_order_acquire) < phase; ++spins) {
-      if (spins < 20000) continue;
-      ::sched_yield();
-      if (deadline.passed()) return false;
-    }
-    return true;
+    return comes_to(flags[1 - who], phase, false, deadline);
   };
   double best = kInfinite;
   const auto run = [&](int who) {

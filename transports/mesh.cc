@@ -266,7 +266,7 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
   mesh->process = getpid();
   mesh->peers.resize(size);
   mesh->in_flight = options.in_flight;
-  for (auto& of_channel : mesh->totals) of_channel.resize(size);
+  for (int c = 0; c < channels_for(mesh->in_flight); ++c) mesh->totals[c].resize(size);
   mesh->wait_set = std::make_unique<WaitSet>();
   if (size == 1) {
     mesh->hosts = {token_of(options)};

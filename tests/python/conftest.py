@@ -34,6 +34,7 @@ def pytest_pyfunc_call(pyfuncitem) -> bool | None:
         env={**os.environ, "FRESH": pyfuncitem.nodeid},
         capture_output=True,
         text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return True
