@@ -5,7 +5,6 @@ repeated on one buffer; from there on every rank writes it before and reads it a
 """
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -23,7 +22,7 @@ from contestants import (
 )
 from network_report import write_report
 from networks import NETWORKS, Network, network
-from rounds import first_match, foreign_load, numbered_rounds, processor, run, say
+from rounds import Surroundings, first_match, numbered_rounds, run, say
 
 TOUCHED_FROM = 16384
 RANKS = 2
@@ -123,14 +122,13 @@ def rows_of(output: str, mode: str) -> list[dict]:
 
 
 class Measurement:
-    """(network, contestant, bytes) -> the rows of all rounds; and what went wrong."""
+    """(network, contestant, bytes) -> the rows of all rounds; what went wrong; the machine."""
 
     def __init__(self) -> None:
-        self.rows, self.failures, self.loads = defaultdict(list), [], []
+        self.rows, self.failures, self.around = defaultdict(list), [], Surroundings()
 
     def round_of(self, net: Network, sizes: str, taking_part: list[Contestant]) -> None:
-        self.loads.append(foreign_load())
-        say(f"  {net.name}, foreign load {self.loads[-1]:.0%}")
+        say(f"  {net.name}, foreign load {self.around.before_round():.0%}")
         for who in taking_part:
             start = time.monotonic()
             for mode, some in parts(sizes):
@@ -173,20 +171,13 @@ def main(args) -> int:
             say(f"without {who.name}: {who.missing}")
     everybody = {name: who for name, who in everybody.items() if not who.missing}
     versions = {who.version[0]: first_match(*who.version[1:]) for who in everybody.values()}
-    machine = {**processor(), "versions": versions}
-    start, before = time.time(), os.getloadavg()[0]
     told = measure(args, everybody)
     if not told.rows:
         say("nothing was measured")
         return 1
-    machine["load_average"] = {"before": before, "after": os.getloadavg()[0]}
-    machine["foreign_load"] = {"mean": sum(told.loads) / len(told.loads), "most": max(told.loads)}
-    settings = {
-        "date": time.strftime("%Y-%m-%d", time.gmtime(start)),
-        "rounds": max(len(rows) for rows in told.rows.values()),
-        "seconds": round(time.time() - start),
-        "failures": told.failures,
-    }
+    machine = told.around.machine(versions)
+    rounds = max(len(rows) for rows in told.rows.values())
+    settings = told.around.settings(rounds, failures=told.failures)
     write_report(args.output, machine, settings, told.rows)
     return 1 if any("ringwood" in failure for failure in told.failures) else 0
 

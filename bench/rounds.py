@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -60,6 +61,34 @@ def foreign_load(seconds: float = 0.5) -> float:
     time.sleep(seconds)
     after = ticks()
     return 1 - (after[1] - before[1]) / max(1, after[0] - before[0])
+
+
+class Surroundings:
+    """The machine around a measurement, from its making on."""
+
+    def __init__(self) -> None:
+        self.start, self.load_before, self.foreign = time.time(), os.getloadavg()[0], []
+
+    def before_round(self) -> float:
+        """Keeps the share of the cores that others use now, and returns it."""
+        self.foreign.append(foreign_load())
+        return self.foreign[-1]
+
+    def machine(self, versions: dict[str, str]) -> dict:
+        return {
+            **processor(),
+            "versions": versions,
+            "load_average": {"before": self.load_before, "after": os.getloadavg()[0]},
+            "foreign_load": {"mean": statistics.fmean(self.foreign), "most": max(self.foreign)},
+        }
+
+    def settings(self, rounds: int, **more: object) -> dict:
+        return {
+            "date": time.strftime("%Y-%m-%d", time.gmtime(self.start)),
+            "rounds": rounds,
+            "seconds": round(time.time() - self.start),
+            **more,
+        }
 
 
 def first_match(command: list[str], pattern: str) -> str:
