@@ -23,10 +23,10 @@
 #include <thread>
 #include <vector>
 
+#include "transports/base/wait_set.h"
 #include "transports/link.h"
 #include "transports/net.h"
 #include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood {
 namespace {

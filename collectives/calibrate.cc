@@ -21,10 +21,10 @@
 #include "collectives/calibrate_parts.h"
 #include "collectives/reduce.h"
 #include "collectives/wire.h"
-#include "transports/clock.h"
-#include "transports/error.h"
-#include "transports/numa.h"
-#include "transports/thread.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
+#include "transports/base/numa.h"
+#include "transports/base/thread.h"
 
 namespace ringwood {
 namespace {

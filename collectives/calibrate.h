@@ -17,7 +17,7 @@
 #include <string>
 
 #include "collectives/fabric.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "collectives/calibrate.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/link_parts.h"
 
 namespace ringwood {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "collectives/calibrate_parts.h"
-#include "transports/numa.h"
-#include "transports/thread.h"
+#include "transports/base/numa.h"
+#include "transports/base/thread.h"
 
 namespace ringwood {
 namespace {

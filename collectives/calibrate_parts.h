@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/fabric.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

@@ -24,7 +24,7 @@
 #include "collectives/fabric.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
-#include "transports/options.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 

@@ -43,8 +43,8 @@
 #include "collectives/cost_candidates.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule.h"
-#include "transports/error.h"
-#include "transports/options.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/store.h"
 
 namespace ringwood {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {

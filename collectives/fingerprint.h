@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "collectives/schedule.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "collectives/fabric.h"
+#include "transports/base/options.h"
 #include "transports/mesh.h"
-#include "transports/options.h"
 
 namespace ringwood {
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "collectives/schedule.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

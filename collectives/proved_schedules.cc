@@ -4,7 +4,7 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/verify.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {

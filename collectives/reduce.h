@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

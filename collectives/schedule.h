@@ -51,7 +51,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 #include "collectives/verify.h"
 #include "tests/plan_groups.h"
 #include "tests/random_programs.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood::testing {
 namespace {

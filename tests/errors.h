@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood::testing {
 

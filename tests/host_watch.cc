@@ -1,6 +1,6 @@
 // A host that is gone, and a peer that does not read; namespaces show the former (tcp.cc,
 // dark_hosts.cc).
-#include "transports/host_watch.h"
+#include "transports/base/host_watch.h"
 #include "tests/connection.h"
 
 #include <arpa/inet.h>

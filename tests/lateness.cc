@@ -14,7 +14,7 @@
 #include "tests/processes.h"
 #include "tests/ranks.h"
 #include "tests/verbs_here.h"
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/store.h"
 
 namespace ringwood::testing {

@@ -6,11 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "transports/base/wait_set.h"
 #include "transports/loopback/loopback.h"
 #include "transports/mesh.h"
 #include "transports/net.h"
 #include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::testing {
 

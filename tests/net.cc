@@ -16,8 +16,8 @@
 #include "tests/errors.h"
 #include "tests/networks.h"
 #include "tests/processes.h"
-#include "transports/fork_guard.h"
-#include "transports/numa.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/numa.h"
 #include "transports/sockets.h"
 
 namespace ringwood {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tests/processes.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood::testing {
 

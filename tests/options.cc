@@ -1,5 +1,5 @@
 // Knobs from the environment, launchers, the texts of errors and the log.
-#include "transports/options.h"
+#include "transports/base/options.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood::testing {
 

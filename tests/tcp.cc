@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "tests/link_processes.h"
-#include "transports/descriptors.h"
+#include "transports/base/descriptors.h"
 #include "transports/tcp/stream.h"
 
 namespace ringwood {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tools/launch_fork.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/net.h"
 
 namespace ringwood::tools {

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/options.h"
+#include "transports/base/options.h"
 #include "transports/store.h"
 
 namespace ringwood::tools {

@@ -16,8 +16,8 @@
 #include <new>
 #include <vector>
 
-#include "transports/clock.h"
-#include "transports/error.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
 
 namespace ringwood::tools {
 namespace {

@@ -9,8 +9,8 @@
 #include "tools/explain.h"
 #include "tools/perf.h"
 #include "tools/schedule.h"
-#include "transports/error.h"
-#include "transports/options.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 
 namespace ringwood::tools {
 namespace {

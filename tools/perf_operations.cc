@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "transports/arena.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 #include "transports/net.h"
 
 namespace ringwood::tools {

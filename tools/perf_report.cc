@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/net.h"
 
 namespace ringwood::tools {

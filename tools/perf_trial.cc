@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood::tools {
 namespace {

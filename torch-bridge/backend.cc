@@ -14,7 +14,7 @@
 #include "torch-bridge/sparse.h"
 #include "torch-bridge/tensors.h"
 #include "torch-bridge/work.h"
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

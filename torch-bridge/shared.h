@@ -19,8 +19,8 @@
 #include <memory>
 
 #include "transports/arena.h"
-#include "transports/fork_guard.h"
-#include "transports/log.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/log.h"
 
 namespace ringwood {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "torch-bridge/interrupt.h"
-#include "transports/options.h"
+#include "transports/base/options.h"
 #include "transports/store.h"
 
 namespace ringwood {

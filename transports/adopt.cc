@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/memory/forked_mappings.h"
 #include "transports/memory/malloc_memory.h"
 

@@ -51,8 +51,8 @@
 #include <optional>
 
 #include "transports/arena.h"
-#include "transports/clock.h"
-#include "transports/fork_guard.h"
+#include "transports/base/clock.h"
+#include "transports/base/fork_guard.h"
 #include "transports/memory/remap_candidates.h"
 #include "transports/memory/remapped_buffers.h"
 #include "transports/memory/remapper.h"

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "transports/fork_guard.h"
-#include "transports/log.h"
-#include "transports/shared_file.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/log.h"
+#include "transports/base/shared_file.h"
 
 namespace ringwood {
 namespace {

@@ -31,7 +31,7 @@
 #include <mutex>
 #include <optional>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/link_parts.h"
 #include "transports/memory/block_table.h"
 #include "transports/memory/fork_copies.h"

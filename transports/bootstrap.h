@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/handshake.h"
-#include "transports/options.h"
 #include "transports/store.h"
 
 namespace ringwood {

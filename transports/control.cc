@@ -2,8 +2,8 @@
 
 #include <atomic>
 
+#include "transports/base/fork_guard.h"
 #include "transports/control/oob_endpoint.h"
-#include "transports/fork_guard.h"
 
 namespace ringwood {
 namespace {

@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/link.h"
 
 namespace ringwood {

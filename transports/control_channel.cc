@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "transports/host_watch.h"
+#include "transports/base/host_watch.h"
 #include "transports/sockets.h"
 
 namespace ringwood {

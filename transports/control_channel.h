@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "transports/asio.h"
-#include "transports/clock.h"
+#include "transports/base/asio.h"
+#include "transports/base/clock.h"
 #include "transports/control_messages.h"
 
 namespace ringwood {

@@ -27,8 +27,8 @@
 #include <cstdint>
 #include <string>
 
-#include "transports/clock.h"
-#include "transports/error.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <optional>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/sockets.h"
 
 namespace ringwood {

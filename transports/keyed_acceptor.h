@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "transports/asio.h"
-#include "transports/clock.h"
+#include "transports/base/asio.h"
+#include "transports/base/clock.h"
 #include "transports/handshake.h"
 
 namespace ringwood {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "transports/error.h"
-#include "transports/options.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 namespace {

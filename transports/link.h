@@ -37,10 +37,10 @@
 #include <string>
 #include <vector>
 
-#include "transports/clock.h"
-#include "transports/error.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/handshake.h"
-#include "transports/options.h"
 
 namespace ringwood {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "transports/error.h"
-#include "transports/fork_guard.h"
+#include "transports/base/error.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 

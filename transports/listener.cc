@@ -9,12 +9,12 @@
 #include <mutex>
 #include <tuple>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/log.h"
+#include "transports/base/thread.h"
 #include "transports/keyed_acceptor.h"
-#include "transports/log.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
-#include "transports/thread.h"
 
 namespace ringwood {
 namespace {

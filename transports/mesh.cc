@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "transports/base/numa.h"
+#include "transports/base/wait_set.h"
 #include "transports/bootstrap.h"
 #include "transports/net.h"
-#include "transports/numa.h"
 #include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "transports/base/options.h"
 #include "transports/handshake.h"
-#include "transports/options.h"
 
 namespace ringwood {
 

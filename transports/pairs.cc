@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "transports/thread.h"
+#include "transports/base/thread.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "transports/shared_file.h"
+#include "transports/base/shared_file.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/net.h"
-#include "transports/options.h"
 #include "transports/store.h"
 
 namespace ringwood {

@@ -16,7 +16,7 @@
 #include <memory>
 #include <thread>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 namespace {

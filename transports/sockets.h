@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/clock.h"
-#include "transports/error.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
 #include "transports/net.h"
 
 namespace ringwood {

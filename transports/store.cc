@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/store_value.h"
 
 namespace ringwood {

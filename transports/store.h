@@ -13,8 +13,8 @@
 #include <memory>
 #include <string>
 
-#include "transports/clock.h"
-#include "transports/options.h"
+#include "transports/base/clock.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 

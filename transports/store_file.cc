@@ -17,7 +17,7 @@
 #include <mutex>
 #include <optional>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 #include "transports/sockets.h"
 #include "transports/store.h"
 #include "transports/store_value.h"

@@ -10,16 +10,16 @@
 #include <thread>
 #include <vector>
 
-#include "transports/asio.h"
-#include "transports/fork_guard.h"
-#include "transports/host_watch.h"
+#include "transports/base/asio.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/host_watch.h"
+#include "transports/base/log.h"
+#include "transports/base/thread.h"
 #include "transports/keyed_acceptor.h"
-#include "transports/log.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
 #include "transports/store_value.h"
 #include "transports/store_wire.h"
-#include "transports/thread.h"
 
 namespace ringwood {
 namespace {

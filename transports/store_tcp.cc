@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "transports/fork_guard.h"
-#include "transports/host_watch.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/host_watch.h"
 #include "transports/net.h"
 #include "transports/sockets.h"
 #include "transports/store.h"

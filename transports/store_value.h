@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "transports/clock.h"
-#include "transports/error.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

@@ -18,7 +18,7 @@
 
 #include "collectives/executors/plan_execution.h"
 #include "collectives/executors/wait_list.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

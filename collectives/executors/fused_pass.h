@@ -9,7 +9,7 @@
 #include "collectives/executors/additions.h"
 #include "collectives/executors/peer_link.h"
 #include "collectives/executors/plan_execution.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

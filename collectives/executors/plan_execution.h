@@ -11,7 +11,7 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/plan.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

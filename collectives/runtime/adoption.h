@@ -6,8 +6,8 @@
 
 #include "collectives/operation.h"
 #include "transports/adopt.h"
+#include "transports/base/options.h"
 #include "transports/mesh.h"
-#include "transports/options.h"
 
 namespace ringwood {
 

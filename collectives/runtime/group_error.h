@@ -14,7 +14,7 @@
 #include <mutex>
 
 #include "collectives/operation.h"
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/mesh.h"
 
 namespace ringwood {

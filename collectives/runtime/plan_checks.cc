@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 
 namespace ringwood {
 namespace {

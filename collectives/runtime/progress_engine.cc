@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 namespace {

@@ -1,6 +1,6 @@
 #include "collectives/runtime/role.h"
 
-#include "transports/thread.h"
+#include "transports/base/thread.h"
 
 namespace ringwood {
 

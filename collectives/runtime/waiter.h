@@ -14,10 +14,10 @@
 
 #include <atomic>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
+#include "transports/base/options.h"
+#include "transports/base/wait_set.h"
 #include "transports/mesh.h"
-#include "transports/options.h"
-#include "transports/wait_set.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

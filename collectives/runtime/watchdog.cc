@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "transports/base/log.h"
 #include "transports/control_verdict.h"
-#include "transports/log.h"
 
 namespace ringwood {
 namespace {

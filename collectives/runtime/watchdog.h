@@ -12,7 +12,7 @@
 
 #include "collectives/runtime/group_error.h"
 #include "collectives/runtime/in_flight.h"
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

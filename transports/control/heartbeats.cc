@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 
 namespace ringwood {
 namespace {

@@ -10,8 +10,8 @@
 #include <functional>
 #include <vector>
 
-#include "transports/asio.h"
-#include "transports/clock.h"
+#include "transports/base/asio.h"
+#include "transports/base/clock.h"
 #include "transports/control/oob_connections.h"
 #include "transports/control/oob_error.h"
 

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
+#include "transports/base/host_watch.h"
+#include "transports/base/log.h"
+#include "transports/base/thread.h"
 #include "transports/control/oob_peer.h"
 #include "transports/control/oob_root.h"
-#include "transports/host_watch.h"
-#include "transports/log.h"
 #include "transports/net.h"
 #include "transports/pairs.h"
 #include "transports/sockets.h"
-#include "transports/thread.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "transports/asio.h"
+#include "transports/base/asio.h"
 #include "transports/control/goodbyes.h"
 #include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"

@@ -8,10 +8,10 @@
 #include <functional>
 #include <optional>
 
-#include "transports/asio.h"
-#include "transports/clock.h"
+#include "transports/base/asio.h"
+#include "transports/base/clock.h"
+#include "transports/base/error.h"
 #include "transports/control/oob_connections.h"
-#include "transports/error.h"
 
 namespace ringwood {
 

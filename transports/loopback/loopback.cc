@@ -9,9 +9,9 @@
 #include <map>
 #include <mutex>
 
+#include "transports/base/wait_set.h"
 #include "transports/link_parts.h"
 #include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {

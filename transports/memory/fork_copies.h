@@ -12,7 +12,7 @@
 #include <mutex>
 #include <span>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 #include "transports/memory/block_table.h"
 
 namespace ringwood {

@@ -9,7 +9,7 @@
 #include <bit>
 #include <memory>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 namespace {

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <fstream>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
+#include "transports/base/shared_file.h"
 #include "transports/memory_left.h"
-#include "transports/shared_file.h"
 
 namespace ringwood {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/memory/malloc_memory.h"
 
 namespace ringwood {

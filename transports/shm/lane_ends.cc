@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood::shm {
 namespace {

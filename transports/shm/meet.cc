@@ -20,12 +20,12 @@
 #include <thread>
 
 #include "transports/arena.h"
+#include "transports/base/log.h"
+#include "transports/base/wait_set.h"
 #include "transports/keyed_acceptor.h"
-#include "transports/log.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/unix_socket.h"
 #include "transports/store.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::shm {
 namespace {

@@ -10,7 +10,7 @@
 #include <bit>
 #include <fstream>
 
-#include "transports/shared_file.h"
+#include "transports/base/shared_file.h"
 
 namespace ringwood::shm {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 #include "transports/link_parts.h"
 
 namespace ringwood::shm {

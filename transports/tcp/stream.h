@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transports/host_watch.h"
+#include "transports/base/host_watch.h"
 #include "transports/link_parts.h"
 #include "transports/tcp/lent_pieces.h"
 #include "transports/tcp/read_ahead.h"

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transports/descriptors.h"
+#include "transports/base/descriptors.h"
+#include "transports/base/wait_set.h"
 #include "transports/pairs.h"
 #include "transports/tcp/stream.h"
-#include "transports/wait_set.h"
 
 namespace ringwood {
 namespace {

@@ -1,7 +1,7 @@
 // Stands for the transport in a build without the headers of libibverbs (meson option `verbs`).
 #include <algorithm>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/verbs/offers.h"
 #include "transports/verbs/verbs.h"
 

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood::verbs {
 namespace {

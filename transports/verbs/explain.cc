@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "transports/adopt.h"
-#include "transports/fork_guard.h"
-#include "transports/log.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/log.h"
 
 namespace ringwood::verbs {
 namespace {

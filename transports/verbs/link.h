@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/host_watch.h"
+#include "transports/base/host_watch.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/verbs/path.h"

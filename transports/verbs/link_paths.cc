@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/verbs/link.h"
 
 namespace ringwood::verbs {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 #include "transports/verbs/link.h"
 
 namespace ringwood::verbs {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
+#include "transports/base/wait_set.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/path_text.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::verbs {
 namespace {

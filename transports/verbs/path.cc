@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood::verbs {
 namespace {

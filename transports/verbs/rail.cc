@@ -13,12 +13,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/error.h"
-#include "transports/fork_guard.h"
-#include "transports/log.h"
-#include "transports/numa.h"
+#include "transports/base/error.h"
+#include "transports/base/fork_guard.h"
+#include "transports/base/log.h"
+#include "transports/base/numa.h"
+#include "transports/base/wait_set.h"
 #include "transports/verbs/capabilities.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::verbs {
 namespace {

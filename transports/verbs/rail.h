@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/options.h"
+#include "transports/base/options.h"
 #include "transports/verbs/library.h"
 #include "transports/verbs/offers.h"
 #include "transports/verbs/registrations.h"

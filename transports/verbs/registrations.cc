@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood::verbs {
 

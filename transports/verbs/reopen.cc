@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 #include "transports/verbs/path_text.h"
 
 namespace ringwood::verbs {

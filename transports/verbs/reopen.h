@@ -36,7 +36,7 @@
 #include <span>
 #include <string>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 #include "transports/verbs/path.h"
 
 namespace ringwood::verbs {

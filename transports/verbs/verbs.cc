@@ -9,14 +9,14 @@
 #include <set>
 #include <thread>
 
-#include "transports/descriptors.h"
-#include "transports/log.h"
-#include "transports/numa.h"
+#include "transports/base/descriptors.h"
+#include "transports/base/log.h"
+#include "transports/base/numa.h"
+#include "transports/base/wait_set.h"
 #include "transports/pairs.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/offers.h"
 #include "transports/verbs/rail.h"
-#include "transports/wait_set.h"
 
 namespace ringwood {
 namespace {

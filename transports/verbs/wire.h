@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 #include "transports/link_parts.h"
 
 namespace ringwood::verbs {

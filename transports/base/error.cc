@@ -1,4 +1,4 @@
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "transports/descriptors.h"
+#include "transports/base/descriptors.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/wait_set.h"
+#include "transports/base/wait_set.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transports/error.h"
-#include "transports/fork_guard.h"
+#include "transports/base/error.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/log.h"
+#include "transports/base/log.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 
 #include <fmt/core.h>
 
-#include "transports/error.h"
+#include "transports/base/error.h"
 
 namespace ringwood {
 

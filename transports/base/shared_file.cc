@@ -1,4 +1,4 @@
-#include "transports/shared_file.h"
+#include "transports/base/shared_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

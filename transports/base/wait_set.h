@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "transports/clock.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

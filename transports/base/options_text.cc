@@ -1,4 +1,4 @@
-#include "transports/options_text.h"
+#include "transports/base/options_text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "transports/options.h"
+#include "transports/base/options.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -14,8 +14,8 @@
 #include <span>
 #include <string_view>
 
-#include "transports/error.h"
-#include "transports/options_text.h"
+#include "transports/base/error.h"
+#include "transports/base/options_text.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/numa.h"
+#include "transports/base/numa.h"
 
 #include <sched.h>
 

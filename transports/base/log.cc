@@ -1,4 +1,4 @@
-#include "transports/log.h"
+#include "transports/base/log.h"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -1,4 +1,4 @@
-#include "transports/fork_guard.h"
+#include "transports/base/fork_guard.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "transports/host_watch.h"
+#include "transports/base/host_watch.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
