@@ -45,7 +45,7 @@
 #include "collectives/schedule.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 

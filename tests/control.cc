@@ -13,8 +13,8 @@
 
 #include "tests/control_seats.h"
 #include "tests/errors.h"
+#include "transports/bootstrap/sockets.h"
 #include "transports/control_messages.h"
-#include "transports/sockets.h"
 
 namespace ringwood {
 namespace {

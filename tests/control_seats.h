@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "tests/processes.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 #include "transports/control.h"
-#include "transports/net.h"
-#include "transports/store.h"
 
 namespace ringwood::testing {
 

@@ -13,8 +13,8 @@
 #include "collectives/communicator.h"
 #include "tests/free_port.h"
 #include "tests/strangers.h"
-#include "transports/handshake_steps.h"
-#include "transports/store.h"
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tests/processes.h"
 #include "tests/ranks.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store_wire.h"
 #include "transports/control_messages.h"
-#include "transports/handshake_steps.h"
-#include "transports/net.h"
-#include "transports/store_wire.h"
 
 namespace ringwood {
 namespace {

@@ -10,9 +10,9 @@
 #include "tests/errors.h"
 #include "tests/networks.h"
 #include "tests/processes.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
-#include "transports/net.h"
-#include "transports/store.h"
 
 namespace ringwood {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/processes.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
 

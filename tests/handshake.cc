@@ -1,6 +1,6 @@
 // The keyed handshake: who is let in, who is refused and why, and that no byte of it can be
 // changed.
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 #include "tests/errors.h"
 #include "tests/processes.h"
-#include "transports/handshake_steps.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

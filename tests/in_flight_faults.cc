@@ -11,7 +11,7 @@
 #include "tests/every_transport.h"
 #include "tests/processes.h"
 #include "tests/ranks.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
 namespace {

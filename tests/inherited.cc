@@ -19,8 +19,8 @@
 #include "tests/errors.h"
 #include "tests/free_port.h"
 #include "tests/processes.h"
+#include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
-#include "transports/store.h"
 
 namespace ringwood {
 namespace {

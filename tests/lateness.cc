@@ -15,7 +15,7 @@
 #include "tests/ranks.h"
 #include "tests/verbs_here.h"
 #include "transports/base/log.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
 namespace {

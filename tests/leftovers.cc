@@ -5,8 +5,8 @@
 
 #include "tests/processes.h"
 #include "tests/told_store.h"
+#include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
-#include "transports/store.h"
 
 namespace ringwood {
 namespace {

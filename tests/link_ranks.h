@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "transports/base/wait_set.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 #include "transports/link.h"
-#include "transports/net.h"
-#include "transports/store.h"
 
 namespace ringwood {
 

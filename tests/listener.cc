@@ -11,8 +11,8 @@
 
 #include "tests/errors.h"
 #include "tests/processes.h"
-#include "transports/net.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

@@ -10,9 +10,9 @@
 #include "tests/errors.h"
 #include "tests/processes.h"
 #include "tests/told_store.h"
+#include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 #include "transports/shm/unix_socket.h"
-#include "transports/store.h"
 
 namespace ringwood {
 namespace {

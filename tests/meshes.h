@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "transports/base/wait_set.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 #include "transports/loopback/loopback.h"
 #include "transports/mesh.h"
-#include "transports/net.h"
-#include "transports/store.h"
 
 namespace ringwood::testing {
 

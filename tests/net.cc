@@ -1,5 +1,5 @@
 // Addresses, and which one a rank offers, in networks of their own with decoys.
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "tests/processes.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/numa.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "tests/errors.h"
 #include "tests/processes.h"
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/errors.h"
 #include "tests/free_port.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 namespace {

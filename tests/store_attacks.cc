@@ -8,9 +8,9 @@
 #include "tests/errors.h"
 #include "tests/free_port.h"
 #include "tests/strangers.h"
-#include "transports/handshake_steps.h"
-#include "transports/store.h"
-#include "transports/store_wire.h"
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {

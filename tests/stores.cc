@@ -1,5 +1,5 @@
 // Every store keeps the same promises, between threads and between processes.
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 #include <gtest/gtest.h>
 

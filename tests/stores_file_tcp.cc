@@ -8,9 +8,9 @@
 #include "tests/errors.h"
 #include "tests/free_port.h"
 #include "tests/processes.h"
-#include "transports/sockets.h"
-#include "transports/store.h"
-#include "transports/store_wire.h"
+#include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {

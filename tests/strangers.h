@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "tests/processes.h"
-#include "transports/handshake.h"
-#include "transports/keyed_acceptor.h"
-#include "transports/sockets.h"
-#include "transports/store_server.h"
+#include "transports/bootstrap/handshake.h"
+#include "transports/bootstrap/keyed_acceptor.h"
+#include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store_server.h"
 
 namespace ringwood::testing {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
 

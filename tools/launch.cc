@@ -13,7 +13,7 @@
 
 #include "tools/launch_fork.h"
 #include "transports/base/error.h"
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {
 namespace {

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "transports/base/options.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::tools {
 

@@ -13,7 +13,7 @@
 
 #include "transports/arena.h"
 #include "transports/base/clock.h"
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "transports/base/error.h"
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "torch-bridge/interrupt.h"
 #include "transports/base/options.h"
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 

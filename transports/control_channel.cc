@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "transports/base/host_watch.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

@@ -40,7 +40,7 @@
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
 

@@ -11,9 +11,9 @@
 
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
-#include "transports/bootstrap.h"
-#include "transports/net.h"
-#include "transports/store.h"
+#include "transports/bootstrap/bootstrap.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 namespace {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "transports/bootstrap/net.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
-#include "transports/net.h"
 
 namespace ringwood {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 

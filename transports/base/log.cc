@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {

@@ -8,11 +8,11 @@
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
 #include "transports/base/thread.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/sockets.h"
 #include "transports/control/oob_peer.h"
 #include "transports/control/oob_root.h"
-#include "transports/net.h"
 #include "transports/pairs.h"
-#include "transports/sockets.h"
 
 namespace ringwood {
 namespace {

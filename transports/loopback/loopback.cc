@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "transports/base/wait_set.h"
+#include "transports/bootstrap/store.h"
 #include "transports/link_parts.h"
-#include "transports/store.h"
 
 namespace ringwood {
 namespace {

@@ -22,10 +22,10 @@
 #include "transports/arena.h"
 #include "transports/base/log.h"
 #include "transports/base/wait_set.h"
-#include "transports/keyed_acceptor.h"
+#include "transports/bootstrap/keyed_acceptor.h"
+#include "transports/bootstrap/store.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/unix_socket.h"
-#include "transports/store.h"
 
 namespace ringwood::shm {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
 

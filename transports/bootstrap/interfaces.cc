@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "transports/base/log.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

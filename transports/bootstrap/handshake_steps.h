@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
 

@@ -20,8 +20,8 @@
 
 #include "transports/base/error.h"
 #include "transports/base/options.h"
-#include "transports/handshake.h"
-#include "transports/store.h"
+#include "transports/bootstrap/handshake.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 

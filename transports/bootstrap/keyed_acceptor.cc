@@ -1,4 +1,4 @@
-#include "transports/keyed_acceptor.h"
+#include "transports/bootstrap/keyed_acceptor.h"
 
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "transports/handshake_steps.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

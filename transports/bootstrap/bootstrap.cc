@@ -1,4 +1,4 @@
-#include "transports/bootstrap.h"
+#include "transports/bootstrap/bootstrap.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "transports/sockets.h"
+#include "transports/bootstrap/sockets.h"
 
 #include <arpa/inet.h>
 #include <fmt/core.h>

@@ -12,9 +12,9 @@
 #include "transports/base/fork_guard.h"
 #include "transports/base/log.h"
 #include "transports/base/thread.h"
-#include "transports/keyed_acceptor.h"
-#include "transports/net.h"
-#include "transports/sockets.h"
+#include "transports/bootstrap/keyed_acceptor.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {

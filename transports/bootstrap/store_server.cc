@@ -1,4 +1,4 @@
-#include "transports/store_server.h"
+#include "transports/bootstrap/store_server.h"
 
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -15,11 +15,11 @@
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
 #include "transports/base/thread.h"
-#include "transports/keyed_acceptor.h"
-#include "transports/net.h"
-#include "transports/sockets.h"
-#include "transports/store_value.h"
-#include "transports/store_wire.h"
+#include "transports/bootstrap/keyed_acceptor.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store_value.h"
+#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {

@@ -18,10 +18,10 @@
 #include <optional>
 
 #include "transports/base/fork_guard.h"
-#include "transports/sockets.h"
-#include "transports/store.h"
-#include "transports/store_value.h"
-#include "transports/store_wire.h"
+#include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_value.h"
+#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/net.h"
+#include "transports/bootstrap/net.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "transports/sockets.h"
+#include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "transports/store.h"
+#include "transports/bootstrap/store.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "transports/base/error.h"
-#include "transports/store_value.h"
+#include "transports/bootstrap/store_value.h"
 
 namespace ringwood {
 namespace {

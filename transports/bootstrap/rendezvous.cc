@@ -6,8 +6,8 @@
 
 #include "transports/base/error.h"
 #include "transports/base/options.h"
-#include "transports/net.h"
-#include "transports/store.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <set>
 
-#include "transports/handshake_steps.h"
+#include "transports/bootstrap/handshake_steps.h"
 
 namespace ringwood {
 namespace {

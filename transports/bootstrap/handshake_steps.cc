@@ -1,4 +1,4 @@
-#include "transports/handshake_steps.h"
+#include "transports/bootstrap/handshake_steps.h"
 
 #include <fmt/core.h>
 #include <openssl/crypto.h>

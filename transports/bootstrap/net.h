@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transports/base/options.h"
-#include "transports/handshake.h"
+#include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
 

@@ -9,12 +9,12 @@
 
 #include "transports/base/fork_guard.h"
 #include "transports/base/host_watch.h"
-#include "transports/net.h"
-#include "transports/sockets.h"
-#include "transports/store.h"
-#include "transports/store_server.h"
-#include "transports/store_value.h"
-#include "transports/store_wire.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_server.h"
+#include "transports/bootstrap/store_value.h"
+#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {

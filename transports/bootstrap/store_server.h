@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "transports/handshake.h"
-#include "transports/net.h"
+#include "transports/bootstrap/handshake.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 
