@@ -1,6 +1,6 @@
 // The control connection between threads: goodbyes, verdicts and censuses, and peers that talk
 // nonsense.
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "tests/control_seats.h"
 #include "tests/errors.h"
 #include "transports/bootstrap/sockets.h"
-#include "transports/control_messages.h"
+#include "transports/control/control_messages.h"
 
 namespace ringwood {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/processes.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 namespace ringwood::testing {
 

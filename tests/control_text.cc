@@ -5,8 +5,8 @@
 #include <random>
 
 #include "tests/errors.h"
-#include "transports/control_messages.h"
-#include "transports/control_verdict.h"
+#include "transports/control/control_messages.h"
+#include "transports/control/control_verdict.h"
 
 namespace ringwood {
 namespace {

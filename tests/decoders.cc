@@ -11,7 +11,7 @@
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store_wire.h"
-#include "transports/control_messages.h"
+#include "transports/control/control_messages.h"
 
 namespace ringwood {
 namespace {

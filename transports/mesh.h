@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/control.h"
+#include "transports/control/control.h"
 #include "transports/link.h"
 
 namespace ringwood {

@@ -9,7 +9,7 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/posted.h"
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 namespace ringwood {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "transports/base/log.h"
-#include "transports/control_verdict.h"
+#include "transports/control/control_verdict.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/control_channel.h"
+#include "transports/control/control_channel.h"
 
 namespace ringwood {
 

@@ -1,6 +1,6 @@
 #include "transports/control/oob_error.h"
 
-#include "transports/control_verdict.h"
+#include "transports/control/control_verdict.h"
 
 namespace ringwood {
 

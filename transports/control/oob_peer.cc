@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "transports/control_verdict.h"
+#include "transports/control/control_verdict.h"
 
 namespace ringwood {
 namespace {

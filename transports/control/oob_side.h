@@ -2,7 +2,7 @@
 // first error becomes the group's, and who tells whom. All calls come from the control thread.
 #pragma once
 
-#include "transports/control_messages.h"
+#include "transports/control/control_messages.h"
 
 namespace ringwood {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
+#include "transports/control/control_verdict.h"
 #include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"
-#include "transports/control_verdict.h"
 
 namespace ringwood {
 

@@ -9,7 +9,7 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
-#include "transports/control_messages.h"
+#include "transports/control/control_messages.h"
 
 namespace ringwood {
 

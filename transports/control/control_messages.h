@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 namespace ringwood {
 

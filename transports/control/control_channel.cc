@@ -1,4 +1,4 @@
-#include "transports/control_channel.h"
+#include "transports/control/control_channel.h"
 
 #include <fmt/core.h>
 #include <netinet/in.h>

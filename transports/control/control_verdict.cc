@@ -1,4 +1,4 @@
-#include "transports/control_verdict.h"
+#include "transports/control/control_verdict.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

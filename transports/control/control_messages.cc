@@ -1,4 +1,4 @@
-#include "transports/control_messages.h"
+#include "transports/control/control_messages.h"
 
 #include <fmt/core.h>
 

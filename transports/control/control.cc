@@ -1,4 +1,4 @@
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 #include <atomic>
 

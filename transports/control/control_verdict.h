@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/control.h"
+#include "transports/control/control.h"
 
 namespace ringwood {
 
