@@ -1,5 +1,5 @@
 // Private buffers that become shared memory in place, and what their users may do to them.
-#include "transports/adopt.h"
+#include "transports/memory/adopt.h"
 
 #include <fcntl.h>
 #include <malloc.h>

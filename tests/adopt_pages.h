@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "transports/adopt.h"
+#include "transports/memory/adopt.h"
 
 namespace ringwood {
 

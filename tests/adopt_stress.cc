@@ -18,7 +18,7 @@
 
 #include "tests/inputs.h"
 #include "tests/ranks.h"
-#include "transports/adopt.h"
+#include "transports/memory/adopt.h"
 
 namespace ringwood::testing {
 namespace {

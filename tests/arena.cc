@@ -1,5 +1,5 @@
 // Memory that peers map, and messages that are lent instead of copied.
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

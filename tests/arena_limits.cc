@@ -19,7 +19,7 @@
 #include "tests/inputs.h"
 #include "tests/link_processes.h"
 #include "tests/ranks.h"
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood {
 namespace {

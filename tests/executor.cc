@@ -11,7 +11,7 @@
 #include "collectives/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood::testing {

@@ -11,8 +11,8 @@
 #include "tests/link_ranks.h"
 #include "tests/link_talk.h"
 #include "tests/verbs_here.h"
-#include "transports/arena.h"
 #include "transports/loopback/loopback.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
 

@@ -1,5 +1,5 @@
 // What is left of memory, as copies of the kernel's files tell it.
-#include "transports/memory_left.h"
+#include "transports/memory/memory_left.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/extents.h"
+#include "transports/memory/extents.h"
 
 namespace ringwood {
 namespace {

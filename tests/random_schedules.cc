@@ -7,7 +7,7 @@
 
 #include "tests/random_programs.h"
 #include "tests/stepped.h"
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood::testing {

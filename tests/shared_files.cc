@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tests/link_processes.h"
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/shm.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/reduce.h"
-#include "transports/adopt.h"
-#include "transports/arena.h"
+#include "transports/memory/adopt.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood::testing {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "transports/arena.h"
 #include "transports/base/clock.h"
 #include "transports/bootstrap/net.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood::tools {
 namespace {

@@ -1,4 +1,4 @@
-// Tensors in the arena (transports/arena.h): the ranks of a host read and answer them in place,
+// Tensors in the arena (transports/memory/arena.h): the ranks of a host read and answer them in place,
 // instead of copying them through staging memory.
 //
 // The memory is the storage's own and goes back when the last tensor on it dies, in any thread. A
@@ -18,9 +18,9 @@
 #include <cstring>
 #include <memory>
 
-#include "transports/arena.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/log.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood {
 

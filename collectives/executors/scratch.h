@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood {
 

@@ -1,12 +1,12 @@
-// Which buffers of collectives become shared where they lie (RINGWOOD_ADOPT, transports/adopt.h).
+// Which buffers of collectives become shared where they lie (RINGWOOD_ADOPT, transports/memory/adopt.h).
 // Thread safety: the driver only.
 #pragma once
 
 #include <cstddef>
 
 #include "collectives/operation.h"
-#include "transports/adopt.h"
 #include "transports/base/options.h"
+#include "transports/memory/adopt.h"
 #include "transports/mesh.h"
 
 namespace ringwood {

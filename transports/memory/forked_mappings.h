@@ -6,7 +6,7 @@
 // fork() runs earlier in the child sees the shared pages.
 #pragma once
 
-#include "transports/process_maps.h"
+#include "transports/memory/process_maps.h"
 
 namespace ringwood {
 

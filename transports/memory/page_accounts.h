@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "transports/extents.h"
+#include "transports/memory/extents.h"
 
 namespace ringwood {
 

@@ -9,7 +9,7 @@
 
 #include "transports/base/error.h"
 #include "transports/base/shared_file.h"
-#include "transports/memory_left.h"
+#include "transports/memory/memory_left.h"
 
 namespace ringwood {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
+#include "transports/memory/process_maps.h"
 #include "transports/memory/remapped_buffers.h"
-#include "transports/process_maps.h"
 
 namespace ringwood {
 

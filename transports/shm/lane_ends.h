@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "transports/adopt.h"
-#include "transports/arena.h"
 #include "transports/link_parts.h"
+#include "transports/memory/adopt.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/ring_ends.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/slot_writer.h"

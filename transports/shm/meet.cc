@@ -19,11 +19,11 @@
 #include <optional>
 #include <thread>
 
-#include "transports/arena.h"
 #include "transports/base/log.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/store.h"
+#include "transports/memory/arena.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/unix_socket.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "transports/adopt.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/log.h"
+#include "transports/memory/adopt.h"
 
 namespace ringwood::verbs {
 namespace {

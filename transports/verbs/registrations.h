@@ -31,7 +31,7 @@
 #include <mutex>
 #include <vector>
 
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 
 namespace ringwood::verbs {
 

@@ -1,4 +1,4 @@
-#include "transports/peer_arena.h"
+#include "transports/memory/peer_arena.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

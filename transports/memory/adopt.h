@@ -50,9 +50,9 @@
 #include <mutex>
 #include <optional>
 
-#include "transports/arena.h"
 #include "transports/base/clock.h"
 #include "transports/base/fork_guard.h"
+#include "transports/memory/arena.h"
 #include "transports/memory/remap_candidates.h"
 #include "transports/memory/remapped_buffers.h"
 #include "transports/memory/remapper.h"

@@ -1,4 +1,4 @@
-#include "transports/arena.h"
+#include "transports/memory/arena.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "transports/process_maps.h"
+#include "transports/memory/process_maps.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -1,4 +1,4 @@
-#include "transports/memory_left.h"
+#include "transports/memory/memory_left.h"
 
 #include <algorithm>
 #include <fstream>

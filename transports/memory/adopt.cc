@@ -1,4 +1,4 @@
-#include "transports/adopt.h"
+#include "transports/memory/adopt.h"
 
 #include <algorithm>
 #include <atomic>
