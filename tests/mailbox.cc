@@ -1,7 +1,7 @@
 // Letters between two threads that share two lanes: every size class, with the data beside the head
 // or after it, over and over in the same cells.
 
-#include "transports/mailbox.h"
+#include "transports/shm/mailbox.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "collectives/plan/passes.h"
 #include "tests/plan_faults.h"
-#include "transports/mailbox.h"
+#include "transports/shm/mailbox.h"
 
 namespace ringwood::testing {
 namespace {

@@ -1,4 +1,4 @@
-// The eager slots of one rank to all others (transports/mailbox.h): in every round each rank writes
+// The eager slots of one rank to all others (transports/shm/mailbox.h): in every round each rank writes
 // to each other, and takes what each other wrote. A round's slot has a head, here a fingerprint,
 // and may have data.
 //
@@ -12,8 +12,8 @@
 
 #include "collectives/executors/wait_list.h"
 #include "collectives/fingerprint.h"
-#include "transports/mailbox.h"
 #include "transports/mesh.h"
+#include "transports/shm/mailbox.h"
 
 namespace ringwood {
 

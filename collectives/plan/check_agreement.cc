@@ -6,7 +6,7 @@
 
 #include "collectives/plan/checker_parts.h"
 #include "collectives/proved_schedules.h"
-#include "transports/mailbox.h"
+#include "transports/shm/mailbox.h"
 
 namespace ringwood {
 namespace {

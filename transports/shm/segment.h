@@ -8,7 +8,7 @@
 //   seats, one per rank: its `armed` word
 //   lanes, one per (from, to, channel): counters, and slots for small messages
 //   rings, one per (from, to, channel): bytes of larger messages
-//   mail, one per (from, to, channel), where ranks are few: letters (transports/mailbox.h)
+//   mail, one per (from, to, channel), where ranks are few: letters (transports/shm/mailbox.h)
 //
 // A lane is written by its sender, except `Reader`, by its receiver. Neither believes the other's
 // counters.
@@ -36,8 +36,8 @@
 
 #include "transports/link.h"
 #include "transports/link_parts.h"
-#include "transports/mailbox.h"
 #include "transports/memory/peer_arena.h"
+#include "transports/shm/mailbox.h"
 
 namespace ringwood::shm {
 
