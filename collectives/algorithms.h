@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

@@ -23,7 +23,7 @@
 #include "collectives/cost_candidates.h"
 #include "collectives/fabric.h"
 #include "collectives/reduce.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "transports/base/options.h"
 
 namespace ringwood {

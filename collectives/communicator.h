@@ -42,7 +42,7 @@
 
 #include "collectives/cost_candidates.h"
 #include "collectives/reduce.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/store.h"

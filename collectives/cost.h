@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "collectives/fabric.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "collectives/wire.h"
 
 namespace ringwood {

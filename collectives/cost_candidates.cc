@@ -7,7 +7,7 @@
 
 #include "collectives/cost/built_rows.h"
 #include "collectives/cost/judge.h"
-#include "collectives/interpret.h"
+#include "collectives/schedule/interpret.h"
 
 namespace ringwood {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/graph.h"
-#include "collectives/interpret.h"
+#include "collectives/schedule/graph.h"
+#include "collectives/schedule/interpret.h"
 #include "collectives/verify_execution.h"
 #include "collectives/verify_rules.h"
 

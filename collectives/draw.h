@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "transports/base/error.h"
 
 namespace ringwood {

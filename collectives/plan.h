@@ -28,10 +28,10 @@
 
 #include "collectives/fingerprint.h"
 #include "collectives/fusion.h"
-#include "collectives/graph.h"
 #include "collectives/protocol.h"
 #include "collectives/reduce.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/graph.h"
+#include "collectives/schedule/schedule.h"
 #include "collectives/sums.h"
 #include "collectives/wire.h"
 

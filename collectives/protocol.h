@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "transports/base/clock.h"
 
 namespace ringwood {

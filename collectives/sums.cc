@@ -1,7 +1,7 @@
 #include "collectives/sums.h"
 
-#include "collectives/interpret.h"
-#include "collectives/rows.h"
+#include "collectives/schedule/interpret.h"
+#include "collectives/schedule/rows.h"
 #include "collectives/verify_expressions.h"
 #include "collectives/wire_schedule.h"
 

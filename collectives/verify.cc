@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "collectives/compose.h"
-#include "collectives/graph.h"
-#include "collectives/interpret.h"
+#include "collectives/schedule/compose.h"
+#include "collectives/schedule/graph.h"
+#include "collectives/schedule/interpret.h"
 #include "collectives/verify_execution.h"
 #include "collectives/verify_expressions.h"
 #include "collectives/verify_rules.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/graph.h"
-#include "collectives/interpret.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/graph.h"
+#include "collectives/schedule/interpret.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

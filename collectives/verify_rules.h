@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

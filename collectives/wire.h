@@ -35,7 +35,7 @@
 #include <cstdint>
 
 #include "collectives/reduce.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

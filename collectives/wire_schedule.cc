@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/interpret.h"
+#include "collectives/schedule/interpret.h"
 #include "collectives/verify_expressions.h"
 
 namespace ringwood {

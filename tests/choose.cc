@@ -9,7 +9,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/calibrate.h"
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 #include "tests/errors.h"
 
 namespace ringwood {

@@ -1,5 +1,5 @@
 // Composition of schedules, and the derived graph held to its definition by brute force.
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 
 #include "collectives/algorithms.h"
-#include "collectives/graph.h"
+#include "collectives/schedule/graph.h"
 #include "collectives/verify.h"
 
 namespace ringwood {

@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
 #include "collectives/cost_model.h"
 #include "collectives/cost_share.h"
-#include "collectives/graph.h"
+#include "collectives/schedule/compose.h"
+#include "collectives/schedule/graph.h"
 #include "tests/errors.h"
 
 namespace ringwood {

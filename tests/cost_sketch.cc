@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
 #include "collectives/cost_candidates.h"
+#include "collectives/schedule/compose.h"
 
 namespace ringwood {
 namespace {

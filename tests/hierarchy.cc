@@ -5,7 +5,7 @@
 #include <set>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/verify.h"
 
 namespace ringwood {

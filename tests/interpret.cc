@@ -1,5 +1,5 @@
 // The symbolic interpreter's contract (interpret.h): what a visitor is asked, and when.
-#include "collectives/interpret.h"
+#include "collectives/schedule/interpret.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "collectives/algorithms.h"
-#include "collectives/graph.h"
+#include "collectives/schedule/graph.h"
 #include "collectives/verify.h"
 #include "tests/interpreter.h"
 #include "tests/places.h"

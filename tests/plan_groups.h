@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
 #include "collectives/plan.h"
 #include "collectives/plan/checker.h"
 #include "collectives/plan/passes.h"
 #include "collectives/row_sums.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/wire_schedule.h"
 #include "tests/places.h"
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood::testing {
 

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 #include "tests/places.h"
 
 namespace ringwood {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood::testing {
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
 #include "collectives/draw.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/verify.h"
 #include "tests/places.h"
 

@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "collectives/algorithms.h"
-#include "collectives/compose.h"
 #include "collectives/draw.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/sums.h"
 #include "collectives/verify.h"
 #include "tools/perf.h"

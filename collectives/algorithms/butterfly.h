@@ -4,7 +4,7 @@
 // involution in each round, and whoever follows the rounds from one rank reaches every rank once.
 #pragma once
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

@@ -25,7 +25,7 @@
 //     rank 2, host 1                  [0] <-> [1]         [0] <--+ |          [0] <-> [1]
 //     rank 3, host 1                                      [1] <----+
 #include "collectives/algorithms/hosts.h"
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 
 namespace ringwood {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "collectives/compose.h"
 #include "collectives/cost_sketch.h"
 #include "collectives/protocol.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {

@@ -1,8 +1,8 @@
 // The first pass: bytes and places.
 #include <algorithm>
 
-#include "collectives/compose.h"
 #include "collectives/plan/passes.h"
+#include "collectives/schedule/compose.h"
 
 namespace ringwood {
 namespace {

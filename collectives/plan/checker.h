@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "collectives/plan.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

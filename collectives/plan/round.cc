@@ -1,7 +1,7 @@
 // Where additions of 16- and 8-bit floats, and of averages, are rounded.
 #include "collectives/plan/passes.h"
 #include "collectives/row_sums.h"
-#include "collectives/rows.h"
+#include "collectives/schedule/rows.h"
 
 namespace ringwood {
 namespace {

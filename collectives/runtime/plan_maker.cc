@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "collectives/compose.h"
 #include "collectives/plan/passes.h"
 #include "collectives/protocol.h"
 #include "collectives/row_sums.h"
+#include "collectives/schedule/compose.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {

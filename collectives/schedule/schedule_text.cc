@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "collectives/graph.h"
+#include "collectives/schedule/graph.h"
 
 namespace ringwood {
 namespace {

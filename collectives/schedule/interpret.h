@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 

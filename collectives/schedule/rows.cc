@@ -1,4 +1,4 @@
-#include "collectives/rows.h"
+#include "collectives/schedule/rows.h"
 
 namespace ringwood {
 namespace {

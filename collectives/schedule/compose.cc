@@ -1,4 +1,4 @@
-#include "collectives/compose.h"
+#include "collectives/schedule/compose.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/interpret.h"
+#include "collectives/schedule/interpret.h"
 
 #include <fmt/format.h>
 
