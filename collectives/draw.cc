@@ -7,8 +7,8 @@
 
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/interpret.h"
-#include "collectives/verify_execution.h"
-#include "collectives/verify_rules.h"
+#include "collectives/verify/verify_execution.h"
+#include "collectives/verify/verify_rules.h"
 
 namespace ringwood {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "collectives/fingerprint.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "transports/base/error.h"
 
 namespace ringwood {

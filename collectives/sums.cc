@@ -2,7 +2,7 @@
 
 #include "collectives/schedule/interpret.h"
 #include "collectives/schedule/rows.h"
-#include "collectives/verify_expressions.h"
+#include "collectives/verify/verify_expressions.h"
 #include "collectives/wire_schedule.h"
 
 namespace ringwood {

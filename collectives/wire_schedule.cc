@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/schedule/interpret.h"
-#include "collectives/verify_expressions.h"
+#include "collectives/verify/verify_expressions.h"
 
 namespace ringwood {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdlib>
 
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "tests/plan_groups.h"
 #include "tests/random_programs.h"
 #include "transports/base/clock.h"

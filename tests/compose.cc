@@ -9,7 +9,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/schedule/graph.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 
 namespace ringwood {
 namespace {

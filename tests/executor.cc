@@ -8,7 +8,7 @@
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan_cache.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"
 #include "transports/memory/arena.h"

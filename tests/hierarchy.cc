@@ -6,7 +6,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 
 namespace ringwood {
 namespace {

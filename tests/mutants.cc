@@ -10,7 +10,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/schedule/graph.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "tests/interpreter.h"
 #include "tests/places.h"
 

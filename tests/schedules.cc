@@ -7,7 +7,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/draw.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "tests/places.h"
 
 namespace ringwood {

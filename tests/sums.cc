@@ -6,7 +6,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/sums.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "collectives/wire_schedule.h"
 #include "tests/meshes.h"
 #include "tests/schedule_texts.h"

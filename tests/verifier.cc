@@ -1,5 +1,5 @@
 // The verifier refutes: one small wrong schedule per rule, with the sentence that it must earn.
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 
 #include <gtest/gtest.h>
 

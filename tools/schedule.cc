@@ -12,7 +12,7 @@
 #include "collectives/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/sums.h"
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 #include "tools/perf.h"
 
 namespace ringwood::tools {

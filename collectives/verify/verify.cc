@@ -1,4 +1,4 @@
-#include "collectives/verify.h"
+#include "collectives/verify/verify.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/interpret.h"
-#include "collectives/verify_execution.h"
-#include "collectives/verify_expressions.h"
-#include "collectives/verify_rules.h"
+#include "collectives/verify/verify_execution.h"
+#include "collectives/verify/verify_expressions.h"
+#include "collectives/verify/verify_rules.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "collectives/verify_execution.h"
+#include "collectives/verify/verify_execution.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/verify_rules.h"
+#include "collectives/verify/verify_rules.h"
 
 namespace ringwood {
 

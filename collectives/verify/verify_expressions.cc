@@ -1,4 +1,4 @@
-#include "collectives/verify_expressions.h"
+#include "collectives/verify/verify_expressions.h"
 
 #include <fmt/format.h>
 
