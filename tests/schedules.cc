@@ -5,7 +5,7 @@
 #include <set>
 
 #include "collectives/algorithms.h"
-#include "collectives/draw.h"
+#include "collectives/draw/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
 #include "tests/places.h"

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "collectives/algorithms.h"
-#include "collectives/draw.h"
+#include "collectives/draw/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/sums.h"
 #include "collectives/verify/verify.h"

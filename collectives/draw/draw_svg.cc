@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "collectives/draw.h"
+#include "collectives/draw/draw.h"
 
 namespace ringwood {
 namespace {

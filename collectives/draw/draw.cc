@@ -1,4 +1,4 @@
-#include "collectives/draw.h"
+#include "collectives/draw/draw.h"
 
 #include <fmt/format.h>
 
