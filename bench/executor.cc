@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan_cache.h"

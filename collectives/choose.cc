@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/cost.h"
 #include "collectives/reduce.h"
 #include "collectives/wire.h"

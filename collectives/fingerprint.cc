@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/plan.h"
 #include "collectives/proved_schedules.h"
 #include "collectives/wire.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/calibrate.h"
 #include "collectives/schedule/compose.h"
 #include "tests/errors.h"

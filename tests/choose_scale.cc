@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/cost_sketch.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "tests/every_transport.h"
 #include "tests/inputs.h"
 #include "tests/ranks.h"

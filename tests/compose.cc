@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/verify/verify.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/cost_model.h"
 #include "collectives/cost_share.h"
 #include "collectives/schedule/compose.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/cost_model.h"
 #include "collectives/plan_cache.h"

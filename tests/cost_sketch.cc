@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/cost_candidates.h"
 #include "collectives/schedule/compose.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "tests/places.h"
 
 namespace ringwood {

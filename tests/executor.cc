@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan_cache.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
 

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/verify/verify.h"
 #include "tests/interpreter.h"

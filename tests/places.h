@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood::testing {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/plan.h"
 #include "collectives/plan/checker.h"
 #include "collectives/plan/passes.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "tests/ranks.h"
 
 namespace ringwood::testing {

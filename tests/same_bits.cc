@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "tests/inputs.h"
 #include "tests/ranks.h"
 #include "tests/special_numbers.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/compose.h"
 #include "tests/places.h"
 

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/proved_schedules.h"
 #include "tests/errors.h"
 #include "tests/every_transport.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/wire_schedule.h"
 #include "tests/inputs.h"

@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "tools/perf_counters.h"
 #include "transports/link.h"
 

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <memory>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/draw/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/sums.h"

@@ -21,7 +21,7 @@
 //   round 2, d = 1    0 -> 1   3 -> 2   -1 -> -2   4 -> 5        -2 .. 5
 #include <algorithm>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/algorithms/tree.h"
 
 namespace ringwood {

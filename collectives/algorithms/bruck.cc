@@ -12,7 +12,7 @@
 //   n = 5, rank 0 has   [0]   round 0: from 1 [1]   round 1: from 2 [2:4]   round 2: from 4 [4]
 #include <algorithm>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 //
 //   n = 4, from rank 0    round 0, to 1:  blocks for 1 and 3       round 1, to 2:  for 2; and, come
 //   by the way they go    (1 = 1, 3 = 1 + 2)                       from 3, for 1 (3's way of 2)
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

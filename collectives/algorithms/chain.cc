@@ -7,7 +7,7 @@
 //
 //   broadcast   root --> root+1 --> root+2 --> ... --> root-1
 //   reduce      root <-- root+1 <-- root+2 <-- ... <-- root-1      inner ranks add in scratch
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -18,7 +18,7 @@
 //
 // Rank r begins with peer r+1, so that no rank is everybody's first; the matching first arrival is
 // that of r-1.
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 // copied into it, and the copy waits for the receive and for the send before it. Receiving into
 // `told` itself would make every send wait for a receive that is not posted yet, a deadlock without
 // buffers.
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

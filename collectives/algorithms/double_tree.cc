@@ -22,7 +22,7 @@
 //            2     6                                      1     5
 //           / \   / \                                    / \   / \     .
 //          1   3 5   7                                  0   2 4   6
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/algorithms/tree.h"
 
 namespace ringwood {

@@ -9,7 +9,7 @@
 //
 //   rank 0   x0  --x0-->  <--x1--   x0 += x1
 //   rank 1   x1  --x1-->  <--x0--   x1 += x0
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -14,7 +14,7 @@
 //   [0:5)    0 <-> 3    1 <-> 4    2 --> 3      left [0:3), right [3:5)
 //   [0:3)    0 <-> 2    1 --> 2                 left [0:2), right [2:3)       [3:5)   3 <-> 4
 //   [0:2)    0 <-> 1
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -11,7 +11,7 @@
 // Source: textbook.
 //
 //   gather   1, 2, 3 --> root        scatter, broadcast   root --> 1, 2, 3
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

@@ -17,7 +17,7 @@
 //   round 0  0 1 | 2 3 | 4 5                   [0:3)  [3:6)  [0:3)  [3:6)  [0:3)  [3:6)
 //   round 1  0 2 4 | 1 3 5                      [0]    [3]    [1]    [4]    [2]    [5]
 //   then the same backwards with the sums
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 namespace {

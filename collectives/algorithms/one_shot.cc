@@ -18,7 +18,7 @@
 // additions into one place ends (plan.h), and it would round twice where the others round once.
 #include <algorithm>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

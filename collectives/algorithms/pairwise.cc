@@ -8,7 +8,7 @@
 //   n = 4   round 1   0 -> 1 -> 2 -> 3 -> 0
 //           round 2   0 <-> 2   1 <-> 3
 //           round 3   0 <- 1 <- 2 <- 3 <- 0
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

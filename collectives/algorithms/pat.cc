@@ -18,7 +18,7 @@
 //   distance 4   0 -> 4
 //   distance 2   0 -> 2   4 -> 6
 //   distance 1   0 -> 1   2 -> 3   4 -> 5   6 -> 7
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 namespace {

@@ -18,7 +18,7 @@
 //   n = 4   rank 0   x0  += x1  += x2  += x3
 //           rank 1   x1  += x0  += x2  += x3
 //           rank 2   t = x0  += x1  += x2  += x3   x2 = t
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 namespace {

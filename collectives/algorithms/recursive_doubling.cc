@@ -13,7 +13,7 @@
 //           k = 0   0 <-> 1    2 <-> 3
 //           k = 1   0 <-> 2    1 <-> 3
 //           unfold  0 -> 4   1 -> 5
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/algorithms/butterfly.h"
 
 namespace ringwood {

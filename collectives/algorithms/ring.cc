@@ -20,7 +20,7 @@
 //   round 5  [3]   [0]   [1]   [2]    complete
 #include <algorithm>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
 

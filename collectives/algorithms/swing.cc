@@ -22,7 +22,7 @@
 //   n = 8   s = 0, rho = 1    0 <-> 1   2 <-> 3   4 <-> 5   6 <-> 7
 //           s = 1, rho = -1   0 <-> 7   1 <-> 2   3 <-> 4   5 <-> 6
 //           s = 2, rho = 3    0 <-> 3   2 <-> 5   4 <-> 7   6 <-> 1
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/algorithms/butterfly.h"
 
 namespace ringwood {

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/plan.h"
 #include "collectives/proved_schedules.h"

@@ -1,4 +1,4 @@
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 #include "collectives/algorithms/hosts.h"
 
