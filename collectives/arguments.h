@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

@@ -17,8 +17,8 @@
 #include <fmt/format.h>
 #include <hwy/cache_control.h>
 
-#include "collectives/buffers.h"
 #include "collectives/calibrate_parts.h"
+#include "collectives/plan/buffers.h"
 #include "collectives/reduce.h"
 #include "collectives/wire.h"
 #include "transports/base/clock.h"

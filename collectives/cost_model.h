@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/cost.h"
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 namespace {

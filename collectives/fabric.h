@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
 
 namespace ringwood {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/buffers.h"
+#include "collectives/plan/buffers.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {

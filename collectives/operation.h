@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "collectives/fingerprint.h"
-#include "collectives/footprint.h"
-#include "collectives/plan.h"
+#include "collectives/plan/fingerprint.h"
+#include "collectives/plan/footprint.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

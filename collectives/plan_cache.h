@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/choose.h"
-#include "collectives/plan.h"
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/plan.h"
+#include "collectives/plan/proved_schedules.h"
 #include "collectives/runtime/plan_checks.h"
 #include "collectives/runtime/plan_maker.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
 #include "tests/every_transport.h"
 #include "tests/ranks.h"
 

@@ -7,8 +7,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/cost_model.h"
+#include "collectives/plan/protocol.h"
 #include "collectives/plan_cache.h"
-#include "collectives/protocol.h"
 
 namespace ringwood {
 namespace {

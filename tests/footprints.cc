@@ -1,5 +1,5 @@
 // Which operations must follow each other, because they touch the same memory.
-#include "collectives/footprint.h"
+#include "collectives/plan/footprint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Faults of order: what runs too early, or where another still reads.
 #include <algorithm>
 
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
 #include "tests/plan_faults.h"
 
 namespace ringwood::testing {

@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/plan.h"
 #include "collectives/plan/checker.h"
 #include "collectives/plan/passes.h"
+#include "collectives/plan/plan.h"
+#include "collectives/plan/wire_schedule.h"
 #include "collectives/row_sums.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/wire_schedule.h"
 #include "tests/places.h"
 
 namespace ringwood::testing {

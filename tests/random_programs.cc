@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood::testing {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
-#include "collectives/sums.h"
+#include "collectives/plan/sums.h"
+#include "collectives/plan/wire_schedule.h"
 #include "collectives/verify/verify.h"
-#include "collectives/wire_schedule.h"
 #include "tests/meshes.h"
 #include "tests/schedule_texts.h"
 #include "tests/values.h"

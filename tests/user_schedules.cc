@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/proved_schedules.h"
 #include "tests/errors.h"
 #include "tests/every_transport.h"
 #include "tests/ranks.h"

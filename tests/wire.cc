@@ -11,7 +11,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
-#include "collectives/wire_schedule.h"
+#include "collectives/plan/wire_schedule.h"
 #include "tests/inputs.h"
 #include "tests/meshes.h"
 

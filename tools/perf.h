@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/proved_schedules.h"
 #include "collectives/reduce.h"
 #include "tools/launch.h"
 #include "tools/perf_operations.h"

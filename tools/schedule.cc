@@ -10,8 +10,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/draw/draw.h"
+#include "collectives/plan/sums.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/sums.h"
 #include "collectives/verify/verify.h"
 #include "tools/perf.h"
 

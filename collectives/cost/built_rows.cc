@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "collectives/cost_sketch.h"
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
+#include "collectives/plan/wire_schedule.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {

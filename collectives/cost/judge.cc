@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
 
 namespace ringwood {
 namespace {

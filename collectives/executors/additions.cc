@@ -1,6 +1,6 @@
 #include "collectives/executors/additions.h"
 
-#include "collectives/buffers.h"
+#include "collectives/plan/buffers.h"
 #include "collectives/row_sums.h"
 
 namespace ringwood {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/executors/wait_list.h"
-#include "collectives/fingerprint.h"
+#include "collectives/plan/fingerprint.h"
 #include "transports/mesh.h"
 #include "transports/shm/mailbox.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 #include "transports/mesh.h"
 
 namespace ringwood {

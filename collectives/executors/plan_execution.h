@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/fingerprint.h"
-#include "collectives/plan.h"
+#include "collectives/plan/fingerprint.h"
+#include "collectives/plan/plan.h"
 #include "transports/base/error.h"
 
 namespace ringwood {

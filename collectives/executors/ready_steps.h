@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

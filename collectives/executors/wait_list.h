@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "collectives/plan/checker_parts.h"
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/proved_schedules.h"
 #include "transports/shm/mailbox.h"
 
 namespace ringwood {

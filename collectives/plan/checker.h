@@ -30,7 +30,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "collectives/fusion.h"
+#include "collectives/plan/fusion.h"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 // what those before it have set. Pure; any thread.
 #pragma once
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

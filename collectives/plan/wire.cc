@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "collectives/plan/passes.h"
-#include "collectives/wire_schedule.h"
+#include "collectives/plan/wire_schedule.h"
 
 namespace ringwood {
 namespace {

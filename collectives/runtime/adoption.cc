@@ -1,6 +1,6 @@
 #include "collectives/runtime/adoption.h"
 
-#include "collectives/buffers.h"
+#include "collectives/plan/buffers.h"
 
 namespace ringwood {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/fingerprint.h"
+#include "collectives/plan/fingerprint.h"
 
 namespace ringwood {
 

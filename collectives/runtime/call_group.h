@@ -24,7 +24,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/operation.h"
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 #include "collectives/runtime/grouped_operation.h"
 
 namespace ringwood {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "collectives/plan/passes.h"
-#include "collectives/protocol.h"
+#include "collectives/plan/protocol.h"
+#include "collectives/plan/wire_schedule.h"
 #include "collectives/row_sums.h"
 #include "collectives/schedule/compose.h"
-#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {

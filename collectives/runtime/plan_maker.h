@@ -14,8 +14,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choose.h"
-#include "collectives/plan.h"
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/plan.h"
+#include "collectives/plan/proved_schedules.h"
 
 namespace ringwood {
 

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <vector>
 
-#include "collectives/fingerprint.h"
+#include "collectives/plan/fingerprint.h"
 #include "collectives/posted.h"
 #include "transports/control/control.h"
 

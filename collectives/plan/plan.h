@@ -26,13 +26,13 @@
 #include <string>
 #include <vector>
 
-#include "collectives/fingerprint.h"
-#include "collectives/fusion.h"
-#include "collectives/protocol.h"
+#include "collectives/plan/fingerprint.h"
+#include "collectives/plan/fusion.h"
+#include "collectives/plan/protocol.h"
+#include "collectives/plan/sums.h"
 #include "collectives/reduce.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/schedule.h"
-#include "collectives/sums.h"
 #include "collectives/wire.h"
 
 namespace ringwood {

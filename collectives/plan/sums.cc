@@ -1,9 +1,9 @@
-#include "collectives/sums.h"
+#include "collectives/plan/sums.h"
 
+#include "collectives/plan/wire_schedule.h"
 #include "collectives/schedule/interpret.h"
 #include "collectives/schedule/rows.h"
 #include "collectives/verify/verify_expressions.h"
-#include "collectives/wire_schedule.h"
 
 namespace ringwood {
 namespace {

@@ -1,8 +1,8 @@
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/proved_schedules.h"
 
 #include <fmt/format.h>
 
-#include "collectives/fingerprint.h"
+#include "collectives/plan/fingerprint.h"
 #include "collectives/verify/verify.h"
 #include "transports/base/error.h"
 

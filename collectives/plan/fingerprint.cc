@@ -1,4 +1,4 @@
-#include "collectives/fingerprint.h"
+#include "collectives/plan/fingerprint.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/plan.h"
-#include "collectives/proved_schedules.h"
+#include "collectives/plan/plan.h"
+#include "collectives/plan/proved_schedules.h"
 #include "collectives/wire.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "collectives/wire_schedule.h"
+#include "collectives/plan/wire_schedule.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
-#include "collectives/buffers.h"
+#include "collectives/plan/buffers.h"
 #include "collectives/plan/passes.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "collectives/footprint.h"
+#include "collectives/plan/footprint.h"
 
 #include <algorithm>
 #include <functional>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/plan.h"
+#include "collectives/plan/plan.h"
 
 namespace ringwood {
 

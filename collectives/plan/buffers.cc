@@ -1,4 +1,4 @@
-#include "collectives/buffers.h"
+#include "collectives/plan/buffers.h"
 
 #include <algorithm>
 #include <cstring>
