@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "collectives/checker/checker.h"
 #include "collectives/choose.h"
-#include "collectives/plan/checker.h"
 #include "collectives/plan_cache.h"
 #include "tests/plan_groups.h"
 #include "tests/schedule_texts.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/plan/checker.h"
+#include "collectives/checker/checker.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/wire_schedule.h"

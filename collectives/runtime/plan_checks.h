@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "collectives/plan/checker.h"
+#include "collectives/checker/checker.h"
 #include "collectives/runtime/plan_maker.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "collectives/plan/expectation.h"
+#include "collectives/checker/expectation.h"
 
 #include <algorithm>
 #include <deque>

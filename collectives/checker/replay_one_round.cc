@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "collectives/plan/replay.h"
+#include "collectives/checker/replay.h"
 
 namespace ringwood {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/plan/replay.h"
+#include "collectives/checker/replay.h"
 
 namespace ringwood {
 namespace {

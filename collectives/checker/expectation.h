@@ -12,8 +12,8 @@
 
 #include <vector>
 
-#include "collectives/plan/checker_parts.h"
-#include "collectives/plan/symbols.h"
+#include "collectives/checker/checker_parts.h"
+#include "collectives/checker/symbols.h"
 
 namespace ringwood {
 

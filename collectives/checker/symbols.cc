@@ -1,4 +1,4 @@
-#include "collectives/plan/symbols.h"
+#include "collectives/checker/symbols.h"
 
 #include <algorithm>
 #include <bit>

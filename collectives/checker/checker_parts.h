@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/plan/checker.h"
+#include "collectives/checker/checker.h"
 
 namespace ringwood {
 

@@ -1,10 +1,10 @@
-#include "collectives/plan/checker.h"
+#include "collectives/checker/checker.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "collectives/plan/checker_parts.h"
+#include "collectives/checker/checker_parts.h"
 
 namespace ringwood {
 namespace {

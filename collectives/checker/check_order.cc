@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/plan/checker_parts.h"
+#include "collectives/checker/checker_parts.h"
 
 namespace ringwood {
 namespace {

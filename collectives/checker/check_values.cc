@@ -1,8 +1,8 @@
 // The checker's last part: what the plans compute, in several orders.
 #include <fmt/format.h>
 
-#include "collectives/plan/expectation.h"
-#include "collectives/plan/replay.h"
+#include "collectives/checker/expectation.h"
+#include "collectives/checker/replay.h"
 
 namespace ringwood {
 namespace {
