@@ -30,8 +30,8 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "collectives/reduce.h"
-#include "collectives/wire.h"
+#include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire.h"
 
 namespace ringwood {
 namespace {

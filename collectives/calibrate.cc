@@ -18,9 +18,9 @@
 #include <hwy/cache_control.h>
 
 #include "collectives/calibrate_parts.h"
+#include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire.h"
 #include "collectives/plan/buffers.h"
-#include "collectives/reduce.h"
-#include "collectives/wire.h"
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
 #include "transports/base/numa.h"

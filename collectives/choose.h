@@ -22,7 +22,7 @@
 
 #include "collectives/cost_candidates.h"
 #include "collectives/fabric.h"
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 #include "collectives/schedule/schedule.h"
 #include "transports/base/options.h"
 

@@ -9,9 +9,9 @@
 #include "collectives/arguments.h"
 #include "collectives/executors/eager_slots.h"
 #include "collectives/group_fabric.h"
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_calls.h"
-#include "collectives/row_sums.h"
 #include "collectives/runtime/call_group.h"
 #include "collectives/runtime/progress_engine.h"
 

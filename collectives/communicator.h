@@ -41,7 +41,7 @@
 #include <vector>
 
 #include "collectives/cost_candidates.h"
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 #include "collectives/schedule/schedule.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"

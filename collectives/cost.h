@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "collectives/fabric.h"
+#include "collectives/kernels/wire.h"
 #include "collectives/schedule/schedule.h"
-#include "collectives/wire.h"
 
 namespace ringwood {
 

@@ -13,8 +13,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/cost.h"
-#include "collectives/reduce.h"
-#include "collectives/wire.h"
+#include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire.h"
 
 namespace ringwood {
 

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/sums.h"
-#include "collectives/row_sums.h"
 #include "tests/inputs.h"
 #include "tests/ranks.h"
 #include "tests/special_numbers.h"

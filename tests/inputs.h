@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood::testing {
 

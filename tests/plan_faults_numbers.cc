@@ -1,5 +1,5 @@
 // Faults of numbers: rounding, scaling, division, operations and types.
-#include "collectives/row_sums.h"
+#include "collectives/kernels/row_sums.h"
 #include "tests/plan_faults.h"
 
 namespace ringwood::testing {

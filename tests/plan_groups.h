@@ -9,10 +9,10 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/checker/checker.h"
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/wire_schedule.h"
-#include "collectives/row_sums.h"
 #include "collectives/schedule/compose.h"
 #include "tests/places.h"
 

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood {
 namespace {

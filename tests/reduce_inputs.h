@@ -17,7 +17,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 #include "tests/reduce_reference.h"
 
 namespace ringwood::reference {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood::reference {
 

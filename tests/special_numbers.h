@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood::testing {
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 #include "transports/memory/adopt.h"
 #include "transports/memory/arena.h"
 

@@ -1,6 +1,6 @@
 // Wire formats in schedules: which rows may use them, and that every such row ends with equal bits
 // on all ranks, within the error that was promised, with fewer bytes sent.
-#include "collectives/wire.h"
+#include "collectives/kernels/wire.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Wire formats by themselves, on every instruction set: the error of one rounding, that another one
 // changes nothing, what becomes of specials, and sizes around a block.
-#include "collectives/wire.h"
+#include "collectives/kernels/wire.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "collectives/wire.h"
+#include "collectives/kernels/wire.h"
 #include "tests/ranks.h"
 
 namespace ringwood::testing {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/kernels/reduce.h"
 #include "collectives/plan/proved_schedules.h"
-#include "collectives/reduce.h"
 #include "tools/launch.h"
 #include "tools/perf_operations.h"
 #include "tools/perf_report.h"

@@ -17,7 +17,7 @@
 #include <map>
 #include <vector>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood::tools {
 

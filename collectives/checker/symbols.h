@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/wire.h"
+#include "collectives/kernels/wire.h"
 
 namespace ringwood {
 

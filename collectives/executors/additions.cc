@@ -1,7 +1,7 @@
 #include "collectives/executors/additions.h"
 
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/buffers.h"
-#include "collectives/row_sums.h"
 
 namespace ringwood {
 namespace {

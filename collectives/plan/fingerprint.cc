@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/kernels/wire.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/proved_schedules.h"
-#include "collectives/wire.h"
 
 namespace ringwood {
 namespace {

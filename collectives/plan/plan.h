@@ -26,14 +26,14 @@
 #include <string>
 #include <vector>
 
+#include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/fusion.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan/sums.h"
-#include "collectives/reduce.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/schedule.h"
-#include "collectives/wire.h"
 
 namespace ringwood {
 

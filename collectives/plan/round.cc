@@ -1,6 +1,6 @@
 // Where additions of 16- and 8-bit floats, and of averages, are rounded.
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/passes.h"
-#include "collectives/row_sums.h"
 #include "collectives/schedule/rows.h"
 
 namespace ringwood {

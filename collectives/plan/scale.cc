@@ -1,6 +1,6 @@
 // AVG and PREMUL_SUM: what each addition is scaled and divided by.
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/passes.h"
-#include "collectives/row_sums.h"
 
 namespace ringwood {
 

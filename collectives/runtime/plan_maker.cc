@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "collectives/kernels/row_sums.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan/wire_schedule.h"
-#include "collectives/row_sums.h"
 #include "collectives/schedule/compose.h"
 
 namespace ringwood {

@@ -1,5 +1,5 @@
 // The table of kernels, built once per instruction set.
-#include "collectives/reduce_kernels.h"
+#include "collectives/kernels/reduce_kernels.h"
 
 #include <cstdint>
 #include <iterator>
@@ -11,12 +11,12 @@
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE_256 | HWY_SVE2 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "collectives/reduce_kernels.cc"
+#define HWY_TARGET_INCLUDE "collectives/kernels/reduce_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
-#include "collectives/reduce_kernels-inl.h"
-#include "collectives/reduce_many-inl.h"
-#include "collectives/wire_codecs-inl.h"
+#include "collectives/kernels/reduce_kernels-inl.h"
+#include "collectives/kernels/reduce_many-inl.h"
+#include "collectives/kernels/wire_codecs-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

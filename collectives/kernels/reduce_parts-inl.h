@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "collectives/reduce_kernels-inl.h"
+#include "collectives/kernels/reduce_kernels-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

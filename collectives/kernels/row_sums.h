@@ -34,7 +34,7 @@
 #include <cstddef>
 #include <span>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood {
 

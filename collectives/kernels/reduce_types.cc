@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood {
 namespace {

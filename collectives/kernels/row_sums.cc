@@ -1,11 +1,11 @@
-#include "collectives/row_sums.h"
+#include "collectives/kernels/row_sums.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include "collectives/reduce_kernels.h"
+#include "collectives/kernels/reduce_kernels.h"
 
 namespace ringwood {
 namespace {

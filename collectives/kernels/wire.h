@@ -34,7 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 namespace ringwood {
 

@@ -1,5 +1,5 @@
 // Dispatch to the kernels in force, and integer division.
-#include "collectives/reduce.h"
+#include "collectives/kernels/reduce.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/reduce_kernels.h"
+#include "collectives/kernels/reduce_kernels.h"
 
 namespace ringwood {
 namespace {

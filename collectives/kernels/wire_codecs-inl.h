@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "collectives/reduce_kernels-inl.h"
+#include "collectives/kernels/reduce_kernels-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,9 +1,9 @@
-#include "collectives/wire.h"
+#include "collectives/kernels/wire.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/reduce_kernels.h"
+#include "collectives/kernels/reduce_kernels.h"
 
 namespace ringwood {
 

@@ -15,9 +15,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/reduce_kernels-inl.h"
-#include "collectives/reduce_kernels.h"
-#include "collectives/reduce_parts-inl.h"
+#include "collectives/kernels/reduce_kernels-inl.h"
+#include "collectives/kernels/reduce_kernels.h"
+#include "collectives/kernels/reduce_parts-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

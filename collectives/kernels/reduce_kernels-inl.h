@@ -16,7 +16,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/reduce_codecs-inl.h"
+#include "collectives/kernels/reduce_codecs-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
