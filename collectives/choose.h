@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "collectives/cost_candidates.h"
-#include "collectives/fabric.h"
 #include "collectives/kernels/reduce.h"
+#include "collectives/machine/fabric.h"
 #include "collectives/schedule/schedule.h"
 #include "transports/base/options.h"
 

@@ -8,8 +8,8 @@
 
 #include "collectives/arguments.h"
 #include "collectives/executors/eager_slots.h"
-#include "collectives/group_fabric.h"
 #include "collectives/kernels/row_sums.h"
+#include "collectives/machine/group_fabric.h"
 #include "collectives/plan_cache.h"
 #include "collectives/recent_calls.h"
 #include "collectives/runtime/call_group.h"

@@ -28,8 +28,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/fabric.h"
 #include "collectives/kernels/wire.h"
+#include "collectives/machine/fabric.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {

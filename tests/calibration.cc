@@ -1,5 +1,5 @@
 // The file of a host's figures.
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 #include "collectives/schedule/compose.h"
 #include "tests/errors.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "collectives/calibrate.h"
 #include "collectives/choose.h"
+#include "collectives/machine/calibrate.h"
 #include "tools/perf.h"
 
 namespace ringwood::tools {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 #include "transports/link_parts.h"
 
 namespace ringwood {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/fabric.h"
+#include "collectives/machine/fabric.h"
 #include "transports/base/options.h"
 #include "transports/mesh.h"
 

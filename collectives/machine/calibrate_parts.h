@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/fabric.h"
+#include "collectives/machine/fabric.h"
 #include "transports/base/clock.h"
 
 namespace ringwood {

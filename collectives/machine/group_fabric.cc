@@ -1,10 +1,10 @@
-#include "collectives/group_fabric.h"
+#include "collectives/machine/group_fabric.h"
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 
 namespace ringwood {
 

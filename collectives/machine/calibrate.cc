@@ -1,4 +1,4 @@
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -17,9 +17,9 @@
 #include <fmt/format.h>
 #include <hwy/cache_control.h>
 
-#include "collectives/calibrate_parts.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
+#include "collectives/machine/calibrate_parts.h"
 #include "collectives/plan/buffers.h"
 #include "transports/base/clock.h"
 #include "transports/base/error.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "collectives/calibrate_parts.h"
+#include "collectives/machine/calibrate_parts.h"
 #include "transports/base/numa.h"
 #include "transports/base/thread.h"
 

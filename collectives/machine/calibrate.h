@@ -16,7 +16,7 @@
 
 #include <string>
 
-#include "collectives/fabric.h"
+#include "collectives/machine/fabric.h"
 #include "transports/base/clock.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "collectives/fabric.h"
+#include "collectives/machine/fabric.h"
 
 #include <algorithm>
 #include <charconv>

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/calibrate.h"
+#include "collectives/machine/calibrate.h"
 #include "transports/base/error.h"
 #include "transports/link_parts.h"
 
