@@ -40,7 +40,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/cost_candidates.h"
+#include "collectives/choice/cost_candidates.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/schedule/schedule.h"
 #include "transports/base/error.h"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/proved_schedules.h"
 #include "collectives/runtime/plan_checks.h"

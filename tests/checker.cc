@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/checker/checker.h"
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/plan_cache.h"
 #include "tests/plan_groups.h"
 #include "tests/schedule_texts.h"

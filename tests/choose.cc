@@ -1,5 +1,5 @@
 // The choice: what is chosen where, what overrides it, that it is quick.
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/cost_sketch.h"
 
 namespace ringwood {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/cost_model.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan_cache.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/cost_candidates.h"
+#include "collectives/choice/cost_candidates.h"
 #include "collectives/schedule/compose.h"
 
 namespace ringwood {

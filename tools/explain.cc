@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/machine/calibrate.h"
 #include "tools/perf.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/proved_schedules.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/cost_candidates.h"
+#include "collectives/choice/cost_candidates.h"
 #include "collectives/cost_model.h"
 
 namespace ringwood {

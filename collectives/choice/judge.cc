@@ -1,4 +1,4 @@
-#include "collectives/cost/judge.h"
+#include "collectives/choice/judge.h"
 
 #include <algorithm>
 

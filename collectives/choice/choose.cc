@@ -1,4 +1,4 @@
-#include "collectives/choose.h"
+#include "collectives/choice/choose.h"
 
 #include <algorithm>
 #include <bit>

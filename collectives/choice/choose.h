@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/cost_candidates.h"
+#include "collectives/choice/cost_candidates.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/machine/fabric.h"
 #include "collectives/schedule/schedule.h"

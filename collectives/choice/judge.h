@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "collectives/cost/built_rows.h"
+#include "collectives/choice/built_rows.h"
 
 namespace ringwood {
 

@@ -1,12 +1,12 @@
-#include "collectives/cost_candidates.h"
+#include "collectives/choice/cost_candidates.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "collectives/cost/built_rows.h"
-#include "collectives/cost/judge.h"
+#include "collectives/choice/built_rows.h"
+#include "collectives/choice/judge.h"
 #include "collectives/schedule/interpret.h"
 
 namespace ringwood {

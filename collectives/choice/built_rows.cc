@@ -1,4 +1,4 @@
-#include "collectives/cost/built_rows.h"
+#include "collectives/choice/built_rows.h"
 
 #include <algorithm>
 #include <numeric>
