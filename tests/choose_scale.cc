@@ -10,7 +10,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/choose.h"
-#include "collectives/cost_sketch.h"
+#include "collectives/cost/cost_sketch.h"
 
 namespace ringwood {
 namespace {

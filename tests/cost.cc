@@ -1,6 +1,6 @@
 // The cost model against closed forms (Hockney's and LogGP's, for each algorithm), and the rules
 // that hold for every row of the table.
-#include "collectives/cost.h"
+#include "collectives/cost/cost.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/cost_model.h"
-#include "collectives/cost_share.h"
+#include "collectives/cost/cost_model.h"
+#include "collectives/cost/cost_share.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/graph.h"
 #include "tests/errors.h"

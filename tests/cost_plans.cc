@@ -6,7 +6,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/choose.h"
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan_cache.h"
 

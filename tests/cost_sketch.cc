@@ -1,5 +1,5 @@
 // Sketches of costs from few ranks' schedules, against the bounds and the simulation of all.
-#include "collectives/cost_sketch.h"
+#include "collectives/cost/cost_sketch.h"
 
 #include <gtest/gtest.h>
 

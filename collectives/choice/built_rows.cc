@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/cost_sketch.h"
+#include "collectives/cost/cost_sketch.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan/wire_schedule.h"
 #include "collectives/schedule/compose.h"

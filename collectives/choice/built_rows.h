@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/choice/cost_candidates.h"
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 namespace ringwood {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/cost.h"
+#include "collectives/cost/cost.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/cost/cost_model.h"
+#include "collectives/cost/cost_share.h"
 #include "collectives/cost/threads.h"
-#include "collectives/cost_model.h"
-#include "collectives/cost_share.h"
 
 namespace ringwood {
 

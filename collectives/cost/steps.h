@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 namespace ringwood {
 

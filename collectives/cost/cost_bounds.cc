@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 namespace ringwood {
 namespace {

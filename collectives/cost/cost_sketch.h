@@ -17,7 +17,7 @@
 
 #include <functional>
 
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 namespace ringwood {
 

@@ -1,11 +1,11 @@
-#include "collectives/cost_sketch.h"
+#include "collectives/cost/cost_sketch.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "collectives/cost_built.h"
-#include "collectives/cost_chain.h"
+#include "collectives/cost/cost_built.h"
+#include "collectives/cost/cost_chain.h"
 
 namespace ringwood {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 namespace ringwood {
 

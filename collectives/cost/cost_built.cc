@@ -1,4 +1,4 @@
-#include "collectives/cost_built.h"
+#include "collectives/cost/cost_built.h"
 
 namespace ringwood {
 

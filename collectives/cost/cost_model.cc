@@ -1,4 +1,4 @@
-#include "collectives/cost_model.h"
+#include "collectives/cost/cost_model.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/cost_prices.h"
+#include "collectives/cost/cost_prices.h"
 #include "collectives/plan/passes.h"
 
 namespace ringwood {

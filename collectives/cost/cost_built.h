@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/cost_prices.h"
-#include "collectives/cost_sketch.h"
+#include "collectives/cost/cost_prices.h"
+#include "collectives/cost/cost_sketch.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/cost_share.h"
+#include "collectives/cost/cost_share.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "collectives/cost_prices.h"
+#include "collectives/cost/cost_prices.h"
 
 #include <algorithm>
 #include <bit>

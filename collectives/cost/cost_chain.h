@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/cost_built.h"
+#include "collectives/cost/cost_built.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/cost_chain.h"
+#include "collectives/cost/cost_chain.h"
 
 #include <algorithm>
 

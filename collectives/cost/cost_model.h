@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/cost.h"
+#include "collectives/cost/cost.h"
 #include "collectives/plan/plan.h"
 
 namespace ringwood {

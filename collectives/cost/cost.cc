@@ -1,4 +1,4 @@
-#include "collectives/cost.h"
+#include "collectives/cost/cost.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,10 +6,10 @@
 #include <optional>
 #include <queue>
 
+#include "collectives/cost/cost_model.h"
 #include "collectives/cost/machines.h"
 #include "collectives/cost/steps.h"
 #include "collectives/cost/threads.h"
-#include "collectives/cost_model.h"
 
 namespace ringwood {
 namespace {
