@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "collectives/arguments.h"
+#include "collectives/calls/arguments.h"
+#include "collectives/calls/call_group.h"
+#include "collectives/calls/recent_calls.h"
 #include "collectives/executors/eager_slots.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/machine/group_fabric.h"
 #include "collectives/plan_cache.h"
-#include "collectives/recent_calls.h"
-#include "collectives/runtime/call_group.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {

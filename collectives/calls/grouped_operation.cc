@@ -1,4 +1,4 @@
-#include "collectives/runtime/grouped_operation.h"
+#include "collectives/calls/grouped_operation.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/call_group.h"
+#include "collectives/calls/call_group.h"
 
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "collectives/recent_calls.h"
+#include "collectives/calls/recent_calls.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "collectives/arguments.h"
+#include "collectives/calls/arguments.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -22,10 +22,10 @@
 #include <variant>
 #include <vector>
 
+#include "collectives/calls/grouped_operation.h"
 #include "collectives/communicator.h"
 #include "collectives/operation.h"
 #include "collectives/plan/plan.h"
-#include "collectives/runtime/grouped_operation.h"
 
 namespace ringwood {
 
