@@ -17,7 +17,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 #include "tests/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"

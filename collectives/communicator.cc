@@ -12,7 +12,7 @@
 #include "collectives/executors/eager_slots.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/machine/group_fabric.h"
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {

@@ -5,7 +5,7 @@
 
 #include "collectives/checker/checker.h"
 #include "collectives/choice/choose.h"
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 #include "tests/plan_groups.h"
 #include "tests/schedule_texts.h"
 

@@ -8,7 +8,7 @@
 #include "collectives/choice/choose.h"
 #include "collectives/cost/cost_model.h"
 #include "collectives/plan/protocol.h"
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 
 namespace ringwood {
 namespace {

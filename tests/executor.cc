@@ -7,7 +7,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 #include "collectives/verify/verify.h"
 #include "tests/places.h"
 #include "tests/stepped.h"

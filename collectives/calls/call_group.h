@@ -24,8 +24,8 @@
 
 #include "collectives/calls/grouped_operation.h"
 #include "collectives/communicator.h"
-#include "collectives/operation.h"
 #include "collectives/plan/plan.h"
+#include "collectives/runtime/operation.h"
 
 namespace ringwood {
 

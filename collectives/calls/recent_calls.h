@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/operation.h"
+#include "collectives/runtime/operation.h"
 
 namespace ringwood {
 

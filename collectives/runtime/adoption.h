@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "collectives/operation.h"
+#include "collectives/runtime/operation.h"
 #include "transports/base/options.h"
 #include "transports/memory/adopt.h"
 #include "transports/mesh.h"

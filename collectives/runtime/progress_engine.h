@@ -18,9 +18,9 @@
 #include <memory>
 #include <string>
 
-#include "collectives/operation.h"
 #include "collectives/runtime/group_error.h"
 #include "collectives/runtime/in_flight.h"
+#include "collectives/runtime/operation.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/waiter.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/plan/fingerprint.h"
-#include "collectives/posted.h"
+#include "collectives/runtime/posted.h"
 #include "transports/control/control.h"
 
 namespace ringwood {

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/operation.h"
+#include "collectives/runtime/operation.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/plan_cache.h"
+#include "collectives/runtime/plan_cache.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "collectives/operation.h"
+#include "collectives/runtime/operation.h"
 
 #include <algorithm>
 #include <cstring>
