@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "collectives/point_to_point.h"
+#include "collectives/messages/point_to_point.h"
 #include "tests/every_transport.h"
 #include "tests/ranks.h"
 

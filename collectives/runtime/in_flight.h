@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/point_to_point.h"
+#include "collectives/messages/point_to_point.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/tracks.h"

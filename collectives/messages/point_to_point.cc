@@ -1,4 +1,4 @@
-#include "collectives/point_to_point.h"
+#include "collectives/messages/point_to_point.h"
 
 #include <algorithm>
 #include <cstring>
