@@ -18,7 +18,7 @@
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
 #include "collectives/runtime/plan_cache.h"
-#include "tests/meshes.h"
+#include "tests/support/meshes.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 

@@ -16,8 +16,8 @@
 #include <memory>
 #include <random>
 
-#include "tests/inputs.h"
-#include "tests/ranks.h"
+#include "tests/support/inputs.h"
+#include "tests/support/ranks.h"
 #include "transports/memory/adopt.h"
 
 namespace ringwood::testing {

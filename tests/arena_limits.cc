@@ -16,9 +16,9 @@
 
 #include <fmt/format.h>
 
-#include "tests/inputs.h"
-#include "tests/link_processes.h"
-#include "tests/ranks.h"
+#include "tests/support/inputs.h"
+#include "tests/support/link_processes.h"
+#include "tests/support/ranks.h"
 #include "transports/memory/arena.h"
 
 namespace ringwood {

@@ -9,9 +9,9 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/plan/sums.h"
-#include "tests/inputs.h"
-#include "tests/ranks.h"
-#include "tests/special_numbers.h"
+#include "tests/support/inputs.h"
+#include "tests/support/ranks.h"
+#include "tests/support/special_numbers.h"
 
 namespace ringwood::testing {
 namespace {

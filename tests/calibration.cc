@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/errors.h"
+#include "tests/support/errors.h"
 
 namespace ringwood {
 namespace {

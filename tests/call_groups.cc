@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/every_transport.h"
-#include "tests/ranks.h"
+#include "tests/support/every_transport.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include "collectives/choice/choose.h"
 #include "collectives/runtime/plan_cache.h"
 #include "tests/plan_groups.h"
-#include "tests/schedule_texts.h"
+#include "tests/support/schedule_texts.h"
 
 namespace ringwood::testing {
 namespace {

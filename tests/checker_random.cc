@@ -11,7 +11,7 @@
 
 #include "collectives/verify/verify.h"
 #include "tests/plan_groups.h"
-#include "tests/random_programs.h"
+#include "tests/support/random_programs.h"
 #include "transports/base/clock.h"
 
 namespace ringwood::testing {

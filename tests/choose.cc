@@ -10,7 +10,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/machine/calibrate.h"
 #include "collectives/schedule/compose.h"
-#include "tests/errors.h"
+#include "tests/support/errors.h"
 
 namespace ringwood {
 namespace {

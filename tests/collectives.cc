@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/every_transport.h"
-#include "tests/inputs.h"
-#include "tests/ranks.h"
-#include "tests/values.h"
+#include "tests/support/every_transport.h"
+#include "tests/support/inputs.h"
+#include "tests/support/ranks.h"
+#include "tests/support/values.h"
 
 namespace ringwood::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tests/control_seats.h"
-#include "tests/errors.h"
+#include "tests/support/errors.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/control/control_messages.h"
 

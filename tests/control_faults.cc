@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 
 #include "tests/control_seats.h"
-#include "tests/errors.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/processes.h"
 
 namespace ringwood {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/processes.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 #include "transports/control/control.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "tests/errors.h"
+#include "tests/support/errors.h"
 #include "transports/control/control_messages.h"
 #include "transports/control/control_verdict.h"
 

@@ -12,7 +12,7 @@
 #include "collectives/cost/cost_share.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/graph.h"
-#include "tests/errors.h"
+#include "tests/support/errors.h"
 
 namespace ringwood {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "collectives/communicator.h"
-#include "tests/free_port.h"
-#include "tests/strangers.h"
+#include "tests/support/free_port.h"
+#include "tests/support/strangers.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/store.h"
 

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/processes.h"
-#include "tests/ranks.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {

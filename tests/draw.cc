@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/places.h"
+#include "tests/support/places.h"
 
 namespace ringwood {
 namespace {

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/every_transport.h"
-#include "tests/processes.h"
-#include "tests/ranks.h"
+#include "tests/support/every_transport.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

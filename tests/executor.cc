@@ -9,8 +9,8 @@
 #include "collectives/plan/passes.h"
 #include "collectives/runtime/plan_cache.h"
 #include "collectives/verify/verify.h"
-#include "tests/places.h"
-#include "tests/stepped.h"
+#include "tests/support/places.h"
+#include "tests/support/stepped.h"
 #include "transports/memory/arena.h"
 #include "transports/shm/shm.h"
 

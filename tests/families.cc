@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/errors.h"
-#include "tests/networks.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/networks.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"

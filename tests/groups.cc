@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/inputs.h"
-#include "tests/link_ranks.h"
-#include "tests/ranks.h"
-#include "tests/values.h"
+#include "tests/support/inputs.h"
+#include "tests/support/link_ranks.h"
+#include "tests/support/ranks.h"
+#include "tests/support/values.h"
 
 namespace ringwood::testing {
 namespace {

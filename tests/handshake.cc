@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "tests/errors.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/sockets.h"
 

@@ -1,7 +1,7 @@
 // A host that is gone, and a peer that does not read; namespaces show the former (tcp.cc,
 // dark_hosts.cc).
 #include "transports/base/host_watch.h"
-#include "tests/connection.h"
+#include "tests/support/connection.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -16,9 +16,9 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/errors.h"
-#include "tests/free_port.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/free_port.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/processes.h"
-#include "tests/ranks.h"
-#include "tests/verbs_here.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/verbs_here.h"
 #include "transports/base/log.h"
 #include "transports/bootstrap/store.h"
 

@@ -3,8 +3,8 @@
 
 #include <csignal>
 
-#include "tests/processes.h"
-#include "tests/told_store.h"
+#include "tests/support/processes.h"
+#include "tests/support/told_store.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "tests/link_kinds.h"
+#include "tests/support/link_kinds.h"
 
 namespace ringwood {
 namespace {

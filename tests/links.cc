@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "tests/link_kinds.h"
+#include "tests/support/link_kinds.h"
 #include "transports/link_parts.h"
 
 namespace ringwood {

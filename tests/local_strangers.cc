@@ -7,9 +7,9 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/errors.h"
-#include "tests/processes.h"
-#include "tests/told_store.h"
+#include "tests/support/errors.h"
+#include "tests/support/processes.h"
+#include "tests/support/told_store.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 #include "transports/shm/unix_socket.h"

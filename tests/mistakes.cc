@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/ranks.h"
-#include "tests/told_store.h"
+#include "tests/support/ranks.h"
+#include "tests/support/told_store.h"
 
 namespace ringwood::testing {
 namespace {

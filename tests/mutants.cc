@@ -11,8 +11,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/verify/verify.h"
-#include "tests/interpreter.h"
-#include "tests/places.h"
+#include "tests/support/interpreter.h"
+#include "tests/support/places.h"
 
 namespace ringwood {
 namespace {

@@ -13,9 +13,9 @@
 #include <fstream>
 
 #include "tests/control_seats.h"
-#include "tests/errors.h"
-#include "tests/networks.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/networks.h"
+#include "tests/support/processes.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/numa.h"
 #include "transports/bootstrap/sockets.h"

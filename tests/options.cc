@@ -8,8 +8,8 @@
 #include <functional>
 #include <set>
 
-#include "tests/errors.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {

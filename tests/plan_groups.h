@@ -14,7 +14,7 @@
 #include "collectives/plan/plan.h"
 #include "collectives/plan/wire_schedule.h"
 #include "collectives/schedule/compose.h"
-#include "tests/places.h"
+#include "tests/support/places.h"
 
 namespace ringwood::testing {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/plan_faults.h"
-#include "tests/schedule_texts.h"
+#include "tests/support/schedule_texts.h"
 
 namespace ringwood::testing {
 namespace {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/random_programs.h"
-#include "tests/stepped.h"
+#include "tests/support/random_programs.h"
+#include "tests/support/stepped.h"
 #include "transports/memory/arena.h"
 #include "transports/shm/shm.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/reduce_inputs.h"
-#include "tests/special_numbers.h"
+#include "tests/support/special_numbers.h"
 
 namespace ringwood {
 namespace {

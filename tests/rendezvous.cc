@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/errors.h"
-#include "tests/free_port.h"
+#include "tests/support/errors.h"
+#include "tests/support/free_port.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {

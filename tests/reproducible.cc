@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/inputs.h"
-#include "tests/ranks.h"
-#include "tests/special_numbers.h"
+#include "tests/support/inputs.h"
+#include "tests/support/ranks.h"
+#include "tests/support/special_numbers.h"
 
 namespace ringwood::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/compose.h"
-#include "tests/places.h"
+#include "tests/support/places.h"
 
 namespace ringwood {
 namespace {

@@ -8,7 +8,7 @@
 #include "collectives/draw/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
-#include "tests/places.h"
+#include "tests/support/places.h"
 
 namespace ringwood {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "tests/link_processes.h"
+#include "tests/support/link_processes.h"
 #include "transports/memory/arena.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/shm.h"

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/link_processes.h"
+#include "tests/support/link_processes.h"
 #include "transports/shm/segment.h"
 
 namespace ringwood {

@@ -1,7 +1,7 @@
 // Two ranks joined by shared memory.
 #pragma once
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood {

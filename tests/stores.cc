@@ -7,9 +7,9 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/errors.h"
-#include "tests/free_port.h"
-#include "tests/processes.h"
+#include "tests/support/errors.h"
+#include "tests/support/free_port.h"
+#include "tests/support/processes.h"
 
 namespace ringwood {
 namespace {

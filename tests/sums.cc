@@ -8,9 +8,9 @@
 #include "collectives/plan/sums.h"
 #include "collectives/plan/wire_schedule.h"
 #include "collectives/verify/verify.h"
-#include "tests/meshes.h"
-#include "tests/schedule_texts.h"
-#include "tests/values.h"
+#include "tests/support/meshes.h"
+#include "tests/support/schedule_texts.h"
+#include "tests/support/values.h"
 
 namespace ringwood::testing {
 namespace {

@@ -1,7 +1,7 @@
 // TCP where threads of one host cannot show it: deaths, two hosts, silence on the wire.
 
 #include "transports/tcp/tcp.h"
-#include "tests/connection.h"
+#include "tests/support/connection.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "tests/link_processes.h"
+#include "tests/support/link_processes.h"
 #include "transports/base/descriptors.h"
 #include "transports/tcp/stream.h"
 

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tests/errors.h"
-#include "tests/every_transport.h"
-#include "tests/processes.h"
-#include "tests/ranks.h"
+#include "tests/support/errors.h"
+#include "tests/support/every_transport.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/plan/proved_schedules.h"
-#include "tests/errors.h"
-#include "tests/every_transport.h"
-#include "tests/ranks.h"
+#include "tests/support/errors.h"
+#include "tests/support/every_transport.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

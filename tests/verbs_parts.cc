@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 #include "transports/verbs/explain.h"
 #include "transports/verbs/gids.h"
 #include "transports/verbs/library.h"

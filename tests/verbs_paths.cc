@@ -12,8 +12,8 @@
 #include <deque>
 #include <fstream>
 
-#include "tests/link_ranks.h"
-#include "tests/verbs_here.h"
+#include "tests/support/link_ranks.h"
+#include "tests/support/verbs_here.h"
 #include "transports/verbs/library.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/path.h"

@@ -4,7 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 #include "transports/link_parts.h"
 #include "transports/loopback/loopback.h"
 

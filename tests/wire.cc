@@ -12,8 +12,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/wire_schedule.h"
-#include "tests/inputs.h"
-#include "tests/meshes.h"
+#include "tests/support/inputs.h"
+#include "tests/support/meshes.h"
 
 namespace ringwood::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "collectives/kernels/wire.h"
-#include "tests/ranks.h"
+#include "tests/support/ranks.h"
 
 namespace ringwood::testing {
 namespace {

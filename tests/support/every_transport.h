@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/verbs_here.h"
+#include "tests/support/verbs_here.h"
 #include "transports/link.h"
 
 namespace ringwood::testing {

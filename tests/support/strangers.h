@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/processes.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/sockets.h"

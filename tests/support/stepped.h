@@ -10,8 +10,8 @@
 
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
-#include "tests/meshes.h"
-#include "tests/random_programs.h"
+#include "tests/support/meshes.h"
+#include "tests/support/random_programs.h"
 
 namespace ringwood::testing {
 

@@ -1,4 +1,4 @@
-#include "tests/interpreter.h"
+#include "tests/support/interpreter.h"
 
 #include <fmt/format.h>
 

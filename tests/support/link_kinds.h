@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/link_ranks.h"
-#include "tests/link_talk.h"
-#include "tests/verbs_here.h"
+#include "tests/support/link_ranks.h"
+#include "tests/support/link_talk.h"
+#include "tests/support/verbs_here.h"
 #include "transports/loopback/loopback.h"
 #include "transports/memory/arena.h"
 #include "transports/shm/shm.h"

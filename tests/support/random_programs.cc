@@ -1,4 +1,4 @@
-#include "tests/random_programs.h"
+#include "tests/support/random_programs.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Whether this machine has an RDMA device that works; a host of tests/roce-lab always has.
 #pragma once
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 
 namespace ringwood {
 

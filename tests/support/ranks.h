@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/communicator.h"
-#include "tests/values.h"
+#include "tests/support/values.h"
 
 namespace ringwood::testing {
 

@@ -1,7 +1,7 @@
 // A port for a server that must be known before it exists.
 #pragma once
 
-#include "tests/processes.h"
+#include "tests/support/processes.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {

@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "tests/link_ranks.h"
+#include "tests/support/link_ranks.h"
 
 namespace ringwood {
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/processes.h"
+#include "tests/support/processes.h"
 #include "transports/base/error.h"
 
 namespace ringwood::testing {
