@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "tests/shm_pair.h"
+#include "tests/links/shm_pair.h"
 
 namespace ringwood {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/adopt_pages.h"
+#include "tests/memory/adopt_pages.h"
 
 namespace ringwood {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <random>
 
-#include "tests/adopt_pages.h"
-#include "tests/shm_pair.h"
+#include "tests/links/shm_pair.h"
+#include "tests/memory/adopt_pages.h"
 
 namespace ringwood {
 namespace {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/control_seats.h"
+#include "tests/control/control_seats.h"
 #include "tests/support/errors.h"
 #include "tests/support/networks.h"
 #include "tests/support/processes.h"

@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-#include "tests/control_seats.h"
+#include "tests/control/control_seats.h"
 #include "tests/support/errors.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/control/control_messages.h"

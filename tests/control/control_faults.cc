@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include "tests/control_seats.h"
+#include "tests/control/control_seats.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 
