@@ -14,7 +14,7 @@ namespace ringwood {
 namespace {
 
 // Steps of all ranks whose sums are traced (sums.h), at about 0.3 us and 50 bytes each. Beyond, the
-// rows of the table are taken for what they are with fewer ranks: they agree (tests/sums.cc).
+// rows of the table are taken for what they are with fewer ranks: they agree (tests/plan/sums.cc).
 constexpr size_t kMostTraced = 4 << 20;
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Ranks that are late by seconds, with the heartbeat that users have: tests/lateness.cc in full."""
+"""Ranks that are late by seconds, with the heartbeat that users have: tests/communicator/lateness.cc in full."""
 
 import re
 import subprocess

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/reduce_inputs.h"
+#include "tests/kernels/reduce_inputs.h"
 #include "tests/support/special_numbers.h"
 
 namespace ringwood {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/plan_groups.h"
+#include "tests/checker/plan_groups.h"
 
 namespace ringwood::testing {
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/kernels/reduce.h"
-#include "tests/reduce_reference.h"
+#include "tests/kernels/reduce_reference.h"
 
 namespace ringwood {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "collectives/plan/passes.h"
-#include "tests/plan_faults.h"
+#include "tests/checker/plan_faults.h"
 #include "transports/shm/mailbox.h"
 
 namespace ringwood::testing {

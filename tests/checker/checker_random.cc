@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "collectives/verify/verify.h"
-#include "tests/plan_groups.h"
+#include "tests/checker/plan_groups.h"
 #include "tests/support/random_programs.h"
 #include "transports/base/clock.h"
 

@@ -1,7 +1,7 @@
 // The checker against planted faults: none may survive, and each must have found a place.
 #include <gtest/gtest.h>
 
-#include "tests/plan_faults.h"
+#include "tests/checker/plan_faults.h"
 #include "tests/support/schedule_texts.h"
 
 namespace ringwood::testing {

@@ -1,6 +1,6 @@
 // Faults of numbers: rounding, scaling, division, operations and types.
 #include "collectives/kernels/row_sums.h"
-#include "tests/plan_faults.h"
+#include "tests/checker/plan_faults.h"
 
 namespace ringwood::testing {
 namespace {

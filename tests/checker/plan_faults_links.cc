@@ -1,7 +1,7 @@
 // Faults of messages, queues, steps and places.
 #include <algorithm>
 
-#include "tests/plan_faults.h"
+#include "tests/checker/plan_faults.h"
 
 namespace ringwood::testing {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "collectives/plan/protocol.h"
-#include "tests/plan_faults.h"
+#include "tests/checker/plan_faults.h"
 
 namespace ringwood::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/kernels/reduce.h"
-#include "tests/reduce_inputs.h"
-#include "tests/reduce_reference.h"
+#include "tests/kernels/reduce_inputs.h"
+#include "tests/kernels/reduce_reference.h"
 
 namespace ringwood {
 namespace {
