@@ -1,5 +1,5 @@
 // How every C contestant measures: batches of about 2 ms, each taken from its slowest rank; best
-// and median of seven. The same rules as `ringwood perf` (tools/perf_trial.cc) and
+// and median of seven. The same rules as `ringwood perf` (tools/perf/perf_trial.cc) and
 // torch_allreduce.py, so that the figures compare.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 #include "collectives/choice/choose.h"
 #include "collectives/machine/calibrate.h"
-#include "tools/perf.h"
+#include "tools/perf/perf.h"
 
 namespace ringwood::tools {
 namespace {

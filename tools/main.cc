@@ -7,7 +7,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "tools/explain.h"
-#include "tools/perf.h"
+#include "tools/perf/perf.h"
 #include "tools/schedule.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"

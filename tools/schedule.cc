@@ -13,7 +13,7 @@
 #include "collectives/plan/sums.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
-#include "tools/perf.h"
+#include "tools/perf/perf.h"
 
 namespace ringwood::tools {
 namespace {

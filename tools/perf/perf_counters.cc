@@ -1,4 +1,4 @@
-#include "tools/perf_counters.h"
+#include "tools/perf/perf_counters.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/perf_pattern.h"
+#include "tools/perf/perf_pattern.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <map>
 #include <string_view>
 
-#include "tools/perf.h"
+#include "tools/perf/perf.h"
 
 namespace ringwood::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/perf_trial.h"
+#include "tools/perf/perf_trial.h"
 
 #include <time.h>
 

@@ -1,4 +1,4 @@
-#include "tools/perf_operations.h"
+#include "tools/perf/perf_operations.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "tools/perf_operations.h"
+#include "tools/perf/perf_operations.h"
 
 namespace ringwood::tools {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "tools/perf_pattern.h"
+#include "tools/perf/perf_pattern.h"
 
 namespace ringwood::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/perf_report.h"
+#include "tools/perf/perf_report.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>

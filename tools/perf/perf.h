@@ -16,9 +16,9 @@
 #include "collectives/kernels/reduce.h"
 #include "collectives/plan/proved_schedules.h"
 #include "tools/launch.h"
-#include "tools/perf_operations.h"
-#include "tools/perf_report.h"
-#include "tools/perf_trial.h"
+#include "tools/perf/perf_operations.h"
+#include "tools/perf/perf_report.h"
+#include "tools/perf/perf_trial.h"
 
 namespace CLI {
 class App;

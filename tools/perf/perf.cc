@@ -1,4 +1,4 @@
-#include "tools/perf.h"
+#include "tools/perf/perf.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "collectives/algorithms/algorithms.h"
-#include "tools/perf_counters.h"
+#include "tools/perf/perf_counters.h"
 #include "transports/link.h"
 
 namespace ringwood::tools {
