@@ -39,6 +39,7 @@
 
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
+#include "transports/base/host.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/handshake.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "transports/base/error.h"
-#include "transports/base/fork_guard.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 
@@ -131,27 +131,6 @@ class LinkFault {
   int peer_;
   const char* transport_;
   std::unique_ptr<Error> error_;
-};
-
-// Owns a descriptor that close_on_fork() may know.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd() {
-    if (fd_ >= 0) close_and_forget(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
 };
 
 // Rings a wait set of this or another process through a copy of its eventfd.

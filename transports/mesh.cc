@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "transports/base/host.h"
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/bootstrap.h"

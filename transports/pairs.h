@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "transports/base/owned_fd.h"
 #include "transports/bootstrap/net.h"
 #include "transports/link.h"
-#include "transports/link_parts.h"
 
 namespace ringwood {
 

@@ -10,7 +10,7 @@
 
 #include "collectives/machine/calibrate.h"
 #include "transports/base/error.h"
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/machine/calibrate.h"
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 namespace {

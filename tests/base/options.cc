@@ -10,6 +10,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {

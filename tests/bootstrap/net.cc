@@ -17,6 +17,7 @@
 #include "tests/support/networks.h"
 #include "tests/support/processes.h"
 #include "transports/base/fork_guard.h"
+#include "transports/base/host.h"
 #include "transports/base/numa.h"
 #include "transports/bootstrap/sockets.h"
 

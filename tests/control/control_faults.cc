@@ -5,6 +5,7 @@
 #include "tests/control/control_seats.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
+#include "transports/base/host.h"
 
 namespace ringwood {
 namespace {

@@ -9,7 +9,7 @@
 #include <array>
 #include <utility>
 
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "transports/base/host.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"

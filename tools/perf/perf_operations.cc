@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "transports/base/clock.h"
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 #include "transports/memory/arena.h"
 

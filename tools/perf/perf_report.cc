@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "transports/base/error.h"
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {

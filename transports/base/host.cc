@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "transports/bootstrap/net.h"
+#include "transports/base/host.h"
 
 namespace ringwood {
 

@@ -1,11 +1,10 @@
 #include "transports/base/log.h"
+#include "transports/base/host.h"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <memory>
-
-#include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "transports/base/fork_guard.h"
+#include "transports/base/host.h"
 #include "transports/base/log.h"
 #include "transports/base/thread.h"
 #include "transports/bootstrap/keyed_acceptor.h"

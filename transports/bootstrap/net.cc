@@ -6,6 +6,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "transports/base/host.h"
 #include "transports/bootstrap/sockets.h"
 
 namespace ringwood {

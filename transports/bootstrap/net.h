@@ -74,9 +74,4 @@ Result<int> dial(const std::vector<NetAddress>& addresses, const Identity& me,
 Result<int> dial(const NetAddress& address, const Identity& me, const Greeting& greeting,
                  Deadline deadline);
 
-// What identifies a host to its ranks: boot id and network namespace. Two ranks with different
-// tokens are never tried over shared memory; equal tokens are only a reason to try.
-std::string host_token();
-std::string host_name();
-
 }  // namespace ringwood

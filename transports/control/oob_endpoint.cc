@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "transports/base/host.h"
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
 #include "transports/base/thread.h"

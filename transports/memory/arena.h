@@ -32,7 +32,7 @@
 #include <optional>
 
 #include "transports/base/error.h"
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 #include "transports/memory/block_table.h"
 #include "transports/memory/fork_copies.h"
 #include "transports/memory/page_accounts.h"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 

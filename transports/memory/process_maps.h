@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "transports/base/clock.h"
-#include "transports/link_parts.h"
+#include "transports/base/owned_fd.h"
 
 namespace ringwood::shm {
 
