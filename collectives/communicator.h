@@ -40,6 +40,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/call.h"
 #include "collectives/choice/cost_candidates.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/schedule/schedule.h"
@@ -48,73 +49,6 @@
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
-
-class ProvedSchedules;
-
-// Of what is to be sent first (rule 2).
-enum class Priority : uint8_t { normal, high };
-
-struct CallOptions {
-  std::chrono::milliseconds timeout{0};  // 0: the communicator's
-  bool synchronous = false;
-  Priority priority = Priority::normal;  // of a collective; alike on all ranks
-  // The operation is made, but begun by Operation::start(): once, or again and again over the same
-  // buffers, without a look-up or an allocation (MPI_Allreduce_init). All ranks start theirs in the
-  // same order. Where its numbers are gathered first (`factor`), the making is collective, too.
-  bool persistent = false;
-  // PREMUL_SUM: each rank's contribution is multiplied by its own factor first. 16- and 8-bit
-  // floats are rounded with the sum, which needs the others' factors: they are gathered by an
-  // operation before, with a sequence number of its own. Other types round each product by itself.
-  double factor = 1.0;
-  std::string algorithm;  // "" = choose; a name of algorithm_table()
-  int lanes = 0;          // 0 = choose
-  // Instead of an algorithm: the user's own, with `lanes` or one. Of this collective, group size
-  // and root; blocks of one size.
-  std::shared_ptr<const ProvedSchedules> schedules;
-  // The relative error that the sums may have, as Options::tolerance; 0 = exact, negative = the
-  // communicator's. Alike on all ranks.
-  double tolerance = -1;
-  // gather, scatter: blocks may differ from rank to rank, and only the root knows them all, so this
-  // is said alike on all ranks. It takes one exchange with each of them more.
-  bool uneven = false;
-};
-
-struct Block {
-  void* data = nullptr;
-  size_t count = 0;  // elements
-};
-struct ConstBlock {
-  const void* data = nullptr;
-  size_t count = 0;
-};
-
-class OperationState;
-
-// A handle on one operation; keeps it alive. Thread safe, but for start(): the threads that start a
-// persistent operation and wait for it must be in order with each other.
-class Operation {
- public:
-  virtual ~Operation() = default;
-  // Begins a persistent operation, which from then on is as one that was just called; before its
-  // first start it is done. Refused, and nothing is changed: in flight (invalid_argument), not
-  // persistent (invalid_argument), the group has ended (its error). A synchronous one has ended
-  // when this returns, and this is how. May be called in the operation's own callback.
-  virtual Status start() = 0;
-  virtual bool done() const noexcept = 0;
-  // Drives progress in the calling thread until done. A positive `timeout` shorter than the
-  // operation's own is a failure of the operation, too (a collective cannot be half waited for).
-  virtual Status wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) = 0;
-  // Called exactly once, null = success; at once if already done. In whichever thread drives,
-  // without locks held. It may start operations, wait for them, and drop the last handle on the
-  // communicator, unless a synchronous call of that is under way. What it throws ends the group.
-  virtual void on_done(std::function<void(const Error*)> callback) = 0;
-  virtual int64_t sequence() const noexcept = 0;
-  // recv: the rank that sent; -1 before it is done and for anything else.
-  virtual int source() const noexcept = 0;
-};
-using OperationPtr = std::shared_ptr<Operation>;
-
-inline constexpr int kAnySource = -1;
 
 class Communicator {
  public:
@@ -192,7 +126,6 @@ class Communicator {
   // Is asked a few times a second by every thread that has to wait for an operation, without locks
   // held; a text that is not empty is a reason to abort. For what may end a wait from outside, such
   // as Ctrl-C. Before the first call.
-  using InterruptCheck = std::function<std::string()>;
   virtual void set_interrupt_check(InterruptCheck check) = 0;
   // Finishes what is pending (until the timeout), says goodbye, stops the threads. Later calls fail
   // with aborted.

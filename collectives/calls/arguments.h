@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/call.h"
 #include "collectives/plan/plan.h"
 
 namespace ringwood {

@@ -22,10 +22,10 @@
 #include <variant>
 #include <vector>
 
+#include "collectives/call.h"
 #include "collectives/calls/grouped_operation.h"
-#include "collectives/communicator.h"
+#include "collectives/operations/operation.h"
 #include "collectives/plan/plan.h"
-#include "collectives/runtime/operation.h"
 
 namespace ringwood {
 

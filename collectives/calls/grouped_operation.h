@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/call.h"
 
 namespace ringwood {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 
 namespace ringwood {
 

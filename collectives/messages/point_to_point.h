@@ -35,7 +35,7 @@
 #include "collectives/messages/early.h"
 #include "collectives/messages/header.h"
 #include "collectives/messages/sender.h"
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 #include "transports/mesh.h"
 
 namespace ringwood {

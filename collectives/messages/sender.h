@@ -17,7 +17,7 @@
 #include <unordered_map>
 
 #include "collectives/messages/header.h"
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 #include "transports/link.h"
 
 namespace ringwood {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 #include "transports/base/options.h"
 #include "transports/memory/adopt.h"
 #include "transports/mesh.h"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <mutex>
 
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 #include "transports/base/error.h"
 #include "transports/mesh.h"
 

@@ -18,9 +18,9 @@
 #include <memory>
 #include <string>
 
+#include "collectives/operations/operation.h"
 #include "collectives/runtime/group_error.h"
 #include "collectives/runtime/in_flight.h"
-#include "collectives/runtime/operation.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/waiter.h"
@@ -30,7 +30,8 @@
 
 namespace ringwood {
 
-class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine> {
+class ProgressEngine final : public OperationDriver,
+                             public std::enable_shared_from_this<ProgressEngine> {
  public:
   // Collective (see make_mesh). Throws Error.
   static std::shared_ptr<ProgressEngine> create(std::shared_ptr<Store> store, int rank, int size,
@@ -38,24 +39,20 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
                                                 const std::string& announcement = "");
   ~ProgressEngine();
 
-  // With `synchronous` the caller is about to wait() and nobody else is woken for it.
-  // Refused, with the error that ended the group, when it has ended.
-  Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
-  Status submit(std::shared_ptr<MessageState> message, bool synchronous);
-  // submit and wait in one: where nothing else is under way the calling thread carries it out there
-  // and then, without queue, other threads or system calls.
-  Status call(const std::shared_ptr<CollectiveState>& operation);
-  // Drives, or waits for the driver, until the operation is settled.
-  Status wait(OperationState& operation);
+  Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) override;
+  Status submit(std::shared_ptr<MessageState> message, bool synchronous) override;
+  Status call(const std::shared_ptr<CollectiveState>& operation) override;
+  Status wait(OperationState& operation) override;
+  void callback_threw(const OperationState& operation) override {
+    error_.end_by_callback(operation);
+  }
 
   void abort(const std::string& reason);
   Status shutdown(std::chrono::milliseconds timeout);
   // The error that ended this group, if one did; also in a forked child.
   Status health() const;
   // See Communicator::set_interrupt_check.
-  Communicator::InterruptCheck interrupted;
-  // In a handler of what a callback threw, in a thread that need not drive.
-  void callback_threw(const OperationState& operation) { error_.end_by_callback(operation); }
+  InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
   bool reads_in_place() const { return work_->collectives().reads_in_place(); }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/executors/plan_runner.h"
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 #include "collectives/runtime/running_status.h"
 #include "transports/mesh.h"
 

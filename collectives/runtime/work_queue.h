@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "collectives/runtime/operation.h"
+#include "collectives/operations/operation.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "collectives/plan/buffers.h"
-#include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
 namespace {
@@ -19,9 +18,9 @@ namespace {
 
 }  // namespace
 
-OperationState::OperationState(std::shared_ptr<ProgressEngine> engine, const char* name_,
+OperationState::OperationState(std::shared_ptr<OperationDriver> driver, const char* name_,
                                Duration timeout)
-    : name(name_), engine_(std::move(engine)), timeout_(timeout) {}
+    : name(name_), driver_(std::move(driver)), timeout_(timeout) {}
 
 void Preparation::operator()() const {
   if (bytes_ > 0) move_bytes(to_, from_, bytes_);
@@ -132,7 +131,7 @@ Status OperationState::start() {
   from = -1;
   try {
     const bool synchronous = kind_ == Kind::persistent_synchronous;
-    Status s = begin(*engine_, synchronous);
+    Status s = begin(*driver_, synchronous);
     if (!s) done_.store(true);
     return s && synchronous ? status() : std::move(s);
   } catch (...) {
@@ -141,16 +140,16 @@ Status OperationState::start() {
   }
 }
 
-Status CollectiveState::begin(ProgressEngine& engine, bool synchronous) {
+Status CollectiveState::begin(OperationDriver& driver, bool synchronous) {
   prepared = false;
   auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());
-  return synchronous ? engine.call(self) : engine.submit(std::move(self), false);
+  return synchronous ? driver.call(self) : driver.submit(std::move(self), false);
 }
 
-Status MessageState::begin(ProgressEngine& engine, bool synchronous) {
+Status MessageState::begin(OperationDriver& driver, bool synchronous) {
   auto self = std::static_pointer_cast<MessageState>(shared_from_this());
-  if (Status s = engine.submit(std::move(self), synchronous); !s) return s;
-  return synchronous ? engine.wait(*this) : Status();
+  if (Status s = driver.submit(std::move(self), synchronous); !s) return s;
+  return synchronous ? driver.wait(*this) : Status();
 }
 
 Status OperationState::wait(std::chrono::milliseconds timeout) {
@@ -158,7 +157,7 @@ Status OperationState::wait(std::chrono::milliseconds timeout) {
   if (over && !error_) return {};  // before anything needs registers
   if (!over) {
     if (timeout.count() > 0) shorten(Deadline::after(timeout));
-    if (Status s = engine_->wait(*this); !s) return s;
+    if (Status s = driver_->wait(*this); !s) return s;
   }
   return status();
 }
@@ -179,7 +178,7 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
   try {
     callback(error_.get());  // never changes once done
   } catch (...) {
-    engine_->callback_threw(*this);
+    driver_->callback_threw(*this);
   }
 }
 

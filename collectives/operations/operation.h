@@ -15,18 +15,40 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/call.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
 
 namespace ringwood {
 
-class ProgressEngine;
+class CollectiveState;
+class MessageState;
+class OperationState;
+
+// Who carries operations out: the progress engine (runtime/progress_engine.h), as operations know
+// it. Thread safety: all.
+class OperationDriver {
+ public:
+  // With `synchronous` the caller is about to wait() and nobody else is woken for it.
+  // Refused, with the error that ended the group, when it has ended.
+  virtual Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) = 0;
+  virtual Status submit(std::shared_ptr<MessageState> message, bool synchronous) = 0;
+  // submit and wait in one: where nothing else is under way the calling thread carries it out there
+  // and then, without queue, other threads or system calls.
+  virtual Status call(const std::shared_ptr<CollectiveState>& operation) = 0;
+  // Drives, or waits for the driver, until the operation is settled.
+  virtual Status wait(OperationState& operation) = 0;
+  // In a handler of what a callback threw, in a thread that need not drive.
+  virtual void callback_threw(const OperationState& operation) = 0;
+
+ protected:
+  ~OperationDriver() = default;
+};
 
 class OperationState : public Operation, public std::enable_shared_from_this<OperationState> {
  public:
-  OperationState(std::shared_ptr<ProgressEngine> engine, const char* name, Duration timeout);
+  OperationState(std::shared_ptr<OperationDriver> driver, const char* name, Duration timeout);
 
   Status start() override;
   bool done() const noexcept override { return done_.load(std::memory_order_seq_cst); }
@@ -70,12 +92,12 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
     from = -1;
   }
   // Submits it once more.
-  virtual Status begin(ProgressEngine& engine, bool synchronous) = 0;
+  virtual Status begin(OperationDriver& driver, bool synchronous) = 0;
 
  private:
   enum class Kind : uint8_t { once, persistent, persistent_synchronous };
 
-  std::shared_ptr<ProgressEngine> engine_;
+  std::shared_ptr<OperationDriver> driver_;
   Duration timeout_;
   std::atomic<int64_t> begun_{0};                                       // 0: nobody has looked yet
   std::atomic<int64_t> deadline_{std::numeric_limits<int64_t>::max()};  // shortened by a waiter
@@ -159,7 +181,7 @@ class CollectiveState final : public OperationState {
   }
 
  protected:
-  Status begin(ProgressEngine& engine, bool synchronous) override;
+  Status begin(OperationDriver& driver, bool synchronous) override;
 };
 
 // All that it reads and writes of its user's memory. From the first call on the driver's.
@@ -196,7 +218,7 @@ class MessageState final : public OperationState {
   uint64_t tag = 0;
 
  protected:
-  Status begin(ProgressEngine& engine, bool synchronous) override;
+  Status begin(OperationDriver& driver, bool synchronous) override;
 };
 
 }  // namespace ringwood
