@@ -12,6 +12,7 @@ from peer_packages import PACKAGES, installed, last_line
 from rounds import say
 
 BENCH = Path(__file__).resolve().parent
+PROGRAMS = BENCH / "programs"  # in C and C++, compiled when they are to run
 # Open MPI as root, with more ranks than cores; the benchmark pins its ranks itself.
 OPENMPI_OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 # For what a peer needs to be loaded: DeepSpeed compiles for a minute when nothing else runs.
@@ -131,7 +132,7 @@ def compile_helper(
         return f"{compiler} is not installed"
     out.parent.mkdir(parents=True, exist_ok=True)
     flags = ["-O3", "-march=native", "-D_GNU_SOURCE"]
-    command = [compiler, *flags, str(BENCH / source), "-o", str(out), *more]
+    command = [compiler, *flags, str(PROGRAMS / source), "-o", str(out), *more]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **(environment or {})}
     )

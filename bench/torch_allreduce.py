@@ -1,7 +1,7 @@
 """All-reduce of float32, in place, sum, in torch: dist.all_reduce through any backend of
 torch.distributed, or the op of one of torch_peers.py, called directly.
 
-The rules of bench/batches.h, in Python: batches of about 2 ms, each taken from its slowest rank;
+The rules of programs/batches.h, in Python: batches of about 2 ms, each from its slowest rank;
 best and median of seven. Prints one JSON object per size. bench/peers runs it for each contestant,
 one after the other, so that all pay the same for Python, and those with a backend for c10d:
 

@@ -1,4 +1,5 @@
-"""Ranks that are late by seconds, with the heartbeat that users have: tests/communicator/lateness.cc in full."""
+"""Ranks that are late by seconds, with the heartbeat that users have: all of
+tests/communicator/lateness.cc."""
 
 import re
 import subprocess

@@ -1,25 +1,27 @@
 """The peers of bench/: their installation, who is left out, and that wrong results are found."""
 
-import importlib.machinery
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
-import types
 import zipfile
 
 import pytest
-from processes import ROOT
-from ringwood_command import environment
-
-sys.path.append(str(ROOT / "bench"))
-from contestants import MPIS, TABLE, Paths, compile_helper, oneccl, packaged_mpi, torch_peer
+from bench_scripts import BENCH, script
+from contestants import (
+    MPIS,
+    PROGRAMS,
+    TABLE,
+    Paths,
+    compile_helper,
+    oneccl,
+    packaged_mpi,
+    torch_peer,
+)
 from peer_packages import PACKAGES, Package, install, install_peers, installed, stamp
 from peers_report import COLOURS, LABELS, PEERS, TORCH_PEERS
+from ringwood_command import environment
 from rounds import run
-
-BENCH = ROOT / "bench"
 
 
 def bench(program: str, *arguments) -> subprocess.CompletedProcess:
@@ -30,14 +32,6 @@ def bench(program: str, *arguments) -> subprocess.CompletedProcess:
         timeout=150,
         env=environment(),
     )
-
-
-def script(name: str) -> types.ModuleType:
-    """A program of bench/ as a module."""
-    loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(BENCH / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 def test_everybody_has_a_name_a_colour_and_a_side():
@@ -185,7 +179,7 @@ int main(int argc, char** argv) {
 def test_what_gives_wrong_results_in_c_is_no_contestant(tmp_path):
     (tmp_path / "wrong.c").write_text(WRONG)
     program = tmp_path / "wrong"
-    missing = compile_helper("gcc", str(tmp_path / "wrong.c"), program, more=(f"-I{BENCH}",))
+    missing = compile_helper("gcc", str(tmp_path / "wrong.c"), program, more=(f"-I{PROGRAMS}",))
     assert not missing
 
     def outcome(collective: str) -> subprocess.CompletedProcess:

@@ -1,7 +1,5 @@
 """The benches that compare with MPI and gloo: their conclusions, and one short run of each."""
 
-import importlib.machinery
-import importlib.util
 import json
 import math
 import signal
@@ -10,13 +8,10 @@ import sys
 import time
 import xml.etree.ElementTree
 
-import pytest
-from processes import ROOT
-from ringwood_command import BINARY, environment
-
-sys.path.append(str(ROOT / "bench"))
 import ddp_report
 import network_report
+import pytest
+from bench_scripts import script
 from networks import network
 from peers_report import (
     Results,
@@ -29,6 +24,8 @@ from peers_report import (
     verdict,
     verdicts,
 )
+from processes import ROOT
+from ringwood_command import BINARY, environment
 
 MACHINE = {
     "processor": "a processor",
@@ -50,15 +47,6 @@ def peers(*arguments, **more: str) -> subprocess.CompletedProcess:
         timeout=150,
         env=environment(**more),
     )
-
-
-def load_versions():
-    """bench/versions, a script without the ending of a module."""
-    loader = importlib.machinery.SourceFileLoader("versions", str(ROOT / "bench" / "versions"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("versions", loader))
-    sys.modules["versions"] = module
-    loader.exec_module(module)
-    return module
 
 
 def rounds(**times: list) -> dict:
@@ -252,7 +240,7 @@ def test_two_versions_take_turns(tmp_path):
 
 
 def test_slower_is_what_best_and_median_say():
-    versions = load_versions()
+    versions = script("versions")
     quick, slow = (1.0, 1.0), (2.0, 2.0)
     better = versions.ratios([versions.Pair(slow, quick), versions.Pair(quick, (1.0, 4.0))])
     assert better == (1.0, pytest.approx(1.125))
