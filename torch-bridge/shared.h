@@ -1,5 +1,5 @@
-// Tensors in the arena (transports/memory/arena.h): the ranks of a host read and answer them in place,
-// instead of copying them through staging memory.
+// Tensors in the arena (transports/memory/arena.h): the ranks of a host read and answer them in
+// place, instead of copying them through staging memory.
 //
 // The memory is the storage's own and goes back when the last tensor on it dies, in any thread. A
 // storage that grows asks here again. Forked children do not have it at all: see arena.h.

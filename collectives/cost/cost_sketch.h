@@ -10,9 +10,9 @@
 //               before it that writes what it reads. One that is too long to be followed to its
 //               beginning is taken to go on as it did.
 //
-// So they are no bounds in the strict sense; tests/cost/cost_sketch.cc says how near they come. Private
-// buffers and no wire format are assumed. What is built is counted, not timed, and kept only up to
-// a limit, so time and memory are bounded too. Pure.
+// So they are no bounds in the strict sense; tests/cost/cost_sketch.cc says how near they come.
+// Private buffers and no wire format are assumed. What is built is counted, not timed, and kept
+// only up to a limit, so time and memory are bounded too. Pure.
 #pragma once
 
 #include <functional>

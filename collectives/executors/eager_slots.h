@@ -1,6 +1,6 @@
-// The eager slots of one rank to all others (transports/shm/mailbox.h): in every round each rank writes
-// to each other, and takes what each other wrote. A round's slot has a head, here a fingerprint,
-// and may have data.
+// The eager slots of one rank to all others (transports/shm/mailbox.h): in every round each rank
+// writes to each other, and takes what each other wrote. A round's slot has a head, here a
+// fingerprint, and may have data.
 //
 // Each channel of collectives has its own. One thread at a time. The mesh outlives it.
 #pragma once

@@ -15,8 +15,8 @@ namespace ringwood {
 struct ProtocolLimits {
   // One round: the openings go along with the data (plan.h).
   //
-  // In shared memory as much as an eager slot holds (transports/shm/mailbox.h); beyond, the data of a
-  // whole round no longer fits into what links hold on their way.
+  // In shared memory as much as an eager slot holds (transports/shm/mailbox.h); beyond, the data of
+  // a whole round no longer fits into what links hold on their way.
   size_t one_round_bytes = 16 << 10;
   // Where every message goes through sockets, a system call costs more than a copy of so many
   // bytes, and what is to be added up is not copied (2 ranks over tcp on one host: bench/networks).

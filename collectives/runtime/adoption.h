@@ -1,4 +1,6 @@
-// Which buffers of collectives become shared where they lie (RINGWOOD_ADOPT, transports/memory/adopt.h).
+// Which buffers of collectives become shared where they lie (RINGWOOD_ADOPT,
+// transports/memory/adopt.h).
+//
 // Thread safety: the driver only.
 #pragma once
 

@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import arrows
 import class_sizes
 import pytest
 import suites
@@ -282,3 +283,30 @@ def test_large_classes_are_found(members, larger, said):
     found = class_sizes.findings(class_sizes.sizes_of("\n".join(lines), "a.h"), larger)
     assert bool(found) == bool(said)
     assert not said or said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "included", "said"),
+    [
+        ("transports/shm/shm.cc", "transports/link.h", None),
+        ("transports/shm/shm.cc", "transports/shm/mailbox.h", None),
+        ("collectives/algorithms/deep/a.cc", "collectives/schedule/graph.h", None),
+        ("collectives/kernels/reduce.cc", "hwy/highway.h", None),
+        ("bench/programs/a.cc", "batches.h", None),
+        ("transports/link.h", "transports/link_parts.h", "which stands above it"),
+        ("transports/base/log.cc", "transports/bootstrap/net.h", "which stands above it"),
+        ("transports/mesh.cc", "collectives/communicator.h", "which stands above it"),
+        ("collectives/plan/plan.cc", "collectives/plans/x.h", "which is in none of the rows"),
+        ("collectives/plans/x.h", "collectives/call.h", "collectives/plans/x.h is in none of"),
+    ],
+)
+def test_arrows_point_downward(file, included, said):
+    found = list(arrows.arrows(file, f'// A file.\n#include <vector>\n#include "{included}"\n'))
+    assert len(found) == bool(said)
+    assert not said or said in found[0]
+
+
+def test_crowded_folders_are_found():
+    files = [f"a/{number}.cc" for number in range(arrows.MOST_FILES)]
+    assert not list(arrows.crowds([*files, "a/b/c.cc"]))
+    assert list(arrows.crowds([*files, "a/more.h"])) == ["a has 31 files, more than 30"]

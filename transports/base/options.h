@@ -105,8 +105,8 @@ struct Options {
   // RINGWOOD_TOLERANCE=0.004: the relative error that sums of fp32 may have, from 0 (exact) to
   // below 1. Where links between hosts are slow, the numbers then travel in fewer bytes: as bf16
   // from 0.004 for each time that they are rounded on their way (once for two ranks, twice for
-  // more), as int8 from 0.016 (collectives/kernels/wire.h). A permission, not a demand: exact where that is
-  // as fast, and with RINGWOOD_REPRODUCIBLE always.
+  // more), as int8 from 0.016 (collectives/kernels/wire.h). A permission, not a demand: exact where
+  // that is as fast, and with RINGWOOD_REPRODUCIBLE always.
   double tolerance = 0;
   // RINGWOOD_SHARE_TENSORS=1M: PyTorch's CPU tensors of at least so many bytes that are made after
   // the first group lie where the ranks of a host read them in place, in a script that knows

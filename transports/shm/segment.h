@@ -18,8 +18,8 @@
 //     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts what
 //              was ever written or skipped, `tail` what was read. The notice comes with the first
 //              piece: where it begins, and its head.
-//     lent     the bytes lie in the sender's arena (transports/memory/arena.h), where the receiver reads
-//              them and then counts one `returned`. With `more` the receiver may moreover write
+//     lent     the bytes lie in the sender's arena (transports/memory/arena.h), where the receiver
+//              reads them and then counts one `returned`. With `more` the receiver may moreover write
 //              the message number more - 1 of the other direction to that very place, instead of
 //              sending it.
 //     placed   the bytes are already where the receiver wants them: in what it lent.

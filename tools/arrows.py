@@ -1,0 +1,102 @@
+"""The house rules on folders: code includes only what stands below it, and no folder is crowded.
+`tools/lint` runs it.
+
+    tools/arrows.py FILE...    every file of the repository
+
+LEVELS is the house from its ground up. A row is a folder, with the folders in it that have no row of
+their own, or a file without its ending; it may include itself and the rows above it here. A file
+that no row names has no place.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+MOST_FILES = 30  # in a folder, folders not counted
+LEVELS = (
+    "transports/base",
+    "transports/bootstrap",
+    "transports/link",
+    "transports/link_parts",
+    "transports/pairs",
+    "transports/memory",
+    "transports/control",
+    "transports/loopback",
+    "transports/shm",
+    "transports/tcp",
+    "transports/verbs",
+    "transports/mesh",
+    "transports/transports",
+    "collectives/schedule",
+    "collectives/algorithms",
+    "collectives/verify",
+    "collectives/draw",
+    "collectives/kernels",
+    "collectives/plan",
+    "collectives/checker",
+    "collectives/machine",
+    "collectives/cost",
+    "collectives/choice",
+    "collectives/call",
+    "collectives/operations",
+    "collectives/executors",
+    "collectives/messages",
+    "collectives/runtime",
+    "collectives/calls",
+    "collectives/communicator",
+    "torch-bridge",
+    "tools",
+    "tests/support",
+    "tests",
+    "bench",
+)
+OURS = {row.split("/")[0] for row in LEVELS}
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+
+
+def level_of(file: str) -> int | None:
+    """The row of the longest path that the file is or is in."""
+    places = {row: number for number, row in enumerate(LEVELS)}
+    at = file.rsplit(".", 1)[0] if "." in Path(file).name else file
+    while at:
+        if at in places:
+            return places[at]
+        at = at.rpartition("/")[0]
+    return None
+
+
+def arrows(file: str, text: str) -> Iterable[str]:
+    """The file's includes that point upward, and what has no place, in words."""
+    mine = level_of(file)
+    if mine is None:
+        yield f"{file} is in none of the rows of tools/arrows.py"
+        return
+    for target in INCLUDE.findall(text):
+        if target.split("/")[0] not in OURS:  # a library, or a file of its own folder
+            continue
+        level = level_of(target)
+        if level is None:
+            yield f"{file} includes {target}, which is in none of the rows of tools/arrows.py"
+        elif level > mine:
+            yield f"{file} includes {target}, which stands above it (tools/arrows.py)"
+
+
+def crowds(files: Iterable[str]) -> Iterable[str]:
+    for folder, count in sorted(Counter(str(Path(f).parent) for f in files).items()):
+        if count > MOST_FILES:
+            yield f"{folder} has {count} files, more than {MOST_FILES}"
+
+
+def main(files: list[str]) -> int:
+    found = list(crowds(files))
+    for file in files:
+        if file.endswith((".h", ".cc")):
+            found += arrows(file, Path(file).read_text())
+    print("\n".join(found), end="\n" if found else "")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
