@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "transports/base/fork_guard.h"
+#include "transports/link_parts.h"
 
 namespace ringwood {
 namespace {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "transports/base/log.h"
+#include "transports/link_parts.h"
 #include "transports/memory/malloc_memory.h"
 
 namespace ringwood {
