@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transports/base/clock.h"
+#include "transports/base/error.h"
 #include "transports/base/owned_fd.h"
 
 namespace ringwood::shm {
