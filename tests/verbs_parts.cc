@@ -4,11 +4,11 @@
 #include <infiniband/verbs.h>
 
 #include "tests/link_ranks.h"
-#include "transports/verbs/explain.h"
-#include "transports/verbs/gids.h"
-#include "transports/verbs/library.h"
+#include "transports/verbs/library/library.h"
 #include "transports/verbs/link.h"
-#include "transports/verbs/offers.h"
+#include "transports/verbs/path/explain.h"
+#include "transports/verbs/rail/gids.h"
+#include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood::verbs {

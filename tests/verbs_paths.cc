@@ -14,9 +14,9 @@
 
 #include "tests/link_ranks.h"
 #include "tests/verbs_here.h"
-#include "transports/verbs/library.h"
+#include "transports/verbs/library/library.h"
 #include "transports/verbs/link.h"
-#include "transports/verbs/path.h"
+#include "transports/verbs/path/path.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "transports/verbs/stream.h"
+#include "transports/verbs/ring/stream.h"
 
 namespace ringwood::verbs {
 namespace {

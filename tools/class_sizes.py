@@ -23,12 +23,12 @@ MOST = 30
 # gained is kept, and goes with it below the limit.
 LARGER = {
     "transports/options.h: Options": 39,
-    "transports/verbs/library.h: Library": 31,
+    "transports/verbs/library/library.h: Library": 31,
     "transports/verbs/link.h: VerbsLink": 90,
-    "transports/verbs/path.h: Path": 45,
-    "transports/verbs/rail.h: Rail": 44,
-    "transports/verbs/stream.h: Incoming": 31,
-    "transports/verbs/stream.h: Outgoing": 37,
+    "transports/verbs/path/path.h: Path": 45,
+    "transports/verbs/rail/rail.h: Rail": 44,
+    "transports/verbs/ring/stream.h: Incoming": 31,
+    "transports/verbs/ring/stream.h: Outgoing": 37,
 }
 
 TOKEN = re.compile(

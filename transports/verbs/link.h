@@ -25,9 +25,9 @@
 #include "transports/host_watch.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
-#include "transports/verbs/path.h"
-#include "transports/verbs/reopen.h"
-#include "transports/verbs/stream.h"
+#include "transports/verbs/path/path.h"
+#include "transports/verbs/path/reopen.h"
+#include "transports/verbs/ring/stream.h"
 #include "transports/verbs/wire.h"
 
 namespace ringwood::verbs {
@@ -120,7 +120,7 @@ class VerbsLink final : public Link {
   Status why(size_t bytes) const;
   Status move();
   bool lend(const void* data, size_t bytes);
-  // link_paths.cc
+  // path/path_set.cc
   void read_queues();
   void read(size_t lane, const ibv_wc& completion);
   void arrived(uint32_t immediate, uint32_t bytes);
@@ -142,7 +142,7 @@ class VerbsLink final : public Link {
   bool all_quiet();
   Status peer_is_gone();
   void end_lending();
-  // link_reopen.cc
+  // path/reopener.cc
   std::string path_name(const End& end) const;
   void reopen_paths();
   void tell(FrameType type, const End& end, std::string_view text = {});
@@ -158,7 +158,7 @@ class VerbsLink final : public Link {
   void send_probe(End& end);
   bool take_probe(End& end, bool receive, uint64_t number);
   void not_reopened(End& end, const std::string& why);
-  // link_setup.cc
+  // setup.cc
   void make_paths();
   void tell_ends();
   void agree(const Hello& theirs);

@@ -14,8 +14,8 @@
 #include "transports/numa.h"
 #include "transports/pairs.h"
 #include "transports/verbs/link.h"
-#include "transports/verbs/offers.h"
-#include "transports/verbs/rail.h"
+#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/rail.h"
 #include "transports/wait_set.h"
 
 namespace ringwood {

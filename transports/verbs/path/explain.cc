@@ -1,4 +1,4 @@
-#include "transports/verbs/explain.h"
+#include "transports/verbs/path/explain.h"
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>

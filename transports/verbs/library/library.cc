@@ -1,4 +1,4 @@
-#include "transports/verbs/library.h"
+#include "transports/verbs/library/library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

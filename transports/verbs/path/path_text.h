@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "transports/verbs/path.h"
+#include "transports/verbs/path/path.h"
 
 namespace ringwood::verbs {
 

@@ -1,4 +1,4 @@
-#include "transports/verbs/capabilities.h"
+#include "transports/verbs/library/capabilities.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 
 #include "transports/log.h"
 #include "transports/verbs/link.h"
-#include "transports/verbs/path_text.h"
+#include "transports/verbs/path/path_text.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::verbs {

@@ -1,4 +1,4 @@
-#include "transports/verbs/offers.h"
+#include "transports/verbs/rail/offers.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // A path that failed is opened again when its rail is back: when that is tried, and what the two
-// ends tell each other. Needs no device; link_reopen.cc does it.
+// ends tell each other. Needs no device; reopener.cc does it.
 //
 //   lower rank                         higher rank
 //       |  <------- path_ready --------   |     its rail is up again: do not wait any longer
@@ -37,7 +37,7 @@
 #include <string>
 
 #include "transports/clock.h"
-#include "transports/verbs/path.h"
+#include "transports/verbs/path/path.h"
 
 namespace ringwood::verbs {
 

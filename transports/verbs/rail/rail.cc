@@ -1,4 +1,4 @@
-#include "transports/verbs/rail.h"
+#include "transports/verbs/rail/rail.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 #include "transports/fork_guard.h"
 #include "transports/log.h"
 #include "transports/numa.h"
-#include "transports/verbs/capabilities.h"
+#include "transports/verbs/library/capabilities.h"
 #include "transports/wait_set.h"
 
 namespace ringwood::verbs {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "transports/link.h"
-#include "transports/verbs/gids.h"
+#include "transports/verbs/rail/gids.h"
 
 namespace ringwood::verbs {
 

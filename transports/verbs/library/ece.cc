@@ -1,4 +1,4 @@
-#include "transports/verbs/ece.h"
+#include "transports/verbs/library/ece.h"
 
 namespace ringwood::verbs {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transports/verbs/library.h"
+#include "transports/verbs/library/library.h"
 
 namespace ringwood::verbs {
 

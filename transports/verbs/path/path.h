@@ -12,9 +12,9 @@
 #include <string>
 
 #include "transports/link_parts.h"
-#include "transports/verbs/ece.h"
-#include "transports/verbs/explain.h"
-#include "transports/verbs/rail.h"
+#include "transports/verbs/library/ece.h"
+#include "transports/verbs/path/explain.h"
+#include "transports/verbs/rail/rail.h"
 
 namespace ringwood::verbs {
 

@@ -12,8 +12,8 @@
 #include <span>
 
 #include "transports/link_parts.h"
-#include "transports/verbs/registrations.h"
-#include "transports/verbs/window.h"
+#include "transports/verbs/rail/registrations.h"
+#include "transports/verbs/ring/window.h"
 
 namespace ringwood::verbs {
 

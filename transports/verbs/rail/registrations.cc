@@ -1,4 +1,4 @@
-#include "transports/verbs/registrations.h"
+#include "transports/verbs/rail/registrations.h"
 
 #include <algorithm>
 #include <cerrno>

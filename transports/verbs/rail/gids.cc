@@ -1,4 +1,4 @@
-#include "transports/verbs/gids.h"
+#include "transports/verbs/rail/gids.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "transports/verbs/path.h"
+#include "transports/verbs/path/path.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "transports/verbs/reopen.h"
+#include "transports/verbs/path/reopen.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "transports/error.h"
-#include "transports/verbs/path_text.h"
+#include "transports/verbs/path/path_text.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -1,4 +1,4 @@
-#include "transports/verbs/stream.h"
+#include "transports/verbs/ring/stream.h"
 
 #include <algorithm>
 #include <cstring>

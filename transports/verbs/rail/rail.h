@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "transports/options.h"
-#include "transports/verbs/library.h"
-#include "transports/verbs/offers.h"
-#include "transports/verbs/registrations.h"
+#include "transports/verbs/library/library.h"
+#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/registrations.h"
 
 namespace ringwood {
 class WaitSet;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transports/verbs/library.h"
+#include "transports/verbs/library/library.h"
 
 namespace ringwood::verbs {
 
