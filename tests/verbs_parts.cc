@@ -305,7 +305,7 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
 TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {
   Setting setting;
   setting.size = 3;
-  setting.options = [](Options& o) { o.verbs_disable = true; };
+  setting.options = [](Options& o) { o.verbs.disable = true; };
   Ranks three = make_ranks(make_verbs, setting);
   for (int r = 0; r < 3; ++r)
     for (auto& channel : three[r].links)

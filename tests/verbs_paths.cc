@@ -208,7 +208,7 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires), 0);
   for (int rank : {0, 1}) {
     End& end = *ends.emplace_back(std::make_unique<End>());
-    end.options.verbs_retries = 6;
+    end.options.verbs.retries = 6;
     end.rail = std::make_shared<Rail>(library, library.open_device(devices[0]), 1);
     EXPECT_TRUE(end.rail->open(end.options, why)) << why;
     end.rings = {nullptr, size_t{1} << 20, 1, {}};

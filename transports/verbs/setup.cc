@@ -69,27 +69,27 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
       wire_(std::move(wire)),
       out_(rings.outgoing(number), rings.ring_bytes, piece_bytes(rings.ring_bytes), kMostPieces),
       in_(rings.incoming(number), rings.ring_bytes, kMostPieces),
-      traffic_class_(group.options->verbs_traffic_class),
-      service_level_(group.options->verbs_service_level) {
+      traffic_class_(group.options->verbs.traffic_class),
+      service_level_(group.options->verbs.service_level) {
   for (RailPair& pair : rails)
     lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0, pair.far});
   failure_ = rings.failure;
   make_paths();
-  if (options_.verbs_registered_bytes > 0) arena_ = Arena::of_process();
+  if (options_.verbs.registered_bytes > 0) arena_ = Arena::of_process();
 }
 
 PathSetting VerbsLink::setting() const {
   return {.mtu = 1024,
           .traffic_class = traffic_class_,
           .service_level = service_level_,
-          .timeout = options_.verbs_timeout,
-          .retries = options_.verbs_retries,
-          .partition = options_.verbs_partition};
+          .timeout = options_.verbs.timeout,
+          .retries = options_.verbs.retries,
+          .partition = options_.verbs.partition};
 }
 
 void VerbsLink::make_paths() {
   const int each = std::max(
-      1, std::min(options_.verbs_queue_pairs, static_cast<int>(kMostPaths / lanes_.size())));
+      1, std::min(options_.verbs.queue_pairs, static_cast<int>(kMostPaths / lanes_.size())));
   for (size_t lane = 0; lane < lanes_.size() && failure_.empty(); ++lane) {
     lanes_[lane].queue = lanes_[lane].rail->make_queue(each * (kSends + kReceives));
     if (!lanes_[lane].queue) {

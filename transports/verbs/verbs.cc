@@ -94,7 +94,7 @@ class Verbs final : public Transport {
   Offer prepare(const Options& options) {
     Offer offer;
     offer.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-    if (options.verbs_disable) {
+    if (options.verbs.disable) {
       offer.reason = "RINGWOOD_VERBS_DISABLE=1";
       return offer;
     }
@@ -106,7 +106,7 @@ class Verbs final : public Transport {
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
                 "not used between hosts: " + offer.reason);
     for (auto& rail : rails_) {
-      rail->lend_from_arena(options.verbs_registered_bytes);
+      rail->lend_from_arena(options.verbs.registered_bytes);
       offer.rails.push_back(rail->offer());
     }
     return offer;
@@ -114,7 +114,7 @@ class Verbs final : public Transport {
 
   // Only for what will be connected: it is pinned. What fails is told to the peers, who wait.
   void pin(const Group& group, size_t links, const std::set<int>& used) {
-    rings_ = make_rings(links, group.options->verbs_ring_bytes);
+    rings_ = make_rings(links, group.options->verbs.ring_bytes);
     for (const int rail : used) {
       if (!rings_.failure.empty()) break;
       rails_[rail]->register_memory(rings_.memory, rings_.bytes(), rings_.failure);

@@ -153,8 +153,8 @@ bool Rail::open(const Options& options, std::string& why) {
 
 bool Rail::choose_gid(const Options& options, std::string& why) {
   const std::vector<Gid> table = gid_table(library_, context_, port_);
-  const GidWish wish{options.verbs_gid_index, options.verbs_roce_version,
-                     options.verbs_address_family, options.verbs_address_range};
+  const GidWish wish{options.verbs.gid_index, options.verbs.roce_version,
+                     options.verbs.address_family, options.verbs.address_range};
   std::string cause;
   const std::optional<size_t> chosen = choose(table, wish, cause);
   if (!chosen) {
@@ -281,7 +281,7 @@ void open_ports(const Library& library, ibv_device* device, const Options& optio
   const auto note = [&](const std::string& cause) { why += (why.empty() ? "" : "; ") + cause; };
   const std::string name = library.get_device_name(device);
   for (int port = 1, ports = 1; port <= ports; ++port) {
-    if (!selected(options.verbs_devices, name, port)) continue;
+    if (!selected(options.verbs.devices, name, port)) continue;
     ibv_context* context = library.open_device(device);
     if (!context) {
       note(fmt::format("{}: {}; may this user open /dev/infiniband/uverbs*?", name,
@@ -320,7 +320,7 @@ std::vector<std::shared_ptr<Rail>> open_rails(const Options& options, std::strin
         "(Debian: ibverbs-providers), and give a container /dev/infiniband";
   } else if (rails.empty() && why.empty()) {
     why = fmt::format("RINGWOOD_VERBS_DEVICES={} selects none of the {} devices",
-                      options.verbs_devices, count);
+                      options.verbs.devices, count);
   }
   return rails;
 }
