@@ -26,8 +26,6 @@ LARGER = {
     "transports/verbs/link.h: VerbsLink": 90,
     "transports/verbs/path/path.h: Path": 45,
     "transports/verbs/rail/rail.h: Rail": 44,
-    "transports/verbs/ring/stream.h: Incoming": 31,
-    "transports/verbs/ring/stream.h: Outgoing": 37,
 }
 
 TOKEN = re.compile(

@@ -151,9 +151,7 @@ Status VerbsLink::peer_is_gone() {
 void VerbsLink::end_lending() {
   if (!out_.lending()) return;
   for (End& end : ends_) end.path->close();
-  out_.forget([&](const Piece& piece) {
-    return landed(piece) || round_up(piece.position + piece.bytes) <= out_.credit();
-  });
+  out_.forget([&](const Piece& piece) { return landed(piece) || out_.read(piece); });
 }
 
 bool VerbsLink::all_quiet() {

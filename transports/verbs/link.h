@@ -27,7 +27,8 @@
 #include "transports/link_parts.h"
 #include "transports/verbs/path/path.h"
 #include "transports/verbs/path/reopen.h"
-#include "transports/verbs/ring/stream.h"
+#include "transports/verbs/ring/incoming.h"
+#include "transports/verbs/ring/outgoing.h"
 #include "transports/verbs/wire.h"
 
 namespace ringwood::verbs {
@@ -40,9 +41,9 @@ struct Rings {
   size_t ring_bytes = 0, links = 0;
   std::string failure;  // why they cannot be used; the greeting tells the peers
   size_t bytes() const { return 2 * links * ring_bytes + kProbeBytes; }
-  std::byte* scrap() const { return outgoing(links); }  // kProbeBytes that nobody reads
-  std::byte* outgoing(size_t link) const { return memory.get() + 2 * link * ring_bytes; }
-  std::byte* incoming(size_t link) const { return outgoing(link) + ring_bytes; }
+  std::byte* scrap() const { return memory.get() + 2 * links * ring_bytes; }  // nobody reads it
+  Ring outgoing(size_t link) const { return {memory.get() + 2 * link * ring_bytes, ring_bytes}; }
+  Ring incoming(size_t link) const { return {outgoing(link).memory + ring_bytes, ring_bytes}; }
 };
 
 // The rails of a link: ours, and the peer's that goes with it.

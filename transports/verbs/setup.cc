@@ -63,12 +63,12 @@ VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<Rai
       peer_(peer),
       process_(current_pid()),
       ring_bytes_(rings.ring_bytes),
-      ring_(rings.incoming(number)),
+      ring_(rings.incoming(number).memory),
       scrap_(rings.scrap()),
       fault_(peer, "verbs"),
       wire_(std::move(wire)),
-      out_(rings.outgoing(number), rings.ring_bytes, piece_bytes(rings.ring_bytes), kMostPieces),
-      in_(rings.incoming(number), rings.ring_bytes, kMostPieces),
+      out_(rings.outgoing(number), piece_bytes(rings.ring_bytes), kMostPieces),
+      in_(rings.incoming(number), kMostPieces),
       traffic_class_(group.options->verbs.traffic_class),
       service_level_(group.options->verbs.service_level) {
   for (RailPair& pair : rails)

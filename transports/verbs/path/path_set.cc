@@ -128,12 +128,10 @@ void VerbsLink::replay(size_t path) {
   for (size_t i = 0; i < out_.pieces().size(); ++i) {
     Piece& piece = out_.pieces()[i];
     if (piece.landed || piece.path != static_cast<int>(path)) continue;
-    const bool known = ends_[path].path->finished(piece.number) ||
-                       round_up(piece.position + piece.bytes) <= out_.credit();
-    if (known) {
+    if (ends_[path].path->finished(piece.number) || out_.read(piece)) {
       piece.landed = true;
     } else {
-      Outgoing::end_registration(piece);
+      end_registration(piece);
       piece.path = -1;
       piece.replayed = true;
       ++again_;
@@ -198,7 +196,7 @@ bool VerbsLink::write(Piece& piece) {
                                            .own_key = own,
                                            .signalled = piece.replayed || piece.lent});
   if (number == 0) {
-    Outgoing::end_registration(piece);
+    end_registration(piece);
     fail_path(end, system_message("ibv_post_send"));
     return false;
   }

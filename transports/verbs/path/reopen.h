@@ -30,7 +30,7 @@
 //     arrived, so such a late copy lies before the end of what has arrived, and is dropped
 //     (Incoming::take). A copy beyond that end can only hit bytes that equal its own, or none.
 //   - A piece that was written again over a path keeps its place in the sender's ring until that
-//     write is acknowledged (stream.h), whichever path it is.
+//     write is acknowledged (ring/outgoing.h), whichever path it is.
 #pragma once
 
 #include <span>
