@@ -285,11 +285,11 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
   Library library{};
   EXPECT_FALSE(query_ece(library, nullptr));
   EXPECT_FALSE(set_ece(library, nullptr, {7, 1, 0}));
-  library.query_ece = [](ibv_qp*, ibv_ece* found) {
+  library.newer.query_ece = [](ibv_qp*, ibv_ece* found) {
     *found = now;
     return 0;
   };
-  library.set_ece = [](ibv_qp*, ibv_ece* wanted) {
+  library.newer.set_ece = [](ibv_qp*, ibv_ece* wanted) {
     if (wanted->vendor_id != now.vendor_id) return EINVAL;
     now.options &= wanted->options;
     return 0;
@@ -298,7 +298,7 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
   EXPECT_FALSE(set_ece(library, nullptr, {8, 1, 0}));
   EXPECT_TRUE(set_ece(library, nullptr, {7, 6, 0}));
   EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 4, 0}));
-  library.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
+  library.newer.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
   EXPECT_FALSE(query_ece(library, nullptr));
 }
 

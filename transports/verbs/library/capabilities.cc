@@ -25,9 +25,10 @@ std::string on_demand(ibv_context* context) {
 
 // No descriptor is -1, so a kernel and device that know of it find that wrong before all else.
 std::string dmabuf(const Library& library, ibv_pd* domain) {
-  if (!library.reg_dmabuf_mr) return "rdma-core is older than 34";
+  if (!library.newer.reg_dmabuf_mr) return "rdma-core is older than 34";
   errno = 0;
-  if (ibv_mr* region = library.reg_dmabuf_mr(domain, 0, 4096, 0, -1, 0)) library.dereg_mr(region);
+  if (ibv_mr* region = library.newer.reg_dmabuf_mr(domain, 0, 4096, 0, -1, 0))
+    library.dereg_mr(region);
   return errno == EBADF ? "yes" : system_message("no", errno);
 }
 

@@ -54,17 +54,18 @@ std::string fill(Library& library, void* handle) {
   symbols.take(library.query_device, "ibv_query_device");
   symbols.take(library.query_port, "ibv_query_port");
   symbols.take(library.fork_init, "ibv_fork_init");
-  symbols.take(library.is_fork_initialized, "ibv_is_fork_initialized", true);
-  symbols.take(library.query_ece, "ibv_query_ece", true);
-  symbols.take(library.set_ece, "ibv_set_ece", true);
-  symbols.take(library.reg_dmabuf_mr, "ibv_reg_dmabuf_mr", true);
+  symbols.take(library.newer.is_fork_initialized, "ibv_is_fork_initialized", true);
+  symbols.take(library.newer.query_ece, "ibv_query_ece", true);
+  symbols.take(library.newer.set_ece, "ibv_set_ece", true);
+  symbols.take(library.newer.reg_dmabuf_mr, "ibv_reg_dmabuf_mr", true);
   return symbols.missing();
 }
 
 // Data loaders fork. Newer kernels copy what is pinned; on older ones the library must know before
 // it allocates anything.
 void prepare_for_forks(const Library& library) {
-  if (library.is_fork_initialized && library.is_fork_initialized() != IBV_FORK_DISABLED) return;
+  if (library.newer.is_fork_initialized && library.newer.is_fork_initialized() != IBV_FORK_DISABLED)
+    return;
   library.fork_init();
 }
 

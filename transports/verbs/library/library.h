@@ -10,6 +10,14 @@
 
 namespace ringwood::verbs {
 
+// Null in older libraries.
+struct NewerCalls {
+  decltype(&::ibv_is_fork_initialized) is_fork_initialized;  // before rdma-core 35
+  decltype(&::ibv_query_ece) query_ece;                      // before 32, as the next
+  decltype(&::ibv_set_ece) set_ece;
+  decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr;  // before 34
+};
+
 struct Library {
   decltype(&::ibv_get_device_list) get_device_list;
   decltype(&::ibv_free_device_list) free_device_list;
@@ -37,11 +45,7 @@ struct Library {
   decltype(&::ibv_query_device) query_device;
   int (*query_port)(ibv_context*, uint8_t, _compat_ibv_port_attr*);
   decltype(&::ibv_fork_init) fork_init;
-  // Null in older libraries:
-  decltype(&::ibv_is_fork_initialized) is_fork_initialized;  // before rdma-core 35
-  decltype(&::ibv_query_ece) query_ece;                      // before 32, as the next
-  decltype(&::ibv_set_ece) set_ece;
-  decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr;  // before 34
+  NewerCalls newer;
 
   // The header's, without its need for a symbol.
   int port(ibv_context* context, uint8_t number, ibv_port_attr& attributes) const;
