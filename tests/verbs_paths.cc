@@ -129,7 +129,7 @@ TEST_F(VerbsPaths, OfADeadDeviceEndWithoutAWordOfIt) {
     ASSERT_TRUE(connect(Duration::zero())) << why_;
     script.events = {IBV_EVENT_DEVICE_FATAL};
     rail_->arm();
-    ASSERT_TRUE(rail_->dead());
+    ASSERT_TRUE(rail_->events().dead());
     ASSERT_TRUE(path_->interrupted());
     const auto began = Clock::now();
     close_overdue();
@@ -210,11 +210,11 @@ std::vector<std::unique_ptr<End>> connected_ends() {
     End& end = *ends.emplace_back(std::make_unique<End>());
     end.options.verbs.retries = 6;
     end.rail = std::make_shared<Rail>(library, library.open_device(devices[0]), 1);
-    EXPECT_TRUE(end.rail->open(end.options, why)) << why;
+    EXPECT_TRUE(end.rail->open(end.options.verbs, why)) << why;
     end.rings = {nullptr, size_t{1} << 20, 1, {}};
     end.rings.memory = {static_cast<std::byte*>(std::aligned_alloc(4096, end.rings.bytes())),
                         [](std::byte* memory) { std::free(memory); }};
-    EXPECT_TRUE(end.rail->register_memory(end.rings.memory, end.rings.bytes(), why)) << why;
+    EXPECT_TRUE(end.rail->memory().register_rings(end.rings.memory, end.rings.bytes(), why)) << why;
     end.group.identity.rank = rank;
     end.group.identity.size = 2;
     end.group.options = &end.options;
@@ -281,7 +281,7 @@ TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
   auto ends = connected_ends();
   talk(ends, 1);
   ASSERT_FALSE(HasFailure());
-  failing = ends[0]->rail->context();
+  failing = ends[0]->rail->port().context();
   auto* const poll = failing->ops.poll_cq;
   failing->ops.poll_cq = GetParam().poll;
   event = GetParam().event;

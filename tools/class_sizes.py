@@ -24,7 +24,6 @@ MOST = 30
 LARGER = {
     "transports/verbs/link.h: VerbsLink": 90,
     "transports/verbs/path/path.h: Path": 45,
-    "transports/verbs/rail/rail.h: Rail": 44,
 }
 
 TOKEN = re.compile(

@@ -34,7 +34,7 @@ VerbsLink::~VerbsLink() {
   ends_.clear();
   out_.end_registrations();
   for (Lane& lane : lanes_)
-    if (lane.queue) lane.rail->destroy_queue(lane.queue);
+    if (lane.queue) lane.rail->channel().destroy_queue(lane.queue);
 }
 
 Status VerbsLink::why(size_t bytes) const {

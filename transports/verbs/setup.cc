@@ -91,7 +91,7 @@ void VerbsLink::make_paths() {
   const int each = std::max(
       1, std::min(options_.verbs.queue_pairs, static_cast<int>(kMostPaths / lanes_.size())));
   for (size_t lane = 0; lane < lanes_.size() && failure_.empty(); ++lane) {
-    lanes_[lane].queue = lanes_[lane].rail->make_queue(each * (kSends + kReceives));
+    lanes_[lane].queue = lanes_[lane].rail->channel().make_queue(each * (kSends + kReceives));
     if (!lanes_[lane].queue) {
       failure_ = system_message("ibv_create_cq");
       return;
@@ -118,7 +118,7 @@ void VerbsLink::tell_ends() {
   hello.traffic_class = traffic_class_;
   hello.service_level = service_level_;
   if (failure_.empty()) {
-    for (const Lane& lane : lanes_) hello.keys.push_back(lane.rail->memory()->rkey);
+    for (const Lane& lane : lanes_) hello.keys.push_back(lane.rail->memory().rings()->rkey);
     for (const End& end : ends_) hello.paths.push_back(end.path->end());
   }
   const std::string text = print(hello);
@@ -177,8 +177,8 @@ void VerbsLink::connect_paths(const Hello& theirs, Deadline patience) {
                     "(DSCP {}), service level {}, timeout {}, retries {}",
                     rank_, peer_, lane.rail->offer().name,
                     lane.peer.infiniband ? "InfiniBand" : "RoCE", to_string(lane.rail->offer().gid),
-                    lane.rail->gid_index(), lane.peer.name, to_string(lane.peer.gid), used.mtu,
-                    traffic_class_, traffic_class_ >> 2, service_level_, used.timeout,
+                    lane.rail->port().gid_index(), lane.peer.name, to_string(lane.peer.gid),
+                    used.mtu, traffic_class_, traffic_class_ >> 2, service_level_, used.timeout,
                     used.retries));
   }
 }

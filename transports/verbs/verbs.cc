@@ -15,7 +15,7 @@
 #include "transports/pairs.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/rail/offers.h"
-#include "transports/verbs/rail/rail.h"
+#include "transports/verbs/rail/open_rails.h"
 #include "transports/wait_set.h"
 
 namespace ringwood {
@@ -99,14 +99,14 @@ class Verbs final : public Transport {
       return offer;
     }
     bool worth_telling = false;
-    rails_ = verbs::open_rails(options, offer.reason, worth_telling);
+    rails_ = verbs::open_rails(options.verbs, offer.reason, worth_telling);
     const auto& asked = options.transports;
     const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();
     if (rails_.empty())
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
                 "not used between hosts: " + offer.reason);
     for (auto& rail : rails_) {
-      rail->lend_from_arena(options.verbs.registered_bytes);
+      rail->memory().lend_from_arena(options.verbs.registered_bytes);
       offer.rails.push_back(rail->offer());
     }
     return offer;
@@ -117,7 +117,7 @@ class Verbs final : public Transport {
     rings_ = make_rings(links, group.options->verbs.ring_bytes);
     for (const int rail : used) {
       if (!rings_.failure.empty()) break;
-      rails_[rail]->register_memory(rings_.memory, rings_.bytes(), rings_.failure);
+      rails_[rail]->memory().register_rings(rings_.memory, rings_.bytes(), rings_.failure);
     }
     if (!rings_.failure.empty())
       tell_once(LogLevel::warn, "not used between hosts: " + rings_.failure);

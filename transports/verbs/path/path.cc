@@ -32,13 +32,13 @@ ibv_mtu mtu_code(int bytes) {
 
 void fill_route(ibv_ah_attr& route, const Rail& rail, const RailOffer& peer,
                 const PathSetting& setting) {
-  route.port_num = static_cast<uint8_t>(rail.port());
+  route.port_num = static_cast<uint8_t>(rail.port().number());
   route.sl = static_cast<uint8_t>(setting.service_level);
   route.dlid = static_cast<uint16_t>(peer.lid);
   // RoCE has no addresses but GIDs; InfiniBand needs them only between subnets.
   route.is_global = !peer.infiniband || shared_prefix(rail.offer().gid, peer.gid) < 64;
   std::memcpy(route.grh.dgid.raw, peer.gid.data(), peer.gid.size());
-  route.grh.sgid_index = static_cast<uint8_t>(rail.gid_index());
+  route.grh.sgid_index = static_cast<uint8_t>(rail.port().gid_index());
   route.grh.hop_limit = 255;
   route.grh.traffic_class = static_cast<uint8_t>(setting.traffic_class);
 }
@@ -46,17 +46,17 @@ void fill_route(ibv_ah_attr& route, const Rail& rail, const RailOffer& peer,
 }  // namespace
 
 Path::~Path() {
-  if (pair_) rail_->library().destroy_qp(pair_);
+  if (pair_) rail_->port().library().destroy_qp(pair_);
 }
 
 bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
-  outages_ = rail_->outages();
+  outages_ = rail_->events().outages();
   for (uint32_t inline_bytes : kInline) {
     ibv_qp_init_attr wanted{};
     wanted.send_cq = wanted.recv_cq = queue;
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap = {kSends, kReceives, 1, 1, inline_bytes};
-    pair_ = rail_->library().create_qp(rail_->domain(), &wanted);
+    pair_ = rail_->port().library().create_qp(rail_->memory().domain(), &wanted);
     inline_bytes_ = pair_ ? wanted.cap.max_inline_data : 0;
     if (pair_ || errno != EINVAL) break;
   }
@@ -68,12 +68,12 @@ bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = static_cast<uint16_t>(setting.partition);
-  attributes.port_num = static_cast<uint8_t>(rail_->port());
+  attributes.port_num = static_cast<uint8_t>(rail_->port().number());
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-  const int error = rail_->library().modify_qp(
+  const int error = rail_->port().library().modify_qp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error == 0 && post_receives(kReceives)) {
-    ece_ = query_ece(rail_->library(), pair_);
+    ece_ = query_ece(rail_->port().library(), pair_);
     return true;
   }
   why = fmt::format("{}: {}", rail_->offer().name, explain_connect(error ? error : errno));
@@ -81,8 +81,8 @@ bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
 }
 
 void Path::agree(const std::optional<Ece>& theirs) {
-  const bool taken = theirs && ece_ && set_ece(rail_->library(), pair_, *theirs);
-  ece_ = taken ? query_ece(rail_->library(), pair_) : std::nullopt;
+  const bool taken = theirs && ece_ && set_ece(rail_->port().library(), pair_, *theirs);
+  ece_ = taken ? query_ece(rail_->port().library(), pair_) : std::nullopt;
 }
 
 bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
@@ -96,10 +96,10 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
   attributes.min_rnr_timer = 12;
   fill_route(attributes.ah_attr, *rail_, rail, setting);
   const auto receive = [&] {
-    return rail_->library().modify_qp(pair_, &attributes,
-                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                          IBV_QP_MIN_RNR_TIMER);
+    return rail_->port().library().modify_qp(pair_, &attributes,
+                                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                                                 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   };
   int error = receive();
   for (; error == ETIMEDOUT && !patience.passed(); error = receive())
@@ -111,10 +111,10 @@ bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting
     attributes.retry_cnt = static_cast<uint8_t>(setting.retries);
     attributes.rnr_retry = 7;
     attributes.max_rd_atomic = 1;
-    error = rail_->library().modify_qp(pair_, &attributes,
-                                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-                                           IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                           IBV_QP_MAX_QP_RD_ATOMIC);
+    error = rail_->port().library().modify_qp(pair_, &attributes,
+                                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+                                                  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                                  IBV_QP_MAX_QP_RD_ATOMIC);
   }
   if (error != 0) {
     why = fmt::format("{} to {}: {}", rail_->offer().name, to_string(rail.gid),
@@ -188,7 +188,7 @@ void Path::stop() noexcept {
   if (!pair_) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  rail_->library().modify_qp(pair_, &attributes, IBV_QP_STATE);
+  rail_->port().library().modify_qp(pair_, &attributes, IBV_QP_STATE);
 }
 
 void Path::close() {
@@ -196,15 +196,15 @@ void Path::close() {
   if (!connected()) return;
   stop();
   state_ = State::closing;
-  patience_ = Deadline::after(rail_->dead() ? kPatienceWithDead : kPatience);
+  patience_ = Deadline::after(rail_->events().dead() ? kPatienceWithDead : kPatience);
 }
 
 bool Path::destroy() {
   // Of a dead device the kernel may have taken everything away already, and refuses.
-  const int error = rail_->library().destroy_qp(pair_);
+  const int error = rail_->port().library().destroy_qp(pair_);
   if (error == 0) pair_ = nullptr;
   errno = error;
-  if (error != 0 && !rail_->dead()) return false;
+  if (error != 0 && !rail_->events().dead()) return false;
   receives_ = 0;
   return settle();
 }

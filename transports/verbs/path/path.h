@@ -56,7 +56,7 @@ class Path final {
   uint32_t number() const { return pair_ ? pair_->qp_num : 0; }
   bool connected() const { return state_ == State::proving || state_ == State::alive; }
   // Its rail was down since it was made.
-  bool interrupted() const { return outages_ != rail_->outages(); }
+  bool interrupted() const { return outages_ != rail_->events().outages(); }
   bool can_send() const { return state_ == State::alive && posted_ - completed_ < kSends; }
   size_t bytes_on_their_way() const { return bytes_; }
   bool quiet() const { return posted_ == completed_; }

@@ -50,7 +50,7 @@ void VerbsLink::read(size_t lane, const ibv_wc& completion) {
   if (completion.status == IBV_WC_WR_FLUSH_ERR && !path.connected()) return;
   const PathSetting used = setting();
   fail_path(*found, explain({.status = completion.status,
-                             .name = path.rail().library().wc_status_str(completion.status),
+                             .name = path.rail().port().library().wc_status_str(completion.status),
                              .vendor_error = completion.vendor_err,
                              .proven = path.carried(),
                              .timeout = used.timeout,
@@ -94,7 +94,7 @@ void VerbsLink::watch_paths() {
   for (size_t i = 0; i < ends_.size(); ++i) {
     End& end = ends_[i];
     if (end.path->connected() && end.path->interrupted())
-      fail_path(end, lanes_[end.lane].rail->why_down());
+      fail_path(end, lanes_[end.lane].rail->events().why_down());
     if (end.path->state() == Path::State::closing) end.path->settle();
     if (end.path->overdue()) destroy(*end.path);
     if (end.path->state() == Path::State::closed && !end.told) {
@@ -167,12 +167,12 @@ bool VerbsLink::landed(const Piece& piece) const {
 // For the device to read the piece; copies it where that needs a registration and there is none.
 uint32_t VerbsLink::own_key(Piece& piece, Rail& rail) {
   if (piece.lent) {
-    Registrations* const lent = rail.registrations();
+    Registrations* const lent = rail.memory().registrations();
     piece.registration = lent ? lent->use(piece.lent, piece.bytes) : nullptr;
     if (piece.registration) return piece.registration->key;
     out_.copy(piece);
   }
-  return rail.memory()->lkey;
+  return rail.memory().rings()->lkey;
 }
 
 bool VerbsLink::write(Piece& piece) {

@@ -19,7 +19,7 @@ void VerbsLink::reopen_paths() {
   const auto now = Clock::now();
   for (End& end : ends_) {
     if (!end.replayed || end.fresh) continue;
-    const unsigned returns = lanes_[end.lane].rail->returns();
+    const unsigned returns = lanes_[end.lane].rail->events().returns();
     if (returns != end.returns) {
       end.returns = returns;
       end.attempts.hurry(now);
@@ -36,14 +36,14 @@ void VerbsLink::tell(FrameType type, const End& end, std::string_view text) {
 
 std::string VerbsLink::offer_of(const Path& path) const {
   const RailOffer& rail = path.rail().offer();
-  return print(PathOffer{path.end(), rail.gid, rail.lid, rail.mtu, path.rail().memory()->rkey,
-                         reinterpret_cast<uintptr_t>(scrap_)});
+  return print(PathOffer{path.end(), rail.gid, rail.lid, rail.mtu,
+                         path.rail().memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
 }
 
 std::unique_ptr<Path> VerbsLink::fresh_path(const End& end, std::string& why) {
   const Lane& lane = lanes_[end.lane];
   if (lane.unreadable) why = kUnreadable;
-  if (lane.unreadable || !lane.rail->revive(options_, why)) return nullptr;
+  if (lane.unreadable || !lane.rail->revive(options_.verbs, why)) return nullptr;
   auto path = std::make_unique<Path>(lane.rail);
   return path->make(lane.queue, setting(), why) ? std::move(path) : nullptr;
 }
@@ -139,7 +139,7 @@ void VerbsLink::send_probe(End& end) {
                        .bytes = kProbeBytes,
                        .to = end.peer_scrap,
                        .key = lanes_[end.lane].key,
-                       .own_key = lanes_[end.lane].rail->memory()->lkey,
+                       .own_key = lanes_[end.lane].rail->memory().rings()->lkey,
                        .signalled = true}) == 0)
     fail_path(end, system_message("ibv_post_send"));
 }
