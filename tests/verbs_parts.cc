@@ -4,9 +4,11 @@
 #include <infiniband/verbs.h>
 
 #include "tests/link_ranks.h"
+#include "transports/verbs/hello.h"
 #include "transports/verbs/library/library.h"
-#include "transports/verbs/link.h"
+#include "transports/verbs/path/attempts.h"
 #include "transports/verbs/path/explain.h"
+#include "transports/verbs/path/path_offer.h"
 #include "transports/verbs/rail/gids.h"
 #include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"

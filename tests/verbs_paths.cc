@@ -15,8 +15,8 @@
 #include "tests/link_ranks.h"
 #include "tests/verbs_here.h"
 #include "transports/verbs/library/library.h"
-#include "transports/verbs/link.h"
 #include "transports/verbs/path/path.h"
+#include "transports/verbs/setup.h"
 
 namespace ringwood::verbs {
 namespace {
@@ -193,7 +193,8 @@ struct End {
   std::shared_ptr<Rail> rail;
   Rings rings;
   std::shared_ptr<std::atomic<unsigned>> look = std::make_shared<std::atomic<unsigned>>(1);
-  std::unique_ptr<VerbsLink> link;
+  std::unique_ptr<LinkSetup> setup;
+  std::unique_ptr<Link> link;
 };
 
 std::vector<std::unique_ptr<End>> connected_ends() {
@@ -222,22 +223,22 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   library.free_device_list(devices);
   for (int rank : {0, 1}) {
     End& end = *ends[rank];
-    end.link = std::make_unique<VerbsLink>(
+    end.setup = std::make_unique<LinkSetup>(
         end.group, 1 - rank, OwnedFd(wires[rank]),
         std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->offer(), 0}}, end.rings, 0);
   }
   const Deadline limit = Deadline::after(std::chrono::seconds(60));
-  ends[0]->link->greet();
-  for (int rank : {1, 0}) ends[rank]->link->connect(limit, limit);
-  for (auto& end : ends) end->link->begin_probe();
+  ends[0]->setup->greet();
+  for (int rank : {1, 0}) ends[rank]->setup->connect(limit, limit);
+  for (auto& end : ends) end->setup->begin_probe();
   for (bool over = false; !over && !limit.passed();) {
-    over = ends[0]->link->probe_ended();
-    over = ends[1]->link->probe_ended() && over;
+    over = ends[0]->setup->probe_ended();
+    over = ends[1]->setup->probe_ended() && over;
   }
   for (auto& end : ends) {
-    end->link->end_probe();
-    EXPECT_EQ(end->link->failure(), "");
-    end->link->use(end->wait_set, end->look);
+    end->setup->end_probe();
+    EXPECT_EQ(end->setup->failure(), "");
+    end->link = end->setup->finish(end->wait_set, end->look);
   }
   return ends;
 }

@@ -1,135 +1,53 @@
-// How a link is made: queue pairs, an exchange of where they are, and a probe of every path in
-// both directions, with packets as large as they will be, because a path that loses only those is
-// common.
+#include "transports/verbs/setup.h"
+
 #include <fmt/format.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "transports/log.h"
 #include "transports/verbs/link.h"
-#include "transports/verbs/path/path_text.h"
-#include "transports/wait_set.h"
 
 namespace ringwood::verbs {
-namespace {
 
-constexpr int kVersion = 2;
-constexpr uint32_t kPieceBytes = 64 << 10;
-constexpr size_t kMostPaths = 128;
-
-static_assert(kPieceBytes <= Registrations::kMostBytes);
-
-uint32_t piece_bytes(uint64_t ring_bytes) {
-  return static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, ring_bytes / 8));
-}
-
-}  // namespace
-
-std::string print(const Hello& hello) {
-  return nlohmann::json{
-      {"version", kVersion}, {"failure", hello.failure},  {"ring_bytes", hello.ring_bytes},
-      {"ring", hello.ring},  {"tc", hello.traffic_class}, {"sl", hello.service_level},
-      {"keys", hello.keys},  {"paths", hello.paths}}
-      .dump();
-}
-
-Hello parse_hello(std::string_view text) {
-  Hello hello;
-  try {
-    const auto json = nlohmann::json::parse(text);
-    if (const int version = json.at("version").get<int>(); version != kVersion)
-      throw std::runtime_error(fmt::format("it speaks version {}, we {}", version, kVersion));
-    hello.failure = json.at("failure").get<std::string>();
-    hello.ring_bytes = json.at("ring_bytes").get<uint64_t>();
-    hello.ring = json.at("ring").get<uint64_t>();
-    hello.traffic_class = std::clamp(json.at("tc").get<int>(), 0, 255);
-    hello.service_level = std::clamp(json.at("sl").get<int>(), 0, 15);
-    hello.keys = json.at("keys").get<std::vector<uint32_t>>();
-    hello.paths = json.at("paths").get<std::vector<PathEnd>>();
-    if (hello.paths.size() > kMostPaths) throw std::runtime_error("too many paths");
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::network,
-                fmt::format("the peer's greeting over verbs: {}", error.what()));
-  }
-  return hello;
-}
-
-VerbsLink::VerbsLink(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
+LinkSetup::LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
                      const Rings& rings, size_t number)
     : options_(*group.options),
-      rank_(group.rank()),
-      peer_(peer),
-      process_(current_pid()),
-      ring_bytes_(rings.ring_bytes),
-      ring_(rings.incoming(number).memory),
-      scrap_(rings.scrap()),
-      fault_(peer, "verbs"),
-      wire_(std::move(wire)),
-      out_(rings.outgoing(number), piece_bytes(rings.ring_bytes), kMostPieces),
-      in_(rings.incoming(number), kMostPieces),
-      traffic_class_(group.options->verbs.traffic_class),
-      service_level_(group.options->verbs.service_level) {
-  for (RailPair& pair : rails)
-    lanes_.push_back({std::move(pair.rail), pair.peer, nullptr, 0, pair.far});
-  failure_ = rings.failure;
-  make_paths();
-  if (options_.verbs.registered_bytes > 0) arena_ = Arena::of_process();
+      ring_(rings.incoming(number)),
+      connection_(std::make_unique<Connection>(group, peer, std::move(wire), rings, number)),
+      link_(connection_->link()),
+      paths_(connection_->paths()),
+      failure_(rings.failure) {
+  if (failure_.empty()) paths_.make(std::move(rails), failure_);
 }
 
-PathSetting VerbsLink::setting() const {
-  return {.mtu = 1024,
-          .traffic_class = traffic_class_,
-          .service_level = service_level_,
-          .timeout = options_.verbs.timeout,
-          .retries = options_.verbs.retries,
-          .partition = options_.verbs.partition};
-}
-
-void VerbsLink::make_paths() {
-  const int each = std::max(
-      1, std::min(options_.verbs.queue_pairs, static_cast<int>(kMostPaths / lanes_.size())));
-  for (size_t lane = 0; lane < lanes_.size() && failure_.empty(); ++lane) {
-    lanes_[lane].queue = lanes_[lane].rail->channel().make_queue(each * (kSends + kReceives));
-    if (!lanes_[lane].queue) {
-      failure_ = system_message("ibv_create_cq");
-      return;
-    }
-    for (int i = 0; i < each && failure_.empty(); ++i) {
-      End& end = ends_.emplace_back();
-      end.path = std::make_unique<Path>(lanes_[lane].rail);
-      end.lane = lane;
-      end.path->make(lanes_[lane].queue, setting(), failure_);
-    }
-  }
-}
+// ---- where the queue pairs are -----------------------------------------------------------------
 
 // The lower rank asks, the higher answers.
-void VerbsLink::greet() {
-  if (rank_ < peer_) tell_ends();
+void LinkSetup::greet() {
+  if (link_.rank < link_.peer) tell_ends();
 }
 
-void VerbsLink::tell_ends() {
+void LinkSetup::tell_ends() {
   Hello hello;
   hello.failure = failure_;
-  hello.ring_bytes = ring_bytes_;
-  hello.ring = reinterpret_cast<uintptr_t>(ring_);
-  hello.traffic_class = traffic_class_;
-  hello.service_level = service_level_;
+  hello.ring_bytes = ring_.bytes;
+  hello.ring = reinterpret_cast<uintptr_t>(ring_.memory);
+  hello.traffic_class = paths_.setting().traffic_class;
+  hello.service_level = paths_.setting().service_level;
   if (failure_.empty()) {
-    for (const Lane& lane : lanes_) hello.keys.push_back(lane.rail->memory().rings()->rkey);
-    for (const End& end : ends_) hello.paths.push_back(end.path->end());
+    for (const LinkRail& rail : paths_.rails())
+      hello.keys.push_back(rail.rail->memory().rings()->rkey);
+    for (const PathSlot& slot : paths_.slots()) hello.paths.push_back(slot.path->pair().end());
   }
   const std::string text = print(hello);
-  wire_.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
-  wire_.flush();
+  link_.wire.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
+  link_.wire.flush();
 }
 
-void VerbsLink::connect(Deadline deadline, Deadline patience) {
+void LinkSetup::connect(Deadline deadline, Deadline patience) {
   Frame frame;
   std::vector<std::byte> payload;
-  if (!wire_.await(frame, payload, deadline) || frame.type != FrameType::hello) {
+  if (!link_.wire.await(frame, payload, deadline) || frame.type != FrameType::hello) {
     if (failure_.empty()) failure_ = "the peer did not say where its queue pairs are";
     return;
   }
@@ -140,106 +58,113 @@ void VerbsLink::connect(Deadline deadline, Deadline patience) {
     if (failure_.empty()) failure_ = error.cause;
   }
   if (failure_.empty()) agree(theirs);
-  if (rank_ > peer_) tell_ends();
+  if (link_.rank > link_.peer) tell_ends();
   if (failure_.empty()) connect_paths(theirs, patience);
 }
 
 // What concerns both ends and must be known before the answer.
-void VerbsLink::agree(const Hello& theirs) {
+void LinkSetup::agree(const Hello& theirs) {
+  std::vector<PathSlot>& slots = paths_.slots();
   if (!theirs.failure.empty()) {
     failure_ = "at the peer: " + theirs.failure;
-  } else if (theirs.ring_bytes != ring_bytes_ || theirs.paths.size() != ends_.size() ||
-             theirs.keys.size() != lanes_.size()) {
+  } else if (theirs.ring_bytes != ring_.bytes || theirs.paths.size() != slots.size() ||
+             theirs.keys.size() != paths_.rails().size()) {
     failure_ = fmt::format(
         "RINGWOOD_VERBS_RING_BYTES or RINGWOOD_VERBS_QPS differ: {} and {} here, {} and {} there",
-        ring_bytes_, ends_.size(), theirs.ring_bytes, theirs.paths.size());
+        ring_.bytes, slots.size(), theirs.ring_bytes, theirs.paths.size());
   }
-  for (size_t i = 0; failure_.empty() && i < ends_.size(); ++i)
-    ends_[i].path->agree(theirs.paths[i].ece);
+  for (size_t i = 0; failure_.empty() && i < slots.size(); ++i)
+    slots[i].path->pair().agree(theirs.paths[i].ece);
 }
 
-void VerbsLink::connect_paths(const Hello& theirs, Deadline patience) {
+void LinkSetup::connect_paths(const Hello& theirs, Deadline patience) {
+  PathSetting& setting = paths_.setting();
   // One class for both directions: the lower rank's.
-  if (peer_ < rank_) {
-    traffic_class_ = theirs.traffic_class;
-    service_level_ = theirs.service_level;
+  if (link_.peer < link_.rank) {
+    setting.traffic_class = theirs.traffic_class;
+    setting.service_level = theirs.service_level;
   }
-  peer_ring_ = theirs.ring;
-  for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].key = theirs.keys[i];
-  for (size_t i = 0; i < ends_.size(); ++i) {
-    const Lane& lane = lanes_[ends_[i].lane];
-    PathSetting used = setting();
-    used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
-    if (!ends_[i].path->connect(theirs.paths[i], lane.peer, used, patience, failure_)) return;
-    ends_[i].path->use();
+  connection_->data().lead_to(theirs.ring);
+  for (size_t i = 0; i < theirs.keys.size(); ++i) paths_.rails()[i].key = theirs.keys[i];
+  for (PathSlot& slot : paths_.slots()) {
+    const LinkRail& rail = *slot.rail;
+    if (!paths_.connect(*slot.path, rail, theirs.paths[slot.index], patience, failure_)) return;
+    slot.path->use();
     log(LogLevel::info, "verbs",
         fmt::format("rank {} to {}: {} {} GID {} [{}] to {} {}, path MTU {}, traffic class {} "
                     "(DSCP {}), service level {}, timeout {}, retries {}",
-                    rank_, peer_, lane.rail->offer().name,
-                    lane.peer.infiniband ? "InfiniBand" : "RoCE", to_string(lane.rail->offer().gid),
-                    lane.rail->port().gid_index(), lane.peer.name, to_string(lane.peer.gid),
-                    used.mtu, traffic_class_, traffic_class_ >> 2, service_level_, used.timeout,
-                    used.retries));
+                    link_.rank, link_.peer, rail.rail->offer().name,
+                    rail.peer.infiniband ? "InfiniBand" : "RoCE", to_string(rail.rail->offer().gid),
+                    rail.rail->port().gid_index(), rail.peer.name, to_string(rail.peer.gid),
+                    rail.mtu(), setting.traffic_class, setting.traffic_class >> 2,
+                    setting.service_level, setting.timeout, setting.retries));
   }
 }
 
-void VerbsLink::use(WaitSet& wait_set, std::shared_ptr<const std::atomic<unsigned>> look) {
-  keep_alive(wire_.fd(), kDataIdle, host_patience(options_.heartbeat));
-  watch_ = HostWatch(host_patience(options_.heartbeat));
-  wait_set.add(wire_.fd(), EPOLLIN | EPOLLOUT);
-  look_ = std::move(look);
-  in_use_ = true;
-}
+// ---- the probe ---------------------------------------------------------------------------------
 
-void VerbsLink::begin_probe() {
+void LinkSetup::begin_probe() {
   if (!failure_.empty()) return;
+  const size_t paths = paths_.slots().size();
   probe_out_.assign(kProbeBytes, std::byte{0x5a});
-  probe_in_.assign(kProbeBytes * ends_.size(), std::byte{0});
-  for (size_t i = 0; i < ends_.size(); ++i)
-    in_.post(probe_in_.data() + i * kProbeBytes, kProbeBytes);
+  probe_in_.assign(kProbeBytes * paths, std::byte{0});
+  for (size_t i = 0; i < paths; ++i)
+    connection_->data().incoming().post(probe_in_.data() + i * kProbeBytes, kProbeBytes);
 }
 
 // One message for each path; paths take turns. Polled until then, so that none is written together
 // with another.
-bool VerbsLink::probe_ended() {
+bool LinkSetup::probe_ended() {
   if (!failure_.empty()) return true;
-  if (probes_ < ends_.size() && out_.idle()) {
-    out_.post(probe_out_.data(), kProbeBytes);
+  const std::vector<PathSlot>& slots = paths_.slots();
+  Outgoing& out = connection_->data().outgoing();
+  if (probes_ < slots.size() && out.idle()) {
+    out.post(probe_out_.data(), kProbeBytes);
     ++probes_;
   }
-  if (Status s = move(); !s) failure_ = s.error().cause;
-  for (const End& end : ends_)
-    if (end.path->state() != Path::State::alive && failure_.empty())
-      failure_ = "a path failed at once";
+  if (Status s = connection_->move(); !s) failure_ = s.error().cause;
+  const auto each = [&](auto&& fits) { return std::all_of(slots.begin(), slots.end(), fits); };
+  const auto alive = [](const PathSlot& slot) { return slot.path->state() == Path::State::alive; };
+  if (failure_.empty() && !each(alive)) failure_ = "a path failed at once";
   if (!failure_.empty()) return true;
-  return probes_ == ends_.size() && in_.received() == ends_.size() &&
-         std::all_of(ends_.begin(), ends_.end(), [](const End& end) { return end.path->quiet(); });
+  return probes_ == slots.size() && connection_->data().incoming().received() == slots.size() &&
+         each([](const PathSlot& slot) { return slot.path->quiet(); });
 }
 
-void VerbsLink::end_probe() {
-  if (failure_.empty() && (probes_ < ends_.size() || in_.received() < ends_.size())) {
-    failure_ = fmt::format(
-        "{}: nothing came through: compare both GIDs, the subnets and routes "
-        "between them, VLAN and MTU of the switches, and let UDP port 4791 "
-        "through",
-        lanes_.empty() ? "?" : lanes_[0].rail->offer().name);
-  }
+void LinkSetup::end_probe() {
+  const size_t paths = paths_.slots().size();
+  if (!failure_.empty() || (probes_ == paths && connection_->data().incoming().received() == paths))
+    return;
+  failure_ = fmt::format(
+      "{}: nothing came through: compare both GIDs, the subnets and routes "
+      "between them, VLAN and MTU of the switches, and let UDP port 4791 "
+      "through",
+      paths_.rails()[0].rail->offer().name);
 }
 
-void VerbsLink::tell_verdict() {
-  wire_.queue({.type = FrameType::verdict, .path = uint8_t(failure_.empty() ? 1 : 0)});
-  wire_.flush();
+// ---- the verdict -------------------------------------------------------------------------------
+
+void LinkSetup::tell_verdict() {
+  link_.wire.queue({.type = FrameType::verdict, .path = uint8_t(failure_.empty() ? 1 : 0)});
+  link_.wire.flush();
 }
 
 // A peer that was faster has told already, while we were probing.
-void VerbsLink::take_verdict(Deadline deadline) {
+void LinkSetup::take_verdict(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;
-  while (peer_verdict_ < 0 && wire_.await(frame, payload, deadline)) {
-    if (!take_frame(frame, payload)) break;
+  std::optional<bool> verdict = connection_->take_verdict();
+  while (!verdict && link_.wire.await(frame, payload, deadline)) {
+    if (!connection_->take(frame, payload)) break;
+    verdict = connection_->take_verdict();
   }
-  if (failure_.empty() && peer_verdict_ != 1) failure_ = "the peer could not: see its log";
-  peer_verdict_ = -1;
+  if (failure_.empty() && verdict != true) failure_ = "the peer could not: see its log";
+}
+
+std::unique_ptr<Link> LinkSetup::finish(WaitSet& wait_set,
+                                        std::shared_ptr<const std::atomic<unsigned>> look) {
+  connection_->use(wait_set, options_.heartbeat, std::move(look));
+  return std::make_unique<VerbsLink>(std::move(connection_), probes_);
 }
 
 }  // namespace ringwood::verbs

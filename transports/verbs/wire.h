@@ -22,7 +22,7 @@ enum class FrameType : uint8_t {
   path_down = 3,
   data = 4,
   credit = 5,
-  path_ready = 6,  // and on: reopen.h
+  path_ready = 6,  // and on: path/reopener.h
   path_offer = 7,
   path_answer = 8,
   path_refused = 9,

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "transports/verbs/path/path.h"
+#include "transports/verbs/path/queue_pair.h"
 
 namespace ringwood::verbs {
 

@@ -1,177 +1,163 @@
-// The paths of a link that come back: see reopen.h.
+#include "transports/verbs/path/reopener.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "transports/log.h"
-#include "transports/verbs/link.h"
 
 namespace ringwood::verbs {
 
-std::string VerbsLink::path_name(const End& end) const {
-  return fmt::format("rank {}: path {} of {} to rank {}", rank_, &end - ends_.data() + 1,
-                     ends_.size(), peer_);
-}
-
-// Seldom, so it may cost something.
-void VerbsLink::reopen_paths() {
-  if (!in_use_ || wire_.closed()) return;
+void Reopener::look() {
+  if (link_.wire.closed()) return;
   const auto now = Clock::now();
-  for (End& end : ends_) {
-    if (!end.replayed || end.fresh) continue;
-    const unsigned returns = lanes_[end.lane].rail->events().returns();
-    if (returns != end.returns) {
-      end.returns = returns;
-      end.attempts.hurry(now);
-      if (rank_ > peer_) tell(FrameType::path_ready, end);
+  for (PathSlot& slot : paths_.slots()) {
+    auto& reopening = slot.reopening;
+    if (!slot.over || reopening.fresh) continue;
+    const unsigned returns = slot.rail->rail->events().returns();
+    if (returns != reopening.returns) {
+      reopening.returns = returns;
+      reopening.attempts.hurry(now);
+      if (link_.rank > link_.peer) tell(FrameType::path_ready, slot);
     }
-    if (rank_ < peer_ && end.attempts.due(now)) offer_path(end);
+    if (link_.rank < link_.peer && reopening.attempts.due(now)) offer(slot);
   }
 }
 
-void VerbsLink::tell(FrameType type, const End& end, std::string_view text) {
-  wire_.queue({.type = type, .path = static_cast<uint8_t>(&end - ends_.data())},
-              std::as_bytes(std::span(text)));
-}
-
-std::string VerbsLink::offer_of(const Path& path) const {
-  const RailOffer& rail = path.rail().offer();
-  return print(PathOffer{path.end(), rail.gid, rail.lid, rail.mtu,
-                         path.rail().memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
-}
-
-std::unique_ptr<Path> VerbsLink::fresh_path(const End& end, std::string& why) {
-  const Lane& lane = lanes_[end.lane];
-  if (lane.unreadable) why = kUnreadable;
-  if (lane.unreadable || !lane.rail->revive(options_.verbs, why)) return nullptr;
-  auto path = std::make_unique<Path>(lane.rail);
-  return path->make(lane.queue, setting(), why) ? std::move(path) : nullptr;
-}
-
-bool VerbsLink::connect_fresh(Path& path, const PathOffer& theirs, End& end, std::string& why) {
-  Lane& lane = lanes_[end.lane];
-  lane.peer.gid = theirs.gid;
-  lane.peer.lid = theirs.lid;
-  lane.peer.mtu = theirs.mtu;
-  lane.key = theirs.key;
-  end.peer_scrap = theirs.scrap;
-  path.agree(theirs.end.ece);
-  PathSetting used = setting();
-  used.mtu = std::min(lane.rail->offer().mtu, lane.peer.mtu);
-  return path.connect(theirs.end, lane.peer, used, Deadline::after(Duration::zero()), why);
-}
-
-// What the old queue pair left in the completion queue is read before another can get its number.
-// Not while abort() looks at the paths: false after it.
-bool VerbsLink::replace_path(End& end, std::unique_ptr<Path> fresh) {
-  {
-    AbortGate::Pass pass(gate_);
-    if (!pass) return false;
-    end.path = std::move(fresh);
-  }
-  end.told = end.peer_closed = end.replayed = end.probe_arrived = end.probe_landed = false;
-  read_queues();
-  return true;
-}
-
-void VerbsLink::offer_path(End& end) {
-  std::string why;
-  end.fresh = fresh_path(end, why);
-  if (!end.fresh) return not_reopened(end, why);
-  tell(FrameType::path_offer, end, offer_of(*end.fresh));
-}
-
-bool VerbsLink::take_reopening(const Frame& frame, std::span<const std::byte> payload) try {
-  if (!in_use_ || frame.path >= ends_.size()) return false;
-  End& end = ends_[frame.path];
+bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) try {
+  if (frame.path >= paths_.slots().size()) return false;
+  PathSlot& slot = paths_.slots()[frame.path];
   switch (frame.type) {
-    case FrameType::path_ready: end.attempts.hurry(Clock::now()); return true;
-    case FrameType::path_offer: return take_offer(end, payload);
-    case FrameType::path_answer: return take_answer(end, payload);
-    case FrameType::path_refused: return take_refusal(end, payload);
+    case FrameType::path_ready: slot.reopening.attempts.hurry(Clock::now()); return true;
+    case FrameType::path_offer: return take_offer(slot, payload);
+    case FrameType::path_answer: return take_answer(slot, payload);
+    case FrameType::path_refused: return take_refusal(slot, payload);
     default: return false;
   }
 } catch (const Error&) {
   return false;
 }
 
-bool VerbsLink::take_offer(End& end, std::span<const std::byte> payload) {
-  if (rank_ < peer_ || !end.told || !end.peer_closed) return false;
-  const PathOffer theirs = parse_path_offer(payload);
-  if (!end.replayed) end_life(end);
+void Reopener::tell(FrameType type, const PathSlot& slot, std::string_view text) {
+  link_.wire.queue({.type = type, .path = static_cast<uint8_t>(slot.index)},
+                   std::as_bytes(std::span(text)));
+}
+
+// ---- a queue pair ------------------------------------------------------------------------------
+
+std::unique_ptr<Path> Reopener::make(const PathSlot& slot, std::string& why) const {
+  LinkRail& rail = *slot.rail;
+  if (rail.queue.unreadable()) why = kUnreadable;
+  if (rail.queue.unreadable() || !rail.rail->revive(link_.options, why)) return nullptr;
+  auto path = std::make_unique<Path>(rail.rail);
+  return path->make(rail.queue.get(), paths_.setting(), why) ? std::move(path) : nullptr;
+}
+
+bool Reopener::connect(Path& path, const PathOffer& theirs, PathSlot& slot,
+                       std::string& why) const {
+  LinkRail& rail = *slot.rail;
+  rail.peer.gid = theirs.gid;
+  rail.peer.lid = theirs.lid;
+  rail.peer.mtu = theirs.mtu;
+  rail.key = theirs.key;
+  slot.reopening.peer_scrap = theirs.scrap;
+  path.pair().agree(theirs.end.ece);
+  return paths_.connect(path, rail, theirs.end, Deadline::after(Duration::zero()), why);
+}
+
+std::string Reopener::offer_of(const Path& path) const {
+  const Rail& rail = path.pair().rail();
+  const RailOffer& port = rail.offer();
+  return print(PathOffer{path.pair().end(), port.gid, port.lid, port.mtu,
+                         rail.memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
+}
+
+// ---- what the ends tell each other -------------------------------------------------------------
+
+void Reopener::offer(PathSlot& slot) {
   std::string why;
-  std::unique_ptr<Path> path = fresh_path(end, why);
-  if (!path || !connect_fresh(*path, theirs, end, why)) {
-    tell(FrameType::path_refused, end, why);
-    not_reopened(end, why);
+  slot.reopening.fresh = make(slot, why);
+  if (!slot.reopening.fresh) return not_proven(slot, why);
+  tell(FrameType::path_offer, slot, offer_of(*slot.reopening.fresh));
+}
+
+bool Reopener::take_offer(PathSlot& slot, std::span<const std::byte> payload) {
+  if (link_.rank < link_.peer || !slot.told || !slot.peer_closed) return false;
+  const PathOffer theirs = parse_path_offer(payload);
+  if (!slot.over) paths_.end_life(slot);
+  std::string why;
+  std::unique_ptr<Path> path = make(slot, why);
+  if (!path || !connect(*path, theirs, slot, why)) {
+    tell(FrameType::path_refused, slot, why);
+    not_proven(slot, why);
     return true;
   }
   const std::string ours = offer_of(*path);
-  if (replace_path(end, std::move(path))) tell(FrameType::path_answer, end, ours);
+  if (paths_.replace(slot, std::move(path))) tell(FrameType::path_answer, slot, ours);
   return true;
 }
 
 // From the answer on the peer has a queue pair, so the attempt ends by path_down of both.
-bool VerbsLink::take_answer(End& end, std::span<const std::byte> payload) {
-  if (!end.fresh) return false;
+bool Reopener::take_answer(PathSlot& slot, std::span<const std::byte> payload) {
+  auto& fresh = slot.reopening.fresh;
+  if (!fresh) return false;
   const PathOffer theirs = parse_path_offer(payload);
   std::string why;
-  const bool connected = connect_fresh(*end.fresh, theirs, end, why);
-  if (!replace_path(end, std::move(end.fresh))) return true;
+  const bool connected = connect(*fresh, theirs, slot, why);
+  if (!paths_.replace(slot, std::move(fresh))) return true;
   if (connected) {
-    send_probe(end);
+    send_probe(slot);
   } else {
-    end.path->close();
-    not_reopened(end, why);
+    slot.path->close();
+    not_proven(slot, why);
   }
   return true;
 }
 
-bool VerbsLink::take_refusal(End& end, std::span<const std::byte> payload) {
-  if (!end.fresh) return false;
-  end.fresh = nullptr;
-  not_reopened(end, "at the peer: " + printable(payload));
+bool Reopener::take_refusal(PathSlot& slot, std::span<const std::byte> payload) {
+  if (!slot.reopening.fresh) return false;
+  slot.reopening.fresh = nullptr;
+  not_proven(slot, "at the peer: " + printable(payload));
   return true;
 }
 
-void VerbsLink::send_probe(End& end) {
-  if (end.path->write({.from = scrap_,
-                       .bytes = kProbeBytes,
-                       .to = end.peer_scrap,
-                       .key = lanes_[end.lane].key,
-                       .own_key = lanes_[end.lane].rail->memory().rings()->lkey,
-                       .signalled = true}) == 0)
-    fail_path(end, system_message("ibv_post_send"));
+// ---- the proof ---------------------------------------------------------------------------------
+
+void Reopener::send_probe(PathSlot& slot) {
+  if (slot.path->write({.from = scrap_,
+                        .bytes = kProbeBytes,
+                        .to = slot.reopening.peer_scrap,
+                        .key = slot.rail->key,
+                        .own_key = slot.rail->rail->memory().rings()->lkey,
+                        .signalled = true}) == 0)
+    paths_.fail(slot, system_message("ibv_post_send"));
 }
 
 // False: it is data already, of a peer that has both probes.
-bool VerbsLink::take_probe(End& end, bool receive, uint64_t number) {
-  if (receive && end.probe_arrived) return false;
+bool Reopener::proving(PathSlot& slot, bool receive, uint64_t number) {
+  auto& reopening = slot.reopening;
+  if (receive && reopening.probe_arrived) return false;
   if (receive) {
-    end.probe_arrived = true;
-    if (rank_ > peer_) send_probe(end);
+    reopening.probe_arrived = true;
+    if (link_.rank > link_.peer) send_probe(slot);
   } else {
-    end.path->completed(number);
-    end.probe_landed = true;
+    slot.path->writes().complete(number);
+    reopening.probe_landed = true;
   }
-  if (!end.probe_arrived || !end.probe_landed) return true;
-  end.path->use();
-  end.carrying = true;
-  end.attempts.used(Clock::now());
-  const Lane& lane = lanes_[end.lane];
+  if (!reopening.probe_arrived || !reopening.probe_landed) return true;
+  slot.path->use();
+  slot.carrying = true;
+  reopening.attempts.used(Clock::now());
   log(LogLevel::warn, "verbs",
-      fmt::format("{} is used again, {} (GID {}) to {} (GID {})", path_name(end),
-                  lane.rail->offer().name, to_string(lane.rail->offer().gid), lane.peer.name,
-                  to_string(lane.peer.gid)));
+      fmt::format("{} is used again, {}", paths_.name(slot), slot.rail->in_words()));
   return true;
 }
 
 // Once in a row: it may be tried for days.
-void VerbsLink::not_reopened(End& end, const std::string& why) {
-  end.attempts.failed(Clock::now());
-  const bool first = end.attempts.failures() == 1;
+void Reopener::not_proven(PathSlot& slot, const std::string& why) {
+  Attempts& attempts = slot.reopening.attempts;
+  attempts.failed(Clock::now());
+  const bool first = attempts.failures() == 1;
   log(first ? LogLevel::warn : LogLevel::debug, "verbs",
-      fmt::format("{} could not be opened again{}: {}", path_name(end),
+      fmt::format("{} could not be opened again{}: {}", paths_.name(slot),
                   first ? " yet, it is tried until it can" : "", why));
 }
 

@@ -59,7 +59,7 @@ class Incoming final {
 
   // A piece was written. False: it may not be there.
   bool arrive(uint64_t position, uint64_t bytes);
-  // A piece that came over the wire, perhaps late and for the second time (path/reopen.h).
+  // A piece that came over the wire, perhaps late and for the second time (path/reopener.h).
   bool take(uint64_t position, std::span<const std::byte> piece);
 
   // Copies to the receives that are stored. The user's memory is written here: hold a Pass.

@@ -1,5 +1,5 @@
-// A path that failed is opened again when its rail is back: when that is tried, and what the two
-// ends tell each other. Needs no device; reopener.cc does it.
+// A path that failed is opened again when its rail is back: when that is tried (attempts.h), and
+// what the two ends tell each other (path_offer.h).
 //
 //   lower rank                         higher rank
 //       |  <------- path_ready --------   |     its rail is up again: do not wait any longer
@@ -31,68 +31,50 @@
 //     (Incoming::take). A copy beyond that end can only hit bytes that equal its own, or none.
 //   - A piece that was written again over a path keeps its place in the sender's ring until that
 //     write is acknowledged (ring/outgoing.h), whichever path it is.
+//
+// Not thread safe.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "transports/clock.h"
-#include "transports/verbs/path/path.h"
+#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/path_set.h"
 
 namespace ringwood::verbs {
 
-// One end of a path that is to be opened again. The GID may have changed.
-struct PathOffer {
-  PathEnd end;
-  GidBytes gid{};
-  int lid = 0, mtu = 1024;
-  uint32_t key = 0;    // of the memory that the other end writes to
-  uint64_t scrap = 0;  // there: kProbeBytes for the probe
-};
-inline constexpr size_t kProbeBytes = 4096;
-
-// Bounded and strict; parse throws Error(network).
-std::string print(const PathOffer& offer);
-PathOffer parse_path_offer(std::span<const std::byte> text);
-// A peer's words for our log: bounded, printable.
-std::string printable(std::span<const std::byte> text);
-
-// When to try: a second after the loss, and after every failure twice as long, up to half a minute,
-// without end. A path that did not last does not begin anew. Value type.
-class Attempts {
+class Reopener final {
  public:
-  static constexpr Duration kFirst = std::chrono::seconds(1), kLast = std::chrono::seconds(30);
+  // `scrap`: kProbeBytes that nobody reads.
+  Reopener(LinkState& link, PathSet& paths, std::byte* scrap)
+      : link_(link), paths_(paths), scrap_(scrap) {}
 
-  bool due(Clock::time_point now) const { return now >= next_; }
-  void used(Clock::time_point now) {
-    since_ = now;
-    failures_ = 0;
-  }
-  void lost(Clock::time_point now) {
-    if (now - since_ >= kLast) delay_ = kFirst;
-    wait(now);
-  }
-  void failed(Clock::time_point now) {
-    ++failures_;
-    wait(now);
-  }
-  // The rail is back: what failed before tells nothing, but it may need a moment.
-  void hurry(Clock::time_point now) {
-    next_ = now;
-    delay_ = kFirst;
-  }
-  // In a row.
-  int failures() const { return failures_; }
+  // Begins what is due. Seldom, so it may cost something.
+  void look();
+  // A frame of the peer. False: it cannot be meant.
+  bool take(const Frame& frame, std::span<const std::byte> payload);
+
+  // Of PathEvents.
+  bool proving(PathSlot& slot, bool receive, uint64_t number);
+  void not_proven(PathSlot& slot, const std::string& why);
+  void lost(PathSlot& slot) { slot.reopening.attempts.lost(Clock::now()); }
 
  private:
-  void wait(Clock::time_point now) {
-    next_ = now + delay_;
-    delay_ = std::min(2 * delay_, kLast);
-  }
+  void offer(PathSlot& slot);
+  bool take_offer(PathSlot& slot, std::span<const std::byte> payload);
+  bool take_answer(PathSlot& slot, std::span<const std::byte> payload);
+  bool take_refusal(PathSlot& slot, std::span<const std::byte> payload);
+  std::unique_ptr<Path> make(const PathSlot& slot, std::string& why) const;
+  bool connect(Path& path, const PathOffer& theirs, PathSlot& slot, std::string& why) const;
+  std::string offer_of(const Path& path) const;
+  void send_probe(PathSlot& slot);
+  void tell(FrameType type, const PathSlot& slot, std::string_view text = {});
 
-  Clock::time_point next_{}, since_{};
-  Duration delay_ = kFirst;
-  int failures_ = 0;
+  LinkState& link_;
+  PathSet& paths_;
+  std::byte* const scrap_;
 };
 
 }  // namespace ringwood::verbs

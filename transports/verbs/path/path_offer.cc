@@ -1,4 +1,4 @@
-#include "transports/verbs/path/reopen.h"
+#include "transports/verbs/path/path_offer.h"
 
 #include <fmt/format.h>
 
