@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/verbs/link_state.h"
 #include "transports/verbs/path/path_slot.h"
+#include "transports/verbs/wire/link_state.h"
 
 namespace ringwood::verbs {
 
@@ -26,8 +26,9 @@ class PathEvents {
   virtual void arrived(uint32_t immediate, uint32_t bytes) = 0;
   // Something completed on a path that is being proven. False: it is data already.
   virtual bool proving(PathSlot& slot, bool receive, uint64_t number) = 0;
-  // It failed before it carried anything, or while it did: then what was on it may be lost.
+  // It failed before it carried anything.
   virtual void not_proven(PathSlot& slot, const std::string& why) = 0;
+  // It failed while it carried: what was on its way may not have landed.
   virtual void lost(PathSlot& slot) = 0;
   // It carried, and both ends have closed it.
   virtual void ended(PathSlot& slot) = 0;

@@ -1,4 +1,4 @@
-#include "transports/verbs/wire.h"
+#include "transports/verbs/wire/wire.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
 #include "transports/fork_guard.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
-#include "transports/verbs/wire.h"
+#include "transports/verbs/wire/wire.h"
 
 namespace ringwood::verbs {
 
