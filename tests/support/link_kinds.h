@@ -45,8 +45,8 @@ inline std::vector<Kind> kinds() {
                  [](Options& o) { o.tcp_sockets = 3; }});
   all.push_back({"tcp_lending", "tcp", [] { return make_tcp({.always_lend = true}); }});
   all.push_back({"verbs_small_rings", "verbs", make_verbs, [](Options& o) {
-                   o.verbs_ring_bytes = 65536;
-                   o.verbs_queue_pairs = 3;
+                   o.verbs.ring_bytes = 65536;
+                   o.verbs.queue_pairs = 3;
                  }});
   all.push_back({"verbs_lending", "verbs", make_verbs, [](Options&) {}, true});
   return all;

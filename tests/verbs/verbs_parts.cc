@@ -4,11 +4,13 @@
 #include <infiniband/verbs.h>
 
 #include "tests/support/link_ranks.h"
-#include "transports/verbs/explain.h"
-#include "transports/verbs/gids.h"
-#include "transports/verbs/library.h"
-#include "transports/verbs/link.h"
-#include "transports/verbs/offers.h"
+#include "transports/verbs/hello.h"
+#include "transports/verbs/library/library.h"
+#include "transports/verbs/path/attempts.h"
+#include "transports/verbs/path/explain.h"
+#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/rail/gids.h"
+#include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood::verbs {
@@ -285,11 +287,11 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
   Library library{};
   EXPECT_FALSE(query_ece(library, nullptr));
   EXPECT_FALSE(set_ece(library, nullptr, {7, 1, 0}));
-  library.query_ece = [](ibv_qp*, ibv_ece* found) {
+  library.newer.query_ece = [](ibv_qp*, ibv_ece* found) {
     *found = now;
     return 0;
   };
-  library.set_ece = [](ibv_qp*, ibv_ece* wanted) {
+  library.newer.set_ece = [](ibv_qp*, ibv_ece* wanted) {
     if (wanted->vendor_id != now.vendor_id) return EINVAL;
     now.options &= wanted->options;
     return 0;
@@ -298,14 +300,14 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
   EXPECT_FALSE(set_ece(library, nullptr, {8, 1, 0}));
   EXPECT_TRUE(set_ece(library, nullptr, {7, 6, 0}));
   EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 4, 0}));
-  library.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
+  library.newer.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
   EXPECT_FALSE(query_ece(library, nullptr));
 }
 
 TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {
   Setting setting;
   setting.size = 3;
-  setting.options = [](Options& o) { o.verbs_disable = true; };
+  setting.options = [](Options& o) { o.verbs.disable = true; };
   Ranks three = make_ranks(make_verbs, setting);
   for (int r = 0; r < 3; ++r)
     for (auto& channel : three[r].links)

@@ -14,9 +14,9 @@
 
 #include "tests/support/link_ranks.h"
 #include "tests/support/verbs_here.h"
-#include "transports/verbs/library.h"
-#include "transports/verbs/link.h"
-#include "transports/verbs/path.h"
+#include "transports/verbs/library/library.h"
+#include "transports/verbs/path/path.h"
+#include "transports/verbs/setup.h"
 
 namespace ringwood::verbs {
 namespace {
@@ -129,7 +129,7 @@ TEST_F(VerbsPaths, OfADeadDeviceEndWithoutAWordOfIt) {
     ASSERT_TRUE(connect(Duration::zero())) << why_;
     script.events = {IBV_EVENT_DEVICE_FATAL};
     rail_->arm();
-    ASSERT_TRUE(rail_->dead());
+    ASSERT_TRUE(rail_->events().dead());
     ASSERT_TRUE(path_->interrupted());
     const auto began = Clock::now();
     close_overdue();
@@ -193,7 +193,8 @@ struct End {
   std::shared_ptr<Rail> rail;
   Rings rings;
   std::shared_ptr<std::atomic<unsigned>> look = std::make_shared<std::atomic<unsigned>>(1);
-  std::unique_ptr<VerbsLink> link;
+  std::unique_ptr<LinkSetup> setup;
+  std::unique_ptr<Link> link;
 };
 
 std::vector<std::unique_ptr<End>> connected_ends() {
@@ -208,13 +209,13 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires), 0);
   for (int rank : {0, 1}) {
     End& end = *ends.emplace_back(std::make_unique<End>());
-    end.options.verbs_retries = 6;
+    end.options.verbs.retries = 6;
     end.rail = std::make_shared<Rail>(library, library.open_device(devices[0]), 1);
-    EXPECT_TRUE(end.rail->open(end.options, why)) << why;
+    EXPECT_TRUE(end.rail->open(end.options.verbs, why)) << why;
     end.rings = {nullptr, size_t{1} << 20, 1, {}};
     end.rings.memory = {static_cast<std::byte*>(std::aligned_alloc(4096, end.rings.bytes())),
                         [](std::byte* memory) { std::free(memory); }};
-    EXPECT_TRUE(end.rail->register_memory(end.rings.memory, end.rings.bytes(), why)) << why;
+    EXPECT_TRUE(end.rail->memory().register_rings(end.rings.memory, end.rings.bytes(), why)) << why;
     end.group.identity.rank = rank;
     end.group.identity.size = 2;
     end.group.options = &end.options;
@@ -222,22 +223,22 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   library.free_device_list(devices);
   for (int rank : {0, 1}) {
     End& end = *ends[rank];
-    end.link = std::make_unique<VerbsLink>(
+    end.setup = std::make_unique<LinkSetup>(
         end.group, 1 - rank, OwnedFd(wires[rank]),
         std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->offer(), 0}}, end.rings, 0);
   }
   const Deadline limit = Deadline::after(std::chrono::seconds(60));
-  ends[0]->link->greet();
-  for (int rank : {1, 0}) ends[rank]->link->connect(limit, limit);
-  for (auto& end : ends) end->link->begin_probe();
+  ends[0]->setup->greet();
+  for (int rank : {1, 0}) ends[rank]->setup->connect(limit, limit);
+  for (auto& end : ends) end->setup->begin_probe();
   for (bool over = false; !over && !limit.passed();) {
-    over = ends[0]->link->probe_ended();
-    over = ends[1]->link->probe_ended() && over;
+    over = ends[0]->setup->probe_ended();
+    over = ends[1]->setup->probe_ended() && over;
   }
   for (auto& end : ends) {
-    end->link->end_probe();
-    EXPECT_EQ(end->link->failure(), "");
-    end->link->use(end->wait_set, end->look);
+    end->setup->end_probe();
+    EXPECT_EQ(end->setup->failure(), "");
+    end->link = end->setup->finish(end->wait_set, end->look);
   }
   return ends;
 }
@@ -281,7 +282,7 @@ TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
   auto ends = connected_ends();
   talk(ends, 1);
   ASSERT_FALSE(HasFailure());
-  failing = ends[0]->rail->context();
+  failing = ends[0]->rail->port().context();
   auto* const poll = failing->ops.poll_cq;
   failing->ops.poll_cq = GetParam().poll;
   event = GetParam().event;

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "transports/verbs/registrations.h"
+#include "transports/verbs/rail/registrations.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/verbs/wire.h"
+#include "transports/verbs/wire/wire.h"
 
 namespace ringwood::verbs {
 namespace {

@@ -50,17 +50,21 @@ void parse_calibration(const std::string& text, Options& options) {
 
 void parse_family(const std::string& text, Options& options) {
   if (text != "AF_INET" && text != "AF_INET6") throw Expected("AF_INET or AF_INET6");
-  options.verbs_address_family = text;
+  options.verbs.address_family = text;
 }
 
-template <int Options::*member, int lowest, int highest>
+// The field of a row, wherever it is nested.
+auto& field(auto& options, int Options::*member) { return options.*member; }
+auto& field(auto& options, int VerbsOptions::*member) { return options.verbs.*member; }
+
+template <auto member, int lowest, int highest>
 void number(const std::string& text, Options& options) {
-  options.*member = parse_number(text, lowest, highest);
+  field(options, member) = parse_number(text, lowest, highest);
 }
 
-template <int Options::*member>
+template <auto member>
 std::string show_number(const Options& options) {
-  return std::to_string(options.*member);
+  return std::to_string(field(options, member));
 }
 
 struct Row {
@@ -140,75 +144,75 @@ constexpr Row kTable[] = {
     {"RINGWOOD_VERBS_DISABLE",
      {"NCCL_IB_DISABLE"},
      "1: no InfiniBand or RoCE",
-     [](Text text, Options& o) { o.verbs_disable = parse_number(text, 0, 1) != 0; },
-     [](const Options& o) { return std::string(o.verbs_disable ? "1" : "0"); }},
+     [](Text text, Options& o) { o.verbs.disable = parse_number(text, 0, 1) != 0; },
+     [](const Options& o) { return std::string(o.verbs.disable ? "1" : "0"); }},
     {"RINGWOOD_VERBS_DEVICES",
      {"NCCL_IB_HCA"},
      "verbs devices: prefix, =exact, ^exclude, name:port, comma separated (empty: all active)",
-     [](Text text, Options& o) { o.verbs_devices = text; },
-     [](const Options& o) { return o.verbs_devices; }},
+     [](Text text, Options& o) { o.verbs.devices = text; },
+     [](const Options& o) { return o.verbs.devices; }},
     {"RINGWOOD_VERBS_GID_INDEX",
      {"NCCL_IB_GID_INDEX"},
      "index of the GID on every device (-1: the best one of each)",
-     number<&Options::verbs_gid_index, -1, 65535>,
-     show_number<&Options::verbs_gid_index>},
+     number<&VerbsOptions::gid_index, -1, 65535>,
+     show_number<&VerbsOptions::gid_index>},
     {"RINGWOOD_VERBS_ADDRESS_FAMILY",
      {"NCCL_IB_ADDR_FAMILY"},
      "AF_INET or AF_INET6: only such GIDs (empty: both, IPv4 first)",
      parse_family,
-     [](const Options& o) { return o.verbs_address_family; }},
+     [](const Options& o) { return o.verbs.address_family; }},
     {"RINGWOOD_VERBS_ADDRESS_RANGE",
      {"NCCL_IB_ADDR_RANGE"},
      "only GIDs of this range, such as 10.0.0.0/8 (empty: all)",
-     [](Text text, Options& o) { o.verbs_address_range = text; },
-     [](const Options& o) { return o.verbs_address_range; }},
+     [](Text text, Options& o) { o.verbs.address_range = text; },
+     [](const Options& o) { return o.verbs.address_range; }},
     {"RINGWOOD_VERBS_ROCE_VERSION",
      {"NCCL_IB_ROCE_VERSION_NUM"},
      "1 or 2: the version of RoCE that is preferred",
-     number<&Options::verbs_roce_version, 1, 2>,
-     show_number<&Options::verbs_roce_version>},
+     number<&VerbsOptions::roce_version, 1, 2>,
+     show_number<&VerbsOptions::roce_version>},
     {"RINGWOOD_VERBS_TRAFFIC_CLASS",
      {"NCCL_IB_TC"},
      "traffic class of verbs: DSCP times 4, plus ECN",
-     number<&Options::verbs_traffic_class, 0, 255>,
-     show_number<&Options::verbs_traffic_class>},
+     number<&VerbsOptions::traffic_class, 0, 255>,
+     show_number<&VerbsOptions::traffic_class>},
     {"RINGWOOD_VERBS_SL",
      {"NCCL_IB_SL"},
      "service level of verbs",
-     number<&Options::verbs_service_level, 0, 15>,
-     show_number<&Options::verbs_service_level>},
+     number<&VerbsOptions::service_level, 0, 15>,
+     show_number<&VerbsOptions::service_level>},
     {"RINGWOOD_VERBS_TIMEOUT",
      {"NCCL_IB_TIMEOUT"},
      "t: an unacknowledged packet is sent again after 4.096 us * 2^t",
-     number<&Options::verbs_timeout, 1, 31>,
-     show_number<&Options::verbs_timeout>},
+     number<&VerbsOptions::timeout, 1, 31>,
+     show_number<&VerbsOptions::timeout>},
     {"RINGWOOD_VERBS_RETRIES",
      {"NCCL_IB_RETRY_CNT"},
      "so many times, before the path is dropped",
-     number<&Options::verbs_retries, 0, 7>,
-     show_number<&Options::verbs_retries>},
+     number<&VerbsOptions::retries, 0, 7>,
+     show_number<&VerbsOptions::retries>},
     {"RINGWOOD_VERBS_QPS",
      {"NCCL_IB_QPS_PER_CONNECTION"},
      "queue pairs per rail and link",
-     number<&Options::verbs_queue_pairs, 1, 128>,
-     show_number<&Options::verbs_queue_pairs>},
+     number<&VerbsOptions::queue_pairs, 1, 128>,
+     show_number<&VerbsOptions::queue_pairs>},
     {"RINGWOOD_VERBS_PKEY",
      {"NCCL_IB_PKEY"},
      "index of the partition key",
-     number<&Options::verbs_partition, 0, 65535>,
-     show_number<&Options::verbs_partition>},
+     number<&VerbsOptions::partition, 0, 65535>,
+     show_number<&VerbsOptions::partition>},
     {"RINGWOOD_VERBS_RING_BYTES",
      {},
      "registered memory per direction and link, a power of two",
-     [](Text text, Options& o) { o.verbs_ring_bytes = parse_bytes(text, 65536, 1u << 30, true); },
-     [](const Options& o) { return std::to_string(o.verbs_ring_bytes); }},
+     [](Text text, Options& o) { o.verbs.ring_bytes = parse_bytes(text, 65536, 1u << 30, true); },
+     [](const Options& o) { return std::to_string(o.verbs.ring_bytes); }},
     {"RINGWOOD_VERBS_REGISTERED_BYTES",
      {},
      "the most of shared buffers that is registered per rail; 0: all are copied",
      [](Text text, Options& o) {
-       o.verbs_registered_bytes = parse_bytes(text, 0, size_t{1} << 50, false);
+       o.verbs.registered_bytes = parse_bytes(text, 0, size_t{1} << 50, false);
      },
-     [](const Options& o) { return std::to_string(o.verbs_registered_bytes); }},
+     [](const Options& o) { return std::to_string(o.verbs.registered_bytes); }},
     {"RINGWOOD_ALGORITHM",
      {},
      "overrides the choice, such as all_reduce:ring,broadcast:binomial",

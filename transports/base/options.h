@@ -20,6 +20,39 @@ namespace ringwood {
 // The most collectives of a group that can be under way at once.
 inline constexpr int kMostInFlight = 8;
 
+// Knobs of the verbs transport (InfiniBand, RoCE). Each takes the name in brackets as well, so that
+// a cluster's job script works unchanged; the defaults are those of NCCL.
+struct VerbsOptions {
+  // RINGWOOD_VERBS_DISABLE=1 (NCCL_IB_DISABLE): not even looked for.
+  bool disable = false;
+  // RINGWOOD_VERBS_DEVICES (NCCL_IB_HCA): "mlx5_0,mlx5_1:1" prefixes, "=..." exact, "^..." exclude.
+  std::string devices;
+  // RINGWOOD_VERBS_GID_INDEX (NCCL_IB_GID_INDEX): -1 chooses by the rules of gids.h, which the next
+  // three guide: AF_INET or AF_INET6 (NCCL_IB_ADDR_FAMILY), CIDR (NCCL_IB_ADDR_RANGE), 1 or 2
+  // (NCCL_IB_ROCE_VERSION_NUM). An index is right on one host and wrong on the next.
+  int gid_index = -1;
+  std::string address_family, address_range;
+  int roce_version = 2;
+  // RINGWOOD_VERBS_TRAFFIC_CLASS (NCCL_IB_TC), 0 to 255: DSCP times 4, plus ECN. RINGWOOD_VERBS_SL
+  // (NCCL_IB_SL), 0 to 15. Of the two ends the lower rank's count.
+  int traffic_class = 0, service_level = 0;
+  // RINGWOOD_VERBS_TIMEOUT (NCCL_IB_TIMEOUT): 4.096 us * 2^t for one try; RINGWOOD_VERBS_RETRIES
+  // (NCCL_IB_RETRY_CNT): further ones. 20 and 7 give 34 s before a path is dropped.
+  int timeout = 20, retries = 7;
+  // RINGWOOD_VERBS_QPS (NCCL_IB_QPS_PER_CONNECTION): queue pairs per rail and link. More than one
+  // where the fabric spreads flows by hashing (several paths, bonds). At most 128 for all rails.
+  int queue_pairs = 1;
+  // RINGWOOD_VERBS_PKEY (NCCL_IB_PKEY): index of the partition key.
+  int partition = 0;
+  // RINGWOOD_VERBS_RING_BYTES: registered memory per direction and link, and so what can be on its
+  // way; a power of two, equal on all ranks.
+  size_t ring_bytes = size_t{1} << 20;
+  // RINGWOOD_VERBS_REGISTERED_BYTES: how much of the buffers that ranks share (ringwood.empty, ...)
+  // is registered at most per rail, beside the rings, so that it can be sent without a copy. It is
+  // pinned: bounded so that nothing else of the machine starves. 0: everything is copied.
+  size_t registered_bytes = size_t{4} << 30;
+};
+
 struct Options {
   // RINGWOOD_TRANSPORTS=shm,tcp: which transports may be used, in order of preference. Empty: all
   // rows of transports.cc. For tests, measurements, and to work around a broken fabric.
@@ -60,36 +93,7 @@ struct Options {
   // RINGWOOD_SHM_RING_BYTES: bytes in flight per direction and pair in shared memory; a power of
   // two.
   size_t shm_ring_bytes = size_t{1} << 20;
-  // The verbs transport (InfiniBand, RoCE). Each takes the name in brackets as well, so that a
-  // cluster's job script works unchanged; the defaults are those of NCCL.
-  // RINGWOOD_VERBS_DISABLE=1 (NCCL_IB_DISABLE): not even looked for.
-  bool verbs_disable = false;
-  // RINGWOOD_VERBS_DEVICES (NCCL_IB_HCA): "mlx5_0,mlx5_1:1" prefixes, "=..." exact, "^..." exclude.
-  std::string verbs_devices;
-  // RINGWOOD_VERBS_GID_INDEX (NCCL_IB_GID_INDEX): -1 chooses by the rules of gids.h, which the next
-  // three guide: AF_INET or AF_INET6 (NCCL_IB_ADDR_FAMILY), CIDR (NCCL_IB_ADDR_RANGE), 1 or 2
-  // (NCCL_IB_ROCE_VERSION_NUM). An index is right on one host and wrong on the next.
-  int verbs_gid_index = -1;
-  std::string verbs_address_family, verbs_address_range;
-  int verbs_roce_version = 2;
-  // RINGWOOD_VERBS_TRAFFIC_CLASS (NCCL_IB_TC), 0 to 255: DSCP times 4, plus ECN. RINGWOOD_VERBS_SL
-  // (NCCL_IB_SL), 0 to 15. Of the two ends the lower rank's count.
-  int verbs_traffic_class = 0, verbs_service_level = 0;
-  // RINGWOOD_VERBS_TIMEOUT (NCCL_IB_TIMEOUT): 4.096 us * 2^t for one try; RINGWOOD_VERBS_RETRIES
-  // (NCCL_IB_RETRY_CNT): further ones. 20 and 7 give 34 s before a path is dropped.
-  int verbs_timeout = 20, verbs_retries = 7;
-  // RINGWOOD_VERBS_QPS (NCCL_IB_QPS_PER_CONNECTION): queue pairs per rail and link. More than one
-  // where the fabric spreads flows by hashing (several paths, bonds). At most 128 for all rails.
-  int verbs_queue_pairs = 1;
-  // RINGWOOD_VERBS_PKEY (NCCL_IB_PKEY): index of the partition key.
-  int verbs_partition = 0;
-  // RINGWOOD_VERBS_RING_BYTES: registered memory per direction and link, and so what can be on its
-  // way; a power of two, equal on all ranks.
-  size_t verbs_ring_bytes = size_t{1} << 20;
-  // RINGWOOD_VERBS_REGISTERED_BYTES: how much of the buffers that ranks share (ringwood.empty, ...)
-  // is registered at most per rail, beside the rings, so that it can be sent without a copy. It is
-  // pinned: bounded so that nothing else of the machine starves. 0: everything is copied.
-  size_t verbs_registered_bytes = size_t{4} << 30;
+  VerbsOptions verbs;
   // RINGWOOD_ALGORITHM=all_reduce:ring,broadcast:binomial: overrides the choice.
   std::string algorithm;
   // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "transports/base/log.h"
-#include "transports/verbs/offers.h"
+#include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood {

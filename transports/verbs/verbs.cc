@@ -14,17 +14,17 @@
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/pairs.h"
-#include "transports/verbs/link.h"
-#include "transports/verbs/offers.h"
-#include "transports/verbs/rail.h"
+#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/open_rails.h"
+#include "transports/verbs/setup.h"
 
 namespace ringwood {
 namespace {
 
+using verbs::LinkSetup;
 using verbs::Offer;
 using verbs::Rail;
 using verbs::Rings;
-using verbs::VerbsLink;
 
 // For a path that works a hundred times too long, for one that does not a short wait.
 constexpr Duration kProbeTime = std::chrono::seconds(10);
@@ -88,25 +88,25 @@ class Verbs final : public Transport {
   }
 
  private:
-  using Links = std::vector<std::vector<std::unique_ptr<VerbsLink>>>;  // [peer][channel]
+  using Links = std::vector<std::vector<std::unique_ptr<LinkSetup>>>;  // [peer][channel]
 
   // Opens what there is; a reason where that is nothing.
   Offer prepare(const Options& options) {
     Offer offer;
     offer.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-    if (options.verbs_disable) {
+    if (options.verbs.disable) {
       offer.reason = "RINGWOOD_VERBS_DISABLE=1";
       return offer;
     }
     bool worth_telling = false;
-    rails_ = verbs::open_rails(options, offer.reason, worth_telling);
+    rails_ = verbs::open_rails(options.verbs, offer.reason, worth_telling);
     const auto& asked = options.transports;
     const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();
     if (rails_.empty())
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
                 "not used between hosts: " + offer.reason);
     for (auto& rail : rails_) {
-      rail->lend_from_arena(options.verbs_registered_bytes);
+      rail->memory().lend_from_arena(options.verbs.registered_bytes);
       offer.rails.push_back(rail->offer());
     }
     return offer;
@@ -114,10 +114,10 @@ class Verbs final : public Transport {
 
   // Only for what will be connected: it is pinned. What fails is told to the peers, who wait.
   void pin(const Group& group, size_t links, const std::set<int>& used) {
-    rings_ = make_rings(links, group.options->verbs_ring_bytes);
+    rings_ = make_rings(links, group.options->verbs.ring_bytes);
     for (const int rail : used) {
       if (!rings_.failure.empty()) break;
-      rails_[rail]->register_memory(rings_.memory, rings_.bytes(), rings_.failure);
+      rails_[rail]->memory().register_rings(rings_.memory, rings_.bytes(), rings_.failure);
     }
     if (!rings_.failure.empty())
       tell_once(LogLevel::warn, "not used between hosts: " + rings_.failure);
@@ -164,7 +164,7 @@ class Verbs final : public Transport {
         for (const auto& pair : pairs[peer])
           rails.push_back({rails_[pair.first], offers[peer].rails[pair.second],
                            verbs::far_ends(offers[group.rank()], offers[peer], pair)});
-        fresh[peer].push_back(std::make_unique<VerbsLink>(group, peer, std::move(fd),
+        fresh[peer].push_back(std::make_unique<LinkSetup>(group, peer, std::move(fd),
                                                           std::move(rails), rings_, number++));
       }
     }
@@ -179,26 +179,26 @@ class Verbs final : public Transport {
       for (auto& peer : fresh)
         for (auto& link : peer) step(*link);
     };
-    each([](VerbsLink& link) { link.greet(); });
+    each([](LinkSetup& link) { link.greet(); });
     const Deadline resolved = group.deadline.within(kResolveTime);
-    each([&](VerbsLink& link) { link.connect(group.deadline, resolved); });
+    each([&](LinkSetup& link) { link.connect(group.deadline, resolved); });
     both_agree(group, each);
-    each([](VerbsLink& link) { link.begin_probe(); });
+    each([](LinkSetup& link) { link.begin_probe(); });
     const Deadline deadline = group.deadline.within(kProbeTime);
     for (Duration pause = std::chrono::microseconds(10);; pause = std::min(2 * pause, kLongPause)) {
       bool over = true;
-      each([&](VerbsLink& link) { over = link.probe_ended() && over; });
+      each([&](LinkSetup& link) { over = link.probe_ended() && over; });
       if (over || deadline.passed()) break;
       std::this_thread::sleep_for(pause);  // a device made of software needs the core
     }
-    each([](VerbsLink& link) { link.end_probe(); });
+    each([](LinkSetup& link) { link.end_probe(); });
     both_agree(group, each);
   }
 
   template <class Each>
   static void both_agree(const Group& group, Each& each) {
-    each([](VerbsLink& link) { link.tell_verdict(); });
-    each([&](VerbsLink& link) { link.take_verdict(group.deadline); });
+    each([](LinkSetup& link) { link.tell_verdict(); });
+    each([&](LinkSetup& link) { link.take_verdict(group.deadline); });
   }
 
   // All links of a peer or none, at both ends.
@@ -214,8 +214,7 @@ class Verbs final : public Transport {
                                               "{}",
                                               peer, failure));
       for (size_t channel = 0; failure.empty() && channel < fresh[peer].size(); ++channel) {
-        fresh[peer][channel]->use(*group.wait_set, look_);
-        links[channel][peer] = std::move(fresh[peer][channel]);
+        links[channel][peer] = fresh[peer][channel]->finish(*group.wait_set, look_);
         used = true;
       }
     }

@@ -1,0 +1,155 @@
+#include "transports/verbs/connection.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "transports/base/log.h"
+#include "transports/base/wait_set.h"
+
+namespace ringwood::verbs {
+namespace {
+
+// Somebody who never sleeps looks at the wire all the same, now and then.
+constexpr unsigned kPollsPerLook = 1024;
+// A rank that leaves stays until what it has sent is acknowledged.
+constexpr Duration kDrain = std::chrono::seconds(2);
+
+}  // namespace
+
+Connection::Connection(const Group& group, int peer, OwnedFd wire, const Rings& rings,
+                       size_t number)
+    : link_(group, peer, std::move(wire)),
+      paths_(link_, *this),
+      data_(link_, paths_, rings, number),
+      reopener_(link_, paths_, rings.scrap()) {}
+
+// The queue pairs before the registrations that they may be reading from, and those before the
+// rails.
+Connection::~Connection() { paths_.slots().clear(); }
+
+void Connection::use(WaitSet& wait_set, std::chrono::milliseconds heartbeat,
+                     std::shared_ptr<const std::atomic<unsigned>> look) {
+  keep_alive(link_.wire.fd(), kDataIdle, host_patience(heartbeat));
+  host_ = HostWatch(host_patience(heartbeat));
+  wait_set.add(link_.wire.fd(), EPOLLIN | EPOLLOUT);
+  look_ = std::move(look);
+  in_use_ = true;
+}
+
+Status Connection::why(size_t bytes) const {
+  if (link_.fault) return link_.fault.status();
+  return link_.gate.aborted() || bytes > 0 ? link_.fault.aborted() : link_.fault.empty_message();
+}
+
+// ---- moving ------------------------------------------------------------------------------------
+
+bool Connection::time_to_look() {
+  const unsigned look = look_ ? look_->load(std::memory_order_acquire) : looked_ + 1;
+  const bool now = look != looked_ || ++polls_ % kPollsPerLook == 0;
+  looked_ = look;
+  return now;
+}
+
+Status Connection::move() {
+  if (link_.over()) return why(1);
+  Wire& wire = link_.wire;
+  paths_.read();
+  const bool looking = time_to_look();
+  if (paths_.none_left() || looking) read_wire();
+  paths_.watch();
+  if (looking && in_use_) reopener_.look();
+  if (looking && !paths_.none_left()) wire.trim();
+  if (!data_.move()) return why(1);
+  data_.give_credit(!in_use_);  // a path of which no word comes would count as not quiet yet
+  paths_.renew_receives(false);
+  if (wire.queued() > 0) wire.flush();
+  if (link_.fault) return link_.fault.status();
+  if (wire.closed()) return peer_is_gone();
+  if (looking && in_use_ && host_is_gone())
+    return link_.fault.fail(ErrorCode::peer_lost,
+                            "connection timed out: the peer's host acknowledges nothing");
+  return {};
+}
+
+void Connection::lost(PathSlot& slot) {
+  reopener_.lost(slot);
+  data_.incoming().repeat_credit();  // one may have been lost
+}
+
+// ---- the wire ----------------------------------------------------------------------------------
+
+void Connection::read_wire() {
+  link_.wire.receive([&](const Frame& frame, std::span<const std::byte> payload) {
+    if (!take(frame, payload))
+      link_.fault.set(ErrorCode::internal, "the peer sent what cannot be understood over the wire");
+    return true;
+  });
+}
+
+bool Connection::take(const Frame& frame, std::span<const std::byte> payload) {
+  switch (frame.type) {
+    case FrameType::path_down: return paths_.take_path_down(frame.path);
+    case FrameType::verdict: verdict_ = frame.path == 1; return true;
+    case FrameType::credit:
+    case FrameType::data: return data_.take(frame, payload);
+    default: return in_use_ && reopener_.take(frame, payload);
+  }
+}
+
+bool Connection::host_is_gone() {
+  const bool waiting = !data_.outgoing().idle() || !data_.incoming().idle();
+  return waiting && host_.gone(link_.wire.fd(), Clock::now());
+}
+
+// It has written everything before it closed, so what is not here by now will not come.
+Status Connection::peer_is_gone() {
+  paths_.read();
+  if (!data_.take_the_rest()) return why(1);
+  Incoming& in = data_.incoming();
+  const bool wanting = !data_.outgoing().idle() || (!in.idle() && !in.readable());
+  if (link_.fault || !wanting) return link_.fault.status();
+  if (link_.wire.failure() == 0)
+    return link_.fault.fail(ErrorCode::peer_lost, "the peer closed the connection");
+  return link_.fault.fail(ErrorCode::peer_lost,
+                          system_message("the peer's connection", link_.wire.failure()));
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+void Connection::abort() noexcept {
+  link_.gate.abort();
+  if (data_.lending() && !link_.inherited()) paths_.stop();
+}
+
+bool Connection::all_quiet() {
+  const auto& slots = paths_.slots();
+  return link_.wire.queued() == 0 && data_.replayed() &&
+         std::all_of(slots.begin(), slots.end(), [](const PathSlot& slot) {
+           return !slot.carrying ||
+                  (slot.path->state() == Path::State::alive && slot.path->quiet());
+         });
+}
+
+void Connection::drain() noexcept {
+  try {
+    Incoming& in = data_.incoming();
+    link_.wire.queue({.type = FrameType::credit, .position = in.credit()});
+    for (PathSlot& slot : paths_.slots()) {
+      if (slot.path->can_send() && !slot.path->quiet())
+        slot.path->write({.immediate = pack({true, in.credit()}), .signalled = true});
+    }
+    const Deadline deadline = Deadline::after(kDrain);
+    while (!all_quiet() && !link_.wire.closed() && !link_.fault && !deadline.passed()) {
+      read_wire();
+      if (!move()) return;
+      std::this_thread::yield();
+    }
+  } catch (const std::exception& error) {
+    log(LogLevel::warn, "verbs", fmt::format("link to rank {}: {}", link_.peer, error.what()));
+  }
+}
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,70 @@
+// One queue pair of a link through its life, with an account of what is in its queues.
+//
+//   made --connect--> proving --use--> alive --close--> closing --settle, destroy--> closed
+//
+// Closing lasts until every receive that was posted has come back, which shows that the peer can
+// write no more. A device that has failed may give nothing back: then the queue pair is destroyed,
+// which shows the same. While it is proving, its user writes nothing but a probe.
+//
+// Not thread safe, except stop().
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transports/verbs/path/posted_writes.h"
+#include "transports/verbs/path/queue_pair.h"
+
+namespace ringwood::verbs {
+
+class Path final {
+ public:
+  enum class State { made, proving, alive, closing, closed };
+  explicit Path(std::shared_ptr<Rail> rail) : pair_(std::move(rail)) {}
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+
+  // As those of QueuePair.
+  bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
+  bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+               Deadline patience, std::string& why);
+  QueuePair& pair() { return pair_; }
+  const QueuePair& pair() const { return pair_; }
+  void use() { state_ = State::alive; }
+
+  State state() const { return state_; }
+  bool connected() const { return state_ == State::proving || state_ == State::alive; }
+  // Its rail was down since it was made.
+  bool interrupted() const { return outages_ != pair_.rail().events().outages(); }
+  bool can_send() const { return state_ == State::alive && writes_.open() < kSends; }
+  bool quiet() const { return writes_.open() == 0; }
+
+  // Precondition: can_send(), or a probe. Returns its number, or 0 when the device refused (errno).
+  uint64_t write(const Write& write);
+  PostedWrites& writes() { return writes_; }
+  const PostedWrites& writes() const { return writes_; }
+  void received() { --receives_, ++owed_; }
+  // Gives back the receives that were used, a few at a time unless `all`. False: refused (errno).
+  bool renew_receives(bool all);
+
+  void close();
+  // From any thread, while nobody makes or destroys the queue pair: it sends and takes nothing any
+  // more.
+  void stop() noexcept { pair_.stop(); }
+  // closing -> closed when nothing can arrive any more.
+  bool settle();
+  bool overdue() const { return state_ == State::closing && patience_.passed(); }
+  // overdue -> closed, by the end of the queue pair; not while another thread may stop() it. False
+  // when the device holds on to it (errno).
+  bool destroy();
+
+ private:
+  QueuePair pair_;
+  PostedWrites writes_;
+  State state_ = State::made;
+  unsigned outages_ = 0;
+  int receives_ = 0, owed_ = 0;
+  Deadline patience_ = Deadline::never();
+};
+
+}  // namespace ringwood::verbs

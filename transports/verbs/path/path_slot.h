@@ -1,0 +1,56 @@
+// The place of a path in its link, which outlives its queue pairs: when one fails, both ends close
+// it, and a fresh one may follow it there. Plain data of PathSet and Reopener. Not thread safe,
+// except that `path` may be stopped, and changes only while a Pass of the link's gate is held.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "transports/verbs/path/attempts.h"
+#include "transports/verbs/path/path.h"
+#include "transports/verbs/rail/completion_queue.h"
+
+namespace ringwood::verbs {
+
+// The rails of a link: ours, and the peer's that goes with it.
+struct RailPair {
+  std::shared_ptr<Rail> rail;
+  RailOffer peer;
+  int far = 0;  // far_ends()
+};
+
+// A rail pair in use by a link.
+struct LinkRail {
+  LinkRail(RailPair pair, int entries)
+      : rail(std::move(pair.rail)), peer(pair.peer), far(pair.far), queue(rail, entries) {}
+  int mtu() const { return std::min(rail->offer().mtu, peer.mtu); }
+  std::string in_words() const;  // for the log: "rxe0/1 (GID 10.0.0.1) to rxe0/1 (GID 10.0.0.2)"
+
+  const std::shared_ptr<Rail> rail;
+  RailOffer peer;
+  const int far;
+  uint32_t key = 0;  // of the peer's memory
+  CompletionQueue queue;
+};
+
+struct PathSlot {
+  size_t index = 0;  // in the link, the same at both ends
+  LinkRail* rail = nullptr;
+  std::unique_ptr<Path> path;
+  bool carrying = true;  // it may have data that is not acknowledged
+
+  // Closed by us, by the peer, and by both: what was not acknowledged is written again over others.
+  bool told = false, peer_closed = false, over = false;
+
+  // To open it again.
+  struct {
+    std::unique_ptr<Path> fresh;  // offered to the peer
+    bool probe_arrived = false, probe_landed = false;
+    uint64_t peer_scrap = 0;  // where the peer takes our probe
+    unsigned returns = 0;     // of the rail, when we looked last
+    Attempts attempts;
+  } reopening;
+};
+
+}  // namespace ringwood::verbs

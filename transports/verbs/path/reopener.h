@@ -1,0 +1,80 @@
+// A path that failed is opened again when its rail is back: when that is tried (attempts.h), and
+// what the two ends tell each other (path_offer.h).
+//
+//   lower rank                         higher rank
+//       |  <------- path_ready --------   |     its rail is up again: do not wait any longer
+//       |  -------- path_offer -------->  |     a queue pair is made; made and connected there
+//       |  <------- path_answer -------   |     or path_refused, with the reason
+//       |  ======== probe ============>   |     over the path, with packets of full size
+//       |  <======= probe =============   |     only now: before, the lower rank's was not ready
+//
+// The lower rank begins, so offers never cross, and only when both ends have closed the path
+// (path_down went both ways); the wire is in order, so no frame can be of an earlier attempt. An
+// end uses the path once its own probe is acknowledged and the peer's has come. Either may close it
+// at any time, which is said by path_down as ever, and the next attempt follows that.
+//
+// No time limit but the device's own: a peer that computes for minutes answers after that. An
+// attempt takes some milliseconds of the rank's own time; where both ports are up but the peer's
+// address is not answered for, the kernel holds it for about a second, which is one more reason
+// to try more and more seldom.
+//
+// Why nothing old can overwrite anything new:
+//   - What was posted to the queue pair before is void: both ends had closed it, and the new one
+//     has another number and another first packet.
+//   - Probes hit a page of their own (Rings::scrap), which nobody reads. The first message of a
+//     path that is being proven is the probe, whatever it says it is.
+//   - A piece that went over the wire is not written again: TCP loses nothing. It may be the second
+//     copy of a piece whose first landed by the failed path, and come late: then the receiver may
+//     have read the first, given the place back, and the sender may have written a newer piece to
+//     it over the path that is back. A place is given back only when everything up to its end has
+//     arrived, so such a late copy lies before the end of what has arrived, and is dropped
+//     (Incoming::take). A copy beyond that end can only hit bytes that equal its own, or none.
+//   - A piece that was written again over a path keeps its place in the sender's ring until that
+//     write is acknowledged (ring/outgoing.h), whichever path it is.
+//
+// Not thread safe.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/path_set.h"
+
+namespace ringwood::verbs {
+
+class Reopener final {
+ public:
+  // `scrap`: kProbeBytes that nobody reads.
+  Reopener(LinkState& link, PathSet& paths, std::byte* scrap)
+      : link_(link), paths_(paths), scrap_(scrap) {}
+
+  // Begins what is due. Seldom, so it may cost something.
+  void look();
+  // A frame of the peer. False: it cannot be meant.
+  bool take(const Frame& frame, std::span<const std::byte> payload);
+
+  // Of PathEvents.
+  bool proving(PathSlot& slot, bool receive, uint64_t number);
+  void not_proven(PathSlot& slot, const std::string& why);
+  void lost(PathSlot& slot) { slot.reopening.attempts.lost(Clock::now()); }
+
+ private:
+  void offer(PathSlot& slot);
+  bool take_offer(PathSlot& slot, std::span<const std::byte> payload);
+  bool take_answer(PathSlot& slot, std::span<const std::byte> payload);
+  bool take_refusal(PathSlot& slot, std::span<const std::byte> payload);
+  std::unique_ptr<Path> make(const PathSlot& slot, std::string& why) const;
+  bool connect(Path& path, const PathOffer& theirs, PathSlot& slot, std::string& why) const;
+  std::string offer_of(const Path& path) const;
+  void send_probe(PathSlot& slot);
+  void tell(FrameType type, const PathSlot& slot, std::string_view text = {});
+
+  LinkState& link_;
+  PathSet& paths_;
+  std::byte* const scrap_;
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,44 @@
+// What a device may touch of this process's memory: the protection domain of a rail, the rings, and
+// the arena's buffers that messages are lent from.
+//
+// Not thread safe, but registrations() is.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "transports/verbs/rail/port.h"
+#include "transports/verbs/rail/registrations.h"
+
+namespace ringwood::verbs {
+
+class DeviceMemory final {
+ public:
+  // The port outlives it.
+  explicit DeviceMemory(const Port& port) : port_(port) {}
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // Makes the domain; false with `why`.
+  bool open(std::string& why);
+  // Makes the rings readable and writable for the device and its peers. False with `why`.
+  bool register_rings(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
+  // Makes the arena's memory readable for the device, up to so many bytes at a time.
+  void lend_from_arena(size_t most_bytes);
+
+  ibv_pd* domain() const { return domain_; }
+  // Null before register_rings().
+  const ibv_mr* rings() const { return rings_; }
+  Registrations* registrations() const { return registrations_.get(); }  // null: lends nothing
+
+ private:
+  const Port& port_;
+  ibv_pd* domain_ = nullptr;
+  std::shared_ptr<std::byte> data_;  // of the rings
+  ibv_mr* rings_ = nullptr;
+  std::unique_ptr<Registrations> registrations_;
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,152 @@
+#include "transports/verbs/rail/offers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "transports/bootstrap/store.h"
+
+namespace ringwood::verbs {
+namespace {
+
+constexpr size_t kMostBytes = 64 << 10;
+constexpr size_t kMostRails = 16;
+constexpr int kMostNodes = 4095;
+
+std::string key_of(int rank) { return fmt::format("verbs/{}", rank); }
+std::string readers_of(int rank) { return fmt::format("verbs/{}/readers", rank); }
+
+bool is_far(const Offer& offer, int rail) {
+  const int node = offer.rails[rail].node;
+  return node >= 0 && offer.node >= 0 && node != offer.node;
+}
+
+bool knows_nodes(const Offer& offer) {
+  return offer.node >= 0 && std::any_of(offer.rails.begin(), offer.rails.end(),
+                                        [](const RailOffer& rail) { return rail.node >= 0; });
+}
+
+// How well two rails go together; 0: not at all, 1: only over a router.
+int affinity(const RailOffer& a, const RailOffer& b) {
+  if (a.infiniband != b.infiniband) return 0;
+  if (!a.infiniband && is_ipv4(a.gid) != is_ipv4(b.gid)) return 0;
+  const int whole = !a.infiniband && is_ipv4(a.gid) ? 24 : 64;
+  return shared_prefix(a.gid, b.gid) >= whole ? 2 : 1;
+}
+
+}  // namespace
+
+std::string print(const Offer& offer) {
+  nlohmann::json rails = nlohmann::json::array();
+  for (const RailOffer& rail : offer.rails)
+    rails.push_back({{"name", rail.name},
+                     {"infiniband", rail.infiniband},
+                     {"gid", rail.gid},
+                     {"lid", rail.lid},
+                     {"mtu", rail.mtu},
+                     {"node", rail.node}});
+  return nlohmann::json{{"reason", offer.reason}, {"node", offer.node}, {"rails", rails}}.dump();
+}
+
+Offer parse_offer(const std::string& text) {
+  Offer offer;
+  try {
+    if (text.size() > kMostBytes) throw std::runtime_error("too long");
+    const auto json = nlohmann::json::parse(text);
+    offer.reason = json.at("reason").get<std::string>();
+    offer.node = std::clamp(json.at("node").get<int>(), -1, kMostNodes);
+    for (const auto& one : json.at("rails")) {
+      RailOffer rail;
+      rail.name = one.at("name").get<std::string>().substr(0, 64);
+      rail.infiniband = one.at("infiniband").get<bool>();
+      rail.gid = one.at("gid").get<GidBytes>();
+      rail.lid = std::clamp(one.at("lid").get<int>(), 0, 0xffff);
+      rail.mtu = std::clamp(one.at("mtu").get<int>(), 256, 4096);
+      rail.node = std::clamp(one.at("node").get<int>(), -1, kMostNodes);
+      offer.rails.push_back(rail);
+    }
+    if (offer.rails.size() > kMostRails) throw std::runtime_error("too many rails");
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::internal,
+                fmt::format("what a rank offers over verbs is damaged: {}", error.what()));
+  }
+  return offer;
+}
+
+std::vector<Offer> exchange_offers(const Group& group, const std::vector<bool>& wanted,
+                                   const Offer& mine) {
+  const auto readers = [&](const std::vector<bool>& peers) {
+    return std::count(peers.begin(), peers.end(), true);
+  };
+  std::vector<Offer> offers(group.size());
+  offers[group.rank()] = mine;
+  group.store->set(key_of(group.rank()), fmt::format("{} {}", readers(wanted), print(mine)));
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (!wanted[peer]) continue;
+    const std::string text = group.store->get(key_of(peer), group.deadline);
+    const size_t space = std::min(text.find(' '), text.size() - 1);
+    offers[peer] = parse_offer(text.substr(space + 1));
+    // Its last reader takes it away.
+    if (group.store->add(readers_of(peer), 1) < std::atoll(text.c_str())) continue;
+    group.store->remove(key_of(peer));
+    group.store->remove(readers_of(peer));
+  }
+  return offers;
+}
+
+std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b) {
+  for (int wanted : {2, 1}) {
+    std::vector<std::pair<int, int>> pairs;
+    std::vector<bool> taken(b.rails.size());
+    for (size_t i = 0; i < a.rails.size(); ++i) {
+      for (size_t j = 0; j < b.rails.size(); ++j) {
+        if (taken[j] || affinity(a.rails[i], b.rails[j]) < wanted) continue;
+        taken[j] = true;
+        pairs.emplace_back(int(i), int(j));
+        break;
+      }
+    }
+    if (!pairs.empty()) return pairs;
+  }
+  return {};
+}
+
+int far_ends(const Offer& a, const Offer& b, std::pair<int, int> rails) {
+  return int(is_far(a, rails.first)) + int(is_far(b, rails.second));
+}
+
+void arrange(std::vector<std::pair<int, int>>& pairs, const Offer& a, const Offer& b, int turn) {
+  if (!knows_nodes(a) && !knows_nodes(b)) return;
+  const auto far = [&](const std::pair<int, int>& pair) { return far_ends(a, b, pair); };
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const auto& x, const auto& y) { return far(x) < far(y); });
+  for (auto first = pairs.begin(); first != pairs.end();) {
+    const auto last = std::find_if(first, pairs.end(),
+                                   [&](const auto& pair) { return far(pair) != far(*first); });
+    std::rotate(first, first + turn % (last - first), last);
+    first = last;
+  }
+}
+
+bool selected(const std::string& wish, const std::string& device, int port) {
+  if (wish.empty()) return true;
+  const bool exclude = wish[0] == '^';
+  size_t at = exclude ? 1 : 0;
+  const bool exact = at < wish.size() && wish[at] == '=';
+  at += exact ? 1 : 0;
+  for (; at <= wish.size();) {
+    const size_t comma = std::min(wish.find(',', at), wish.size());
+    const std::string item = wish.substr(at, comma - at);
+    at = comma + 1;
+    const size_t colon = item.find(':');
+    const std::string name = item.substr(0, colon);
+    // What follows a second colon (rail and plane) is the switch's affair.
+    const bool port_fits = colon == item.npos || std::atoi(item.c_str() + colon + 1) == port;
+    const bool name_fits = exact ? device == name : device.compare(0, name.size(), name) == 0;
+    if (!name.empty() && name_fits && port_fits) return !exclude;
+  }
+  return exclude;
+}
+
+}  // namespace ringwood::verbs

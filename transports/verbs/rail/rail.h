@@ -1,0 +1,56 @@
+// One port of one device with what the links over it share: its events, the memory that it may
+// touch, and the channel on which its completion queues report.
+//
+// Thread safety: arm() and events() from any thread, the rest from one at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transports/verbs/rail/completion_channel.h"
+#include "transports/verbs/rail/device_events.h"
+#include "transports/verbs/rail/device_memory.h"
+#include "transports/verbs/rail/port.h"
+
+namespace ringwood {
+class WaitSet;
+}
+
+namespace ringwood::verbs {
+
+class Rail final {
+ public:
+  // Takes the context over.
+  Rail(const Library& library, ibv_context* context, int port) noexcept
+      : port_(library, context, port), events_(port_), memory_(port_), channel_(port_) {}
+  ~Rail();
+  Rail(const Rail&) = delete;
+  Rail& operator=(const Rail&) = delete;
+
+  // Chooses the GID and makes what the links share; false with `why`.
+  bool open(const VerbsOptions& options, std::string& why);
+  // Whether it can be used, now: the port is asked and the GID chosen anew. False with `why`, and
+  // for good after an event that ends a device.
+  bool revive(const VerbsOptions& options, std::string& why);
+  // Its descriptors ring the wait set from now on.
+  void watch(WaitSet& wait_set);
+  // Before a sleep: reads the events, and the next completion rings the wait set.
+  void arm() noexcept;
+
+  const Port& port() const { return port_; }
+  const RailOffer& offer() const { return port_.offer(); }
+  const DeviceEvents& events() const { return events_; }
+  DeviceMemory& memory() { return memory_; }
+  const DeviceMemory& memory() const { return memory_; }
+  CompletionChannel& channel() { return channel_; }
+
+ private:
+  // Ends in the reverse order: all else is made of the port.
+  Port port_;
+  DeviceEvents events_;
+  DeviceMemory memory_;
+  CompletionChannel channel_;
+  WaitSet* wait_set_ = nullptr;
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,94 @@
+// The messages of a link that are on their way, by how far they are. Not thread safe.
+//
+//   PostedMessages  not yet wholly in pieces, in their order
+//   LentMessages    wholly in pieces that the device reads from the user's memory, and not known to
+//                   have landed: until all of them have, the user must not have it back
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transports/link_parts.h"
+#include "transports/verbs/ring/piece.h"
+
+namespace ringwood::verbs {
+
+class PostedMessages final {
+ public:
+  struct Message {
+    const std::byte* data;
+    size_t bytes, done;
+    bool lent;
+    std::shared_ptr<const void> hold;  // kept until it is sent
+    size_t left() const { return bytes - done; }
+  };
+
+  void push(Message message) { messages_.push(message); }
+  bool empty() const { return messages_.empty(); }
+  Message& first() { return messages_.front(); }
+  // All of the first is in pieces. Its number, counted from 0.
+  uint64_t pop() {
+    messages_.pop();
+    return begun_++;
+  }
+  // That are wholly in pieces.
+  uint64_t begun() const { return begun_; }
+
+ private:
+  Fifo<Message> messages_;
+  uint64_t begun_ = 0;
+};
+
+class LentMessages final {
+ public:
+  // A piece of a message was made; it is the piece with this number, counted from the first of all.
+  void add_piece(uint64_t number) {
+    if (pieces_++ == 0) settled_ = number;
+  }
+  // It was copied, so it is lent no more. Nothing is before or after `end` of all pieces.
+  void drop_piece(uint64_t end) {
+    if (--pieces_ == 0) end_before(end);
+  }
+  // The last piece of a message was made; the message ends at this position.
+  void add_message(uint64_t number, uint64_t end, std::shared_ptr<const void> hold) {
+    messages_.push({number, end, std::move(hold)});
+  }
+  bool empty() const { return messages_.empty(); }
+  // Of the first that has not landed. Precondition: not empty.
+  uint64_t first() const { return messages_.front().number; }
+  // Whether a device may be reading memory of messages that are not sent.
+  bool reading() const { return pieces_ > 0; }
+
+  // Ends what has landed, in order. `pieces`: those that are kept, of which the first has the
+  // number `first`; they end at `end`.
+  template <class Landed>
+  void settle(Fifo<Piece>& pieces, uint64_t first, uint64_t end, Landed&& landed) {
+    if (pieces_ == 0) return;
+    for (; settled_ < first + pieces.size(); ++settled_) {
+      Piece& piece = pieces[settled_ - first];
+      if (!piece.lent) continue;
+      if (!landed(piece)) return end_before(piece.position);
+      end_registration(piece);
+      --pieces_;
+    }
+    end_before(end);
+  }
+
+ private:
+  struct Lent {
+    uint64_t number, end;  // of the message, and its position
+    std::shared_ptr<const void> hold;
+  };
+  // Everything that was lent before has landed.
+  void end_before(uint64_t position) {
+    for (; !messages_.empty() && messages_.front().end <= position; messages_.pop())
+      messages_.front().hold.reset();
+  }
+
+  mutable Fifo<Lent> messages_;  // front() is not const
+  uint64_t settled_ = 0;         // pieces, counted from the first of all
+  size_t pieces_ = 0;            // that are lent and not settled
+};
+
+}  // namespace ringwood::verbs

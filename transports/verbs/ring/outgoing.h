@@ -1,0 +1,84 @@
+// The sender's half of a link's stream, without a device: copies messages into the ring, or lends
+// them where they lie, and cuts pieces to write; keeps each until the peer has read it, so that it
+// can be written again. Not thread safe.
+//
+// Invariants
+//   1. A piece has the same place in both rings, whether it is copied or lent.
+//   2. No place of the ring is used again before the peer has given it back (credit) and the last
+//      write of the piece that had it is known to have landed, if it may not be the first.
+//   3. A lent message is sent when all of it and everything before it is known to have landed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transports/verbs/ring/messages.h"
+#include "transports/verbs/ring/ring.h"
+
+namespace ringwood::verbs {
+
+class Outgoing final {
+ public:
+  Outgoing(const Ring& ring, uint32_t piece_bytes, size_t most_pieces)
+      : ring_(ring), piece_bytes_(piece_bytes), most_(most_pieces) {}
+
+  void post(const void* data, size_t bytes) {
+    posted_.push({static_cast<const std::byte*>(data), bytes, 0, false, {}});
+  }
+  // To be read where it lies. It is sent when all of it is known to have landed; until then it may
+  // be written again. `hold` is kept as long.
+  void lend(const void* data, size_t bytes, std::shared_ptr<const void> hold = {}) {
+    posted_.push({static_cast<const std::byte*>(data), bytes, 0, true, std::move(hold)});
+  }
+  bool idle() const { return posted_.empty() && lent_.empty(); }
+  uint64_t sent() const { return lent_.empty() ? posted_.begun() : lent_.first(); }
+  uint64_t credit() const { return credit_; }
+
+  // The peer has read everything before. False: it cannot have.
+  bool credit(uint64_t position);
+  bool read(const Piece& piece) const { return piece.end() <= credit_; }
+  // Fills the next piece from the messages; null when there is nothing, or no room. The caller
+  // writes it, and sets path and number. The user's memory is read here: hold a Pass.
+  Piece* next();
+  const std::byte* at(const Piece& piece) const {
+    return piece.lent ? piece.lent : ring_.at(piece.position);
+  }
+  // Of what is lent and cannot be written from where it lies. Reads the user's memory as well.
+  void copy(Piece& piece);
+  // Whether a device may be reading memory of messages that are not sent.
+  bool lending() const { return lent_.reading(); }
+
+  Fifo<Piece>& pieces() { return pieces_; }
+  // Ends the messages that were lent, as far as their pieces have `landed(piece)`, and forgets the
+  // first pieces as far as they are read, and have landed where their first write may not have been
+  // the last, or where what they were written from is not ours.
+  template <class Landed>
+  void forget(Landed&& landed) {
+    lent_.settle(pieces_, forgotten_, end_, landed);
+    while (!pieces_.empty()) {
+      const Piece& piece = pieces_.front();
+      if (!read(piece)) return;
+      if ((piece.replayed || piece.lent) && !landed(piece)) return;
+      pieces_.pop();
+      ++forgotten_;
+    }
+  }
+  // No device reads anything any more.
+  void end_registrations() noexcept;
+
+ private:
+  uint32_t copy_messages(uint64_t limit);
+  void lend_part(Piece& piece, uint64_t limit);
+
+  const Ring ring_;
+  const uint32_t piece_bytes_;
+  const size_t most_;
+  PostedMessages posted_;
+  LentMessages lent_;
+  Fifo<Piece> pieces_;
+  uint64_t end_ = 0, credit_ = 0;
+  uint64_t forgotten_ = 0;  // pieces, since the first of all
+};
+
+}  // namespace ringwood::verbs

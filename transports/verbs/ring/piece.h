@@ -1,0 +1,32 @@
+// A stretch of the ring that was or will be written in one go. What is lent lies in the user's
+// memory instead, and the ring's place stays empty.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transports/verbs/rail/registrations.h"
+#include "transports/verbs/ring/window.h"
+
+namespace ringwood::verbs {
+
+struct Piece {
+  uint64_t position = 0;
+  uint32_t bytes = 0;
+  int path = -1;
+  uint64_t number = 0;    // of the write on that path
+  bool replayed = false;  // so the credit alone does not tell that the last write has landed
+  bool landed = false;    // over the wire, or known otherwise
+  const std::byte* lent = nullptr;
+  Registration* registration = nullptr;  // in use for the write of what is lent
+
+  uint64_t end() const { return round_up(position + bytes); }
+};
+
+// The device does not read it any more.
+inline void end_registration(Piece& piece) noexcept {
+  if (piece.registration) Registrations::end(piece.registration);
+  piece.registration = nullptr;
+}
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,58 @@
+// How a link is made: queue pairs, an exchange of where they are, and a probe of every path in both
+// directions, with packets as large as they will be, because a path that loses only those is
+// common.
+//
+// The calls in this order. connect() waits for the lower rank's greet(), or the higher's connect().
+// A verdict of both ends follows connect() and end_probe(): what is sent before the peer's queue
+// pair is ready is sent again only after a timeout of seconds. After a failure the rest does
+// nothing but tell the peer.
+//
+// Not thread safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/verbs/connection.h"
+#include "transports/verbs/hello.h"
+
+namespace ringwood::verbs {
+
+class LinkSetup final {
+ public:
+  LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
+            const Rings& rings, size_t number);
+
+  void greet();
+  // `patience`: for addresses that the network does not know at once.
+  void connect(Deadline deadline, Deadline patience);
+  void begin_probe();
+  bool probe_ended();
+  void end_probe();
+  void tell_verdict();
+  void take_verdict(Deadline deadline);
+  // Why there will be no link; empty as long as there may be.
+  const std::string& failure() const { return failure_; }
+
+  // Once, after the last verdict, if nothing failed. When `look` changes, somebody is going to
+  // sleep in the wait set.
+  std::unique_ptr<Link> finish(WaitSet& wait_set,
+                               std::shared_ptr<const std::atomic<unsigned>> look);
+
+ private:
+  void tell_ends();
+  void agree(const Hello& theirs);
+  void connect_paths(const Hello& theirs, Deadline patience);
+
+  const Options& options_;
+  const Ring ring_;  // where the peer writes
+  std::unique_ptr<Connection> connection_;
+  LinkState& link_;
+  PathSet& paths_;
+  std::string failure_;
+  std::vector<std::byte> probe_out_, probe_in_;
+  size_t probes_ = 0;  // that were posted
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,34 @@
+// What all parts of a link share: who is at its ends, whether it goes on, and the wire between
+// them.
+//
+// Thread safety: gate.abort() and what is const from any thread, the rest from the link's user.
+#pragma once
+
+#include "transports/base/fork_guard.h"
+#include "transports/link.h"
+#include "transports/link_parts.h"
+#include "transports/verbs/wire/wire.h"
+
+namespace ringwood::verbs {
+
+struct LinkState {
+  LinkState(const Group& group, int peer_rank, OwnedFd connection)
+      : options(group.options->verbs),
+        rank(group.rank()),
+        peer(peer_rank),
+        fault(peer_rank, "verbs"),
+        wire(std::move(connection)) {}
+
+  bool over() const { return gate.aborted() || fault; }
+  // This is a child of the process that made it: queues and locks are the parent's.
+  bool inherited() const noexcept { return forked_since(process); }
+
+  const VerbsOptions& options;
+  const int rank, peer;
+  const int process = current_pid();
+  AbortGate gate;
+  LinkFault fault;
+  Wire wire;
+};
+
+}  // namespace ringwood::verbs

@@ -1,0 +1,73 @@
+// The TCP connection beside the queue pairs of a link, in frames: what both sides have, that a path
+// is closed, and, when no path is left, the data itself.
+//
+// Bounded: a frame with a longer payload than kMostPayload closes the connection. Non-blocking;
+// one thread. Integers travel in the byte order of little-endian machines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "transports/base/clock.h"
+#include "transports/base/owned_fd.h"
+
+namespace ringwood::verbs {
+
+enum class FrameType : uint8_t {
+  hello = 1,
+  verdict = 2,
+  path_down = 3,
+  data = 4,
+  credit = 5,
+  path_ready = 6,  // and on: path/reopener.h
+  path_offer = 7,
+  path_answer = 8,
+  path_refused = 9,
+};
+
+struct Frame {
+  FrameType type = FrameType::hello;
+  uint8_t path = 0;
+  uint64_t position = 0;
+};
+
+class Wire final {
+ public:
+  static constexpr size_t kMostPayload = 64 << 10;
+  explicit Wire(OwnedFd fd) : fd_(std::move(fd)) {}
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  int fd() const { return fd_.get(); }
+  void queue(const Frame& frame, std::span<const std::byte> payload = {});
+  size_t queued() const { return out_.size() - sent_; }
+  // Bytes of memory that it holds for what is queued; for tests.
+  size_t memory() const { return out_.capacity(); }
+  // Gives that memory back, if nothing is queued.
+  void trim();
+  void flush();
+  // Takes in what has come and calls `take` for every whole frame, until it returns false.
+  using Take = std::function<bool(const Frame&, std::span<const std::byte>)>;
+  void receive(const Take& take);
+  // Waits for one frame; false when the deadline passes or the connection ends first.
+  bool await(Frame& frame, std::vector<std::byte>& payload, Deadline deadline);
+
+  bool closed() const { return closed_; }
+  // After closed(): errno, 0 for the end of the stream.
+  int failure() const { return failure_; }
+
+ private:
+  void close(int error_number);
+
+  OwnedFd fd_;
+  std::vector<std::byte> out_, in_;
+  size_t sent_ = 0;
+  bool closed_ = false;
+  int failure_ = 0;
+};
+
+}  // namespace ringwood::verbs
