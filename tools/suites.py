@@ -7,6 +7,7 @@ stop the others. Nothing that a suite started outlives it.
 
 import argparse
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -173,8 +174,16 @@ def run_suite(suite: Suite, place: str) -> Count:
     return count
 
 
-def build(folder: str, sanitizer: str) -> str:
-    """Makes a sanitizer build of the core and its tests; returns what went wrong, or ""."""
+def programs(without: tuple[str, ...] = ()) -> list[str]:
+    """The names of the C++ suites."""
+    command = [".venv/bin/meson", "introspect", "build", "--tests"]
+    told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    return sorted({test["name"] for test in json.loads(told)} - set(without))
+
+
+def build(folder: str, sanitizer: str, names: list[str]) -> str:
+    """Makes a sanitizer build of these suites, and of nothing else, since nothing else is run from
+    it; returns what went wrong, or ""."""
     configure = [
         ".venv/bin/meson",
         "setup",
@@ -189,8 +198,9 @@ def build(folder: str, sanitizer: str) -> str:
     ]
     show(f"building {folder} ({sanitizer} sanitizer)")
     log_path = LOGS / f"{folder}.log"
+    targets = [f"tests/{name}" for name in names]
     with log_path.open("w") as log:
-        for command in (configure, [".venv/bin/ninja", "-C", folder]):
+        for command in (configure, [".venv/bin/ninja", "-C", folder, *targets]):
             if command is configure and (ROOT / folder / "build.ninja").exists():
                 continue
             process = subprocess.Popen(
@@ -207,7 +217,9 @@ def build(folder: str, sanitizer: str) -> str:
     return ""
 
 
-def cpp_suites(folder: str, label: str, only: str, wrapper: list[str], scale: int) -> list[Suite]:
+def cpp_suites(
+    folder: str, names: list[str], only: str, wrapper: list[str], scale: int
+) -> list[Suite]:
     environment = {
         # Not detect_stack_use_after_return: GCC 12's fake stack misaligns 64-byte vectors.
         "ASAN_OPTIONS": "strict_string_checks=1",
@@ -215,13 +227,12 @@ def cpp_suites(folder: str, label: str, only: str, wrapper: list[str], scale: in
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
     }
     suites = []
-    for program in sorted((ROOT / folder / "tests").glob("*_tests")):
-        if label == "-tsan" and program.name in WITHOUT_THREADS:
-            continue
-        command = [*wrapper, str(program)]
-        if only and only not in program.name:
+    for name in names:
+        command = [*wrapper, str(ROOT / folder / "tests" / name)]
+        if only and only not in name:
             command.append(f"--gtest_filter=*{only}*")
-        suites.append(Suite(program.name + label, command, 300 * scale, environment))
+        label = folder.removeprefix("build")
+        suites.append(Suite(name + label, command, 300 * scale, environment))
     return suites
 
 
@@ -236,15 +247,17 @@ def python_suite(only: str, slow: bool) -> Suite:
 def stages(arguments: argparse.Namespace):
     """Yields (suites, reason why they cannot run or "")."""
     only = arguments.only
-    yield cpp_suites("build", "", only, [], 1), ""
+    names = programs()
+    yield cpp_suites("build", names, only, [], 1), ""
     if not arguments.quick:
-        error = build("build-asan", "address,undefined")
-        yield cpp_suites("build-asan", "-asan", only, [], 2), error
+        error = build("build-asan", "address,undefined", names)
+        yield cpp_suites("build-asan", names, only, [], 2), error
         wrapper = ["setarch", "-R"]
-        error = build("build-tsan", "thread")
+        names = programs(without=WITHOUT_THREADS)
+        error = build("build-tsan", "thread", names)
         if subprocess.run([*wrapper, "true"], stderr=subprocess.DEVNULL).returncode != 0:
             wrapper = []  # a container may forbid it; newer kernels and compilers do without
-        yield cpp_suites("build-tsan", "-tsan", only, wrapper, 4), error
+        yield cpp_suites("build-tsan", names, only, wrapper, 4), error
     yield [python_suite(only, arguments.slow)], ""
 
 

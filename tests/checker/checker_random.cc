@@ -1,60 +1,16 @@
 // The checker on the plans of random schedules: nothing may be found in what the passes make of
-// any.
-//
-// RINGWOOD_CHECKER_SECONDS=3600 runs each test for an hour, with seeds of the clock; by default a
-// fixed number of seeds, in a few seconds. A finding prints its seed; RINGWOOD_CHECKER_SEED=n
-// begins with that one.
-#include <fmt/format.h>
+// any. seeds.h has how to go on for an hour.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "collectives/verify/verify.h"
-#include "tests/checker/plan_groups.h"
+#include "tests/random_ways.h"
+#include "tests/seeds.h"
 #include "tests/support/random_programs.h"
-#include "transports/base/clock.h"
 
 namespace ringwood::testing {
 namespace {
 
 constexpr uint64_t kSeeds = 1500;
-
-uint64_t number_of(const char* name) {
-  const char* const text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : 0;
-}
-
-// Calls `body` with one seed after another, until it has failed.
-template <class Body>
-void for_seeds(Body body) {
-  const uint64_t seconds = number_of("RINGWOOD_CHECKER_SECONDS");
-  uint64_t seed = number_of("RINGWOOD_CHECKER_SEED");
-  if (seconds > 0 && seed == 0)
-    seed = static_cast<uint64_t>(Clock::now().time_since_epoch().count()) & 0xffffffff;
-  const auto end = Clock::now() + std::chrono::seconds(seconds);
-  for (uint64_t k = 0; seconds > 0 ? Clock::now() < end : k < kSeeds; ++k, ++seed) {
-    body(seed);
-    if (::testing::Test::HasFailure()) return;
-  }
-}
-
-Places random_hosts(std::mt19937& random, int n) {
-  Places places;
-  int host = 0;
-  for (int r = 0; r < n; ++r) {
-    places.host.push_back(host);
-    host += random() % 2 ? 1 : 0;
-  }
-  return places;
-}
-
-size_t random_count(std::mt19937& random) {
-  switch (random() % 4) {
-    case 0: return random() % 6;
-    case 1: return 1 + random() % 3000;
-    default: return 5000 + random() % 60000;  // large enough for fusion
-  }
-}
 
 void expect_sound(const PlanGroup& group, uint64_t seed) {
   const PlanCheck check = group.check(seed + 1);
@@ -65,16 +21,10 @@ void expect_sound(const PlanGroup& group, uint64_t seed) {
       << texts;
 }
 
-bool fits_round(const std::vector<Schedule>& all) {
-  for (const Schedule& s : all)
-    if (!fits_one_round(s)) return false;
-  return true;
-}
-
 // Any mixture of messages and local steps, in each of the ways that its shape allows. What the
 // ranks end with is no sum of all, so nothing is scaled, and rows are as they come.
 TEST(CheckerOnRandom, ProgramsFindsNothing) {
-  for_seeds([](uint64_t seed) {
+  for_seeds(kSeeds, [](uint64_t seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const int n = 2 + static_cast<int>(random() % 5);
     const size_t count = random_count(random);
@@ -104,7 +54,7 @@ TEST(CheckerOnRandom, ProgramsFindsNothing) {
 }
 
 TEST(CheckerOnRandom, AllReducesFindsNothing) {
-  for_seeds([](uint64_t seed) {
+  for_seeds(kSeeds, [](uint64_t seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const int n = 2 + static_cast<int>(random() % 6);
     const std::vector<Schedule> all = random_all_reduce(random, n);

@@ -41,6 +41,7 @@ struct PlanWay {
   WireFormat wire = WireFormat::exact;
   bool slots = false;  // all ranks have eager slots to all others
   bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
+  ProtocolLimits limits = {};
 };
 
 inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
@@ -73,7 +74,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
     const bool published = way.published && r % 2 == 1;
     group.plans.push_back(make_plan(published ? publish(s, c) : s, shape, algorithm, way.lanes,
                                     way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
-                                    sums.get()));
+                                    sums.get(), way.limits));
     group.plans.back()->published = published;
     if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
   }

@@ -43,7 +43,7 @@ Exchange random_exchange(std::mt19937& random, int n, int chunks) {
 
 }  // namespace
 
-Program random_program(std::mt19937& random, int n, size_t count, int events) {
+Program random_program(std::mt19937& random, int n, size_t count, int events, size_t bytes) {
   const auto pick = [&](int below) { return static_cast<int>(random() % below); };
   const int chunks = 1 + pick(5);
   Program program;
@@ -58,7 +58,7 @@ Program random_program(std::mt19937& random, int n, size_t count, int events) {
     s.chunks = chunks;
     m.at.emplace_back();
     for (int c = 0; c < chunks; ++c) {
-      const Piece p = piece(count, chunks, c, 8);
+      const Piece p = piece(count, chunks, c, 64 / bytes);
       m.at[r].emplace_back(program.before[r].begin() + p.first,
                            program.before[r].begin() + p.first + p.count);
     }

@@ -17,8 +17,9 @@ struct Program {
   std::vector<Schedule> schedules;
   Memory before, after;
 };
-// `count` numbers in one buffer of each rank, cut as an all_reduce cuts it in one segment.
-Program random_program(std::mt19937& random, int n, size_t count, int events);
+// `count` numbers of so many bytes in one buffer of each rank, cut as an all_reduce cuts it in one
+// segment. Memory has all their bits and more: sums of integers wrap.
+Program random_program(std::mt19937& random, int n, size_t count, int events, size_t bytes = 8);
 
 // An all_reduce of any shape: each chunk is added up along a tree, in any order, with or without
 // scratch, in rows of several additions or of one, and handed out along another. verify() proves
