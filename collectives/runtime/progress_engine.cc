@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "transports/fork_guard.h"
-
 namespace ringwood {
 namespace {
 
@@ -60,7 +58,7 @@ Status ProgressEngine::refusal(const EngineLock& held) const {
 }
 
 template <class State>
-Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronous) {
+Status ProgressEngine::submit(std::shared_ptr<State> operation, bool synchronous) {
   if (forked_since(mesh_->process)) return health();
   {
     EngineLock held = role_.lock();
@@ -82,13 +80,8 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
   return {};
 }
 
-Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
-  return enqueue(std::move(operation), synchronous);
-}
-
-Status ProgressEngine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
-  return enqueue(std::move(message), synchronous);
-}
+template Status ProgressEngine::submit(std::shared_ptr<CollectiveState>, bool);
+template Status ProgressEngine::submit(std::shared_ptr<MessageState>, bool);
 
 Status ProgressEngine::wait(OperationState& operation) {
   if (forked_since(mesh_->process)) return health();
@@ -100,26 +93,17 @@ Status ProgressEngine::wait(OperationState& operation) {
 }
 
 Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
-  if (forked_since(mesh_->process)) return health();
-  bool alone;
-  {
-    const EngineLock held = role_.lock();
-    if (Status s = refusal(held); !s) return s;
-    alone = role_.free(held);
-    if (alone) {
-      queue_.admit(held, *operation);
-      role_.take(held);
-    }
-  }
-  if (!alone) {
-    if (Status s = submit(operation, true); !s) return s;
-    return wait(*operation);
-  }
-  work_->collectives().begin_unshared(*operation);
-  drive(false, [&] { return operation->done(); });
+  if (call_alone([&](const EngineLock&) { return operation.get(); })) return {};
+  if (Status s = submit(operation, true); !s) return s;
+  return wait(*operation);
+}
+
+void ProgressEngine::drive_alone(CollectiveState& operation) {
+  work_->collectives().begin_unshared(operation);
+  drive(false, [&] { return operation.done(); });
   work_->collectives().end_unshared();
+  queue_.end_alone();
   role_.give_back();
-  return {};
 }
 
 Status ProgressEngine::health() const {
@@ -172,7 +156,12 @@ void ProgressEngine::drive(bool patient, Done done) {
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
   if (queue_.acknowledge()) work_->take();
-  if (error_.is_set()) return fail_everything(finished);
+  if (error_.is_set()) {
+    if (!finished.empty()) deliver(finished, nullptr);  // before
+    work_->drop(finished);
+    if (!finished.empty()) deliver(finished, error_.get());
+    return;
+  }
   if (error_.reported()) return;  // the verdict is on its way
   try {
     if (Status s = work_->collectives().step(progressed, finished); !s)
@@ -187,17 +176,15 @@ void ProgressEngine::pass(bool& progressed, Operations& finished) try {
   error_.report(caught_error(), nullptr);
 }
 
-void ProgressEngine::fail_everything(Operations& finished) {
-  if (!finished.empty()) deliver(finished, nullptr);  // before
-  work_->drop(finished);
-  if (!finished.empty()) deliver(finished, error_.get());
-}
-
 // All of them are settled before any callback runs.
 void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const Error>& error) {
   Operations mine = std::exchange(finished, {});  // a callback may drive
-  for (auto& op : mine) op->settle(error);
-  queue_.settled(mine.size());
+  size_t queued = 0;
+  for (auto& op : mine) {
+    op->settle(error);
+    if (!work_->collectives().unshared(*op)) ++queued;
+  }
+  queue_.settled(queued);
   role_.notify_others();
   for (auto& op : mine) {
     try {

@@ -26,6 +26,7 @@
 #include "collectives/runtime/waiter.h"
 #include "collectives/runtime/watchdog.h"
 #include "collectives/runtime/work_queue.h"
+#include "transports/fork_guard.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -40,11 +41,30 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
 
   // With `synchronous` the caller is about to wait() and nobody else is woken for it.
   // Refused, with the error that ended the group, when it has ended.
-  Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous);
-  Status submit(std::shared_ptr<MessageState> message, bool synchronous);
+  // `State`: CollectiveState or MessageState.
+  template <class State>
+  Status submit(std::shared_ptr<State> operation, bool synchronous);
   // submit and wait in one: where nothing else is under way the calling thread carries it out there
   // and then, without queue, other threads or system calls.
   Status call(const std::shared_ptr<CollectiveState>& operation);
+  // The first of both, of what find(lock) returns: asked with the lock held, where nothing else is
+  // under way and the group has not ended. False: that is not so, or it returned null; nothing has
+  // changed.
+  template <class Find>
+  bool call_alone(Find find) {
+    if (forked_since(mesh_->process)) return false;
+    CollectiveState* operation = nullptr;
+    {
+      const EngineLock held = lock();
+      if (!error_.is_set() && !queue_.closed(held) && role_.free(held)) operation = find(held);
+      if (!operation) return false;
+      queue_.begin_alone(held, *operation);
+      role_.take(held);
+    }
+    drive_alone(*operation);
+    return true;
+  }
+  EngineLock lock() const { return role_.lock(); }
   // Drives, or waits for the driver, until the operation is settled.
   Status wait(OperationState& operation);
 
@@ -62,14 +82,13 @@ class ProgressEngine final : public std::enable_shared_from_this<ProgressEngine>
  private:
   explicit ProgressEngine(const Options& options);
 
-  template <class State>
-  Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   Status refusal(const EngineLock&) const;
+  // The operation that went past the queue, with the role, which is given back.
+  void drive_alone(CollectiveState& operation);
   // Passes until done(). `patient`: nobody waits for them.
   template <class Done>
   void drive(bool patient, Done done);
   void pass(bool& progressed, Operations& finished);
-  void fail_everything(Operations& finished);
   // Settles them, null = success, and tells who waits and whoever asked to be called.
   void deliver(Operations& finished, const std::shared_ptr<const Error>& error);
   // In a waiting thread, with `asked` kept by it: now and then.
