@@ -248,9 +248,12 @@ class LiveCommunicator final : public Communicator {
   OperationPtr again(const EvenCall& even, const CallOptions& call) {
     if (!call.synchronous || call.persistent || group_.open()) return nullptr;
     const bool apart = private_source(even.source(), even.count * size_of(even.type));
-    const auto* const state = recent_.again(even, call, apart, time_for(call));
-    if (!state) return nullptr;
-    carry_out(*state);
+    const RecentCalls::State* state = nullptr;
+    const auto find = [&](const EngineLock& lock) {
+      state = recent_.again(lock, even, call, apart, time_for(call));
+      return state ? state->get() : nullptr;
+    };
+    if (!engine_->call_alone(find)) return nullptr;
     OperationPtr handle = *state;
     recent_.give_back();
     return handle;
@@ -286,11 +289,11 @@ class LiveCommunicator final : public Communicator {
       return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
-    if (call.synchronous && !call.persistent && !group_.open())
+    if (call.synchronous && !call.persistent && !group_.open() && recent_.hold(engine_->lock()))
       state = recent_.take(name, time_for(call), shape, call, apart, make, find);
     if (!state) {
       state = make();
-      state->plan = find();
+      state->use(find());
     }
     state->priority = call.priority;
     set_pair_counts(*state);

@@ -58,10 +58,11 @@ bool take_buffers(CollectiveState& state, const EvenCall& even) {
 
 }  // namespace
 
-const RecentCalls::State* RecentCalls::again(const EvenCall& even, const CallOptions& call,
-                                             bool private_source, Duration timeout) {
+const RecentCalls::State* RecentCalls::again(const EngineLock& lock, const EvenCall& even,
+                                             const CallOptions& call, bool private_source,
+                                             Duration timeout) {
   if (even.op == ReduceOp::premul_sum) return nullptr;  // has numbers of its own
-  if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
+  if (!hold(lock)) return nullptr;
   const auto wanted = [&](const Shape& shape) { return is_of(shape, even); };
   Recent* const recent = find(call, private_source, wanted);
   if (recent && recent->free()) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/operations/operation.h"
+#include "collectives/runtime/work_queue.h"
 
 namespace ringwood {
 
@@ -32,21 +33,30 @@ struct EvenCall {
   }
 };
 
-// Thread safe: one thread at a time has it, the others find it taken.
+// Thread safety: one thread at a time holds it, the others find it held. It is taken hold of with
+// the engine's lock held, which the call needs anyway, and given back without.
 class RecentCalls final {
  public:
   using State = std::shared_ptr<CollectiveState>;
 
-  // The operation of a call like a recent one, all but begun. Null: there is none, or it is taken,
-  // or the arguments are not plainly right. Otherwise give_back() must follow.
-  const State* again(const EvenCall& even, const CallOptions& call, bool private_source,
-                     Duration timeout);
+  // False: somebody else holds it. Otherwise give_back() must follow.
+  bool hold(const EngineLock&) {
+    if (held_.load(std::memory_order_acquire)) return false;
+    held_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  void give_back() noexcept { held_.store(false, std::memory_order_release); }
 
-  // Null: taken. Otherwise give_back() must follow. `make` makes a new state, `find` a plan.
+  // The operation of a call like a recent one, all but begun, and it is held. Null: there is none,
+  // or somebody else holds it, or the arguments are not plainly right.
+  const State* again(const EngineLock& lock, const EvenCall& even, const CallOptions& call,
+                     bool private_source, Duration timeout);
+
+  // Precondition: hold(). Where it throws, it is given back. `make` makes a new state, `find` a
+  // plan.
   template <class Make, class Find>
   State take(const char* name, Duration timeout, const Shape& shape, const CallOptions& call,
              bool private_source, Make make, Find find) {
-    if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
     try {
       Recent& recent = like(shape, call, private_source);
       if (recent.free()) {
@@ -54,10 +64,10 @@ class RecentCalls final {
       } else {
         auto next = make();
         next->recent = true;
-        if (recent.known) next->plan = recent.state->plan;
+        if (recent.known) next->use(recent.state->plan);
         recent.state = std::move(next);
       }
-      if (!recent.known) recent.state->plan = find();
+      if (!recent.known) recent.state->use(find());
       recent.known = true;
       return recent.state;
     } catch (...) {
@@ -65,7 +75,6 @@ class RecentCalls final {
       throw;
     }
   }
-  void give_back() noexcept { busy_.clear(std::memory_order_release); }
 
  private:
   struct Recent {
@@ -106,7 +115,7 @@ class RecentCalls final {
   // The one for such calls, or the one that has been there longest, of which nothing is known.
   Recent& like(const Shape& shape, const CallOptions& call, bool private_source);
 
-  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  std::atomic<bool> held_{false};
   std::array<Recent, 4> recent_;
   size_t last_ = 0;  // used
   size_t next_ = 0;  // to be given up

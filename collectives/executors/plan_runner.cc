@@ -18,12 +18,11 @@ Executor& PlanRunner::executor_of(Protocol protocol) {
   throw Error(ErrorCode::internal, "a plan of an unknown protocol");
 }
 
-void PlanRunner::start(const PlanExecution& execution) {
-  const Plan& plan = *execution.plan;
+void PlanRunner::start() {
+  const Plan& plan = *execution_.plan;
   if (plan.slots && !slots_.to_all())
     throw Error(ErrorCode::internal, "a plan by eager slots, where not every rank has them");
   scratch_.grow(plan.scratch_bytes, plan.wide_bytes);
-  execution_ = execution;
   execution_.scratch = scratch_.data();
   execution_.wide = scratch_.wide();
   executor_ = &executor_of(plan.protocol);

@@ -24,9 +24,16 @@ class PlanRunner final {
   PlanRunner(const PlanRunner&) = delete;
   PlanRunner& operator=(const PlanRunner&) = delete;
 
+  // What start() will carry out, to be filled in where it lies, but for the scratch: a copy of what
+  // was just written waits until it is in the cache. Precondition: idle.
+  PlanExecution& next() { return execution_; }
   // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
   // with slots where slots_to_all() does not hold, Error(system) where memory is short.
-  void start(const PlanExecution& execution);
+  void start();
+  void start(const PlanExecution& execution) {
+    execution_ = execution;
+    start();
+  }
   bool idle() const { return idle_; }
   // All ranks are known to have called the same; stays so until the next start().
   bool agreed() const { return executor_->agreed(); }

@@ -141,7 +141,7 @@ class CollectiveState final : public OperationState {
  public:
   using OperationState::OperationState;
   std::shared_ptr<const Plan> plan;
-  Fingerprint fingerprint;
+  Fingerprint fingerprint;  // the plan's, and from submission on with what is this call's
   Priority priority = Priority::normal;
   std::vector<void*> buffers;
   std::vector<uint64_t> send_counts, recv_counts;  // has_blocks_of_pairs(): elements, by rank
@@ -163,6 +163,10 @@ class CollectiveState final : public OperationState {
   bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator's to use again
 
+  void use(std::shared_ptr<const Plan> its_plan) {
+    plan = std::move(its_plan);
+    fingerprint = plan->fingerprint;
+  }
   // As new, for an operation that nobody else holds any more; with the plan and the buffers of the
   // last one. Most have nothing to be cleared, and to look is cheaper.
   void reuse(const char* its_name, Duration timeout) {
@@ -175,6 +179,7 @@ class CollectiveState final : public OperationState {
     footprint.clear();
     if (!send_counts.empty()) send_counts.clear();
     if (!recv_counts.empty()) recv_counts.clear();
+    if (parts != 0) fingerprint = plan->fingerprint;
     parts = 0;
     prepared = false;
     holds = true;

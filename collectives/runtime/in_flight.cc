@@ -9,7 +9,7 @@ InFlight::InFlight(Mesh& mesh, const Options& options, Role& role, WorkQueue& qu
     : mesh_(mesh),
       role_(role),
       queue_(queue),
-      collectives_(mesh, options, queue, status),
+      collectives_(mesh, options, status),
       messages_(mesh) {}
 
 void InFlight::take() {

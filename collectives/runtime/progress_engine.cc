@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "transports/base/fork_guard.h"
-
 namespace ringwood {
 namespace {
 
@@ -100,26 +98,17 @@ Status ProgressEngine::wait(OperationState& operation) {
 }
 
 Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
-  if (forked_since(mesh_->process)) return health();
-  bool alone;
-  {
-    const EngineLock held = role_.lock();
-    if (Status s = refusal(held); !s) return s;
-    alone = role_.free(held);
-    if (alone) {
-      queue_.admit(held, *operation);
-      role_.take(held);
-    }
-  }
-  if (!alone) {
-    if (Status s = submit(operation, true); !s) return s;
-    return wait(*operation);
-  }
-  work_->collectives().begin_unshared(*operation);
-  drive(false, [&] { return operation->done(); });
+  if (call_alone([&](const EngineLock&) { return operation.get(); })) return {};
+  if (Status s = submit(operation, true); !s) return s;
+  return wait(*operation);
+}
+
+void ProgressEngine::drive_alone(CollectiveState& operation) {
+  work_->collectives().begin_unshared(operation);
+  drive(false, [&] { return operation.done(); });
   work_->collectives().end_unshared();
+  queue_.end_alone();
   role_.give_back();
-  return {};
 }
 
 Status ProgressEngine::health() const {
@@ -172,7 +161,12 @@ void ProgressEngine::drive(bool patient, Done done) {
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
   if (queue_.acknowledge()) work_->take();
-  if (error_.is_set()) return fail_everything(finished);
+  if (error_.is_set()) {
+    if (!finished.empty()) deliver(finished, nullptr);  // before
+    work_->drop(finished);
+    if (!finished.empty()) deliver(finished, error_.get());
+    return;
+  }
   if (error_.reported()) return;  // the verdict is on its way
   try {
     if (Status s = work_->collectives().step(progressed, finished); !s)
@@ -187,17 +181,15 @@ void ProgressEngine::pass(bool& progressed, Operations& finished) try {
   error_.report(caught_error(), nullptr);
 }
 
-void ProgressEngine::fail_everything(Operations& finished) {
-  if (!finished.empty()) deliver(finished, nullptr);  // before
-  work_->drop(finished);
-  if (!finished.empty()) deliver(finished, error_.get());
-}
-
 // All of them are settled before any callback runs.
 void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const Error>& error) {
   Operations mine = std::exchange(finished, {});  // a callback may drive
-  for (auto& op : mine) op->settle(error);
-  queue_.settled(mine.size());
+  size_t queued = 0;
+  for (auto& op : mine) {
+    op->settle(error);
+    if (!work_->collectives().unshared(*op)) ++queued;
+  }
+  queue_.settled(queued);
   role_.notify_others();
   for (auto& op : mine) {
     try {

@@ -26,6 +26,7 @@
 #include "collectives/runtime/waiter.h"
 #include "collectives/runtime/watchdog.h"
 #include "collectives/runtime/work_queue.h"
+#include "transports/base/fork_guard.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -46,6 +47,24 @@ class ProgressEngine final : public OperationDriver,
   void callback_threw(const OperationState& operation) override {
     error_.end_by_callback(operation);
   }
+  // As call() where nothing else is under way and the group has not ended, of the operation that
+  // find(lock) returns with the lock held. False: that is not so, or it returned null; nothing has
+  // changed.
+  template <class Find>
+  bool call_alone(Find find) {
+    if (forked_since(mesh_->process)) return false;
+    CollectiveState* operation = nullptr;
+    {
+      const EngineLock held = lock();
+      if (!error_.is_set() && !queue_.closed(held) && role_.free(held)) operation = find(held);
+      if (!operation) return false;
+      queue_.begin_alone(held, *operation);
+      role_.take(held);
+    }
+    drive_alone(*operation);
+    return true;
+  }
+  EngineLock lock() const { return role_.lock(); }
 
   void abort(const std::string& reason);
   Status shutdown(std::chrono::milliseconds timeout);
@@ -62,11 +81,12 @@ class ProgressEngine final : public OperationDriver,
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   Status refusal(const EngineLock&) const;
+  // The operation that went past the queue, with the role, which is given back.
+  void drive_alone(CollectiveState& operation);
   // Passes until done(). `patient`: nobody waits for them.
   template <class Done>
   void drive(bool patient, Done done);
   void pass(bool& progressed, Operations& finished);
-  void fail_everything(Operations& finished);
   // Settles them, null = success, and tells who waits and whoever asked to be called.
   void deliver(Operations& finished, const std::shared_ptr<const Error>& error);
   // In a waiting thread, with `asked` kept by it: now and then.

@@ -42,7 +42,7 @@ class Role final {
   // For a call that nothing else is under way with: takes the role, without being a waiter.
   bool free(const EngineLock&) const { return !taken_ && queue_.idle(); }
   void take(const EngineLock&) {
-    taken_ = true;
+    taken_.store(true, std::memory_order_relaxed);
     driver_ = std::this_thread::get_id();
   }
   // Its end, without the lock: whoever finds the role taken has been counted as a waiter, or its
@@ -84,9 +84,10 @@ class Role final {
   const WorkQueue& queue_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<bool> taken_{false};  // set with the lock held; cleared without by give_back()
-  std::thread::id driver_;          // who took it last
-  bool driver_waits_ = false;       // the driver is one of the waiters
+  // Set with the lock held, which orders it; cleared without by give_back().
+  std::atomic<bool> taken_{false};
+  std::thread::id driver_;     // who took it last
+  bool driver_waits_ = false;  // the driver is one of the waiters
   bool service_drives_ = false;
   std::atomic<int> waiters_{0};
   std::atomic<bool> stopping_{false};

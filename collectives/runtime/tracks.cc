@@ -5,8 +5,8 @@
 
 namespace ringwood {
 
-Tracks::Tracks(Mesh& mesh, const Options& options, WorkQueue& queue, RunningStatus& status)
-    : queue_(queue), adoption_(mesh, options) {
+Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status)
+    : adoption_(mesh, options) {
   for (int number = 0; number < mesh.in_flight; ++number)
     tracks_.push_back(std::make_unique<Track>(mesh, number, status));
 }
@@ -84,7 +84,6 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
     end(track);
   if (&op == unshared_) {
     op.settle_unshared();  // nobody else can have asked to be told
-    queue_.settled(1);
   } else {
     finished.push_back(std::move(track.current));
   }
@@ -105,8 +104,15 @@ void Tracks::start(Track& track) {
   const CollectiveState& op = *track.current;
   if (op.at_start) op.at_start();
   adoption_.begin(op);
-  track.runner.start({op.plan.get(), op.fingerprint, op.buffers, op.send_counts, op.recv_counts,
-                      op.prepare && op.holds, op.factors.get()});
+  PlanExecution& execution = track.runner.next();
+  execution.plan = op.plan.get();
+  execution.fingerprint = op.fingerprint;
+  execution.buffers = op.buffers;
+  execution.send_counts = op.send_counts;
+  execution.recv_counts = op.recv_counts;
+  execution.hold_sends = op.prepare && op.holds;
+  execution.factors = op.factors.get();
+  track.runner.start();
   track.status.begin(op.fingerprint);  // while the first words are on their way
 }
 

@@ -30,7 +30,7 @@ namespace ringwood {
 
 class Tracks final {
  public:
-  Tracks(Mesh& mesh, const Options& options, WorkQueue& queue, RunningStatus& status);
+  Tracks(Mesh& mesh, const Options& options, RunningStatus& status);
 
   // A collective that went past the queue, whose handle nobody else has. Precondition: nothing else
   // is under way or waits.
@@ -42,6 +42,7 @@ class Tracks final {
     serve(track);
   }
   void end_unshared() { unshared_ = nullptr; }
+  bool unshared(const OperationState& operation) const { return unshared_ == &operation; }
   // In the order of their calls; they are moved from.
   void add(std::span<Track::Collective> operations);
   // One pass. What is finished is appended, but for the unshared one, which is settled.
@@ -86,7 +87,6 @@ class Tracks final {
   void begin_ready();
   const CollectiveState* in_the_way_of(CollectiveState& operation) const;
 
-  WorkQueue& queue_;
   Adoption adoption_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::array<Track*, kMostInFlight> served_{};

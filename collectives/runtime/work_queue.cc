@@ -6,7 +6,6 @@ namespace ringwood {
 
 void WorkQueue::number(CollectiveState& operation) {
   operation.number = static_cast<int64_t>(sequence_);
-  operation.fingerprint = operation.plan->fingerprint;
   operation.fingerprint.sequence = sequence_++;
   operation.fingerprint.priority = static_cast<uint8_t>(operation.priority);
   if (operation.priority == Priority::high) {

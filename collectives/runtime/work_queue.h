@@ -28,11 +28,13 @@ class WorkQueue final {
 
   void push(const EngineLock&, std::shared_ptr<CollectiveState> operation);
   void push(const EngineLock&, std::shared_ptr<MessageState> message);
-  // A collective that begins at once, past the queue. Precondition: idle().
-  void admit(const EngineLock&, CollectiveState& operation) {
+  // A collective that begins at once, past the queue: the only one until end_alone(), its thread's.
+  // Precondition: idle().
+  void begin_alone(const EngineLock&, CollectiveState& operation) {
     number(operation);
-    pending_.store(1, std::memory_order_relaxed);
+    alone_.store(true, std::memory_order_relaxed);
   }
+  void end_alone() { alone_.store(false, std::memory_order_release); }
   // Nothing is submitted any more; false where that was so before.
   bool close(const EngineLock&) { return !std::exchange(closed_, true); }
   bool closed(const EngineLock&) const { return closed_; }
@@ -48,8 +50,10 @@ class WorkQueue final {
   // Something was submitted since acknowledge().
   bool fresh() const { return fresh_.load(); }
   bool acknowledge() { return fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false); }
-  int pending() const { return pending_.load(); }  // submitted, not settled
+  // Submitted, not settled.
+  int pending() const { return pending_.load() + (alone_.load() ? 1 : 0); }
   bool idle() const { return pending() == 0; }
+  // But for what is alone.
   void settled(size_t operations) { pending_.fetch_sub(static_cast<int>(operations)); }
 
  private:
@@ -61,7 +65,8 @@ class WorkQueue final {
   uint64_t sequence_ = 0;  // of the next collective
   int next_track_ = 0;     // of the next normal one
   bool closed_ = false;
-  std::atomic<int> pending_{0};
+  std::atomic<int> pending_{0};     // what was pushed
+  std::atomic<bool> alone_{false};  // apart, as it changes by plain stores
   std::atomic<bool> fresh_{false};
 };
 
