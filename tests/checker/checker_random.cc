@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "collectives/verify/verify.h"
-#include "tests/random_ways.h"
-#include "tests/seeds.h"
 #include "tests/support/random_programs.h"
+#include "tests/support/random_ways.h"
+#include "tests/support/seeds.h"
 
 namespace ringwood::testing {
 namespace {
