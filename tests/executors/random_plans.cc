@@ -170,7 +170,8 @@ TEST_P(RandomPlans, EndWithWhatTheInterpreterGives) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const int n = 2 + static_cast<int>(random() % (kMostRanks - 1));
     const DataType type = kTypes[random() % 4];
-    const size_t count = random_count(random), size = size_of(type);
+    // The interpreter takes far longer than the ranks.
+    const size_t count = random_count(random) / 4, size = size_of(type);
     const int events = 1 + static_cast<int>(random() % 40);
     const Program program = random_program(random, n, count, events, size);
     const Shape shape = plan_shape(Collective::all_reduce, type, ReduceOp::sum, count, 0);
