@@ -9,6 +9,7 @@
 #include "transports/verbs/path/attempts.h"
 #include "transports/verbs/path/explain.h"
 #include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/posted_writes.h"
 #include "transports/verbs/rail/gids.h"
 #include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"
@@ -254,6 +255,28 @@ TEST(VerbsAttempts, BackOffWithoutEndAndBeginAnewAfterAPathThatLasted) {
           << &steps - kCases.data() << " " << i;
     }
   }
+}
+
+TEST(VerbsPostedWrites, AreAcknowledgedByLargeOnesAndTheLastOfARow) {
+  PostedWrites writes;
+  for (uint64_t number = 1; number < PostedWrites::kSignalEvery; ++number) {
+    EXPECT_FALSE(writes.signals_next(64)) << number;
+    EXPECT_EQ(writes.add(64, false), number);
+  }
+  EXPECT_TRUE(writes.signals_next(64));
+  EXPECT_EQ(writes.add(64, true), PostedWrites::kSignalEvery);
+  EXPECT_FALSE(writes.signals_next(PostedWrites::kLargeBytes - 1));
+  EXPECT_TRUE(writes.signals_next(PostedWrites::kLargeBytes));
+  const uint64_t large = writes.add(5000, true), larger = writes.add(6000, true);
+  EXPECT_EQ(writes.open(), larger);
+  EXPECT_EQ(writes.open_bytes(), 11000u);
+  EXPECT_FALSE(writes.any_completed());
+  writes.complete(large);
+  writes.complete(1);  // the word of an earlier one changes nothing
+  EXPECT_TRUE(writes.completed(large));
+  EXPECT_FALSE(writes.completed(larger));
+  EXPECT_EQ(writes.open(), 1u);
+  EXPECT_EQ(writes.open_bytes(), 6000u);
 }
 
 TEST(VerbsErrors, AreExplained) {

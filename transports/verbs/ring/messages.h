@@ -24,7 +24,7 @@ class PostedMessages final {
     size_t left() const { return bytes - done; }
   };
 
-  void push(Message message) { messages_.push(message); }
+  void push(const Message& message) { messages_.push(message); }
   bool empty() const { return messages_.empty(); }
   Message& first() { return messages_.front(); }
   // All of the first is in pieces. Its number, counted from 0.
