@@ -1,5 +1,9 @@
 #include "collectives/executors/eager_slots.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
 namespace ringwood {
 namespace {
 
@@ -12,7 +16,8 @@ constexpr int kLooks = 100, kLooksOnSharedCores = 10;
 
 EagerSlots::EagerSlots(const Mesh& mesh, int channel)
     : mesh_(mesh),
-      looks_(mesh.ranks_on_this_host <= mesh.cores_on_this_host ? kLooks : kLooksOnSharedCores),
+      shares_cores_(mesh.ranks_on_this_host > mesh.cores_on_this_host),
+      looks_(shares_cores_ ? kLooksOnSharedCores : kLooks),
       boxes_(static_cast<size_t>(mesh.size)) {
   for (int peer = 0; peer < mesh.size; ++peer) {
     Link* const link = peer == mesh.rank ? nullptr : mesh.peers[peer].link[channel].get();
@@ -23,6 +28,16 @@ EagerSlots::EagerSlots(const Mesh& mesh, int channel)
 }
 
 bool slots_to_all(const Mesh& mesh) { return EagerSlots(mesh, kCollectiveChannel).to_all(); }
+
+void EagerSlots::find_core() {
+  core_ = sched_getcpu();
+  for (const Slot& slot : slots_) slot.box->runs_on(core_);
+}
+
+bool EagerSlots::all_elsewhere() const {
+  return std::ranges::all_of(
+      slots_, [&](const Slot& slot) { return slot.heard == round_ || slot.core != core_; });
+}
 
 // A peer that had closed its end before the last look in vain will not write any more.
 Status EagerSlots::check_open() const {

@@ -30,6 +30,8 @@ std::vector<std::byte> text_of(int writer, uint64_t number, size_t bytes) {
   return text;
 }
 
+int32_t core_of(int writer, uint64_t number) { return static_cast<int32_t>(2 * number) + writer; }
+
 class Desk {
  public:
   Desk(MailLane& out, MailLane& in) : alarm_(armed_, nullptr), box_(out, in, alarm_, closed_) {}
@@ -43,6 +45,7 @@ class Desk {
       while (!box_.head(l.bytes)) std::this_thread::yield();
       wrong +=
           std::memcmp(box_.head(0), text_of(1 - me, number, kHeadBytes).data(), kHeadBytes) != 0;
+      wrong += box_.core() != core_of(1 - me, number);
       wrong += l.bytes > 0 && !right_data(1 - me, number, l.bytes);
       box_.done(l.bytes);
     }
@@ -52,6 +55,7 @@ class Desk {
  private:
   void write(int me, uint64_t number, Letter l) {
     const auto head = text_of(me, number, kHeadBytes), data = text_of(me, number, l.bytes);
+    box_.runs_on(core_of(me, number));
     box_.write(head.data(), data.data(), l.late ? 0 : l.bytes);
     if (l.late && l.bytes > 0) box_.write_data(data.data(), l.bytes);
   }

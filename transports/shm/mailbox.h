@@ -9,11 +9,12 @@
 // sees letter v + 1 of its peer knows that the peer is done with its own letter v, and two cells
 // need no acknowledgement.
 //
-// A cell's lines: the head with its stamp and room for kInlineBytes; the data; a stamp for data
-// that came after its head. Data of up to kStampedBytes is spread over lines that each carry a
-// stamp of their own, so that all of them are on their way at once: one line transfer is the
-// latency of the letter. (The idea is that of NCCL's LL128 protocol, with stores that need not be
-// atomic as a line.) Larger data lies in one piece, complete before the stamp that announces it.
+// A cell's lines: the head with its stamp, room for kInlineBytes and the core of its writer; the
+// data; a stamp for data that came after its head. Data of up to kStampedBytes is spread over lines
+// that each carry a stamp of their own, so that all of them are on their way at once: one line
+// transfer is the latency of the letter. (The idea is that of NCCL's LL128 protocol, with stores
+// that need not be atomic as a line.) Larger data lies in one piece, complete before the stamp that
+// announces it.
 //
 // Thread safety: one thread, except closed(). Header only: a call costs more than the letter.
 #pragma once
@@ -43,6 +44,7 @@ struct alignas(128) Cell {
     std::byte bytes[kHeadBytes];
     std::byte data[kInlineBytes];
     std::atomic<uint64_t> stamp;  // 2 (v + 1), and 1 if data in one piece came with it
+    std::atomic<int32_t> core;    // runs_on()
   };
   struct alignas(64) Line {
     std::byte bytes[kStampedLineBytes];
@@ -81,12 +83,15 @@ class Mailbox final {
         alarm_(alarm),
         peer_closed_(peer_closed) {}
 
+  // The core that writes from now on, for the peer to see; a number without a meaning of its own.
+  void runs_on(int32_t core) { core_ = core; }
   // Head and data at once; `data` may be null where bytes is 0.
   void write(const void* head, const void* data, size_t bytes) {
     Cell& cell = *writing_;
     const bool spread = is_stamped(bytes) || bytes == 0;
     if (!spread) copy(bytes <= kInlineBytes ? cell.head.data : cell.data, data, bytes);
     std::memcpy(cell.head.bytes, head, kHeadBytes);
+    cell.head.core.store(core_, std::memory_order_relaxed);
     cell.head.stamp.store(2 * (number_ + 1) + (spread ? 0 : 1), std::memory_order_release);
     if (spread) write_lines(cell, data, bytes);
     alarm_.wake();
@@ -113,6 +118,8 @@ class Mailbox final {
     const uint64_t stamp = cell.head.stamp.load(std::memory_order_acquire);
     return stamp / 2 == number_ + 1 ? cell.head.bytes : nullptr;
   }
+  // What the peer said. Requires head().
+  int32_t core() const { return reading_->head.core.load(std::memory_order_relaxed); }
   // Data of so many bytes is spread over stamped lines.
   static bool is_stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
   // The letter's data, valid until done(); empty until all of it is here. `room`: kStampedBytes, or
@@ -163,6 +170,7 @@ class Mailbox final {
   Alarm& alarm_;
   const std::atomic<uint32_t>& peer_closed_;
   uint64_t number_ = 0;
+  int32_t core_ = 0;
   // Those of the letter.
   Cell* writing_ = outgoing_;
   const Cell* reading_ = arriving_;
