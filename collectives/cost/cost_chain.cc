@@ -155,6 +155,7 @@ CostMessage Chains::message(const Link& link, bool reduces) {
   const Step& step = one.schedule.steps[link.step];
   CostMessage m = prices_.message(link.rank, step.peer);
   m.parts = parts_of(step, load_.collective, one.schedule.chunks);
+  m.bytes = one.bytes(step);
   m.reduces = reduces;
   prices_.set_costs(m, one.rates, link.by_message ? built(step.peer).rates : one.rates);
   return m;

@@ -50,9 +50,10 @@ class Binder {
     model_.ranks.resize(n_);
     std::vector<double> sets(n_);
     for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
-    set_rates(sets);
     for (int r = 0; r < n_; ++r) add_messages(r);
     for (int r = 0; r < n_; ++r) add_fusions(r);
+    for (int r = 0; r < n_ && load_.lent; ++r) find_left(r);
+    set_rates(std::move(sets));
     for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) {
       const Prices::Agreement agreement = prices_.agreement();
@@ -77,7 +78,7 @@ class Binder {
     }
     rank.message.assign(plan.steps.size(), -1);
     rank.own_block = prices_.own_block(r);
-    return prices_.working_set(buffer_bytes(plan), std::move(sent));
+    return prices_.working_set(buffer_bytes(plan) + rank.own_block, std::move(sent));
   }
 
   bool same_host(int a, int b) const { return fabric_.host_of(a) == fabric_.host_of(b); }
@@ -92,10 +93,15 @@ class Binder {
     return static_cast<double>(elements * plan.element + plan.scratch_bytes);
   }
 
-  void set_rates(const std::vector<double>& sets) {
+  // A rank also goes through what it reads in place; of what is fused each does so for a part of
+  // everybody's buffers instead of all of its own.
+  void set_rates(std::vector<double> sets) {
     model_.hosts = prices_.hosts();
     std::vector<double> of_host(model_.hosts, 0);
     for (int r = 0; r < n_; ++r) of_host[fabric_.host_of(r)] += sets[r];
+    for (const CostMessage& m : model_.messages)
+      if (m.in_place && m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].answer < 0)
+        sets[m.to] += m.bytes;
     for (int r = 0; r < n_; ++r)
       prices_.set_rates(model_.ranks[r], r, sets[r], of_host[fabric_.host_of(r)]);
   }
@@ -131,6 +137,31 @@ class Binder {
                    model_.plans[operand.from].steps[operand.send_step].answer == fusion.numbers[k];
       }
       for (const int32_t send : fusion.sends) model_.messages[message[send]].answers |= answered;
+    }
+  }
+
+  // What a call reads in place lies where the one before left it: with its reader, where nobody
+  // else writes it (a send buffer, or what only the reader's answers overwrite).
+  void find_left(int r) {
+    constexpr int32_t kNobody = -1, kOthers = -2;
+    const CostRank& rank = model_.ranks[r];
+    const Schedule& schedule = rank.plan->schedule;
+    std::vector<int32_t> writers(schedule.chunks + schedule.scratch.size(), kNobody);
+    for (size_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
+      if (step.kind == StepKind::send || rank.bytes[i] == 0) continue;
+      const int32_t m = rank.message[i];
+      const int32_t writer = m >= 0 && model_.messages[m].answers ? step.peer : kOthers;
+      for (int c = step.dst.first; c < step.dst.first + step.dst.count; ++c)
+        writers[c] = writers[c] == kNobody || writers[c] == writer ? writer : kOthers;
+    }
+    for (size_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
+      if (step.kind != StepKind::send || rank.message[i] < 0) continue;
+      bool left = true;
+      for (int c = step.src.first; c < step.src.first + step.src.count; ++c)
+        left &= writers[c] == kNobody || writers[c] == step.peer;
+      model_.messages[rank.message[i]].as_left = left;
     }
   }
 

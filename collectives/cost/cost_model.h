@@ -21,6 +21,7 @@ struct CostMessage {
   bool between_hosts = false, reduces = false;
   bool sockets = false;   // between hosts, or over loopback
   bool in_place = false;  // read by the receiver in the sender's buffer
+  bool as_left = false;   // nobody but the receiver writes where the sender has it
   bool answers = false;   // written by the sender into the receiver's buffer
   int parts = 1;          // messages that the plan makes of it, in a sketch
   double bytes = 0;
@@ -38,6 +39,7 @@ struct CostRank {
   std::vector<double> bytes;           // by step
   std::vector<int32_t> message;        // by step: its message, -1 = local or empty
   PerByte copies, reduces;             // in this rank's working set
+  double in_l2 = 0, in_l3 = 0;         // the parts of it that lie there
   double own_block = 0;                // bytes that it copies besides, once the ranks have agreed
   int on_host = 1;                     // ranks of its host, this one included
   bool sends = true, receives = true;  // something, inside its host

@@ -44,6 +44,7 @@ class Prices final {
 
  private:
   double latency(bool between_hosts, bool between_nodes) const;
+  double line(bool between_nodes) const;
   double turn(int on_host) const;
   double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
   void set_written(CostMessage& m, const CostRank& from, const PerByte& takes, double rate) const;

@@ -150,12 +150,13 @@ class Sketch {
         busy.memory += bytes * cost.memory;
         continue;
       }
-      // Of one kind all messages cost alike, but for their parts and bytes.
+      // Of one kind and size all messages cost alike, but for their parts.
       const bool reduces = step.kind == StepKind::recv_reduce;
       const bool far = fabric_.host_of(s.rank) != fabric_.host_of(step.peer);
       auto& kind = kinds[4 * reduces + 2 * far + fabric_.same_node(s.rank, step.peer)];
-      if (!kind) {
+      if (!kind || kind->bytes != bytes) {
         kind = prices_.message(s.rank, step.peer);
+        kind->bytes = bytes;
         kind->reduces = reduces;
         prices_.set_costs(*kind, rank, rank);
       }

@@ -1,12 +1,14 @@
 // The figures of this host, measured once and kept in a file.
 //
-// measure_host() takes less than 50 ms (more only where the kernel takes the processor away for
-// longer): the copy and reduction bandwidth of a core in L2, L3 and memory, that of the wire
-// formats' codecs in L2, of all cores in memory, what data handed from core to core in a cache get,
-// one way and both ways at once, and how long a cache line takes to another core, inside a memory
-// node and from one to another, a yield to another process, and what a message and its bytes cost a
-// core on a socket (loopback). Best of several times each, since interruptions only ever add. The
-// wire's own figures and the fixed cost of a message in shared memory keep their defaults.
+// measure_host() takes less than 60 ms (more only where the kernel takes the processor away for
+// longer). Of a core beside another one that does the same: copy and reduction bandwidth in L2 and
+// L3. Of one core: the same in memory, that of the wire formats' codecs in L2, a yield to another
+// process, and what a message and its bytes cost on a socket (loopback). Of all cores: copies in
+// memory. Of two: how much of a set as large as L3 is found there, what data handed from core to
+// core in a cache get, one way, both ways at once, in small messages and where they are read and
+// written anew in place, and how long a cache line takes, inside a memory node and from one to
+// another. Best of several times each, since interruptions only ever add. The wire's own figures
+// and the fixed cost of a message in shared memory keep their defaults.
 //
 // The file is for one kind of host: processor, cores, caches, kernel and this format are in its
 // name and first line. It is replaced as a whole, readable by its owner alone, and protected by a

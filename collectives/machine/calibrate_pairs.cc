@@ -6,6 +6,7 @@
 #include <limits>
 #include <thread>
 
+#include "collectives/kernels/reduce.h"
 #include "collectives/machine/calibrate_parts.h"
 #include "transports/base/numa.h"
 #include "transports/base/thread.h"
@@ -67,39 +68,39 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
   return best;
 }
 
-// Two threads on two processors hand `bytes` to each other at the same time: each writes its own,
-// then reads the other's. Seconds of the best round, or infinity. `data`: six times as much.
-double best_exchange(int first_cpu, int second_cpu, int rounds, Duration budget, std::byte* data,
-                     size_t bytes) {
-  const Deadline deadline = Deadline::after(budget);
-  Flag flags[2];
-  const auto meet = [&](int who, uint32_t phase) {
-    flags[who].value.store(phase, std::memory_order_release);
-    return comes_to(flags[1 - who], phase, false, deadline);
+// Each writes its own, then reads the other's; seconds of the best round, or infinity. `data`: six
+// times as much.
+double best_exchange(int first, int second, std::byte* data, size_t bytes,
+                     const Deadline& deadline) {
+  const auto part = [=](int number) { return data + static_cast<size_t>(number) * bytes; };
+  Flag written[2];
+  uint32_t rounds[2] = {0, 0};
+  return best_together(first, second, 300, milliseconds(3), [&](int who) {
+    std::memcpy(part(who), part(2 + who), bytes);
+    written[who].value.store(++rounds[who], std::memory_order_release);
+    comes_to(written[1 - who], rounds[who], false, deadline);
+    std::memcpy(part(4 + who), part(1 - who), bytes);
+  });
+}
+
+// Bytes/s of what is read where the other writes it anew each time: each adds the other's block to
+// its own sum, and then the sum to the block that the other reads. What that takes beyond the same
+// two additions within a core, of which one runs at `added` bytes/s. 0: not measured.
+double read_anew(int first, int second, std::byte* data, size_t bytes, double added) {
+  const auto part = [=](int number) { return data + static_cast<size_t>(number) * bytes; };
+  const auto add = [bytes](std::byte* dst, const std::byte* src) {
+    reduce(dst, src, bytes / sizeof(float), DataType::float32, ReduceOp::sum);
   };
-  double best = kInfinite;
-  const auto run = [&](int who) {
-    const Pinned pinned(who == 0 ? first_cpu : second_cpu);
-    const auto part = [&](int number) { return data + static_cast<size_t>(number) * bytes; };
-    uint32_t phase = 0;
-    for (int round = 0; round < rounds && !deadline.passed(); ++round) {
-      const auto begin = Clock::now();
-      std::memcpy(part(who), part(2 + who), bytes);
-      if (!meet(who, ++phase)) break;
-      std::memcpy(part(4 + who), part(1 - who), bytes);
-      if (!meet(who, ++phase)) break;
-      if (who == 0 && round > 0) best = std::min(best, seconds_since(begin));
-    }
-    flags[who].value.store(kEnd, std::memory_order_release);
-  };
-  std::thread second = start_thread("rw-calibrate", [&] { run(1); });
-  run(0);
-  second.join();
-  return best;
+  const double seconds = best_together(first, second, 60, milliseconds(3), [&](int who) {
+    add(part(2 + who), part(1 - who));
+    add(part(who), part(2 + who));
+  });
+  const auto count = static_cast<double>(bytes);
+  return std::min(added, count / std::max(1e-9, seconds - count / added));
 }
 
 struct Pair {
-  double latency = 0, handed = 0, both_ways = 1;
+  double latency = 0, handed = 0, exchanged = 0, exchanged_small = 0;
 };
 
 // False where the two threads were hardly ever awake at the same time, on a busy machine.
@@ -123,16 +124,45 @@ bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* da
   const double round = std::max(2e-9, there_and_back - reading);
   if (handing == kInfinite || round > yield) return false;
   pair = {round / 2, 2 * kBytes / std::max(1e-9, handing - round - reading)};
-  const double exchange = best_exchange(first, second, 300, milliseconds(4), data, kBytes);
-  if (exchange == kInfinite) return false;
-  const double rate = 2 * kBytes / std::max(1e-9, exchange - round - reading);
-  pair.both_ways = std::clamp(rate / pair.handed, 1e-3, 1.0);
-  return true;
+  // Of a message's lines those after the first come a line's way later (cost_prices.cc).
+  const auto exchanged = [&](size_t bytes, double before) {
+    const double seconds = best_exchange(first, second, data, bytes, deadline);
+    return 2 * static_cast<double>(bytes) / std::max(1e-9, seconds - before);
+  };
+  pair.exchanged = exchanged(kBytes, round + reading);
+  pair.exchanged_small = exchanged(Exchanged::kSmall, round + round / 2 + reading);
+  return pair.exchanged > 0 && pair.exchanged_small > 0;
 }
 
 }  // namespace
 
-bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+double best_together(int first_cpu, int second_cpu, int rounds, Duration budget,
+                     const std::function<void(int)>& work) {
+  const Deadline deadline = Deadline::after(budget);
+  Flag flags[2];
+  const auto meet = [&](int who, uint32_t phase) {
+    flags[who].value.store(phase, std::memory_order_release);
+    return comes_to(flags[1 - who], phase, false, deadline);
+  };
+  double best = kInfinite;
+  const auto run = [&](int who) {
+    const Pinned pinned(who == 0 ? first_cpu : second_cpu);
+    uint32_t phase = 0;
+    for (int round = 0; round < rounds && !deadline.passed() && meet(who, ++phase); ++round) {
+      const auto begin = Clock::now();
+      work(who);
+      if (!meet(who, ++phase)) break;
+      if (who == 0 && round > 0) best = std::min(best, seconds_since(begin));
+    }
+    flags[who].value.store(kEnd, std::memory_order_release);
+  };
+  std::thread second = start_thread("rw-calibrate", [&] { run(1); });
+  run(0);
+  second.join();
+  return best;
+}
+
+bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data, size_t size,
                    const Deadline& deadline) {
   const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), [](int) {});
   if (turns < kInfinite) fabric.yield = kProcesses * turns / 2;
@@ -141,7 +171,18 @@ bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data
   if (!measure_pair(near, cpus[0], cpus[1], fabric.yield, data, deadline)) return false;
   fabric.latency = fabric.node_latency = near.latency;
   fabric.handed = fabric.node_handed = std::min(near.handed, fabric.copy.l2);
-  fabric.both_ways = near.both_ways;
+  fabric.both_ways = std::clamp(near.exchanged / fabric.handed, 1e-3, 1.0);
+  Exchanged exchanged;
+  exchanged.small = std::min(near.exchanged_small, fabric.handed);
+  // Sets that are, together, half of an L2 and a quarter of the L3.
+  const auto anew = [&](double bytes, double added) {
+    const auto block = static_cast<size_t>(std::min<double>(size, bytes) / 4) & ~size_t{63};
+    return read_anew(cpus[0], cpus[1], data, block, added);
+  };
+  exchanged.l2 = anew(fabric.l2_bytes / 2, fabric.reduce.l2);
+  exchanged.l3 = anew(fabric.l3_bytes / 4, fabric.reduce.l3);
+  if (exchanged.l2 < 1 || exchanged.l3 < 1) return false;
+  fabric.exchanged = exchanged;
   const std::vector<int> nodes = numa_nodes(cpus);
   const auto other = std::find_if(nodes.begin(), nodes.end(), [&](int n) { return n != nodes[0]; });
   if (other == nodes.end()) return true;

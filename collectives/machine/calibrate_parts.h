@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "collectives/machine/fabric.h"
@@ -37,10 +38,16 @@ class Pinned {
   bool restore_;
 };
 
+// Two threads on two processors do the same work at the same time, round by round: seconds of the
+// best round, or infinity where none was finished within the budget.
+double best_together(int first_cpu, int second_cpu, int rounds, Duration budget,
+                     const std::function<void(int who)>& work);
+
 // Between two cores of a memory node, and between two nodes where there are several: sets yield,
-// latency, handed, both_ways, node_latency and node_handed. `data`: 384 KiB. False where the two
-// threads were hardly ever awake at the same time, on a busy machine.
-bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data,
+// latency, handed, both_ways, exchanged, node_latency and node_handed. `data`: `size` bytes, 384
+// KiB at least. False where the two threads were hardly ever awake at the same time, on a busy
+// machine.
+bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data, size_t size,
                    const Deadline& deadline);
 
 }  // namespace ringwood

@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-fabric-4";
+constexpr std::string_view kVersion = "ringwood-fabric-5";
 constexpr size_t kMostBytes = 256 << 10;
 constexpr int kMostRanks = 1 << 15;
 constexpr int kMostCores = 1 << 15;
@@ -43,6 +43,9 @@ constexpr Key kKeys[] = {
     {"latency", [](Fabric& f) -> double& { return f.latency; }, 0, kMostSeconds},
     {"handed", [](Fabric& f) -> double& { return f.handed; }, 1, kMostFigure},
     {"both_ways", [](Fabric& f) -> double& { return f.both_ways; }, 1e-3, 1},
+    {"exchanged_small", [](Fabric& f) -> double& { return f.exchanged.small; }, 1, kMostFigure},
+    {"exchanged_l2", [](Fabric& f) -> double& { return f.exchanged.l2; }, 1, kMostFigure},
+    {"exchanged_l3", [](Fabric& f) -> double& { return f.exchanged.l3; }, 1, kMostFigure},
     {"yield", [](Fabric& f) -> double& { return f.yield; }, 0, kMostSeconds},
     {"piece", [](Fabric& f) -> double& { return f.piece; }, 1, kMostFigure},
     {"eager", [](Fabric& f) -> double& { return f.eager; }, 0, kMostFigure},

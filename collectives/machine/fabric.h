@@ -45,6 +45,14 @@ struct NetworkFigures {
   bool operator==(const NetworkFigures&) const = default;
 };
 
+// Bytes/s of data that two cores of a host give each other at the same time.
+struct Exchanged {
+  double small = 33e9;  // at each end of the first kSmall bytes of a message: nothing is prefetched
+  double l2 = 33e9, l3 = 33e9;  // read in place where their owner writes them anew for each call
+  static constexpr double kSmall = 4 << 10;
+  bool operator==(const Exchanged&) const = default;
+};
+
 struct Fabric {
   // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
   std::vector<int> hosts;
@@ -53,29 +61,30 @@ struct Fabric {
   std::vector<int> nodes;
   int cores = 2;               // of each host, for all its ranks together
   double l2_bytes = 1 << 20;   // of each core
-  double l3_bytes = 32 << 20;  // of each host
+  double l3_bytes = 32 << 20;  // of each host; measured, as what its ranks find there
   Rates copy{38e9, 33e9, 9e9};
   Rates reduce{39e9, 36e9, 8e9};
   CodecRates bf16{49e9, 72e9}, int8{48e9, 75e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
   // A core's time for an operation, whatever its schedule, beyond its messages: what
-  // bench/choice finds for 8 to 512 bytes among two ranks (0.16 us in one round, 0.35 to 0.49 us in
+  // bench/choice finds for 8 to 512 bytes among two ranks (0.17 us in one round, 0.36 to 0.5 us in
   // three) is within 10 % the messages' alone.
   double call = 0;
 
   // Inside a host.
   bool staged = true;
   bool loopback = false;      // over sockets, with the figures of a core that `net` has
-  double post = 0.066e-6;     // a core's time for a message at each end: posting and completing
+  double post = 0.051e-6;     // a core's time for a message at each end: posting and completing
   double look = 0.022e-6;     // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double both_ways = 1;       // what is left of it where as much goes the other way
-  double yield = 1.75e-6;     // until a rank without a core of its own gets one
-  double piece = 128 << 10;   // receiver and sender work at the same time from here on
-  double eager = 1 << 20;     // what a sender can be ahead of its receiver
-  double lent = 16 << 10;     // messages from here on can stay in the sender's arena
+  Exchanged exchanged;
+  double yield = 1.75e-6;    // until a rank without a core of its own gets one
+  double piece = 128 << 10;  // receiver and sender work at the same time from here on
+  double eager = 1 << 20;    // what a sender can be ahead of its receiver
+  double lent = 16 << 10;    // messages from here on can stay in the sender's arena
 
   // Inside a host, from node to node; as inside a node where there is only one.
   double node_latency = 0.062e-6;
@@ -89,7 +98,7 @@ struct Fabric {
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-fabric-4 hosts=0,0,1 nodes= cores=2 ...".
+// One line of key=value, each key once: "ringwood-fabric-5 hosts=0,0,1 nodes= cores=2 ...".
 std::string print(const Fabric& fabric);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 Fabric parse_fabric(std::string_view text);

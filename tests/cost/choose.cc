@@ -259,7 +259,7 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
   };
   const Case cases[] = {
       {Collective::reduce_scatter, 64, &apart, "pat", "direct"},
-      {Collective::all_gather, 1 << 20, &by_eight, "hierarchical", "hierarchical"},
+      {Collective::all_gather, 64 << 10, &by_eight, "hierarchical", "hierarchical"},
       {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical", "hierarchical"}};
   for (const Case& c : cases) {
     Question q = question(c.collective, c.bytes, n, c.fabric);

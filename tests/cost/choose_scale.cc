@@ -156,13 +156,13 @@ TEST(ChooseAtScale, LargeMessagesCrossTheWireFewTimes) {
   }
 }
 
-// Counted on a fabric whose only price is a message's latency, of 1.
+// Counted on a fabric whose only price is a message's latency, of 1, however many lines it has.
 double rounds_of(const AlgorithmRow& row, const Question& q) {
   Fabric f;
   f.hosts = q.fabric->hosts;
   f.cores = q.n;
-  f.latency = f.net.latency = 1;
-  f.call = f.post = f.look = f.yield = f.net.post = 0;
+  f.look = f.net.latency = 1;
+  f.call = f.post = f.latency = f.yield = f.net.post = 0;
   const Load load{q.collective, q.bytes};
   const BuildRank build = [&](int rank) { return row.build({rank, q.n, 0, f.hosts}); };
   return sketch_of(build, q.n, load, f).latencies;

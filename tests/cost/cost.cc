@@ -35,6 +35,7 @@ Fabric ideal(std::vector<int> hosts, int cores = 64) {
   f.hosts = std::move(hosts);
   f.cores = cores;
   f.copy = f.reduce = {kFree, kFree, kFree};
+  f.exchanged = {kFree, kFree, kFree};
   f.memory = f.handed = f.net.socket = f.net.nic = kFree;
   f.call = f.post = f.look = f.latency = f.yield = f.net.latency = f.net.post = 0;
   f.eager = f.net.eager = 1e12;
@@ -144,7 +145,7 @@ TEST(Cost, SharedBuffersAreReadAndAnsweredInPlace) {
   const auto seconds = [&](const char* name) {
     return predict(build_all(Collective::all_reduce, name, n, 1), load, f).seconds;
   };
-  EXPECT_NEAR(seconds("direct"), own * (read + write / 3), 1e-3 * own * read);
+  EXPECT_NEAR(seconds("direct"), own * (read + write / 8), 1e-3 * own * read);
   // The ring passes partial sums on: nothing comes back to where it came from.
   EXPECT_GT(seconds("ring"), own * (read + write) * 0.999);
   f.lent = S;  // messages are too small to be lent
@@ -155,17 +156,16 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
   Load load{Collective::all_reduce, 8};
   load.agreement = true;
   const auto one_shot = build_all(Collective::all_reduce, "one_shot", 8, 1);
-  const Fabric f = wires(8, kAlpha, kBeta);
-  EXPECT_NEAR(predict(one_shot, load, f).seconds, 3 * kAlpha, 1e-7);
+  EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, 3 * kAlpha, 1e-7);
   load.one_round = true;
-  EXPECT_NEAR(predict(one_shot, load, f).seconds, kAlpha, 1e-7);
+  EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, kAlpha, 1e-7);
   // On one host the openings are letters, one round whatever comes after; data goes meanwhile.
   Fabric host = ideal(std::vector<int>(8, 0), 8);
   host.latency = kAlpha;
-  EXPECT_NEAR(predict(one_shot, load, host).seconds, kAlpha, 1e-9);
-  load.one_round = false;
-  const auto direct = build_all(Collective::all_reduce, "direct", 8, 1);
-  EXPECT_NEAR(predict(direct, load, host).seconds, 2 * kAlpha, 1e-9);
+  EXPECT_NEAR(predict(one_shot, load, host).seconds, kAlpha * (1 + 8 / 192.0), 1e-9);
+  load.one_round = false;  // two of the pieces are of 4 bytes
+  const auto pieces = build_all(Collective::all_reduce, "direct", 8, 1);
+  EXPECT_NEAR(predict(pieces, load, host).seconds, 2 * kAlpha * (1 + 4 / 192.0), 1e-9);
 }
 
 TEST(Cost, LoopbackIsSockets) {
@@ -188,9 +188,9 @@ TEST(Cost, NodesOfAHostAreFurtherApart) {
   const auto schedules = build_all(Collective::all_reduce, "direct", 4, 1);
   const double near = predict(schedules, load, f).seconds;
   f.node_latency = kAlpha;
-  // Two rounds; the copies inside a node go on meanwhile.
-  EXPECT_GT(predict(schedules, load, f).seconds, 2 * kAlpha);
-  EXPECT_LE(predict(schedules, load, f).seconds, near + 2 * kAlpha);
+  // Two rounds of messages of many lines; the copies inside a node go on meanwhile.
+  EXPECT_GT(predict(schedules, load, f).seconds, 4 * kAlpha);
+  EXPECT_LE(predict(schedules, load, f).seconds, near + 4 * kAlpha);
   f.node_latency = 0;
   f.node_handed = 1e9;
   EXPECT_GT(predict(schedules, load, f).seconds, 3 * near);

@@ -121,6 +121,7 @@ Fabric copies_only(int n, double copy) {
   f.copy = {1 / copy, 1 / copy, 1 / copy};
   f.reduce = {kFree, kFree, kFree};
   f.memory = f.handed = f.node_handed = kFree;
+  f.exchanged = {kFree, kFree, kFree};
   f.call = f.post = f.look = f.latency = f.node_latency = f.yield = 0;
   return f;
 }
@@ -155,6 +156,42 @@ TEST(CostOfPlans, OnlyWhatGoesBothWaysIsHandedOverSlower) {
   f.both_ways = 0.5;
   EXPECT_NEAR(seconds_of(sum.collective, "exchange", 2, sum, f), 2 * exchanged, 1e-3 * exchanged);
   EXPECT_EQ(seconds_of(one_way.collective, "linear", 2, one_way, f), sent);
+}
+
+// A send buffer lies in everybody's cache from the second call on; a sum that its owner makes anew
+// for each call does not.
+TEST(CostOfPlans, WhatIsReadInPlaceAndWrittenAnewIsDearer) {
+  const size_t bytes = 64 << 10;
+  Fabric f = copies_only(2, 1e-11);
+  const auto lent = [&](Collective collective, const char* row) {
+    Load load{collective, bytes};
+    load.lent = true;
+    return seconds_of(collective, row, 2, load, f);
+  };
+  const double gathered = lent(Collective::all_gather, "direct");
+  const double fused = lent(Collective::all_reduce, "direct");
+  const double summed = lent(Collective::all_reduce, "exchange");
+  f.exchanged.l2 = f.exchanged.l3 = 1e9;
+  EXPECT_EQ(lent(Collective::all_gather, "direct"), gathered);
+  EXPECT_EQ(lent(Collective::all_reduce, "direct"), fused);  // only the answers write it
+  EXPECT_NEAR(lent(Collective::all_reduce, "exchange") - summed, bytes / 1e9, 0.05 * bytes / 1e9);
+}
+
+// Until so many bytes have passed, and a message of several lines by one more way of a line.
+TEST(CostOfPlans, TheFirstBytesOfAMessageAreDearer) {
+  Fabric f = copies_only(2, 1e-15);
+  const auto sent = [&](size_t bytes) {
+    const Load load{Collective::broadcast, bytes};
+    return seconds_of(load.collective, "linear", 2, load, f);
+  };
+  f.exchanged.small = 1e9;
+  const double first = sent(4 << 10);
+  EXPECT_NEAR(first, 2 * 4096 / 1e9, 1e-8);
+  EXPECT_NEAR(sent(2 << 10), first / 2, 1e-8);
+  EXPECT_NEAR(sent(64 << 10), first, 1e-8);
+  f.exchanged.small = f.handed;
+  f.latency = f.node_latency = 1e-6;
+  EXPECT_NEAR(sent(8 << 10) - sent(4), (1 - 4 / 192.0) * 1e-6, 1e-8);
 }
 
 }  // namespace
