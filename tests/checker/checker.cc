@@ -6,7 +6,7 @@
 #include "collectives/checker/checker.h"
 #include "collectives/choice/choose.h"
 #include "collectives/runtime/plan_cache.h"
-#include "tests/checker/plan_groups.h"
+#include "tests/support/plan_groups.h"
 #include "tests/support/schedule_texts.h"
 
 namespace ringwood::testing {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/checker/plan_groups.h"
+#include "tests/support/plan_groups.h"
 
 namespace ringwood::testing {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/checker/plan_groups.h"
+#include "tests/support/plan_groups.h"
 
 namespace ringwood::testing {
 
