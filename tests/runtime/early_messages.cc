@@ -219,7 +219,7 @@ TEST_P(FalseClaims, AreErrorsThatNameThePeer) {
   PointToPoint messages(*mesh);
   int32_t buffers[2];
   for (uint64_t tag : {99, 98}) {
-    auto receive = std::make_shared<MessageState>(std::shared_ptr<ProgressEngine>(), "recv",
+    auto receive = std::make_shared<MessageState>(std::shared_ptr<OperationDriver>(), "recv",
                                                   std::chrono::minutes(1));
     receive->data = &buffers[tag - 98];
     receive->bytes = sizeof buffers[0];
