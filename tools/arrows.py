@@ -3,8 +3,8 @@
 
     tools/arrows.py FILE...    every file of the repository
 
-LEVELS is the house from its ground up. A row is a folder, with the folders in it that have no row of
-their own, or a file without its ending; it may include itself and the rows above it here. A file
+LEVELS is the house from its ground up. A row is a folder, with the folders in it that have no row
+of their own, or a file without its ending; it may include itself and the rows above it here. A file
 that no row names has no place.
 """
 

@@ -8,7 +8,6 @@ import types
 from processes import ROOT
 
 BENCH = ROOT / "bench"
-sys.path.append(str(BENCH))
 
 
 def script(name: str) -> types.ModuleType:

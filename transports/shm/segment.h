@@ -19,9 +19,9 @@
 //              was ever written or skipped, `tail` what was read. The notice comes with the first
 //              piece: where it begins, and its head.
 //     lent     the bytes lie in the sender's arena (transports/memory/arena.h), where the receiver
-//              reads them and then counts one `returned`. With `more` the receiver may moreover write
-//              the message number more - 1 of the other direction to that very place, instead of
-//              sending it.
+//              reads them and then counts one `returned`. With `more` the receiver may moreover
+//              write the message number more - 1 of the other direction to that very place, instead
+//              of sending it.
 //     placed   the bytes are already where the receiver wants them: in what it lent.
 //   A sender that aborts sets `revoked`, and waits until the receiver is not `answering` any more;
 //   what was read of a lent message counts only if it was not revoked by then.
