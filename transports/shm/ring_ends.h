@@ -103,14 +103,13 @@ class RingReader final {
             std::min({rest, static_cast<size_t>(head_ - read_), static_cast<size_t>(bytes_ - at)})};
   }
   // `bytes` of what has come are read, the message's last ones among them. True: the peer may be
-  // waiting for the room.
+  // waiting for the room, and is to be woken. Not at every message's end: so that nobody who waits
+  // for a full ring is forgotten, what has been read since the last time is counted over messages.
   bool take(size_t bytes, bool last) {
     read_ = last ? line_up(read_ + bytes) : read_ + bytes;
-    const bool needed = floor() - reported_ >= bytes_ / 8;
-    if (needed || last) {
-      reported_ = floor();
-      lane_.reader.tail.store(reported_, std::memory_order_release);
-    }
+    const bool needed = floor() - woken_at_ >= bytes_ / 8;
+    if (needed || last) lane_.reader.tail.store(floor(), std::memory_order_release);
+    if (needed) woken_at_ = floor();
     return needed;
   }
 
@@ -122,7 +121,7 @@ class RingReader final {
   const uint64_t bytes_;
   uint64_t head_ = 0;      // the peer's as last seen
   uint64_t read_ = 0;      // ours
-  uint64_t reported_ = 0;  // ours as the peer knows it
+  uint64_t woken_at_ = 0;  // ours when the peer was to be woken last
 };
 
 }  // namespace ringwood::shm
