@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "tools/launch_fork.h"
@@ -43,10 +45,15 @@ class MeetingFolder {
   MeetingFolder& operator=(const MeetingFolder&) = delete;
 
   std::shared_ptr<Store> store() const { return file_store((path_ / "store").string()); }
-  // Once: a later run under the same parent may have made the folder anew.
+  // Once: a later run under the same parent may have made the folder anew. Other ranks may still be
+  // clearing up in it, and what they make for that while it is being removed keeps it: for a moment
+  // it is tried again.
   void remove() noexcept {
-    std::error_code ignored;
-    if (std::exchange(removes_, false)) fs::remove_all(path_, ignored);
+    if (!std::exchange(removes_, false)) return;
+    const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
+    std::error_code error;
+    for (fs::remove_all(path_, error); error && !deadline.passed(); fs::remove_all(path_, error))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
  private:

@@ -80,6 +80,9 @@ inline void plug_in(int rank, const Host& host, const Reporter& reporter) {
     commands += "ip addr add " + one + " dev " + name + (v6 ? " nodad; " : "; ");
     at = space + 1;
   }
+  // Until the other end is up as well, it is no interface that anybody would choose.
+  commands += "for i in $(seq 500); do ip link show dev " + name +
+              " | grep -q LOWER_UP && exit 0; sleep 0.01; done; exit 1";
   if (system(commands.c_str()) != 0)
     throw std::runtime_error("cannot set the address " + host.addresses);
 }
