@@ -31,7 +31,7 @@ struct Fingerprint {
   uint64_t sequence = 0;
   uint64_t count = 0;   // sizes of pairs: elements to the peer, or from it where none go to it
   uint32_t blocks = 0;  // hash of uneven block sizes, or of the user's schedules,
-                        // or of the sizes of a pack's calls (runtime/call_group.h)
+                        // or of the sizes of a pack's calls (calls/call_group.h)
   int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t lanes = 1;

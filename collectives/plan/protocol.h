@@ -40,7 +40,7 @@ struct ProtocolLimits {
   // not stay in the cache.
   size_t published_from = 64 << 10, published_up_to = 16 << 20;
 
-  // Of a call in a group that is carried out together with others (runtime/call_group.h); of all
+  // Of a call in a group that is carried out together with others (calls/call_group.h); of all
   // blocks, where each rank has one. With 2 ranks, calls one by one against packed: 100 of 32 KiB
   // 426 against 348 us over shm and 1406 against 1134 over tcp; 20 of 64 KiB 120 against 126 and
   // 499 against 431; 20 of 128 KiB 219 against 280, and the same. 20 all_gathers of 8 KiB 20

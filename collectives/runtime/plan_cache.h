@@ -29,7 +29,7 @@ class PlanCache final {
   Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
                 double tolerance = -1) const;
   std::vector<Candidate> explain(const Shape& shape) const;
-  // Kinds of plans that have been checked and found sound (plan/checker.h).
+  // Kinds of plans that have been checked and found sound (checker/checker.h).
   size_t checked() const;
   // Whether a call in a group whose packed buffer has so many bytes is carried out together with
   // others.

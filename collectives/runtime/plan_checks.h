@@ -1,4 +1,4 @@
-// Which kinds of plans have been checked against those of all other ranks (plan/checker.h), each
+// Which kinds of plans have been checked against those of all other ranks (checker/checker.h), each
 // before the first of it is used. Not when the group is made: the choices for a set of shapes that
 // may never come cost ten times as much as all checks of those that do.
 //
