@@ -25,12 +25,12 @@
 namespace ringwood {
 namespace {
 
-Shape float_sum(size_t bytes) {
-  Shape shape;
-  shape.collective = Collective::all_reduce;
-  shape.type = DataType::float32;
-  shape.count = bytes / sizeof(float);
-  return shape;
+CollectiveArgs float_sum(size_t bytes) {
+  CollectiveArgs args;
+  args.collective = Collective::all_reduce;
+  args.type = DataType::float32;
+  args.count = bytes / sizeof(float);
+  return args;
 }
 
 const AlgorithmRow& all_reduce_row(const std::string& name) {
@@ -41,14 +41,14 @@ const AlgorithmRow& all_reduce_row(const std::string& name) {
 class Room {
  public:
   Room(int n, const testing::MakeTransport& transport, const std::string& algorithm, size_t bytes,
-       Opener opener)
-      : meshes_(testing::make_meshes(n, transport)), shape_(float_sum(bytes)) {
+       Protocol protocol)
+      : meshes_(testing::make_meshes(n, transport)), args_(float_sum(bytes)) {
     for (int r = 0; r < n; ++r) {
       executors_.push_back(std::make_unique<PlanRunner>(*meshes_[r]));
       plans_.push_back(
-          make_plan(all_reduce_row(algorithm).build({r, n, 0, {}}), shape_, algorithm, 1, opener));
+          make_plan(all_reduce_row(algorithm).build({r, n, 0, {}}), args_, algorithm, 1, protocol));
       if (slots_to_all(*meshes_[r])) *plans_[r] = add_slots(std::move(*plans_[r]));
-      data_.emplace_back(shape_.count + 1);
+      data_.emplace_back(args_.count + 1);
     }
   }
 
@@ -72,7 +72,7 @@ class Room {
 
  private:
   std::vector<std::unique_ptr<Mesh>> meshes_;
-  Shape shape_;
+  CollectiveArgs args_;
   std::vector<std::unique_ptr<PlanRunner>> executors_;
   std::vector<std::shared_ptr<Plan>> plans_;
   std::vector<std::vector<float>> data_;
@@ -86,29 +86,29 @@ struct Case {
   int n;
   const char* algorithm;
   size_t bytes;
-  Opener opener;
+  Protocol protocol;
 };
 
 void execute(benchmark::State& state, const Case& c) {
-  Room room(c.n, c.make, c.algorithm, c.bytes, c.opener);
+  Room room(c.n, c.make, c.algorithm, c.bytes, c.protocol);
   for (auto _ : state) room.execute();
   state.counters["per_rank"] = benchmark::Counter(
       c.n, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void find_plan(benchmark::State& state) {
-  PlanCache cache(0, 8, Fabric(), Options());
-  const Shape shape = float_sum(4096);
-  (void)cache.get(shape, "direct", 1, false);
-  for (auto _ : state) benchmark::DoNotOptimize(cache.get(shape, "direct", 1, false));
+  PlanCache cache(0, 8, MachineModel(), Options());
+  const CollectiveArgs args = float_sum(4096);
+  (void)cache.get(args, "direct", 1, false);
+  for (auto _ : state) benchmark::DoNotOptimize(cache.get(args, "direct", 1, false));
 }
 
 void bind_plan(benchmark::State& state, const char* algorithm) {
   const int n = static_cast<int>(state.range(0));
-  const Shape shape = float_sum(1 << 20);
+  const CollectiveArgs args = float_sum(1 << 20);
   for (auto _ : state)
     benchmark::DoNotOptimize(
-        make_plan(all_reduce_row(algorithm).build({0, n, 0, {}}), shape, algorithm, 1));
+        make_plan(all_reduce_row(algorithm).build({0, n, 0, {}}), args, algorithm, 1));
 }
 
 }  // namespace
@@ -118,14 +118,14 @@ int main(int argc, char** argv) {
   using namespace ringwood;
   const auto loopback = [] { return make_loopback({}); };
   const Case cases[] = {
-      {"shm", make_shm, 2, "exchange", 8, Opener::one_round},
-      {"shm", make_shm, 4, "one_shot", 8, Opener::one_round},
-      {"loopback", loopback, 2, "exchange", 8, Opener::one_round},
-      {"shm", make_shm, 2, "direct", 64, Opener::agreement},
-      {"shm", make_shm, 4, "direct", 64, Opener::agreement},
-      {"shm", make_shm, 8, "ring", 64, Opener::agreement},
-      {"loopback", loopback, 2, "direct", 64, Opener::agreement},
-      {"loopback", loopback, 8, "ring", 64, Opener::agreement},
+      {"shm", make_shm, 2, "exchange", 8, Protocol::one_round},
+      {"shm", make_shm, 4, "one_shot", 8, Protocol::one_round},
+      {"loopback", loopback, 2, "exchange", 8, Protocol::one_round},
+      {"shm", make_shm, 2, "direct", 64, Protocol::queued},
+      {"shm", make_shm, 4, "direct", 64, Protocol::queued},
+      {"shm", make_shm, 8, "ring", 64, Protocol::queued},
+      {"loopback", loopback, 2, "direct", 64, Protocol::queued},
+      {"loopback", loopback, 8, "ring", 64, Protocol::queued},
   };
   for (const Case& c : cases)
     benchmark::RegisterBenchmark(

@@ -43,10 +43,10 @@ constexpr DataType kTypes[] = {DataType::float32, DataType::bfloat16,    DataTyp
 constexpr DataType kManyTypes[] = {DataType::float32, DataType::bfloat16, DataType::float16,
                                    DataType::int8, DataType::float8_e4m3};
 
-struct Shape {
+struct Arity {
   size_t sources, results;
 };
-constexpr Shape kShapes[] = {{2, 2}, {4, 4}};
+constexpr Arity kArities[] = {{2, 2}, {4, 4}};
 
 struct Buffers {
   // A normal number in every type, so that no subnormals slow anything down.
@@ -79,19 +79,19 @@ void run_reduce(benchmark::State& state, const std::string& simd, DataType type,
   force_simd_target("");
 }
 
-void run_many(benchmark::State& state, const std::string& simd, DataType type, Shape shape,
+void run_many(benchmark::State& state, const std::string& simd, DataType type, Arity arity,
               size_t bytes) {
   force_simd_target(simd);
-  Buffers buffers(shape.sources, bytes);
+  Buffers buffers(arity.sources, bytes);
   std::vector<const void*> srcs;
   std::vector<void*> dsts;
-  for (size_t k = 0; k < shape.sources; ++k) srcs.push_back(buffers[k]);
-  for (size_t d = 0; d < shape.results; ++d) dsts.push_back(buffers[d]);
+  for (size_t k = 0; k < arity.sources; ++k) srcs.push_back(buffers[k]);
+  for (size_t d = 0; d < arity.results; ++d) dsts.push_back(buffers[d]);
   for (auto _ : state) {
     reduce_many(dsts, srcs, bytes / size_of(type), type, ReduceOp::sum);
     benchmark::ClobberMemory();
   }
-  count_bytes(state, bytes, shape.sources + shape.results);
+  count_bytes(state, bytes, arity.sources + arity.results);
   force_simd_target("");
 }
 
@@ -190,9 +190,9 @@ void register_all() {
         }
       }
       for (const DataType type : kManyTypes) {
-        for (const Shape& shape : kShapes) {
-          add(fmt::format("p={},D={}/{}/{}", shape.sources, shape.results, to_string(type), simd),
-              bytes, run_many, simd, type, shape);
+        for (const Arity& arity : kArities) {
+          add(fmt::format("p={},D={}/{}/{}", arity.sources, arity.results, to_string(type), simd),
+              bytes, run_many, simd, type, arity);
         }
       }
     }

@@ -114,7 +114,7 @@ def rows_of(output: str, mode: str) -> list[dict]:
     if '"rows"' not in output:
         return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     names = {"time_us_best": "best_us", "time_us_median": "median_us"}
-    kept = ("bytes", "time_us_best", "time_us_median", "cpu_percent", "algorithm", "lanes")
+    kept = ("bytes", "time_us_best", "time_us_median", "cpu_percent", "algorithm", "segments")
     return [
         {"mode": mode, **{names.get(key, key): row[key] for key in kept}}
         for row in json.loads(output)["rows"]

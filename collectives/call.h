@@ -31,8 +31,8 @@ struct CallOptions {
   // operation before, with a sequence number of its own. Other types round each product by itself.
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name of algorithm_table()
-  int lanes = 0;          // 0 = choose
-  // Instead of an algorithm: the user's own, with `lanes` or one. Of this collective, group size
+  int segments = 0;       // 0 = choose
+  // Instead of an algorithm: the user's own, with `segments` or one. Of this collective, group size
   // and root; blocks of one size.
   std::shared_ptr<const ProvedSchedules> schedules;
   // The relative error that the sums may have, as Options::tolerance; 0 = exact, negative = the

@@ -11,20 +11,20 @@
 #include "collectives/calls/recent_calls.h"
 #include "collectives/executors/eager_slots.h"
 #include "collectives/kernels/row_sums.h"
-#include "collectives/machine/group_fabric.h"
+#include "collectives/machine/group_model.h"
 #include "collectives/runtime/plan_cache.h"
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
 namespace {
 
-// The calls of the interface, turned into a shape, a plan and a table of buffers.
+// The calls of the interface, turned into a args, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
  public:
   LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options, std::string name)
       : engine_(std::move(engine)),
-        plans_(engine_->mesh().rank, engine_->mesh().size, fabric_of(engine_->mesh()), options,
-               slots_to_all(engine_->mesh())),
+        plans_(engine_->mesh().rank, engine_->mesh().size, machine_model_of(engine_->mesh()),
+               options, slots_to_all(engine_->mesh())),
         publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
         timeout_(options.timeout),
         name_(std::move(name)) {}
@@ -43,10 +43,10 @@ class LiveCommunicator final : public Communicator {
                           const CallOptions& call) override {
     if (auto done = again({Collective::all_reduce, type, op, 0, count, nullptr, data}, call))
       return done;
-    const Shape shape = in_place(Collective::all_reduce, data, count, type, op, 0, size());
-    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    auto state = begin(shape, std::vector<void*>{data}, call);
-    state->factors = gather_factors(shape, call);
+    const CollectiveArgs args = in_place(Collective::all_reduce, data, count, type, op, 0, size());
+    if (packs(args, call)) return group_.add(args, {data, {}}, call);
+    auto state = begin(args, std::vector<void*>{data}, call);
+    state->factors = gather_factors(args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply_in_place(*state, data, count, type, call.factor);
     return go(std::move(state), call);
@@ -56,10 +56,10 @@ class LiveCommunicator final : public Communicator {
                       const CallOptions& call) override {
     if (auto done = again({Collective::reduce, type, op, root, count, nullptr, data}, call))
       return done;
-    const Shape shape = in_place(Collective::reduce, data, count, type, op, root, size());
-    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    auto state = begin(shape, std::vector<void*>{data}, call);
-    state->factors = gather_factors(shape, call);
+    const CollectiveArgs args = in_place(Collective::reduce, data, count, type, op, root, size());
+    if (packs(args, call)) return group_.add(args, {data, {}}, call);
+    auto state = begin(args, std::vector<void*>{data}, call);
+    state->factors = gather_factors(args, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
     if (multiplies && root == rank())
       premultiply_in_place(*state, data, count, type, call.factor);
@@ -73,9 +73,10 @@ class LiveCommunicator final : public Communicator {
     constexpr auto kOp = ReduceOp::sum;
     if (auto done = again({Collective::broadcast, type, kOp, root, count, nullptr, data}, call))
       return done;
-    const Shape shape = in_place(Collective::broadcast, data, count, type, kOp, root, size());
-    if (packs(shape, call)) return group_.add(shape, {data, {}}, call);
-    return go(begin(shape, std::vector<void*>{data}, call), call);
+    const CollectiveArgs args =
+        in_place(Collective::broadcast, data, count, type, kOp, root, size());
+    if (packs(args, call)) return group_.add(args, {data, {}}, call);
+    return go(begin(args, std::vector<void*>{data}, call), call);
   }
 
   OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
@@ -87,10 +88,10 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
-    const Shape shape = gathered(in, out, type, rank(), size());
+    const CollectiveArgs args = gathered(in, out, type, rank(), size());
     CallBuffers buffers{const_cast<void*>(in.data), buffers_of(out)};
-    if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
-    return go(begin(shape, std::move(buffers), call), call);
+    if (packs(args, call)) return group_.add(args, std::move(buffers), call);
+    return go(begin(args, std::move(buffers), call), call);
   }
 
   OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op,
@@ -103,11 +104,11 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
                               const CallOptions& call) override {
-    const Shape shape = scattered(in, out, type, op, rank(), size());
+    const CollectiveArgs args = scattered(in, out, type, op, rank(), size());
     CallBuffers buffers{out.data, buffers_of(in)};
-    if (packs(shape, call)) return group_.add(shape, std::move(buffers), call);
-    auto state = begin(shape, std::move(buffers), call);
-    state->factors = gather_factors(shape, call);
+    if (packs(args, call)) return group_.add(args, std::move(buffers), call);
+    auto state = begin(args, std::move(buffers), call);
+    state->factors = gather_factors(args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply(*state, counts_of(in), type, call.factor);
     return go(std::move(state), call);
@@ -124,7 +125,7 @@ class LiveCommunicator final : public Communicator {
     check_apart("all_to_all", {inputs, outputs, inputs.size(), 0}, type);
     std::vector<void*> buffers = buffers_of(inputs);
     for (const Block& b : outputs) buffers.push_back(b.data);
-    return go(begin(make_shape(Collective::all_to_all, type, count), std::move(buffers), call),
+    return go(begin(make_args(Collective::all_to_all, type, count), std::move(buffers), call),
               call);
   }
 
@@ -132,12 +133,12 @@ class LiveCommunicator final : public Communicator {
                           const CallOptions& call) override {
     check_blocks("all_to_all", "input", in.size(), size());
     check_blocks("all_to_all", "output", out.size(), size());
-    Shape shape = make_shape(Collective::all_to_all, type, 0);
+    CollectiveArgs args = make_args(Collective::all_to_all, type, 0);
     std::vector<void*> buffers;
     const auto take = [&](void* data, size_t count) {
       check_buffer("all_to_all", data, count);
       buffers.push_back(data);
-      shape.blocks.push_back(count);
+      args.blocks.push_back(count);
     };
     for (const ConstBlock& b : in) take(const_cast<void*>(b.data), b.count);
     for (const Block& b : out) take(b.data, b.count);
@@ -146,7 +147,7 @@ class LiveCommunicator final : public Communicator {
                          out[rank()].count));
     const auto own = static_cast<size_t>(rank());
     check_apart("all_to_all", {in, out, own, own}, type);
-    return go(begin(shape, std::move(buffers), call), call);
+    return go(begin(args, std::move(buffers), call), call);
   }
 
   OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
@@ -163,12 +164,12 @@ class LiveCommunicator final : public Communicator {
       buffers[rank()] = const_cast<void*>(in.data);
     }
     const size_t count = call.uneven ? 0 : in.count;
-    Shape shape = make_shape(Collective::gather, type, count, ReduceOp::sum, root);
+    CollectiveArgs args = make_args(Collective::gather, type, count, ReduceOp::sum, root);
     if (call.uneven) {
-      shape.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
-      shape.blocks[rank()] = in.count;
+      args.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
+      args.blocks[rank()] = in.count;
     }
-    auto state = begin(shape, std::move(buffers), call);
+    auto state = begin(args, std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
       copy_own(*state, out[root].data, in.data, in.count * size_of(type));
     return go(std::move(state), call);
@@ -187,19 +188,19 @@ class LiveCommunicator final : public Communicator {
     }
     buffers.push_back(out.data);
     const size_t count = call.uneven ? 0 : out.count;
-    Shape shape = make_shape(Collective::scatter, type, count, ReduceOp::sum, root);
+    CollectiveArgs args = make_args(Collective::scatter, type, count, ReduceOp::sum, root);
     if (call.uneven) {
-      if (root == rank()) shape.blocks = counts_of(in);
-      shape.blocks.resize(buffers.size());
-      shape.blocks[size()] = out.count;
+      if (root == rank()) args.blocks = counts_of(in);
+      args.blocks.resize(buffers.size());
+      args.blocks[size()] = out.count;
     }
-    return go(begin(shape, std::move(buffers), call), call);
+    return go(begin(args, std::move(buffers), call), call);
   }
 
   OperationPtr barrier(const CallOptions& call) override {
     if (auto done = again({}, call)) return done;
-    const Shape shape = make_shape(Collective::barrier, DataType::uint8, 0);
-    return go(begin(shape, std::vector<void*>(), call), call);
+    const CollectiveArgs args = make_args(Collective::barrier, DataType::uint8, 0);
+    return go(begin(args, std::vector<void*>(), call), call);
   }
   OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                     const CallOptions& call) override {
@@ -218,12 +219,13 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const Answer a = plans_.answer(make_shape(collective, type, bytes / size_of(type), op), "", 0);
-    return {a.algorithm, a.lanes, to_string(a.wire), engine_->mesh().ways()};
+    const TuningChoice a =
+        plans_.tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
+    return {a.algorithm, a.segments, to_string(a.wire), engine_->mesh().transports_in_use()};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
-    return plans_.explain(make_shape(c, t, bytes / size_of(t), op));
+    return plans_.explain(make_args(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -235,12 +237,12 @@ class LiveCommunicator final : public Communicator {
   Duration time_for(const CallOptions& call) const {
     return call.timeout.count() > 0 ? call.timeout : timeout_.load();
   }
-  std::shared_ptr<CollectiveState> begin(const Shape& shape, std::vector<void*> buffers,
+  std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, std::vector<void*> buffers,
                                          const CallOptions& call) {
     const void* source = nullptr;
-    if (shape.collective == Collective::all_gather) source = buffers[rank()];
-    if (cut_from_one_buffer(shape.collective)) source = buffers.front();
-    auto state = make_state(shape, source, call);
+    if (args.collective == Collective::all_gather) source = buffers[rank()];
+    if (cut_from_one_buffer(args.collective)) source = buffers.front();
+    auto state = make_state(args, source, call);
     state->buffers = std::move(buffers);
     return state;
   }
@@ -259,38 +261,38 @@ class LiveCommunicator final : public Communicator {
     return handle;
   }
   // Of what can be packed.
-  std::shared_ptr<CollectiveState> begin(const Shape& shape, CallBuffers buffers,
+  std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, CallBuffers buffers,
                                          const CallOptions& call) {
     std::vector<void*>& blocks = buffers.blocks;
-    if (cut_from_one_buffer(shape.collective)) blocks.assign(1, buffers.data);
-    if (shape.collective == Collective::reduce_scatter) blocks.push_back(buffers.data);
-    if (shape.collective != Collective::all_gather) return begin(shape, std::move(blocks), call);
+    if (cut_from_one_buffer(args.collective)) blocks.assign(1, buffers.data);
+    if (args.collective == Collective::reduce_scatter) blocks.push_back(buffers.data);
+    if (args.collective != Collective::all_gather) return begin(args, std::move(blocks), call);
     const auto own = static_cast<size_t>(rank());
     void* const out = std::exchange(blocks[own], buffers.data);
-    auto state = begin(shape, std::move(blocks), call);
+    auto state = begin(args, std::move(blocks), call);
     state->buffers[own] = out;
-    const size_t count = shape.blocks.empty() ? shape.count : shape.blocks[own];
-    send_from(*state, own, buffers.data, count * size_of(shape.type));
+    const size_t count = args.blocks.empty() ? args.count : args.blocks[own];
+    send_from(*state, own, buffers.data, count * size_of(args.type));
     return state;
   }
   // Whether what is sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
     if (!publishes_ || !source || !plans_.publishes(bytes)) return false;
-    return !Arena::of_process()->offset_of(source, bytes) && !Adopted::knows(source, bytes);
+    return !Arena::of_process()->offset_of(source, bytes) && !RemappedMemory::knows(source, bytes);
   }
-  std::shared_ptr<CollectiveState> make_state(const Shape& shape, const void* source,
+  std::shared_ptr<CollectiveState> make_state(const CollectiveArgs& args, const void* source,
                                               const CallOptions& call) {
-    const bool apart = private_source(source, shape.count * size_of(shape.type));
-    const char* const name = to_string(shape.collective);
+    const bool apart = private_source(source, args.count * size_of(args.type));
+    const char* const name = to_string(args.collective);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     const auto find = [&] {
-      return plans_.get(shape, call.algorithm, call.lanes, apart, call.tolerance, call.schedules);
+      return plans_.get(args, call.algorithm, call.segments, apart, call.tolerance, call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous && !call.persistent && !group_.open() && recent_.hold(engine_->lock()))
-      state = recent_.take(name, time_for(call), shape, call, apart, make, find);
+      state = recent_.take(name, time_for(call), args, call, apart, make, find);
     if (!state) {
       state = make();
       state->use(find());
@@ -313,13 +315,13 @@ class LiveCommunicator final : public Communicator {
   }
   void carry_out(const std::shared_ptr<CollectiveState>& state) {
     if (Status s = engine_->call(state); !s)
-      state->settle(std::make_shared<const Error>(std::move(s.error())));
+      state->complete(std::make_shared<const Error>(std::move(s.error())));
   }
-  // A dead communicator's operations are born settled, with the error that ended it.
+  // A dead communicator's operations are born completed, with the error that ended it.
   template <class State>
   OperationPtr submit(std::shared_ptr<State> state, const CallOptions& call) {
     if (Status s = engine_->submit(state, call.synchronous); !s)
-      state->settle(std::make_shared<const Error>(std::move(s.error())));
+      state->complete(std::make_shared<const Error>(std::move(s.error())));
     else if (call.synchronous)
       (void)engine_->wait(*state);
     return state;
@@ -341,23 +343,24 @@ class LiveCommunicator final : public Communicator {
   }
 
   // A call that names an algorithm is on its own: whether it can be used is said at once.
-  bool packs(const Shape& shape, const CallOptions& call) const {
+  bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
-           call.lanes == 0 && shape.op != ReduceOp::premul_sum && shape.blocks.empty() &&
-           plans_.packs(packed_bytes(shape, size()));
+           call.segments == 0 && args.op != ReduceOp::premul_sum && args.blocks.empty() &&
+           plans_.packs(packed_bytes(args, size()));
   }
   OperationPtr launch_pack(const CallPack& pack) {
     if (pack.parts.size() == 1)
-      return launch(begin(pack.shape, pack.parts[0].buffers, pack.call), pack.call);
+      return launch(begin(pack.args, pack.parts[0].buffers, pack.call), pack.call);
     PackedBuffer packed = pack_calls(pack, rank(), size());
-    auto state = begin(pack.shape, packed.buffers, pack.call);
+    auto state = begin(pack.args, packed.buffers, pack.call);
     return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
   // Of all ranks, by an operation of its own, for PREMUL_SUM of types whose operands are scaled as
   // they are added, where others add; else null. They are there when the next operation begins.
-  std::shared_ptr<std::vector<double>> gather_factors(const Shape& shape, const CallOptions& call) {
-    const bool needed = shape.op == ReduceOp::premul_sum && scales_operands(shape.type, shape.op);
+  std::shared_ptr<std::vector<double>> gather_factors(const CollectiveArgs& args,
+                                                      const CallOptions& call) {
+    const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
     if (!needed || size() == 1) return nullptr;
     auto factors = std::make_shared<std::vector<double>>(size());
     (*factors)[rank()] = call.factor;
@@ -365,7 +368,7 @@ class LiveCommunicator final : public Communicator {
     for (double& factor : *factors) buffers.push_back(&factor);
     const CallOptions how{
         .timeout = call.timeout, .synchronous = call.synchronous, .priority = call.priority};
-    auto state = begin(make_shape(Collective::all_gather, DataType::float64, 1, shape.op),
+    auto state = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
                        std::move(buffers), how);
     state->factors = factors;
     go(std::move(state), how);
@@ -391,9 +394,9 @@ std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store,
   if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
-  const std::string figures = rank == 0 && size > 1 ? announced_figures(options) : "";
+  const std::string parameters = rank == 0 && size > 1 ? announced_parameters(options) : "";
   return std::make_unique<LiveCommunicator>(
-      ProgressEngine::create(std::move(store), rank, size, options, figures), options, name);
+      ProgressEngine::create(std::move(store), rank, size, options, parameters), options, name);
 }
 
 }  // namespace ringwood

@@ -134,10 +134,10 @@ class Communicator {
   virtual Status health() const = 0;
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  // What would be (or was) chosen: "ring", lanes, and the transports in use, "shm" or "shm+tcp".
+  // What would be (or was) chosen: "ring", segments, and the transports in use, "shm" or "shm+tcp".
   struct Choice {
     std::string algorithm;
-    int lanes = 1;
+    int segments = 1;
     std::string wire;  // "bf16", "int8": how numbers travel between hosts; else "float32"
     std::string transports;
   };

@@ -15,7 +15,7 @@ namespace {
 
 // As they are typed.
 struct Typed {
-  std::string collective, bytes, type = "float32", op = "sum", figures = "host";
+  std::string collective, bytes, type = "float32", op = "sum", parameters = "host";
   int ranks = 2, hosts = 1, nodes = 1;
   double tolerance = -1;
   bool json = false;
@@ -26,19 +26,19 @@ struct Typed {
 }
 
 // Hosts like this one, with equally many ranks, or one more on the first ones.
-Fabric fabric_of(const Typed& typed, const Options& options) {
-  Fabric fabric = calibration(cache_directory(), typed.figures == "default"
-                                                     ? CalibrationUse::off
-                                                     : calibration_use(options.calibration));
+MachineModel machine_model_of(const Typed& typed, const Options& options) {
+  MachineModel machine = calibration(cache_directory(), typed.parameters == "default"
+                                                            ? CalibrationUse::off
+                                                            : calibration_use(options.calibration));
   for (int r = 0; r < typed.ranks; ++r)
-    fabric.hosts.push_back(static_cast<int>(int64_t{r} * typed.hosts / typed.ranks));
+    machine.hosts.push_back(static_cast<int>(int64_t{r} * typed.hosts / typed.ranks));
   for (int r = 0; r < typed.ranks && typed.nodes > 1; ++r)
-    fabric.nodes.push_back(static_cast<int>(int64_t{r} * typed.hosts * typed.nodes / typed.ranks));
-  return fabric;
+    machine.nodes.push_back(static_cast<int>(int64_t{r} * typed.hosts * typed.nodes / typed.ranks));
+  return machine;
 }
 
-Question question_of(const Typed& typed, const Fabric& fabric) {
-  Question q;
+TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
+  TuningQuery q;
   q.collective = parse_collective(typed.collective);
   q.type = parse_data_type(typed.type);
   q.op = parse_reduce_op(typed.op);
@@ -52,20 +52,20 @@ Question question_of(const Typed& typed, const Fabric& fabric) {
   if (q.collective == Collective::barrier) q.bytes = 0;
   q.several_hosts = typed.hosts > 1;
   q.tolerance = typed.tolerance;
-  q.fabric = &fabric;
+  q.machine = &machine;
   return q;
 }
 
-nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
+nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
                                const std::vector<Candidate>& candidates) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
-    nlohmann::ordered_json row = {{"algorithm", c.algorithm},  {"lanes", c.lanes},
+    nlohmann::ordered_json row = {{"algorithm", c.algorithm},  {"segments", c.segments},
                                   {"wire", to_string(c.wire)}, {"time_us", nullptr},
                                   {"simulated", c.simulated},  {"chosen", c.chosen},
                                   {"why_not", c.why_not}};
     if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
-    if (!std::isinf(c.seconds)) row["shared_time_us"] = c.lent_seconds * 1e6;
+    if (!std::isinf(c.seconds)) row["shared_time_us"] = c.zero_copy_seconds * 1e6;
     rows.push_back(std::move(row));
   }
   return {{"version", RINGWOOD_VERSION},
@@ -74,7 +74,7 @@ nlohmann::ordered_json json_of(const Typed& typed, const Question& q,
           {"hosts", typed.hosts},
           {"bytes", parse_bytes("BYTES", typed.bytes)},
           {"dtype", to_string(q.type)},
-          {"figures", print(*q.fabric)},
+          {"parameters", print(*q.machine)},
           {"candidates", std::move(rows)}};
 }
 
@@ -85,11 +85,11 @@ void run_explain(const Typed& typed) {
     refuse(fmt::format("--nodes {} on each of --hosts {} are more than --ranks {}", typed.nodes,
                        typed.hosts, typed.ranks));
   const Options options = Options::from_environment();
-  // A bad question is refused before anything is measured.
-  const Fabric defaults = default_fabric(typed.ranks, typed.hosts > 1);
-  question_of(typed, defaults);
-  const Fabric fabric = fabric_of(typed, options);
-  Question q = question_of(typed, fabric);
+  // A bad query is refused before anything is measured.
+  const MachineModel defaults = default_machine_model(typed.ranks, typed.hosts > 1);
+  query_of(typed, defaults);
+  const MachineModel machine = machine_model_of(typed, options);
+  TuningQuery q = query_of(typed, machine);
   if (typed.tolerance < 0) q.tolerance = options.tolerance;
   std::vector<Candidate> candidates = explain(q, options);
   if (typed.json) {
@@ -99,7 +99,7 @@ void run_explain(const Typed& typed) {
   fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {} core{} each\n",
              RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.bytes),
              to_string(q.type), typed.ranks, typed.ranks == 1 ? "" : "s", typed.hosts,
-             typed.hosts == 1 ? "" : "s", fabric.cores, fabric.cores == 1 ? "" : "s");
+             typed.hosts == 1 ? "" : "s", machine.cores, machine.cores == 1 ? "" : "s");
   fmt::print("{}", print(std::move(candidates)));
 }
 
@@ -126,9 +126,10 @@ void add_explain_command(CLI::App& app) {
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
       ->check(CLI::Range(0.0, 0.999).description(""));
-  add("--figures", typed->figures, "host|default", "measured ones of this host, or the defaults")
+  add("--parameters", typed->parameters, "host|default",
+      "measured ones of this host, or the defaults")
       ->check(CLI::IsMember({"host", "default"}).description(""));
-  command->add_flag("--json", typed->json, "an object with the figures and all candidates");
+  command->add_flag("--json", typed->json, "an object with the parameters and all candidates");
   command->footer(
       "Example:\n"
       "  ringwood explain all_reduce 1M --ranks 8 --hosts 2");

@@ -1,5 +1,5 @@
 // `ringwood explain`: what every algorithm would cost for a collective and a size, and which one is
-// chosen. Starts nothing; measures this host's figures where they are not yet known.
+// chosen. Starts nothing; measures this host's parameters where they are not yet known.
 #pragma once
 
 namespace CLI {

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 // The folder in which ranks of one host meet. Whoever comes first makes it; only rank 0, or a
 // parent, removes it.
-class MeetingFolder {
+class RendezvousFolder {
  public:
-  MeetingFolder(fs::path path, bool removes) : path_(std::move(path)), removes_(removes) {
+  RendezvousFolder(fs::path path, bool removes) : path_(std::move(path)), removes_(removes) {
     if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) {
       throw Error(ErrorCode::system,
                   fmt::format("{}: {}", path_.string(), system_message("mkdir")));
@@ -40,9 +40,9 @@ class MeetingFolder {
                       path_.string()));
     }
   }
-  ~MeetingFolder() { remove(); }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
+  ~RendezvousFolder() { remove(); }
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   std::shared_ptr<Store> store() const { return file_store((path_ / "store").string()); }
   // Once: a later run under the same parent may have made the folder anew. Other ranks may still be
@@ -123,7 +123,7 @@ int run_joined(const LaunchPlan& plan, const std::function<int(Place&)>& body) {
       Place place = meet_at(distant_rendezvous(plan), rank, plan);
       return body(place);
     }
-    MeetingFolder folder(folder_of_parent(), rank == 0);
+    RendezvousFolder folder(folder_of_parent(), rank == 0);
     Place place{rank, plan.ranks, folder.store(), [&folder] { folder.remove(); }};
     return body(place);
   } catch (const Error& error) {
@@ -143,7 +143,7 @@ int run_forked(const LaunchPlan& plan, const std::function<int(Place&)>& body) {
     throw Error(ErrorCode::system, fmt::format("{}: {}; set TMPDIR to a folder that can be written",
                                                name, system_message("mkdtemp")));
   }
-  MeetingFolder folder(name, true);
+  RendezvousFolder folder(name, true);
   return fork_ranks(plan.ranks, plan.options.pin, [&](int rank, const ErrorReport& report) {
     try {
       Place place{rank, plan.ranks, nullptr, [&folder] { folder.remove(); }};

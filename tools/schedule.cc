@@ -25,7 +25,7 @@ namespace {
 // As they are typed.
 struct Typed {
   std::string collective, algorithm, file, svg;
-  int ranks = 4, root = 0, lanes = 1;
+  int ranks = 4, root = 0, segments = 1;
   std::vector<int> hosts;
 };
 
@@ -76,7 +76,7 @@ Schedules get(const Typed& typed) {
   } else {
     result = {collective, parse_schedules(read_all(typed.file)), nullptr};
   }
-  for (Schedule& schedule : result.all) schedule = lanes(schedule, typed.lanes);
+  for (Schedule& schedule : result.all) schedule = segments(schedule, typed.segments);
   return result;
 }
 
@@ -87,9 +87,9 @@ int print_them(const Typed& typed) {
 
 int verify_them(const Typed& typed) {
   const auto [collective, all, row] = get(typed);
-  const auto flaw = verify(collective, all, typed.root, typed.lanes);
+  const auto flaw = verify(collective, all, typed.root, typed.segments);
   const bool equal_blocks =
-      flaw && !verify(collective, all, typed.root, typed.lanes, /*equal_blocks=*/true);
+      flaw && !verify(collective, all, typed.root, typed.segments, /*equal_blocks=*/true);
   if (flaw && !equal_blocks) {
     fmt::print("refuted: {}\n", *flaw);
     return 1;
@@ -100,7 +100,7 @@ int verify_them(const Typed& typed) {
   fmt::print("proved: {} ranks, {} steps, {} rounds{}{}{}\n", all.size(), steps,
              lay_out(collective, all, typed.root).rounds,
              equal_blocks ? ", for blocks of one size" : "",
-             reduces_in_rank_order(collective, all, typed.root, typed.lanes, equal_blocks)
+             reduces_in_rank_order(collective, all, typed.root, typed.segments, equal_blocks)
                  ? ", sums in rank order"
                  : "",
              rounds_each ? ", 16- and 8-bit floats rounded at each addition" : "");
@@ -162,7 +162,7 @@ CLI::App* add_action(CLI::App& command, const char* name, const char* descriptio
   add("--root", typed->root, "RANK", "of the collectives that have one (0)")
       ->check(CLI::NonNegativeNumber);
   add("--hosts", typed->hosts, "LIST", "the host of each rank, such as 0,0,1,1")->delimiter(',');
-  add("--lanes", typed->lanes, "N", "pipeline lanes (1)")->check(CLI::Range(1, 4096));
+  add("--segments", typed->segments, "N", "pipeline segments (1)")->check(CLI::Range(1, 4096));
   action->callback([typed, act, &exit_code] { exit_code = act(*typed); });
   return action;
 }

@@ -216,7 +216,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
   call.require(tensor.device().type() == at::kCPU, "unsupported device type");
-  call.require(tensor.dim() <= SparseSum::kMostDimensions, "too many dimensions");
+  call.require(tensor.dim() <= SparseSum::kMaxDimensions, "too many dimensions");
   call.require(opts.reduceOp.op_ == c10d::ReduceOp::SUM,
                "unsupported reduction operation: sparse tensors can only be summed");
   const DataType type = call.reduced(tensor, opts.reduceOp).type;

@@ -30,7 +30,7 @@ class SparseSum final {
     for (const auto d : c10::irange(tensor.dim())) shape[3 + d] = tensor.size(d);
     shapes_ = at::zeros({size, kShape}, at::kLong);
   }
-  static constexpr int64_t kMostDimensions = 29;
+  static constexpr int64_t kMaxDimensions = 29;
 
   ConstBlock shape() const { return {shape_.const_data_ptr(), kShape}; }
   void* shapes() { return shapes_.mutable_data_ptr(); }
@@ -66,7 +66,7 @@ class SparseSum final {
   }
 
  private:
-  static constexpr int64_t kShape = 3 + kMostDimensions;
+  static constexpr int64_t kShape = 3 + kMaxDimensions;
   at::Tensor target_;
   int64_t size_;
   at::Tensor indices_, values_, shape_, shapes_;

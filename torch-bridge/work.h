@@ -117,7 +117,7 @@ class Work final : public c10d::Work {
     }
     pending_ = operations.size();
     const auto done = [](const OperationPtr& operation) { return operation->done(); };
-    // What has ended already is settled in this very thread, below.
+    // What has ended already is finished in this very thread, below.
     if (!std::all_of(operations.begin(), operations.end(), done)) call_state_.emplace();
     for (const OperationPtr& operation : operations) {
       auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
@@ -135,7 +135,7 @@ class Work final : public c10d::Work {
       if (Status status = operation->wait(std::max(left, kNoTimeout)); !status)
         fail(status.error());
     }
-    settle();
+    finish();
     complete_future();
     release();
     rethrow_interrupt();
@@ -212,7 +212,7 @@ class Work final : public c10d::Work {
   void ended(const Error* error, c10::intrusive_ptr<Work>& self) {
     if (error) fail(*error);
     if (--pending_ > 0) return;
-    settle();
+    finish();
     if (!future() && self.use_count() > 1)
       return;  // the caller's wait() or its last reference does the rest
     threads_->post([work = std::move(self)] {
@@ -222,8 +222,8 @@ class Work final : public c10d::Work {
   }
 
   // Data. The second to come waits for the first.
-  void settle() {
-    std::call_once(settled_, [this] {
+  void finish() {
+    std::call_once(finish_once_, [this] {
       try {
         const StateOfCall state(afterwards_ || tensors_.staged() ? call_state_ : std::nullopt);
         if (afterwards_ && !error_) afterwards_();
@@ -237,7 +237,7 @@ class Work final : public c10d::Work {
     });
   }
 
-  // Precondition: settled. On return the Future, if there is one, is complete; its callbacks may
+  // Precondition: finished. On return the Future, if there is one, is complete; its callbacks may
   // still be running.
   void complete_future() {
     FuturePtr future;
@@ -279,13 +279,13 @@ class Work final : public c10d::Work {
   std::function<void()> afterwards_;
   CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};
-  std::once_flag settled_;
+  std::once_flag finish_once_;
 
   mutable std::mutex state_mutex_;        // all below
-  std::vector<OperationPtr> operations_;  // none once settled
+  std::vector<OperationPtr> operations_;  // none once finished
   int source_ = -1;                       // of the first operation
   int64_t sequence_ = 0;
-  std::exception_ptr error_;  // not changed once settled
+  std::exception_ptr error_;  // not changed once finished
   FuturePtr future_;
   bool future_claimed_ = false;
 };

@@ -46,7 +46,7 @@
 namespace ringwood {
 
 class Listener;
-class Mailbox;
+class EagerChannel;
 class Store;
 class WaitSet;
 
@@ -76,28 +76,28 @@ class Link {
   // peers sent can be written straight to where they wait for it, so that every byte is read once
   // and written once. A link that cannot inherits these, and everything is sent as usual.
   //
-  // post_offer: a post_send whose receiver may write into `data` the message that it sends as
-  // number `answer` (counted from 0 over the life of the link), which this side will receive at
+  // post_exposed: a post_send whose receiver may write into `data` the message that it sends as
+  // number `put` (counted from 0 over the life of the link), which this side will receive at
   // `data`.
-  virtual Status post_offer(void* data, size_t bytes, uint64_t /*answer*/) {
+  virtual Status post_exposed(void* data, size_t bytes, uint64_t /*put*/) {
     return post_send(data, bytes);
   }
   // Of what incoming() shows, entire: the same memory, writable, if the peer waits there for our
   // message `number`; else null.
-  virtual std::byte* answer_place(uint64_t /*number*/) { return nullptr; }
+  virtual std::byte* put_place(uint64_t /*number*/) { return nullptr; }
   // Around the writing, before consume(): false if the peer has given up.
-  virtual bool begin_answer() { return false; }
-  virtual void end_answer() {}
+  virtual bool begin_put() { return false; }
+  virtual void end_put() {}
   // Instead of the post_send of message `number`, after consume().
-  virtual Status post_answered(size_t bytes) { return post_send(nullptr, bytes); }
+  virtual Status post_put(size_t bytes) { return post_send(nullptr, bytes); }
 
   // Refinement: small messages that both ends write and read without a call, apart from the order
   // of the link's messages. Null where the link has none. It lives as long as the link.
-  virtual Mailbox* mailbox() { return nullptr; }
+  virtual EagerChannel* eager_channel() { return nullptr; }
 
   // The transport that has carried bytes of this link in place of its own, if one had to; else
   // null. Any thread.
-  virtual const char* detour() const { return nullptr; }
+  virtual const char* fallback() const { return nullptr; }
 };
 
 // What every transport is told about the group that it serves.
@@ -117,7 +117,7 @@ struct Group {
 // Links between two ranks, by channel: each collective that may be under way has one, and the
 // messages between users. Of a transport's channels 0 is the one that is used most.
 inline constexpr int kCollectiveChannel = 0, kPointToPointChannel = 1;
-inline constexpr int kMostChannels = kMostInFlight + 1;
+inline constexpr int kMaxChannels = kMaxInFlight + 1;
 constexpr int channels_for(int in_flight) { return in_flight + 1; }
 // Of the collectives that are under way side by side, the one with this number.
 constexpr int collective_channel(int track) {

@@ -19,9 +19,9 @@
 namespace ringwood {
 namespace {
 
-// The census and its answer, several times over.
-constexpr Duration kVerdictTime = std::chrono::seconds(1);
-constexpr Duration kVerdictPause = std::chrono::milliseconds(2);
+// The status query and its answer, several times over.
+constexpr Duration kGroupErrorTime = std::chrono::seconds(1);
+constexpr Duration kGroupErrorPause = std::chrono::milliseconds(2);
 
 // The cores that this process may use, as "0,1".
 std::string own_cores() {
@@ -177,8 +177,8 @@ void tell_all(const Mesh& mesh, Error& error) {
   if (error.rank < 0) error.rank = mesh.rank;
   if (error.host.empty()) error.host = host_name();
   mesh.control->fail(error);
-  const Deadline patience = Deadline::after(kVerdictTime);
-  while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kVerdictPause);
+  const Deadline patience = Deadline::after(kGroupErrorTime);
+  while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kGroupErrorPause);
 }
 
 void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Handlers handlers) {
@@ -232,7 +232,7 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
 
 Mesh::~Mesh() = default;
 
-std::string Mesh::ways() const {
+std::string Mesh::transports_in_use() const {
   std::string all;
   const auto add = [&](const std::string& name) {
     if (!name.empty() && all.find(name) == std::string::npos)
@@ -242,7 +242,7 @@ std::string Mesh::ways() const {
     add(peer.transport);
     for (int track = 0; track < in_flight; ++track) {
       const Link* link = peer.link[collective_channel(track)].get();
-      if (const char* detour = link ? link->detour() : nullptr) add(detour);
+      if (const char* fallback = link ? link->fallback() : nullptr) add(fallback);
     }
   }
   return all;

@@ -21,8 +21,8 @@
 namespace ringwood {
 
 struct Peer {
-  std::string transport;                                  // "shm"; "" for the rank itself
-  std::array<std::unique_ptr<Link>, kMostChannels> link;  // null from channels_for() on
+  std::string transport;                                 // "shm"; "" for the rank itself
+  std::array<std::unique_ptr<Link>, kMaxChannels> link;  // null from channels_for() on
 };
 
 class Mesh final {
@@ -38,7 +38,7 @@ class Mesh final {
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<Peer> peers;  // by rank
   // By channel and rank: what the link of a collective reported last; its executor's.
-  std::array<std::vector<Completions>, kMostChannels> totals;
+  std::array<std::vector<Completions>, kMaxChannels> totals;
   std::vector<std::string> hosts;  // host token by rank
   std::vector<int> host_numbers;   // by rank: equal on a host, from 0 in the order of first ranks
   // By rank: its memory node, numbered likewise, no node on two hosts. Empty: each host counts as
@@ -54,7 +54,7 @@ class Mesh final {
   std::unique_ptr<Control> control;
 
   // The transports in use, and what links of collectives had to turn to: "shm", "verbs+tcp".
-  std::string ways() const;
+  std::string transports_in_use() const;
   void arm() noexcept;
   void disarm() noexcept;
 };

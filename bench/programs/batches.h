@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { kBatches = 7, kWarmup = 5, kMostIterations = 20000 };
+enum { kBatches = 7, kWarmup = 5, kMaxIterations = 20000 };
 static const double kBatchSeconds = 2e-3;
 
 static double now_seconds(void) {
@@ -83,10 +83,10 @@ static void measure_size(const Contestant* c, float* data, size_t bytes, const c
   for (int i = 0; i < kWarmup; ++i) c->run(data, bytes / sizeof(float));
   for (;; iterations *= 2) {
     const double seconds = c->slowest(batch_seconds(c, data, bytes, iterations, touch));
-    if (seconds < kBatchSeconds / 8 && iterations < kMostIterations) continue;
+    if (seconds < kBatchSeconds / 8 && iterations < kMaxIterations) continue;
     iterations = (int)(kBatchSeconds / seconds * iterations);
     if (iterations < 1) iterations = 1;
-    if (iterations > kMostIterations) iterations = kMostIterations;
+    if (iterations > kMaxIterations) iterations = kMaxIterations;
     break;
   }
   for (int b = 0; b < kBatches; ++b) times[b] = batch_seconds(c, data, bytes, iterations, touch);

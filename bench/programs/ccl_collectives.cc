@@ -70,8 +70,8 @@ static int measure(int argc, char** argv) {
   if (rank != 0) store = ccl::create_kvs(address);
   const ccl::communicator communicator = ccl::create_communicator(ranks, rank, store);
   world = &communicator;
-  const Meeting meeting = {barrier, slowest};
-  return measure_collective(argc, argv, &meeting);
+  const Bootstrap bootstrap = {barrier, slowest};
+  return measure_collective(argc, argv, &bootstrap);
 }
 
 int main(int argc, char** argv) {

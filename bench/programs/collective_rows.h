@@ -53,7 +53,7 @@ static const Row kRows[] = {
 typedef struct {
   void (*barrier)(void);
   double (*slowest)(double seconds);
-} Meeting;
+} Bootstrap;
 
 // Whether the row gives the right result: a benchmark that does not is no contestant.
 static int right(const Row* row, float* data, size_t count) {
@@ -87,7 +87,7 @@ static float* buffer(size_t bytes) {
 }
 
 // PROGRAM SIZES MODES COLLECTIVE. The exit code; what went wrong is told. `ranks` and `rank` stand.
-static int measure_collective(int argc, char** argv, const Meeting* meeting) {
+static int measure_collective(int argc, char** argv, const Bootstrap* bootstrap) {
   const Row* row = NULL;
   for (size_t i = 0; argc == 4 && i < sizeof kRows / sizeof *kRows; ++i)
     if (strcmp(kRows[i].name, argv[3]) == 0) row = &kRows[i];
@@ -101,9 +101,9 @@ static int measure_collective(int argc, char** argv, const Meeting* meeting) {
   other = buffer(bytes);
   const int failed = data == NULL || other == NULL || !all_right(row, data, argv[1]);
   if (!failed) {
-    const Contestant c = {meeting->barrier,
+    const Contestant c = {bootstrap->barrier,
                           row->run,
-                          meeting->slowest,
+                          bootstrap->slowest,
                           rank,
                           ranks,
                           row->in_place ? NULL : other,

@@ -14,18 +14,18 @@
 
 #include "batches.h"
 
-enum { kMostRanks = 64 };
+enum { kMaxRanks = 64 };
 
 // A cache line of floats, at any address.
 typedef float Line __attribute__((vector_size(64), aligned(4), may_alias));
 
 typedef struct {
   atomic_int arrived[2], phase;
-  double seconds[kMostRanks];
+  double seconds[kMaxRanks];
 } Shared;
 
 static Shared* shared;
-static float* buffers[kMostRanks];
+static float* buffers[kMaxRanks];
 static int my_rank, all_ranks;
 
 static void barrier(void) {
@@ -43,7 +43,7 @@ static void barrier(void) {
 // One pass over all buffers, with the sums in registers; compiled anew for each constant `ranks`.
 static inline __attribute__((always_inline)) void add_slices(int ranks, size_t at, size_t end) {
   enum { kFloats = sizeof(Line) / sizeof(float) };
-  float* all[kMostRanks];
+  float* all[kMaxRanks];
   for (int r = 0; r < ranks; ++r) all[r] = buffers[r];
   for (; at + kFloats <= end; at += kFloats) {
     Line sum = *(const Line*)(all[0] + at);
@@ -114,7 +114,7 @@ static void* map_shared(size_t bytes) {
 
 int main(int argc, char** argv) {
   all_ranks = argc == 4 ? atoi(argv[1]) : 0;
-  if (all_ranks < 1 || all_ranks > kMostRanks) {
+  if (all_ranks < 1 || all_ranks > kMaxRanks) {
     fprintf(stderr, "usage: memory_limit RANKS SIZES MODES\n");
     return 2;
   }

@@ -36,11 +36,11 @@ static void broadcast(float* data, size_t count) {
 }
 
 int main(int argc, char** argv) {
-  const Meeting meeting = {barrier, slowest};
+  const Bootstrap bootstrap = {barrier, slowest};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int status = measure_collective(argc, argv, &meeting);
+  const int status = measure_collective(argc, argv, &bootstrap);
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
   MPI_Finalize();
   return 0;

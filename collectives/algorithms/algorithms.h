@@ -34,7 +34,7 @@ struct AlgorithmRow {
   // Which groups; does not look at the rank, so that all ranks agree.
   bool (*fits)(const Where& where);
   // Every sum is ((x0 + x1) + x2) + ... by rank: equal bits whichever such row, root, placement or
-  // lanes are used (reduces_in_rank_order() in verify.h proves it).
+  // segments are used (reduces_in_rank_order() in verify.h proves it).
   bool rank_order = false;
   BlockSizes sizes = BlockSizes::any;
 
@@ -69,7 +69,7 @@ Schedule linear_broadcast(const Where& where);
 Schedule binomial_broadcast(const Where& where);
 Schedule knomial_broadcast(const Where& where);
 Schedule bine_broadcast(const Where& where);
-Schedule chain_broadcast(const Where& where);  // pipelined by lanes
+Schedule chain_broadcast(const Where& where);  // pipelined by segments
 Schedule double_tree_broadcast(const Where& where);
 Schedule hierarchical_broadcast(const Where& where);
 Schedule linear_reduce(const Where& where);

@@ -1,6 +1,6 @@
 // Chain: the ranks in a row from the root; each hands on what it gets.
 //
-// n-1 rounds, S bytes per rank. With L lanes the pieces follow one another, so the time is about
+// n-1 rounds, S bytes per rank. With L segments the pieces follow one another, so the time is about
 // (n-2+L)/L times that of one message and no link carries anything twice: wins for large messages,
 // loses for small ones to `binomial`. Source: the pipelined chain of Open MPI and NCCL's ring
 // broadcast.

@@ -5,9 +5,9 @@
 //                receives more than 2 S bytes, a ring's share, as it works for one half only
 //   broadcast    log2(n) + 2 rounds, S bytes per rank: the root, itself outside of the trees of the
 //   reduce       others, gives one half to each tree's top; or takes it
-//   cost         in L lanes: (log2 n + 2 + L) (alpha + S/L beta), all_reduce twice that
+//   cost         in L segments: (log2 n + 2 + L) (alpha + S/L beta), all_reduce twice that
 //
-// Wins with many ranks: in the middle sizes as it is, for large ones pipelined by lanes, its
+// Wins with many ranks: in the middle sizes as it is, for large ones pipelined by segments, its
 // latency growing with log2(n) where a chain's grows with n.
 // Source: Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction
 // and scan" (2009); NCCL has it since 2.4.

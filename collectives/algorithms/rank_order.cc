@@ -7,10 +7,10 @@
 //                    all wait for rank 0 first where `direct` spreads the arrivals
 //
 // The reproducible rows: the bits of an element depend on the operands and their ranks, and on
-// neither its place in the buffer, the sizes, the lanes, the root, nor on which of these rows (or
-// one_shot, linear) was chosen. All additions go into one place in a row, so 16- and 8-bit floats
-// are rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference engines;
-// Demmel and Nguyen discuss what it leaves out: other n, other bits.
+// neither its place in the buffer, the sizes, the segments, the root, nor on which of these rows
+// (or one_shot, linear) was chosen. All additions go into one place in a row, so 16- and 8-bit
+// floats are rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference
+// engines; Demmel and Nguyen discuss what it leaves out: other n, other bits.
 //
 // Chunk c is rank c's to add. Rank 0 and rank 1 begin with their own operand (x1 + x0 = x0 + x1);
 // the others have theirs added in its turn:

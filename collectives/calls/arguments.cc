@@ -76,11 +76,11 @@ void check_op(const char* what, DataType type, ReduceOp op) {
     refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
 }
 
-Shape with_counts(Shape shape, const std::vector<size_t>& counts) {
-  if (std::ranges::adjacent_find(counts, std::not_equal_to{}) == counts.end()) return shape;
-  shape.blocks = counts;
-  shape.count = std::accumulate(counts.begin(), counts.end(), size_t{0});
-  return shape;
+CollectiveArgs with_counts(CollectiveArgs args, const std::vector<size_t>& counts) {
+  if (std::ranges::adjacent_find(counts, std::not_equal_to{}) == counts.end()) return args;
+  args.blocks = counts;
+  args.count = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  return args;
 }
 
 void check_apart(const char* what, const Blocks& blocks, DataType type) {
@@ -112,16 +112,16 @@ void check_peer(const char* what, int peer, int rank, int size) {
   if (peer == rank) refuse(fmt::format("{}: rank {} cannot be its own peer", what, peer));
 }
 
-Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
-               int root, int size) {
+CollectiveArgs in_place(Collective collective, const void* data, size_t count, DataType type,
+                        ReduceOp op, int root, int size) {
   check_buffer(to_string(collective), data, count);
   check_root(to_string(collective), root, size);
   if (reduces(collective)) check_op(to_string(collective), type, op);
-  return make_shape(collective, type, count, op, root);
+  return make_args(collective, type, count, op, root);
 }
 
-Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type, int rank,
-               int size) {
+CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type,
+                        int rank, int size) {
   check_blocks("all_gather", "output", out, size);
   check_buffer("all_gather", in.data, in.count);
   const auto own = static_cast<size_t>(rank);
@@ -129,11 +129,11 @@ Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType typ
     refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
                        in.count, out[own].count));
   check_apart("all_gather", {{&in, 1}, out, 0, own}, type);
-  return with_counts(make_shape(Collective::all_gather, type, in.count), counts_of(out));
+  return with_counts(make_args(Collective::all_gather, type, in.count), counts_of(out));
 }
 
-Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type, ReduceOp op,
-                int rank, int size) {
+CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,
+                         ReduceOp op, int rank, int size) {
   check_blocks("reduce_scatter", "input", in, size);
   check_op("reduce_scatter", type, op);
   check_buffer("reduce_scatter", out.data, out.count);
@@ -143,10 +143,11 @@ Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType ty
         fmt::format("reduce_scatter: this rank's input block has {} elements but the output has {}",
                     in[own].count, out.count));
   check_apart("reduce_scatter", {in, {&out, 1}, own, 0}, type);
-  return with_counts(make_shape(Collective::reduce_scatter, type, out.count, op), counts_of(in));
+  return with_counts(make_args(Collective::reduce_scatter, type, out.count, op), counts_of(in));
 }
 
-Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op, int root) {
+CollectiveArgs make_args(Collective collective, DataType type, size_t count, ReduceOp op,
+                         int root) {
   return {collective, type, op, root, count, {}};
 }
 

@@ -1,6 +1,6 @@
 // The caller's mistakes, found before anything is changed: all of these throw
 // Error(invalid_argument) with one sentence that begins with the collective's name. And what is
-// right, as a shape. Pure.
+// right, as a args. Pure.
 #pragma once
 
 #include <optional>
@@ -58,8 +58,8 @@ std::vector<void*> buffers_of(const std::vector<AnyBlock>& blocks) {
   for (const AnyBlock& block : blocks) buffers.push_back(const_cast<void*>(block.data));
   return buffers;
 }
-// A shape of blocks that all ranks know; as it is where they are of one size.
-Shape with_counts(Shape shape, const std::vector<size_t>& counts);
+// A args of blocks that all ranks know; as it is where they are of one size.
+CollectiveArgs with_counts(CollectiveArgs args, const std::vector<size_t>& counts);
 
 // What one rank reads and writes. Inputs may share memory with each other.
 struct Blocks {
@@ -77,14 +77,14 @@ void check_apart(const char* what, const Blocks& blocks, DataType type);
 void check_peer(const char* what, int peer, int rank, int size);
 
 // Of all_reduce, reduce and broadcast, checked.
-Shape in_place(Collective collective, const void* data, size_t count, DataType type, ReduceOp op,
-               int root, int size);
+CollectiveArgs in_place(Collective collective, const void* data, size_t count, DataType type,
+                        ReduceOp op, int root, int size);
 // Of all_gather and reduce_scatter, checked.
-Shape gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type, int rank,
-               int size);
-Shape scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type, ReduceOp op,
-                int rank, int size);
-Shape make_shape(Collective collective, DataType type, size_t count, ReduceOp op = ReduceOp::sum,
-                 int root = 0);
+CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type,
+                        int rank, int size);
+CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,
+                         ReduceOp op, int rank, int size);
+CollectiveArgs make_args(Collective collective, DataType type, size_t count,
+                         ReduceOp op = ReduceOp::sum, int root = 0);
 
 }  // namespace ringwood

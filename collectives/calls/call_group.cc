@@ -26,10 +26,10 @@ std::function<void()> doing(Copies&& copies) {
 // Of a rank, of calls of one kind.
 class Packer final {
  public:
-  Packer(const Shape& shape, int rank)
-      : collective_(shape.collective),
-        root_(shape.root == rank),
-        stride_(shape.count * size_of(shape.type)),
+  Packer(const CollectiveArgs& args, int rank)
+      : collective_(args.collective),
+        root_(args.root == rank),
+        stride_(args.count * size_of(args.type)),
         own_(static_cast<size_t>(rank) * stride_) {}
 
   // Of a call whose elements lie at `at` in the packed buffer's first block, and there in the other
@@ -68,14 +68,14 @@ class Packer final {
 }  // namespace
 
 PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
-  Packer packer(pack.shape, rank);
+  Packer packer(pack.args, rank);
   PackedBuffer packed;
-  packed.data = std::make_unique_for_overwrite<std::byte[]>(packed_bytes(pack.shape, size));
+  packed.data = std::make_unique_for_overwrite<std::byte[]>(packed_bytes(pack.args, size));
   packed.buffers = packer.buffers(packed.data.get(), size);
   std::vector<size_t> counts;
   std::byte* at = packed.data.get();
   for (const auto& part : pack.parts) {
-    const size_t bytes = part.count * size_of(pack.shape.type);
+    const size_t bytes = part.count * size_of(pack.args.type);
     if (bytes) packer.add(part.buffers, at, bytes);
     counts.push_back(part.count);
     at += bytes;
@@ -112,29 +112,30 @@ OperationPtr CallGroup::add(const char* name, const CallOptions& call, Launch la
 }
 
 // What ranks may set as they like (time, synchronous) makes no difference, or packs would differ.
-bool CallGroup::joins(const CallPack& pack, const Shape& shape, const CallOptions& call) {
-  const Shape& s = pack.shape;
-  return s.collective == shape.collective && s.type == shape.type && s.op == shape.op &&
-         s.root == shape.root && pack.call.tolerance == call.tolerance &&
+bool CallGroup::joins(const CallPack& pack, const CollectiveArgs& args, const CallOptions& call) {
+  const CollectiveArgs& s = pack.args;
+  return s.collective == args.collective && s.type == args.type && s.op == args.op &&
+         s.root == args.root && pack.call.tolerance == call.tolerance &&
          pack.call.priority == call.priority;
 }
 
-OperationPtr CallGroup::add(const Shape& shape, CallBuffers buffers, const CallOptions& call) {
-  auto operation = std::make_shared<GroupedOperation>(to_string(shape.collective));
+OperationPtr CallGroup::add(const CollectiveArgs& args, CallBuffers buffers,
+                            const CallOptions& call) {
+  auto operation = std::make_shared<GroupedOperation>(to_string(args.collective));
   std::lock_guard lock(mutex_);
   if (call.synchronous) synchronous_.push_back(operation);
   for (Entry& entry : entries_) {
     auto* const pack = std::get_if<CallPack>(&entry);
-    if (!pack || !joins(*pack, shape, call)) continue;
-    pack->shape.count += shape.count;
-    pack->parts.push_back({std::move(buffers), shape.count, operation});
+    if (!pack || !joins(*pack, args, call)) continue;
+    pack->args.count += args.count;
+    pack->parts.push_back({std::move(buffers), args.count, operation});
     if (call.timeout.count() > 0 &&
         (pack->call.timeout.count() == 0 || call.timeout < pack->call.timeout))
       pack->call.timeout = call.timeout;
     return operation;
   }
-  CallPack pack{shape, call, {}};
-  pack.parts.push_back({std::move(buffers), shape.count, operation});
+  CallPack pack{args, call, {}};
+  pack.parts.push_back({std::move(buffers), args.count, operation});
   pack.call.synchronous = false;
   entries_.emplace_back(std::move(pack));
   return operation;

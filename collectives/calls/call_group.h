@@ -41,11 +41,11 @@ struct CallBuffers {
 struct CallPack {
   struct Part {
     CallBuffers buffers;
-    size_t count = 0;  // as in Shape: of a block, where there are some
+    size_t count = 0;  // as in CollectiveArgs: of a block, where there are some
     std::shared_ptr<GroupedOperation> operation;
   };
-  Shape shape;       // `count` is the parts' sum
-  CallOptions call;  // with the shortest time of all
+  CollectiveArgs args;  // `count` is the parts' sum
+  CallOptions call;     // with the shortest time of all
   std::vector<Part> parts;
 };
 
@@ -59,9 +59,9 @@ struct PackedBuffer {
   Footprint footprint;                // of the parts' buffers
 };
 // Of the packed buffer, in a group of `size` ranks.
-inline size_t packed_bytes(const Shape& shape, int size) {
-  const size_t blocks = cut_from_one_buffer(shape.collective) ? 1 : static_cast<size_t>(size);
-  return shape.count * size_of(shape.type) * blocks;
+inline size_t packed_bytes(const CollectiveArgs& args, int size) {
+  const size_t blocks = cut_from_one_buffer(args.collective) ? 1 : static_cast<size_t>(size);
+  return args.count * size_of(args.type) * blocks;
 }
 PackedBuffer pack_calls(const CallPack& pack, int rank, int size);
 // By the operation over it, which is returned.
@@ -88,7 +88,7 @@ class CallGroup final {
 
   // In an open group.
   OperationPtr add(const char* name, const CallOptions& call, Launch launch);
-  OperationPtr add(const Shape& shape, CallBuffers buffers, const CallOptions& call);
+  OperationPtr add(const CollectiveArgs& args, CallBuffers buffers, const CallOptions& call);
 
  private:
   struct Single {
@@ -96,7 +96,7 @@ class CallGroup final {
     std::shared_ptr<GroupedOperation> operation;
   };
   using Entry = std::variant<Single, CallPack>;
-  static bool joins(const CallPack& pack, const Shape& shape, const CallOptions& call);
+  static bool joins(const CallPack& pack, const CollectiveArgs& args, const CallOptions& call);
   static void launch(const Entry& entry, const LaunchPack& launch_pack);
 
   std::atomic<int> depth_{0};

@@ -3,9 +3,9 @@
 namespace ringwood {
 namespace {
 
-bool is_of(const Shape& shape, const EvenCall& even) {
-  return shape.collective == even.collective && shape.type == even.type && shape.op == even.op &&
-         shape.root == even.root && shape.count == even.count && shape.blocks.empty();
+bool is_of(const CollectiveArgs& args, const EvenCall& even) {
+  return args.collective == even.collective && args.type == even.type && args.op == even.op &&
+         args.root == even.root && args.count == even.count && args.blocks.empty();
 }
 
 // Each to be of `bytes`, one after the other.
@@ -63,7 +63,7 @@ const RecentCalls::State* RecentCalls::again(const EngineLock& lock, const EvenC
                                              Duration timeout) {
   if (even.op == ReduceOp::premul_sum) return nullptr;  // has numbers of its own
   if (!hold(lock)) return nullptr;
-  const auto wanted = [&](const Shape& shape) { return is_of(shape, even); };
+  const auto wanted = [&](const CollectiveArgs& args) { return is_of(args, even); };
   Recent* const recent = find(call, private_source, wanted);
   if (recent && recent->free()) {
     CollectiveState& state = *recent->state;
@@ -75,17 +75,17 @@ const RecentCalls::State* RecentCalls::again(const EngineLock& lock, const EvenC
   return nullptr;
 }
 
-RecentCalls::Recent& RecentCalls::like(const Shape& shape, const CallOptions& call,
+RecentCalls::Recent& RecentCalls::like(const CollectiveArgs& args, const CallOptions& call,
                                        bool private_source) {
   if (Recent* const recent =
-          find(call, private_source, [&](const Shape& other) { return other == shape; }))
+          find(call, private_source, [&](const CollectiveArgs& other) { return other == args; }))
     return *recent;
   last_ = next_;
   next_ = (next_ + 1) % recent_.size();
   Recent& oldest = recent_[last_];
   oldest.known = false;
   oldest.algorithm = call.algorithm;
-  oldest.lanes = call.lanes;
+  oldest.segments = call.segments;
   oldest.tolerance = call.tolerance;
   oldest.schedules = call.schedules;
   oldest.private_source = private_source;

@@ -22,7 +22,7 @@ struct EvenCall {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
-  size_t count = 0;          // Shape::count
+  size_t count = 0;          // CollectiveArgs::count
   const void* in = nullptr;  // blocks, one after the other; null where the call is in place
   void* out = nullptr;       // likewise, or the one buffer
 
@@ -55,10 +55,10 @@ class RecentCalls final {
   // Precondition: hold(). Where it throws, it is given back. `make` makes a new state, `find` a
   // plan.
   template <class Make, class Find>
-  State take(const char* name, Duration timeout, const Shape& shape, const CallOptions& call,
-             bool private_source, Make make, Find find) {
+  State take(const char* name, Duration timeout, const CollectiveArgs& args,
+             const CallOptions& call, bool private_source, Make make, Find find) {
     try {
-      Recent& recent = like(shape, call, private_source);
+      Recent& recent = like(args, call, private_source);
       if (recent.free()) {
         recent.state->reuse(name, timeout);
       } else {
@@ -81,7 +81,7 @@ class RecentCalls final {
     State state;
     bool known = false;  // the state's plan is that of the following, as the call said it
     std::string algorithm;
-    int lanes = 0;
+    int segments = 0;
     double tolerance = 0;
     std::shared_ptr<const ProvedSchedules> schedules;
     bool private_source = false;
@@ -93,7 +93,7 @@ class RecentCalls final {
       return true;
     }
     bool serves(const CallOptions& call, bool source) const {
-      return known && lanes == call.lanes && algorithm == call.algorithm &&
+      return known && segments == call.segments && algorithm == call.algorithm &&
              tolerance == call.tolerance && schedules == call.schedules && private_source == source;
     }
   };
@@ -102,7 +102,7 @@ class RecentCalls final {
   template <class Wanted>
   Recent* find(const CallOptions& call, bool private_source, Wanted wanted) {
     const auto fits = [&](const Recent& recent) {
-      return recent.serves(call, private_source) && wanted(recent.state->plan->shape);
+      return recent.serves(call, private_source) && wanted(recent.state->plan->args);
     };
     if (fits(recent_[last_])) return &recent_[last_];
     for (size_t i = 0; i < recent_.size(); ++i) {
@@ -113,7 +113,7 @@ class RecentCalls final {
     return nullptr;
   }
   // The one for such calls, or the one that has been there longest, of which nothing is known.
-  Recent& like(const Shape& shape, const CallOptions& call, bool private_source);
+  Recent& like(const CollectiveArgs& args, const CallOptions& call, bool private_source);
 
   std::atomic<bool> held_{false};
   std::array<Recent, 4> recent_;

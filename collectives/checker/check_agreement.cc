@@ -6,7 +6,7 @@
 
 #include "collectives/checker/checker_parts.h"
 #include "collectives/plan/proved_schedules.h"
-#include "transports/shm/mailbox.h"
+#include "transports/shm/eager_channel.h"
 
 namespace ringwood {
 namespace {
@@ -18,7 +18,7 @@ PlanFlaw differs(int rank, const char* what) {
   return fmt::format("rank {} and rank 0 have planned different {}", rank, what);
 }
 
-bool same_shape(const Shape& a, const Shape& b) {
+bool same_args(const CollectiveArgs& a, const CollectiveArgs& b) {
   if (!has_blocks_of_pairs(a)) return a == b;
   return b.collective == a.collective && a.type == b.type && a.root == b.root &&
          a.blocks.size() == b.blocks.size();
@@ -35,9 +35,9 @@ bool same_fingerprint(Fingerprint a, Fingerprint b) {
 }
 
 PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
-  if (!same_shape(mine.shape, first.shape)) return differs(rank, "shapes");
+  if (!same_args(mine.args, first.args)) return differs(rank, "arguments");
   if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
-  if (mine.lanes != first.lanes) return differs(rank, "numbers of segments");
+  if (mine.segments != first.segments) return differs(rank, "numbers of segments");
   if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
   if (mine.protocol != first.protocol || mine.slots != first.slots)
     return differs(rank, "protocols");
@@ -50,12 +50,12 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
 
 // What goes out of one rank must be what comes in at the other.
 PlanFlaw check_pairs(const PlanSet& set) {
-  const Collective c = set.shape().collective;
+  const Collective c = set.args().collective;
   const bool gathers = c == Collective::gather, scatters = c == Collective::scatter;
-  if (!has_blocks_of_pairs(set.shape())) return std::nullopt;
+  if (!has_blocks_of_pairs(set.args())) return std::nullopt;
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
-      if ((gathers && b != set.shape().root) || (scatters && a != set.shape().root)) continue;
+      if ((gathers && b != set.args().root) || (scatters && a != set.args().root)) continue;
       const size_t out = user_bytes(set, a, gathers ? a : b);
       const size_t in = user_bytes(set, b, gathers ? a : scatters ? set.n() : set.n() + a);
       if (out != in)
@@ -66,25 +66,25 @@ PlanFlaw check_pairs(const PlanSet& set) {
 
 PlanFlaw check_own(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
-  Fingerprint right = fingerprint_of(plan.shape, plan.algorithm, plan.lanes, 0);
+  Fingerprint right = fingerprint_of(plan.args, plan.algorithm, plan.segments, 0);
   right.wire = plan.fingerprint.wire;
   if (plan.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
   if (plan.fingerprint != right)
     return fmt::format("rank {}'s fingerprint is not that of its plan", rank);
-  if (plan.element != size_of(plan.shape.type))
+  if (plan.element != size_of(plan.args.type))
     return fmt::format("rank {} plans elements of {} bytes", rank, plan.element);
   if (set.format() != WireFormat::exact &&
-      !may_encode(plan.shape.collective, plan.shape.type, plan.shape.op))
+      !may_encode(plan.args.collective, plan.args.type, plan.args.op))
     return fmt::format("rank {} encodes what may not be encoded", rank);
   bool adds = false;
   for (const BoundStep& step : plan.steps) adds = adds || (adds_up(step) && step.bytes > 0);
   const Scaling& s = plan.scaling;
-  if (adds && s.on != scales_here(plan.shape))
+  if (adds && s.on != scales_here(plan.args))
     return fmt::format("rank {} {} operands", rank, s.on ? "scales" : "does not scale");
   if (!s.on) return std::nullopt;
   double scale = 1;
-  while (plan.shape.op == ReduceOp::avg && scale * set.n() > 1) scale /= 2;
-  const double divisor = plan.shape.op == ReduceOp::avg ? set.n() * scale : 1;
+  while (plan.args.op == ReduceOp::avg && scale * set.n() > 1) scale /= 2;
+  const double divisor = plan.args.op == ReduceOp::avg ? set.n() * scale : 1;
   if (s.n != set.n() || s.scale != scale || s.divisor != divisor)
     return fmt::format("rank {} scales by {} and divides by {} for {} ranks, not by {} and {}",
                        rank, s.scale, s.divisor, s.n, scale, divisor);
@@ -93,7 +93,7 @@ PlanFlaw check_own(const PlanSet& set, int rank) {
 
 // ---- before anything is written ----------------------------------------------------------------
 
-PlanFlaw check_greetings(const PlanSet& set, int rank) {
+PlanFlaw check_preambles(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   std::vector<int> sent(plan.peers.size()), heard(plan.peers.size());
   int stage = 0;
@@ -111,14 +111,15 @@ PlanFlaw check_greetings(const PlanSet& set, int rank) {
   for (size_t q = 0; q < plan.peers.size(); ++q) {
     const PeerQueue& queue = plan.peers[q];
     const PeerQueue* const theirs = queue_to(set.of(queue.peer), rank);
-    if (!in_one_round(plan) && (queue.greets != sent[q] || queue.greeted != heard[q]))
+    if (!in_one_round(plan) && (queue.preambles_out != sent[q] || queue.preambles_in != heard[q]))
       return fmt::format("rank {} counts {} and {} fingerprints to and from rank {}, not {} and {}",
-                         rank, queue.greets, queue.greeted, queue.peer, sent[q], heard[q]);
-    if (queue.greets != (theirs ? theirs->greeted : 0))
+                         rank, queue.preambles_out, queue.preambles_in, queue.peer, sent[q],
+                         heard[q]);
+    if (queue.preambles_out != (theirs ? theirs->preambles_in : 0))
       return fmt::format("rank {} sends rank {} {} fingerprints, which expects {}", rank,
-                         queue.peer, queue.greets, theirs ? theirs->greeted : 0);
-    if (queue.greeted > kMaxHeardFromOne)
-      return fmt::format("rank {} hears {} fingerprints from rank {}", rank, queue.greeted,
+                         queue.peer, queue.preambles_out, theirs ? theirs->preambles_in : 0);
+    if (queue.preambles_in > kMaxHeardFromOne)
+      return fmt::format("rank {} hears {} fingerprints from rank {}", rank, queue.preambles_in,
                          queue.peer);
   }
   return std::nullopt;
@@ -131,7 +132,7 @@ class Hearing {
   explicit Hearing(const PlanSet& set)
       : set_(set),
         n_(static_cast<size_t>(set.n())),
-        pairs_(has_blocks_of_pairs(set.shape()) && set.n() > 2) {
+        pairs_(has_blocks_of_pairs(set.args()) && set.n() > 2) {
     for (size_t r = 0; r < n_; ++r) {
       known_.emplace_back(n_);
       known_[r][r] = !pairs_;
@@ -198,11 +199,11 @@ class Hearing {
 };
 
 // Sizes that are known to pairs only.
-PlanFlaw check_all_pairs_greet(const PlanSet& set) {
+PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
       const PeerQueue* const queue = a == b ? nullptr : queue_to(set.of(a), b);
-      if (a != b && (!queue || queue->greeted < 1))
+      if (a != b && (!queue || queue->preambles_in < 1))
         return fmt::format("rank {} never hears from rank {} itself", a, b);
     }
   return std::nullopt;
@@ -212,26 +213,26 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
     return fmt::format("rank {} has an agreement besides the one round", rank);
-  if (has_blocks_of_pairs(plan.shape) && set.n() > 2)
+  if (has_blocks_of_pairs(plan.args) && set.n() > 2)
     return fmt::format("rank {} cannot know in one round that all pairs agree", rank);
   const auto n = static_cast<size_t>(set.n());
-  if (plan.letters_out.size() != n || plan.letters_in.size() != n)
+  if (plan.sends_by_rank.size() != n || plan.receives_by_rank.size() != n)
     return fmt::format("rank {} does not list the eager messages of {} ranks", rank, n);
   for (const PeerQueue& queue : plan.peers) {
-    if (queue.greets != (plan.slots ? 0 : 1))
+    if (queue.preambles_out != (plan.slots ? 0 : 1))
       return fmt::format("rank {} sends rank {} {} preambles in one round", rank, queue.peer,
-                         queue.greets);
+                         queue.preambles_out);
     if (queue.sends.size() > 1 || queue.receives.size() > 1)
       return fmt::format("rank {} has more than one message for rank {} in one round", rank,
                          queue.peer);
     const auto peer = static_cast<size_t>(queue.peer);
     const int32_t out = queue.sends.empty() ? -1 : queue.sends[0];
     const int32_t in = queue.receives.empty() ? -1 : queue.receives[0];
-    if (plan.letters_out[peer] != out || plan.letters_in[peer] != in)
+    if (plan.sends_by_rank[peer] != out || plan.receives_by_rank[peer] != in)
       return fmt::format("rank {} lists other eager messages with rank {} than its queue", rank,
                          queue.peer);
     const size_t bytes = out < 0 ? 0 : plan.steps[static_cast<size_t>(out)].bytes;
-    if (plan.slots && bytes > kLetterBytes)
+    if (plan.slots && bytes > kEagerSlotBytes)
       return fmt::format("rank {} sends rank {} {} bytes in one round, more than a slot holds",
                          rank, queue.peer, bytes);
   }
@@ -251,7 +252,7 @@ PlanFlaw check_agreement(const PlanSet& set) {
   }
   if (PlanFlaw flaw = check_pairs(set)) return flaw;
   for (int r = 0; r < set.n(); ++r)
-    if (PlanFlaw flaw = check_greetings(set, r)) return flaw;
+    if (PlanFlaw flaw = check_preambles(set, r)) return flaw;
   const Protocol protocol = set.of(0).protocol;
   const bool slots = set.of(0).slots;
   if (slots != (protocol == Protocol::eager_slots) && protocol != Protocol::queued)
@@ -260,8 +261,8 @@ PlanFlaw check_agreement(const PlanSet& set) {
   if (slots) return std::nullopt;
   if (protocol == Protocol::queued)
     if (PlanFlaw flaw = Hearing(set).run()) return flaw;
-  if (protocol == Protocol::one_round || has_blocks_of_pairs(set.shape()))
-    if (PlanFlaw flaw = check_all_pairs_greet(set)) return flaw;
+  if (protocol == Protocol::one_round || has_blocks_of_pairs(set.args()))
+    if (PlanFlaw flaw = check_all_pairs_exchange(set)) return flaw;
   return std::nullopt;
 }
 

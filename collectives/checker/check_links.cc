@@ -37,7 +37,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
       return plan_step_words(set, rank, i) + " names a peer that there is not";
     if (!travels && step.peer >= 0)
       return plan_step_words(set, rank, i) + " is local, and names a peer";
-    if (step.bytes % plan.element != 0 && plan.shape.collective != Collective::barrier)
+    if (step.bytes % plan.element != 0 && plan.args.collective != Collective::barrier)
       return plan_step_words(set, rank, i) + " cuts an element";
     if (!travels || step.bytes == 0) continue;
     const PeerQueue* const queue = queue_to(plan, step.peer);
@@ -109,14 +109,14 @@ bool same_place(const Place& a, const Place& b) {
 }
 
 // What may be put into the place of an exposed send is what the receive of that number expects.
-PlanFlaw check_answer(const PlanSet& set, int rank, size_t i) {
+PlanFlaw check_put(const PlanSet& set, int rank, size_t i) {
   const Plan& plan = set.of(rank);
   const BoundStep& send = plan.steps[i];
-  if (send.answer < 0) return std::nullopt;
+  if (send.put < 0) return std::nullopt;
   if (!sends(send) || send.wire != WireFormat::exact || send.bytes == 0)
     return plan_step_words(set, rank, i) + " cannot be answered in place";
   const auto& receives = queue_to(plan, send.peer)->receives;
-  const auto number = static_cast<size_t>(send.answer);
+  const auto number = static_cast<size_t>(send.put);
   if (number < receives.size()) {
     const BoundStep& recv = plan.steps[static_cast<size_t>(receives[number])];
     if (recv.kind == StepKind::recv && recv.wire == WireFormat::exact && recv.bytes == send.bytes &&
@@ -180,7 +180,7 @@ PlanFlaw check_fusions(const PlanSet& set) {
   for (int r = 0; r < set.n(); ++r) {
     const Plan& plan = set.of(r);
     for (size_t i = 0; i < plan.steps.size(); ++i)
-      if (PlanFlaw flaw = check_answer(set, r, i)) return flaw;
+      if (PlanFlaw flaw = check_put(set, r, i)) return flaw;
     for (size_t f = 0; f < plan.fusions.size(); ++f)
       if (PlanFlaw flaw = check_fusion(set, r, f)) return flaw;
     for (size_t i = 0; i < plan.steps.size(); ++i) {

@@ -160,7 +160,7 @@ class RankOrder {
 
   // reduce_scatter's output may be the memory of the own input block, which is read before.
   PlanFlaw check_output_in_place() const {
-    if (plan_.shape.collective != Collective::reduce_scatter) return std::nullopt;
+    if (plan_.args.collective != Collective::reduce_scatter) return std::nullopt;
     const Ancestors ancestors(plan_.graph);
     for (const Access& w : accesses_) {
       if (w.buffer != set_.n() || !w.write) continue;
@@ -272,9 +272,9 @@ class RankOrder {
   // The peer writes to what is exposed to it, at any time until the answer is received.
   PlanFlaw check_put(int buffer, size_t i) const {
     const BoundStep& send = plan_.steps[i];
-    if (send.answer < 0 || send.src.buffer != buffer) return std::nullopt;
+    if (send.put < 0 || send.src.buffer != buffer) return std::nullopt;
     const auto from = static_cast<int32_t>(i);
-    const int32_t to = queue_to(plan_, send.peer)->receives[static_cast<size_t>(send.answer)];
+    const int32_t to = queue_to(plan_, send.peer)->receives[static_cast<size_t>(send.put)];
     const size_t end = send.src.offset + send.bytes;
     for (size_t k = interval(send.src.offset); borders_[k] < end; ++k)
       for (const Access* a : at_[k])

@@ -69,26 +69,25 @@ bool in_one_buffer(Collective c) {
 }
 
 int user_buffers(const PlanSet& set) {
-  return in_one_buffer(set.shape().collective) ? 1
-                                               : required_chunks(set.shape().collective, set.n());
+  return in_one_buffer(set.args().collective) ? 1 : required_chunks(set.args().collective, set.n());
 }
 
 size_t user_bytes(const PlanSet& set, int rank, int buffer) {
-  const Shape& shape = set.of(rank).shape;
+  const CollectiveArgs& args = set.of(rank).args;
   const auto b = static_cast<size_t>(buffer);
-  const bool root = rank == shape.root;
-  if (shape.collective == Collective::gather && !root && buffer != rank) return 0;
-  if (shape.collective == Collective::scatter && !root && buffer != set.n()) return 0;
-  if (shape.blocks.empty()) return shape.count * size_of(shape.type);
-  const bool output = shape.collective == Collective::reduce_scatter && buffer == set.n();
-  return shape.blocks[output ? static_cast<size_t>(rank) : b] * size_of(shape.type);
+  const bool root = rank == args.root;
+  if (args.collective == Collective::gather && !root && buffer != rank) return 0;
+  if (args.collective == Collective::scatter && !root && buffer != set.n()) return 0;
+  if (args.blocks.empty()) return args.count * size_of(args.type);
+  const bool output = args.collective == Collective::reduce_scatter && buffer == set.n();
+  return args.blocks[output ? static_cast<size_t>(rank) : b] * size_of(args.type);
 }
 
 bool user_may_be_written(const PlanSet& set, int rank, int buffer) {
   const Plan& plan = set.of(rank);
-  switch (plan.shape.collective) {
+  switch (plan.args.collective) {
     case Collective::reduce:
-    case Collective::gather: return rank == plan.shape.root;
+    case Collective::gather: return rank == plan.args.root;
     case Collective::reduce_scatter:
     case Collective::scatter:
     case Collective::all_to_all: return buffer >= set.n();
@@ -97,32 +96,31 @@ bool user_may_be_written(const PlanSet& set, int rank, int buffer) {
   }
 }
 
-ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int lane, int chunk) {
-  const Shape& shape = set.of(rank).shape;
-  const size_t element = size_of(shape.type);
-  const auto lanes = static_cast<size_t>(set.of(rank).lanes);
-  const auto segment = [&](size_t count) {
-    return part_of(count, lanes, static_cast<size_t>(lane), element);
+ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, int chunk) {
+  const CollectiveArgs& args = set.of(rank).args;
+  const size_t element = size_of(args.type);
+  const auto segments = static_cast<size_t>(set.of(rank).segments);
+  const auto of_segment = [&](size_t count) {
+    return part_of(count, segments, static_cast<size_t>(segment), element);
   };
-  if (in_one_buffer(shape.collective)) {
-    const auto [outer, count] = segment(shape.count);
+  if (in_one_buffer(args.collective)) {
+    const auto [outer, count] = of_segment(args.count);
     const auto [inner, size] =
         part_of(count, static_cast<size_t>(chunks), static_cast<size_t>(chunk), element);
     return {0, (outer + inner) * element, size * element};
   }
-  const auto [first, size] = segment(user_bytes(set, rank, chunk) / element);
+  const auto [first, size] = of_segment(user_bytes(set, rank, chunk) / element);
   return {chunk, first * element, size * element};
 }
 
-bool scales_here(const Shape& shape) {
-  if (!reduces(shape.collective) || shape.type == DataType::bool8) return false;
-  return shape.op == ReduceOp::avg ||
-         (shape.op == ReduceOp::premul_sum && is_small_float(shape.type));
+bool scales_here(const CollectiveArgs& args) {
+  if (!reduces(args.collective) || args.type == DataType::bool8) return false;
+  return args.op == ReduceOp::avg || (args.op == ReduceOp::premul_sum && is_small_float(args.type));
 }
 
-bool divides_whole_sums(const Shape& shape, bool whole) {
-  return shape.op == ReduceOp::avg &&
-         (is_integer(shape.type) || (whole && !is_small_float(shape.type)));
+bool divides_whole_sums(const CollectiveArgs& args, bool whole) {
+  return args.op == ReduceOp::avg &&
+         (is_integer(args.type) || (whole && !is_small_float(args.type)));
 }
 
 PlanCheck check_plans(std::span<const std::shared_ptr<const Plan>> plans,

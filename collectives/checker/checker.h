@@ -48,7 +48,7 @@ struct PlanCheck {
   std::string words;
 };
 
-// `plans[r]` is rank r's, `proved[r]` its schedule, verified, before lanes(), publish() and
+// `plans[r]` is rank r's, `proved[r]` its schedule, verified, before segments(), publish() and
 // with_roundings(); where the spans were taken apart for trace_sums() (Sums::apart), so are these.
 PlanCheck check_plans(std::span<const std::shared_ptr<const Plan>> plans,
                       std::span<const Schedule> proved, const PlanFacts& facts = {});

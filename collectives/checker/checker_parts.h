@@ -20,7 +20,7 @@ struct PlanSet {
 
   int n() const { return static_cast<int>(plans.size()); }
   const Plan& of(int rank) const { return *plans[static_cast<size_t>(rank)]; }
-  const Shape& shape() const { return plans[0]->shape; }
+  const CollectiveArgs& args() const { return plans[0]->args; }
   bool between_hosts(int a, int b) const {
     return !facts.host.empty() &&
            facts.host[static_cast<size_t>(a)] != facts.host[static_cast<size_t>(b)];
@@ -56,19 +56,19 @@ int user_buffers(const PlanSet& set);
 // 0 where this rank has no such memory.
 size_t user_bytes(const PlanSet& set, int rank, int buffer);
 bool user_may_be_written(const PlanSet& set, int rank, int buffer);
-// Where `chunk` of segment `lane` lies, of schedules with so many chunks.
+// Where `chunk` of segment `segment` lies, of schedules with so many chunks.
 struct ChunkBytes {
   int buffer = 0;
   size_t begin = 0, bytes = 0;
 };
-ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int lane, int chunk);
+ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, int chunk);
 
 // ---- numbers -----------------------------------------------------------------------------------
 
 // Sums are divided as they are, not made of smaller operands (row_sums.h). `whole`: that of
 // Plan::scaling.
-bool divides_whole_sums(const Shape& shape, bool whole);
-bool scales_here(const Shape& shape);
+bool divides_whole_sums(const CollectiveArgs& args, bool whole);
+bool scales_here(const CollectiveArgs& args);
 
 // ---- the parts ---------------------------------------------------------------------------------
 

@@ -85,14 +85,14 @@ class Ideal {
     int own = -1;  // whose own numbers these are; -1: a sum
   };
 
-  Ideal(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs, int lane,
+  Ideal(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs, int segment,
         bool rounds_each)
       : set_(set),
         symbols_(symbols),
         programs_(programs),
-        shape_(set.shape()),
+        args_(set.args()),
         format_(set.format()),
-        rounds_(reduces(shape_.collective) && accumulates_wide(shape_.type, shape_.op)),
+        rounds_(reduces(args_.collective) && accumulates_wide(args_.type, args_.op)),
         rounds_each_(rounds_each),
         at_(programs.size()) {
     chunks_ = set.proved[0].chunks;
@@ -100,7 +100,7 @@ class Ideal {
       const Schedule& s = set.proved[static_cast<size_t>(r)];
       held_.emplace_back(static_cast<size_t>(s.chunks) + s.scratch.size());
       for (int c = 0; c < s.chunks; ++c) {
-        const ChunkBytes place = chunk_bytes(set, r, chunks_, lane, c);
+        const ChunkBytes place = chunk_bytes(set, r, chunks_, segment, c);
         bytes_.push_back(place.bytes);
         Held& held = held_.back()[static_cast<size_t>(c)];
         held = {symbols_.own(r, place.buffer, place.begin), {}, 1, r};
@@ -147,7 +147,7 @@ class Ideal {
 
   // Where all ranks must end alike.
   bool crosses_everywhere() const {
-    return format_ != WireFormat::exact && shape_.collective == Collective::all_reduce;
+    return format_ != WireFormat::exact && args_.collective == Collective::all_reduce;
   }
   Symbol encoded(Symbol what, size_t bytes) {
     if (bytes == 0) return what;
@@ -195,20 +195,20 @@ class Ideal {
                 a.ranks + b.ranks, -1};
     const bool completes = result.ranks == n;
     whole_ = whole_ && b.own >= 0 && (a.own >= 0) == first && completes == last;
-    if (completes && shape_.op == ReduceOp::avg && scales_here(shape_))
+    if (completes && args_.op == ReduceOp::avg && scales_here(args_))
       result.what = symbols_.divided(result.what, divides() ? n : n * down());
     if (rounds_ && (last || rounds_each_)) result.what = symbols_.rounded(result.what);
     return result;
   }
-  bool divides() const { return divides_whole_sums(shape_, set_.of(0).scaling.whole); }
+  bool divides() const { return divides_whole_sums(args_, set_.of(0).scaling.whole); }
   double down() const {
     double scale = 1;
     while (scale * set_.n() > 1) scale /= 2;
     return scale;
   }
   Symbol scaled(const Held& held) {
-    if (held.own < 0 || !scales_here(shape_)) return held.what;
-    if (shape_.op == ReduceOp::premul_sum) return symbols_.times_factor_of(held.what, held.own);
+    if (held.own < 0 || !scales_here(args_)) return held.what;
+    if (args_.op == ReduceOp::premul_sum) return symbols_.times_factor_of(held.what, held.own);
     return divides() ? held.what : symbols_.times(held.what, down());
   }
   std::deque<Run>& link(int from, int to) {
@@ -220,7 +220,7 @@ class Ideal {
   const PlanSet& set_;
   Symbols& symbols_;
   const std::vector<Program>& programs_;
-  const Shape& shape_;
+  const CollectiveArgs& args_;
   const WireFormat format_;
   const bool rounds_, rounds_each_;
   int chunks_ = 0;
@@ -234,7 +234,7 @@ class Ideal {
 std::vector<Program> programs_of(const PlanSet& set) {
   std::vector<Program> programs;
   // Blocks lie anywhere, and formats have blocks of their own: there spans are taken apart.
-  const bool apart = !in_one_buffer(set.shape().collective) || set.format() != WireFormat::exact;
+  const bool apart = !in_one_buffer(set.args().collective) || set.format() != WireFormat::exact;
   for (int r = 0; r < set.n(); ++r) {
     const Schedule& s = set.proved[static_cast<size_t>(r)];
     const size_t chunks = static_cast<size_t>(s.chunks) + s.scratch.size();
@@ -251,7 +251,7 @@ std::vector<Program> programs_of(const PlanSet& set) {
 PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs,
                       const Ideal& ideal) {
   const Plan& plan = set.of(0);
-  const bool all_reduce = set.shape().collective == Collective::all_reduce;
+  const bool all_reduce = set.args().collective == Collective::all_reduce;
   if (all_reduce && !plan.rounds_each)
     if (PlanFlaw flaw = ideal.unlike()) return flaw;
   bool rows_agree = true;
@@ -276,21 +276,21 @@ Expectation expect(const PlanSet& set, Symbols& symbols) {
     for (int b = 0; b < user_buffers(set); ++b)
       result.memory.back().emplace_back(user_bytes(set, r, b), symbols.own(r, b, 0));
   }
-  if (set.shape().collective == Collective::barrier) return result;
+  if (set.args().collective == Collective::barrier) return result;
   const std::vector<Program> programs = programs_of(set);
-  for (int lane = 0; lane < set.of(0).lanes; ++lane) {
-    Ideal ideal(set, symbols, programs, lane, set.of(0).rounds_each);
+  for (int segment = 0; segment < set.of(0).segments; ++segment) {
+    Ideal ideal(set, symbols, programs, segment, set.of(0).rounds_each);
     if (!ideal.run()) {
       result.flaw = "the schedules never end";
       return result;
     }
     for (int r = 0; r < set.n(); ++r)
       for (int c = 0; c < set.proved[0].chunks; ++c) {
-        const ChunkBytes to = chunk_bytes(set, r, set.proved[0].chunks, lane, c);
+        const ChunkBytes to = chunk_bytes(set, r, set.proved[0].chunks, segment, c);
         result.memory[static_cast<size_t>(r)][static_cast<size_t>(to.buffer)].write(
             to.begin, {{to.bytes, ideal.held(r, c).what}});
       }
-    if (lane == 0) result.flaw = check_claims(set, symbols, programs, ideal);
+    if (segment == 0) result.flaw = check_claims(set, symbols, programs, ideal);
     if (result.flaw) return result;
   }
   return result;

@@ -7,9 +7,8 @@ namespace ringwood {
 ReplayMemory::ReplayMemory(const PlanSet& set, int rank, Symbols& symbols)
     : plan_(set.of(rank)),
       symbols_(symbols),
-      divides_(divides_whole_sums(plan_.shape, plan_.scaling.whole)),
-      rounds_(reduces(plan_.shape.collective) &&
-              accumulates_wide(plan_.shape.type, plan_.shape.op)),
+      divides_(divides_whole_sums(plan_.args, plan_.scaling.whole)),
+      rounds_(reduces(plan_.args.collective) && accumulates_wide(plan_.args.type, plan_.args.op)),
       scratch_(plan_.scratch_bytes, {}) {
   for (int b = 0; b < user_buffers(set); ++b)
     buffers_.emplace_back(user_bytes(set, rank, b), symbols.own(rank, b, 0));
@@ -38,14 +37,14 @@ size_t ReplayMemory::beside(const BoundStep& step) const {
 SymbolRun ReplayMemory::scaled(const SymbolRun& run, int own) const {
   if (own < 0 || divides_) return run;
   return mapped(run, [&](Symbol s) {
-    return plan_.shape.op == ReduceOp::avg ? symbols_.times(s, plan_.scaling.scale)
-                                           : symbols_.times_factor_of(s, own);
+    return plan_.args.op == ReduceOp::avg ? symbols_.times(s, plan_.scaling.scale)
+                                          : symbols_.times_factor_of(s, own);
   });
 }
 
 SymbolRun ReplayMemory::finished(SymbolRun sum, bool completes) const {
   const Scaling& scaling = plan_.scaling;
-  const bool divides = scaling.on && plan_.shape.op == ReduceOp::avg &&
+  const bool divides = scaling.on && plan_.args.op == ReduceOp::avg &&
                        (divides_ ? scaling.whole || completes : completes);
   const double divisor = divides_ ? scaling.n : scaling.divisor;
   return mapped(std::move(sum), [&](Symbol s) {

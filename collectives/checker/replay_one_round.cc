@@ -37,7 +37,7 @@ class OneRoundReplay {
  private:
   const Plan& plan(size_t r) const { return *set_.plans[r]; }
   const BoundStep* sent(size_t from, size_t to) const {
-    const int32_t step = plan(from).letters_out[to];
+    const int32_t step = plan(from).sends_by_rank[to];
     return step < 0 ? nullptr : &plan(from).steps[static_cast<size_t>(step)];
   }
   // Whether a message of r's is still to be read where it lies.

@@ -231,7 +231,7 @@ class QueuedReplay {
     const Queue& theirs = peer.queues[static_cast<size_t>(queue.back)];
     if (theirs.sends_done == theirs.sends_posted) return -1;
     const int32_t send = peer.plan.peers[static_cast<size_t>(queue.back)].sends[theirs.sends_done];
-    if (peer.step(send).answer != fusion.numbers[k] ||
+    if (peer.step(send).put != fusion.numbers[k] ||
         queue.sends_posted != static_cast<size_t>(fusion.numbers[k]))
       return -1;
     return send;

@@ -15,26 +15,26 @@ namespace ringwood {
 namespace {
 
 // Pieces smaller than this are all overhead.
-constexpr size_t kLeastLaneBytes = 16 << 10;
+constexpr size_t kMinSegmentBytes = 16 << 10;
 
 }  // namespace
 
 Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
-             bool lent) {
+             bool zero_copy) {
   Load load{query.collective, bytes, query.element};
   load.wire = built.wire;
   load.agreement = true;
   load.one_round = one_round;
-  load.lent = lent;
+  load.zero_copy = zero_copy;
   load.out_of_place = true;
   load.of_bytes = query.bytes;
-  load.most_work = kMostWorkEach;
+  load.most_work = kMaxWorkEach;
   return load;
 }
 
 bool RowBuilder::may_encode() const {
-  const auto& hosts = fabric_.hosts;
-  return query_.tolerance > 0 && query_.bytes >= fabric_.limits.least_encoded &&
+  const auto& hosts = machine_.hosts;
+  return query_.tolerance > 0 && query_.bytes >= machine_.limits.least_encoded &&
          std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
 }
 
@@ -47,7 +47,7 @@ Schedule RowBuilder::schedule(const AlgorithmRow& row, int rank) const {
 std::string RowBuilder::objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
   // Whose operand is rounded how often depends on the root where only some links are encoded, so
   // there all are taken to be.
-  std::vector<int> host = fabric_.hosts;
+  std::vector<int> host = machine_.hosts;
   if (has_root(query_.collective)) std::iota(host.begin(), host.end(), 0);
   const WireProof proof = prove_wire(query_.collective, schedules, host);
   if (!proof.equal_bits) return "encoded, its ranks would not end with the same bits";
@@ -64,14 +64,14 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
   if (!row.accepts(where(0))) {
     if (wire != WireFormat::exact) return {};
     built.why_not =
-        fmt::format("not for {} ranks{}", n, fabric_.hosts.empty() ? "" : " placed like these");
+        fmt::format("not for {} ranks{}", n, machine_.hosts.empty() ? "" : " placed like these");
     return built;
   }
   const Schedule first = schedule(row, 0);
-  built.lanes = lane_counts(first);
+  built.segments = segment_counts(first);
   // The ranks' lists are about equally long, so that a large one need not be built to be counted.
   const size_t about = first.steps.size() * static_cast<size_t>(n);
-  if (about > query_.most_steps || n > kMostSimulated) {
+  if (about > query_.most_steps || n > kMaxSimulated) {
     if (wire != WireFormat::exact) return {};
     sketch(built);
     return built;
@@ -81,9 +81,9 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
   if (wire != WireFormat::exact) {
     built.why_not = objection(built.schedules, wire);
     if (!built.why_not.empty()) return built;
-    for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, fabric_.hosts);
-    // Among equals a pipeline: on a wire slower than the figures say, it hides the codecs.
-    if (built.lanes.size() > 1) std::swap(built.lanes[0], built.lanes[1]);
+    for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, machine_.hosts);
+    // Among equals a pipeline: on a wire slower than the parameters say, it hides the codecs.
+    if (built.segments.size() > 1) std::swap(built.segments[0], built.segments[1]);
   }
   bound(built);
   return built;
@@ -94,31 +94,31 @@ void RowBuilder::bound(BuiltRow& built) const {
   built.one_round = built.wire == WireFormat::exact && in_one_round(built.schedules);
   const Load load = load_of(query_, built, query_.bytes, built.one_round, false);
   built.bounds =
-      bounds_of(model_of(plans_of(built.schedules, 1, load, fabric_), load, fabric_), fabric_);
+      bounds_of(model_of(plans_of(built.schedules, 1, load, machine_), load, machine_), machine_);
 }
 
 void RowBuilder::sketch(BuiltRow& built) const {
   const BuildRank build_rank = [&](int rank) { return schedule(*built.row, rank); };
   const Load load = load_of(query_, built, query_.bytes, false, false);
-  built.bounds = sketch_of(build_rank, query_.n, load, fabric_);
+  built.bounds = sketch_of(build_rank, query_.n, load, machine_);
 }
 
 bool RowBuilder::in_one_round(const std::vector<Schedule>& schedules) const {
-  const bool apart = all_apart(fabric_.hosts, query_.n, fabric_.loopback);
-  return small_for_one_round(fabric_.limits, query_.collective, query_.bytes, query_.n, apart) &&
+  const bool apart = all_apart(machine_.hosts, query_.n, machine_.loopback);
+  return small_for_one_round(machine_.limits, query_.collective, query_.bytes, query_.n, apart) &&
          std::all_of(schedules.begin(), schedules.end(), fits_one_round);
 }
 
-std::vector<int> RowBuilder::lane_counts(const Schedule& schedule) const {
-  if (query_.lanes > 0) return {std::min(query_.lanes, kMostLanes)};
+std::vector<int> RowBuilder::segment_counts(const Schedule& schedule) const {
+  if (query_.segments > 0) return {std::min(query_.segments, kMaxSegments)};
   if (query_.collective == Collective::barrier || query_.n == 1) return {1};
   const int chunks =
       required_chunks(query_.collective, query_.n) ? 1 : std::max(1, schedule.chunks);
   const size_t message = query_.bytes / static_cast<size_t>(chunks);
   std::vector<int> counts = {1};
-  for (size_t grain = query_.lane_bytes, i = 0; i < 3; ++i, grain /= 4) {
-    if (i > 0 && grain < kLeastLaneBytes) break;
-    const size_t count = std::min<size_t>(message / grain, kMostLanes);
+  for (size_t grain = query_.segment_bytes, i = 0; i < 3; ++i, grain /= 4) {
+    if (i > 0 && grain < kMinSegmentBytes) break;
+    const size_t count = std::min<size_t>(message / grain, kMaxSegments);
     if (count > static_cast<size_t>(counts.back())) counts.push_back(static_cast<int>(count));
   }
   return counts;

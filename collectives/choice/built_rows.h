@@ -18,37 +18,38 @@ struct BuiltRow {
   std::string why_not;               // refused; what follows is not set then
   std::vector<Schedule> schedules;   // of all ranks; empty: too many, and `bounds` are a sketch
   size_t steps = 0;                  // of them
-  CostBounds bounds;                 // of one lane
-  bool one_round = false;            // the plan of one lane
-  std::vector<int> lanes;            // numbers of them that are worth a look, by preference
-  std::optional<Prediction> single;  // of one lane, once it is simulated
+  CostBounds bounds;                 // of one segment
+  bool one_round = false;            // the plan of one segment
+  std::vector<int> segments;         // numbers of them that are worth a look, by preference
+  std::optional<Prediction> single;  // of one segment, once it is simulated
 };
 
 class RowBuilder final {
  public:
   // Both are the caller's memory.
-  RowBuilder(const CandidateQuery& query, const Fabric& fabric) : query_(query), fabric_(fabric) {}
+  RowBuilder(const CandidateQuery& query, const MachineModel& machine)
+      : query_(query), machine_(machine) {}
 
-  // Whether rows in a wire format come into question.
+  // Whether rows in a wire format come into query.
   bool may_encode() const;
   // Nothing where the row's exact form has said all about it.
   std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
 
  private:
-  Where where(int rank) const { return {rank, query_.n, 0, fabric_.hosts, fabric_.nodes}; }
+  Where where(int rank) const { return {rank, query_.n, 0, machine_.hosts, machine_.nodes}; }
   Schedule schedule(const AlgorithmRow& row, int rank) const;
   std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const;
   bool in_one_round(const std::vector<Schedule>& schedules) const;
-  std::vector<int> lane_counts(const Schedule& schedule) const;
+  std::vector<int> segment_counts(const Schedule& schedule) const;
   void sketch(BuiltRow& built) const;
   void bound(BuiltRow& built) const;
 
   const CandidateQuery& query_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
 };
 
 // What such a row is costed with, for so many of the query's bytes.
 Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
-             bool lent);
+             bool zero_copy);
 
 }  // namespace ringwood

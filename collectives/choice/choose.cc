@@ -12,7 +12,7 @@ namespace ringwood {
 namespace {
 
 // Nine collectives of a few dozen sizes each; beyond this the questions do not repeat.
-constexpr size_t kMostAnswers = 4096;
+constexpr size_t kMaxChoices = 4096;
 
 // "all_reduce:ring,broadcast:chain", or one name for every collective that has it.
 std::string from_options(const std::string& text, Collective collective) {
@@ -31,16 +31,16 @@ std::string from_options(const std::string& text, Collective collective) {
   return "";
 }
 
-Where where_of(const Question& q) {
-  if (!q.fabric) return {0, q.n};
-  return {0, q.n, 0, q.fabric->hosts, q.fabric->nodes};
+Where where_of(const TuningQuery& q) {
+  if (!q.machine) return {0, q.n};
+  return {0, q.n, 0, q.machine->hosts, q.machine->nodes};
 }
 
-bool is_right(const AlgorithmRow& row, const Question& q) {
+bool is_right(const AlgorithmRow& row, const TuningQuery& q) {
   return row.accepts(where_of(q)) && !(q.uneven && row.sizes == BlockSizes::equal);
 }
 
-std::string names(const Question& q) {
+std::string names(const TuningQuery& q) {
   std::string text;
   for (const AlgorithmRow& row : algorithm_table())
     if (row.collective == q.collective && is_right(row, q))
@@ -49,7 +49,8 @@ std::string names(const Question& q) {
 }
 
 // Null: nobody has named one.
-const AlgorithmRow* named(const Question& q, const Options& options, const std::string& algorithm) {
+const AlgorithmRow* named(const TuningQuery& q, const Options& options,
+                          const std::string& algorithm) {
   const std::string name =
       !algorithm.empty() ? algorithm : from_options(options.algorithm, q.collective);
   if (name.empty()) return nullptr;
@@ -62,7 +63,7 @@ const AlgorithmRow* named(const Question& q, const Options& options, const std::
                           q.uneven ? " and blocks of different sizes" : "", names(q)));
 }
 
-std::vector<const AlgorithmRow*> rows_of(const Question& q, const Options& options) {
+std::vector<const AlgorithmRow*> rows_of(const TuningQuery& q, const Options& options) {
   const bool ordered = options.reproducible && reduces(q.collective);
   std::vector<const AlgorithmRow*> rows;
   for (const AlgorithmRow& row : algorithm_table())
@@ -72,26 +73,27 @@ std::vector<const AlgorithmRow*> rows_of(const Question& q, const Options& optio
   return rows;
 }
 
-double tolerance_of(const Question& q, const Options& options) {
+double tolerance_of(const TuningQuery& q, const Options& options) {
   return options.reproducible || !may_encode(q.collective, q.type, q.op) ? 0 : q.tolerance;
 }
 
 // Written so that a NaN is refused.
-void check_tolerance(const Question& q) {
+void check_tolerance(const TuningQuery& q) {
   if (q.tolerance < 1) return;
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: a tolerance of {} is not below 1",
                                                        to_string(q.collective), q.tolerance));
 }
 
 // Where there is nothing to weigh.
-Answer first_row(const Question& q, const Options& options, const AlgorithmRow* row, int lanes) {
+TuningChoice first_row(const TuningQuery& q, const Options& options, const AlgorithmRow* row,
+                       int segments) {
   for (const AlgorithmRow* one : rows_of(q, options))
     if (!row && one->accepts(where_of(q))) row = one;
-  return {row ? row->name : "", std::clamp(lanes, 1, kMostLanes), WireFormat::exact};
+  return {row ? row->name : "", std::clamp(segments, 1, kMaxSegments), WireFormat::exact};
 }
 
-CandidateQuery query_of(const Question& q, const Options& options, const AlgorithmRow* row,
-                        int lanes) {
+CandidateQuery query_of(const TuningQuery& q, const Options& options, const AlgorithmRow* row,
+                        int segments) {
   CandidateQuery query;
   query.collective = q.collective;
   query.bytes = size_class(q.bytes);
@@ -100,14 +102,14 @@ CandidateQuery query_of(const Question& q, const Options& options, const Algorit
   query.rows = row ? std::vector{row} : rows_of(q, options);
   query.adds_once = !row && reduces(q.collective) && gains_by_rows(q.type, q.op);
   query.tolerance = tolerance_of(q, options);
-  query.lanes = lanes;
-  query.lane_bytes = options.lane_bytes;
+  query.segments = segments;
+  query.segment_bytes = options.segment_bytes;
   return query;
 }
 
-std::vector<Candidate> weigh_question(const Question& q, const CandidateQuery& query) {
-  if (q.fabric) return weigh(query, *q.fabric);
-  return weigh(query, default_fabric(q.n, q.several_hosts));
+std::vector<Candidate> weigh_query(const TuningQuery& q, const CandidateQuery& query) {
+  if (q.machine) return weigh(query, *q.machine);
+  return weigh(query, default_machine_model(q.n, q.several_hosts));
 }
 
 std::string time_text(const Candidate& c, double seconds) {
@@ -125,11 +127,11 @@ std::string time_text(const Candidate& c, double seconds) {
 
 }  // namespace
 
-Fabric default_fabric(int n, bool several_hosts) {
-  Fabric fabric;
-  fabric.cores = std::max(1, n);
-  for (int r = 0; several_hosts && r < n; ++r) fabric.hosts.push_back(r);
-  return fabric;
+MachineModel default_machine_model(int n, bool several_hosts) {
+  MachineModel machine;
+  machine.cores = std::max(1, n);
+  for (int r = 0; several_hosts && r < n; ++r) machine.hosts.push_back(r);
+  return machine;
 }
 
 size_t size_class(size_t bytes) {
@@ -138,26 +140,27 @@ size_t size_class(size_t bytes) {
   return bytes >> drop << drop;
 }
 
-Answer choose(const Question& q, const Options& options, const std::string& algorithm, int lanes) {
+TuningChoice choose(const TuningQuery& q, const Options& options, const std::string& algorithm,
+                    int segments) {
   check_tolerance(q);
   const AlgorithmRow* row = named(q, options, algorithm);
-  const bool named_whole = row && lanes > 0 && tolerance_of(q, options) == 0;
+  const bool named_whole = row && segments > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
   if (nothing_to_weigh && q.collective != Collective::barrier)
-    return first_row(q, options, row, lanes);
-  for (const Candidate& c : weigh_question(q, query_of(q, options, row, lanes)))
-    if (c.chosen) return {c.algorithm, c.lanes, c.wire};
-  return first_row(q, options, row, lanes);
+    return first_row(q, options, row, segments);
+  for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments)))
+    if (c.chosen) return {c.algorithm, c.segments, c.wire};
+  return first_row(q, options, row, segments);
 }
 
-std::vector<Candidate> explain(const Question& q, const Options& options,
-                               const std::string& algorithm, int lanes) {
-  const Answer answer = choose(q, options, algorithm, lanes);
-  CandidateQuery query = query_of(q, options, named(q, options, algorithm), lanes);
+std::vector<Candidate> explain(const TuningQuery& q, const Options& options,
+                               const std::string& algorithm, int segments) {
+  const TuningChoice choice = choose(q, options, algorithm, segments);
+  CandidateQuery query = query_of(q, options, named(q, options, algorithm), segments);
   query.all = true;
-  std::vector<Candidate> candidates = weigh_question(q, query);
+  std::vector<Candidate> candidates = weigh_query(q, query);
   for (Candidate& c : candidates) {
-    const bool chosen = Answer{c.algorithm, c.lanes, c.wire} == answer;
+    const bool chosen = TuningChoice{c.algorithm, c.segments, c.wire} == choice;
     if (c.chosen && !chosen) c.why_not = "nothing to choose from";
     c.chosen = chosen;
     if (chosen) c.why_not.clear();
@@ -174,33 +177,33 @@ std::string print(std::vector<Candidate> candidates) {
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::pair(!a.chosen, a.seconds) < std::pair(!b.chosen, b.seconds);
   });
-  std::string text = fmt::format("# {:<25} {:>5} {:>12} {:>12}  {}\n", "algorithm", "lanes",
+  std::string text = fmt::format("# {:<25} {:>5} {:>12} {:>12}  {}\n", "algorithm", "segments",
                                  "time (us)", "shared (us)", "(~ estimated, > at least)");
   for (const Candidate& c : candidates)
     text += fmt::format("{} {:<25} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ',
-                        name_of(c.algorithm, c.wire), c.lanes, time_text(c, c.seconds),
-                        time_text(c, c.lent_seconds), c.chosen ? "chosen" : c.why_not);
+                        name_of(c.algorithm, c.wire), c.segments, time_text(c, c.seconds),
+                        time_text(c, c.zero_copy_seconds), c.chosen ? "chosen" : c.why_not);
   return text;
 }
 
-Chooser::Chooser(Fabric fabric, const Options& options)
-    : fabric_(std::move(fabric)), options_(options) {}
+Chooser::Chooser(MachineModel machine, const Options& options)
+    : machine_(std::move(machine)), options_(options) {}
 
-Answer Chooser::choose(Question q, const std::string& algorithm, int lanes) {
+TuningChoice Chooser::choose(TuningQuery q, const std::string& algorithm, int segments) {
   check_tolerance(q);  // no key can be made of a NaN
-  q.fabric = &fabric_;
-  Key key{q.collective, size_class(q.bytes), q.type,    q.op, q.n,
-          q.uneven,     q.tolerance,         algorithm, lanes};
+  q.machine = &machine_;
+  Key key{q.collective, size_class(q.bytes), q.type,    q.op,    q.n,
+          q.uneven,     q.tolerance,         algorithm, segments};
   std::lock_guard lock(mutex_);
-  const auto it = answers_.find(key);
-  if (it != answers_.end()) return it->second;
-  if (answers_.size() >= kMostAnswers) answers_.clear();
-  Answer answer = ringwood::choose(q, options_, algorithm, lanes);
-  return answers_.emplace(std::move(key), std::move(answer)).first->second;
+  const auto it = choices_.find(key);
+  if (it != choices_.end()) return it->second;
+  if (choices_.size() >= kMaxChoices) choices_.clear();
+  TuningChoice choice = ringwood::choose(q, options_, algorithm, segments);
+  return choices_.emplace(std::move(key), std::move(choice)).first->second;
 }
 
-std::vector<Candidate> Chooser::explain(Question q) const {
-  q.fabric = &fabric_;
+std::vector<Candidate> Chooser::explain(TuningQuery q) const {
+  q.machine = &machine_;
   return ringwood::explain(q, options_);
 }
 

@@ -1,8 +1,9 @@
-// Which algorithm, and how many lanes: the cheapest by predicted cost (cost.h).
+// Which algorithm, and how many segments: the cheapest by predicted cost (cost.h).
 //
 // Every rank must come to the same answer, so it is computed only from what all ranks know alike:
-// the collective, bytes, type, group size, and the figures of the group's machines (fabric.h),
-// which one rank hands to the others. A rank with other options is found by the fingerprint.
+// the collective, bytes, type, group size, and the parameters of the group's machines
+// (machine_model.h), which one rank hands to the others. A rank with other options is found by the
+// fingerprint.
 //
 // Sizes are weighed in classes, eight for each doubling, so that a sweep of sizes is not weighed
 // anew for each. Roots cost alike here: root 0 stands for all.
@@ -22,54 +23,54 @@
 
 #include "collectives/choice/cost_candidates.h"
 #include "collectives/kernels/reduce.h"
-#include "collectives/machine/fabric.h"
+#include "collectives/machine/machine_model.h"
 #include "collectives/schedule/schedule.h"
 #include "transports/base/options.h"
 
 namespace ringwood {
 
-struct Question {
+struct TuningQuery {
   Collective collective = Collective::all_reduce;
   size_t bytes = 0;  // of the whole buffer, or of one block; uneven: in the mean, or 0
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int n = 1;
-  bool several_hosts = false;      // without a fabric: each rank on a host of its own
-  bool uneven = false;             // block sizes differ
-  double tolerance = 0;            // RINGWOOD_TOLERANCE, or the call's
-  const Fabric* fabric = nullptr;  // null: default_fabric()
+  bool several_hosts = false;             // without a machine: each rank on a host of its own
+  bool uneven = false;                    // block sizes differ
+  double tolerance = 0;                   // RINGWOOD_TOLERANCE, or the call's
+  const MachineModel* machine = nullptr;  // null: default_machine_model()
 };
-struct Answer {
+struct TuningChoice {
   std::string algorithm;
-  int lanes = 1;
+  int segments = 1;
   WireFormat wire = WireFormat::exact;
-  bool operator==(const Answer&) const = default;
+  bool operator==(const TuningChoice&) const = default;
 };
 
-// The documented figures of fabric.h, with a core for every rank.
-Fabric default_fabric(int n, bool several_hosts);
+// The documented parameters of machine_model.h, with a core for every rank.
+MachineModel default_machine_model(int n, bool several_hosts);
 
 // The bytes that stand for all of a class: the smallest of them. Powers of two stand for
 // themselves.
 size_t size_class(size_t bytes);
 
-// `algorithm` and `lanes` of the call override the options', which override the choice. Throws
+// `algorithm` and `segments` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
 // that do, and for a tolerance of 1 and more.
 //   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
-//     row of at most kMostSteps steps does that, unless the user names another; averages of
+//     row of at most kMaxSteps steps does that, unless the user names another; averages of
 //     integers likewise, which are exact then.
-//   - Within the question's tolerance, and unless the options want reproducible results, a wire
+//   - Within the query's tolerance, and unless the options want reproducible results, a wire
 //   format is chosen with the row, where that is faster; also for a row that the user names.
 //   - Blocks of different sizes, where all ranks know them, are weighed by their mean, among the
 //   rows that are for any sizes; where only pairs know them, the first of those rows is taken. The
 //   options' choice of a row that is for blocks of one size is passed over.
-Answer choose(const Question& question, const Options& options, const std::string& algorithm = "",
-              int lanes = 0);
+TuningChoice choose(const TuningQuery& query, const Options& options,
+                    const std::string& algorithm = "", int segments = 0);
 
-// Every row, with its predicted time for the question's size class; the choice is choose()'s.
-std::vector<Candidate> explain(const Question& question, const Options& options,
-                               const std::string& algorithm = "", int lanes = 0);
+// Every row, with its predicted time for the query's size class; the choice is choose()'s.
+std::vector<Candidate> explain(const TuningQuery& query, const Options& options,
+                               const std::string& algorithm = "", int segments = 0);
 // "ring", or "ring+bf16".
 std::string name_of(const std::string& algorithm, WireFormat wire);
 // A table, best first, one line for each candidate.
@@ -78,19 +79,19 @@ std::string print(std::vector<Candidate> candidates);
 // choose() with a memory, for one group. Thread safe.
 class Chooser final {
  public:
-  Chooser(Fabric fabric, const Options& options);
-  // The question's fabric is ours.
-  Answer choose(Question question, const std::string& algorithm = "", int lanes = 0);
-  std::vector<Candidate> explain(Question question) const;
-  const Fabric& fabric() const { return fabric_; }
+  Chooser(MachineModel machine, const Options& options);
+  // The query's machine is ours.
+  TuningChoice choose(TuningQuery query, const std::string& algorithm = "", int segments = 0);
+  std::vector<Candidate> explain(TuningQuery query) const;
+  const MachineModel& machine() const { return machine_; }
 
  private:
   using Key =
       std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, double, std::string, int>;
-  const Fabric fabric_;
+  const MachineModel machine_;
   const Options options_;
   std::mutex mutex_;
-  std::map<Key, Answer> answers_;
+  std::map<Key, TuningChoice> choices_;
 };
 
 }  // namespace ringwood

@@ -18,8 +18,8 @@ constexpr double kMargin = 1.05;
 
 class Contest {
  public:
-  Contest(const CandidateQuery& query, const Fabric& fabric)
-      : query_(query), builder_(query, fabric), judge_(query, fabric) {}
+  Contest(const CandidateQuery& query, const MachineModel& machine)
+      : query_(query), builder_(query, machine), judge_(query, machine) {}
 
   std::vector<Candidate> run() {
     for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
@@ -39,11 +39,11 @@ class Contest {
       judge(i, judge_.within_budget());
       judged_.push_back(i);
       best_ = std::min(best_, candidates_[i].seconds);
-      best_lent_ = std::min(best_lent_, candidates_[i].lent_seconds);
+      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds);
     }
     crown(least_regret());
     for (const size_t i : beaten_) {
-      candidates_[i].seconds = candidates_[i].lent_seconds = entries_[i].least;
+      candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
       candidates_[i].why_not = "slower even at its bound";
       if (query_.all) judge(i, true);
     }
@@ -62,14 +62,14 @@ class Contest {
     std::optional<BuiltRow> built = builder_.build(row, wire);
     if (!built) return;
     if (!built->why_not.empty()) {
-      candidates_.push_back({row.name, std::max(1, query_.lanes), wire, kInfinite, kInfinite, false,
-                             false, std::move(built->why_not)});
+      candidates_.push_back({row.name, std::max(1, query_.segments), wire, kInfinite, kInfinite,
+                             false, false, std::move(built->why_not)});
       entries_.push_back({});
       return;
     }
-    for (const int count : built->lanes) {
+    for (const int count : built->segments) {
       candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
-      // Lanes shorten the chain of waiting steps, but not what the resources have to do.
+      // Segments shorten the chain of waiting steps, but not what the resources have to do.
       entries_.push_back(
           {built_.size(), count == 1 ? built->bounds.lower() : built->bounds.resource});
     }
@@ -79,7 +79,7 @@ class Contest {
 
   double regret(const Candidate& c) const {
     const auto times = [](double seconds, double best) { return best > 0 ? seconds / best : 1; };
-    return std::max(times(c.seconds, best_), times(c.lent_seconds, best_lent_));
+    return std::max(times(c.seconds, best_), times(c.zero_copy_seconds, best_zero_copy_));
   }
   double least_regret() const {
     double least = judged_.empty() ? 1 : kInfinite;
@@ -103,9 +103,10 @@ class Contest {
 
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
-    const CostJudge::Times times = judge_.judge(built_[entries_[i].built], c.lanes, may_simulate);
+    const CostJudge::Times times =
+        judge_.judge(built_[entries_[i].built], c.segments, may_simulate);
     c.seconds = times.seconds;
-    c.lent_seconds = times.lent_seconds;
+    c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated;
   }
 
@@ -140,13 +141,13 @@ class Contest {
   std::vector<Candidate> candidates_;
   std::vector<Entry> entries_;  // beside candidates_
   std::vector<size_t> beaten_, judged_;
-  double best_ = kInfinite, best_lent_ = kInfinite;  // of those judged
+  double best_ = kInfinite, best_zero_copy_ = kInfinite;  // of those judged
 };
 
 }  // namespace
 
-std::vector<Candidate> weigh(const CandidateQuery& query, const Fabric& fabric) {
-  return Contest(query, fabric).run();
+std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine) {
+  return Contest(query, machine).run();
 }
 
 namespace {

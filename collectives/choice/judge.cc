@@ -7,9 +7,9 @@
 namespace ringwood {
 namespace {
 
-// A pipeline's lanes are alike once it is filled, so that of many only these are simulated.
-constexpr size_t kFewerLanes = 3, kSomeLanes = 6;
-// Up to this many steps all lanes are.
+// A pipeline's segments are alike once it is filled, so that of many only these are simulated.
+constexpr size_t kFewerSegments = 3, kSomeSegments = 6;
+// Up to this many steps all segments are.
 constexpr size_t kWholeSteps = 1500;
 // What it takes to bind a step, in units of FairShare::work().
 constexpr size_t kWorkOfStep = 4;
@@ -21,16 +21,17 @@ void CostJudge::enter(const BuiltRow& built) {
   sketched_ = sketched_ || built.schedules.empty();
 }
 
-bool CostJudge::may_lend() const {
-  return fabric_.staged && static_cast<double>(query_.bytes) >= fabric_.lent &&
-         !all_apart(fabric_.hosts, query_.n, fabric_.loopback);
+bool CostJudge::may_zero_copy() const {
+  return machine_.staged && static_cast<double>(query_.bytes) >= machine_.zero_copy &&
+         !all_apart(machine_.hosts, query_.n, machine_.loopback);
 }
 
-Prediction CostJudge::simulate(const BuiltRow& built, int lane_count, size_t bytes, bool lent) {
-  const bool one_round = built.one_round && lane_count == 1;
-  Prediction p =
-      predict(built.schedules, load_of(query_, built, bytes, one_round, lent), fabric_, lane_count);
-  work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(lane_count);
+Prediction CostJudge::simulate(const BuiltRow& built, int segment_count, size_t bytes,
+                               bool zero_copy) {
+  const bool one_round = built.one_round && segment_count == 1;
+  Prediction p = predict(built.schedules, load_of(query_, built, bytes, one_round, zero_copy),
+                         machine_, segment_count);
+  work_ += p.work + kWorkOfStep * built.steps * static_cast<size_t>(segment_count);
   return p;
 }
 
@@ -39,39 +40,41 @@ const Prediction& CostJudge::single(BuiltRow& built) {
   return *built.single;
 }
 
-CostJudge::Times CostJudge::judge(BuiltRow& built, int lane_count, bool may_simulate) {
+CostJudge::Times CostJudge::judge(BuiltRow& built, int segment_count, bool may_simulate) {
   Prediction p;
   p.simulated = false;
   if (may_simulate && !built.schedules.empty())
-    p = lane_count == 1 ? single(built) : in_lanes(built, lane_count, false);
+    p = segment_count == 1 ? single(built) : in_segments(built, segment_count, false);
   Times times;
   times.simulated = p.simulated;
-  times.seconds = times.lent_seconds = p.simulated ? p.seconds : estimate(built, lane_count);
-  if (!p.simulated || !may_lend() || built.steps > kWholeSteps) return times;
-  const Prediction lent = in_lanes(built, lane_count, true);
-  if (lent.simulated) times.lent_seconds = lent.seconds;
+  times.seconds = times.zero_copy_seconds =
+      p.simulated ? p.seconds : estimate(built, segment_count);
+  if (!p.simulated || !may_zero_copy() || built.steps > kWholeSteps) return times;
+  const Prediction zero_copy = in_segments(built, segment_count, true);
+  if (zero_copy.simulated) times.zero_copy_seconds = zero_copy.seconds;
   return times;
 }
 
-// Of many lanes some are simulated, the rest take as long each.
-Prediction CostJudge::in_lanes(const BuiltRow& built, int lane_count, bool lent) {
-  const auto count = static_cast<size_t>(lane_count);
+// Of many segments some are simulated, the rest take as long each.
+Prediction CostJudge::in_segments(const BuiltRow& built, int segment_count, bool zero_copy) {
+  const auto count = static_cast<size_t>(segment_count);
   if (count == 1 || built.steps * count <= kWholeSteps)
-    return simulate(built, lane_count, query_.bytes, lent);
+    return simulate(built, segment_count, query_.bytes, zero_copy);
   Prediction p;
   p.simulated = false;
-  if (built.steps * kSomeLanes > kMostSteps) return p;
-  const Prediction fewer = simulate(built, kFewerLanes, query_.bytes / count * kFewerLanes, lent);
-  p = simulate(built, kSomeLanes, query_.bytes / count * kSomeLanes, lent);
-  const double each = (p.seconds - fewer.seconds) / (kSomeLanes - kFewerLanes);
-  p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeLanes);
+  if (built.steps * kSomeSegments > kMaxSteps) return p;
+  const Prediction fewer =
+      simulate(built, kFewerSegments, query_.bytes / count * kFewerSegments, zero_copy);
+  p = simulate(built, kSomeSegments, query_.bytes / count * kSomeSegments, zero_copy);
+  const double each = (p.seconds - fewer.seconds) / (kSomeSegments - kFewerSegments);
+  p.seconds += std::max(0.0, each) * (static_cast<double>(count) - kSomeSegments);
   p.simulated = p.simulated && fewer.simulated;
   return p;
 }
 
 // Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
-// simulated of its row. Beside sketches, lanes are judged by the sketches' measure: how far off
-// the row is in one lane says nothing of a pipeline.
+// simulated of its row. Beside sketches, segments are judged by the sketches' measure: how far off
+// the row is in one segment says nothing of a pipeline.
 double CostJudge::estimate(BuiltRow& built, int count) {
   constexpr double kUnknown = 1.25;
   const CostBounds& b = built.bounds;

@@ -45,10 +45,10 @@ struct Timer {
 // Messages, from the steps that send and receive them to the threads and machines that move them.
 class Simulation {
  public:
-  Simulation(const CostModel& model, const Load& load, const Fabric& fabric)
+  Simulation(const CostModel& model, const Load& load, const MachineModel& machine)
       : model_(model),
         most_work_(load.most_work),
-        machines_(model, fabric),
+        machines_(model, machine),
         threads_(static_cast<int>(model.ranks.size())),
         steps_(model, load.timeline),
         moving_(model.messages.size()) {}
@@ -262,21 +262,21 @@ class Simulation {
 
 }  // namespace
 
-Prediction predict(const CostModel& model, const Load& load, const Fabric& fabric) {
-  Simulation simulation(model, load, fabric);
+Prediction predict(const CostModel& model, const Load& load, const MachineModel& machine) {
+  Simulation simulation(model, load, machine);
   if (auto prediction = simulation.run()) return std::move(*prediction);
   Prediction estimate;
-  estimate.seconds = bounds_of(model, fabric).estimate();
+  estimate.seconds = bounds_of(model, machine).estimate();
   estimate.finish.assign(model.ranks.size(), estimate.seconds);
   estimate.simulated = false;
   estimate.work = simulation.work();
   return estimate;
 }
 
-Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric,
-                   int lane_count) {
-  return predict(model_of(plans_of(schedules, lane_count, load, fabric), load, fabric), load,
-                 fabric);
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load,
+                   const MachineModel& machine, int segment_count) {
+  return predict(model_of(plans_of(schedules, segment_count, load, machine), load, machine), load,
+                 machine);
 }
 
 }  // namespace ringwood

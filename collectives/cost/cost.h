@@ -1,4 +1,4 @@
-// What a schedule would cost: a simulation of it on a Fabric, no constants per algorithm.
+// What a schedule would cost: a simulation of it on a MachineModel, no constants per algorithm.
 //
 // A fluid model, in the tradition of Hockney (t = alpha + beta bytes) and LogGP (Alexandrov et al.,
 // SPAA 1995: the processor's overhead per message apart from latency and gap), with shared
@@ -9,8 +9,8 @@
 //     holds) and, each direction, its network interface.
 //   - Inside a host a message is written by its sender's core and then read by its receiver's,
 //     piece by piece; between hosts both cores and both interfaces are used at once (beta).
-//   - Buffers that all ranks of a host map (`lent`) are read where they lie, and a reduction that
-//     goes back to where its operands came from is written there (fusion.h).
+//   - Buffers that all ranks of a host map (`zero_copy`) are read where they lie, and a reduction
+//     that goes back to where its operands came from is written there (fusion.h).
 //   - Between hosts a message may travel in a wire format: fewer bytes, for a pass of both cores.
 //   - What is costed is what runs: the steps, messages and fusions are those of the plans.
 //   - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "collectives/kernels/wire.h"
-#include "collectives/machine/fabric.h"
+#include "collectives/machine/machine_model.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
@@ -41,7 +41,7 @@ struct Load {
   // The ranks agree on what they do before they receive (fingerprint.h). Left out in theory.
   bool agreement = false;
   bool one_round = false;  // with the data, where the plan does so (plan.h)
-  bool lent = false;       // every rank's buffers lie in its arena
+  bool zero_copy = false;  // every rank's buffers lie in its arena
   // all_gather, gather: a rank's own block comes from elsewhere, and is copied to its place while
   // messages are on their way.
   bool out_of_place = false;
@@ -70,9 +70,9 @@ struct Prediction {
 };
 
 // Of the plans that the passes make of them (cost_model.h). `schedules` are those of all ranks, in
-// order, and of a kind that verify.h accepts; `lane_count` of them run side by side. Throws
+// order, and of a kind that verify.h accepts; `segment_count` of them run side by side. Throws
 // Error(invalid_argument) where they cannot finish.
-Prediction predict(const std::vector<Schedule>& schedules, const Load& load, const Fabric& fabric,
-                   int lane_count = 1);
+Prediction predict(const std::vector<Schedule>& schedules, const Load& load,
+                   const MachineModel& machine, int segment_count = 1);
 
 }  // namespace ringwood

@@ -12,26 +12,26 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
 }
 
 // The busiest resource; and what posting takes of it, of a thread or a host's cores.
-std::pair<double, double> busiest(const CostModel& model, const Fabric& fabric) {
+std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
   std::vector<double> thread(model.ranks.size(), model.agreeing);
   std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
   std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
       in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
     thread[rank] += seconds;
-    cores[fabric.host_of(rank)] += seconds / fabric.cores;
-    memory[fabric.host_of(rank)] += memory_seconds;
+    cores[machine.host_of(rank)] += seconds / machine.cores;
+    memory[machine.host_of(rank)] += memory_seconds;
   };
   for (const CostMessage& m : model.messages) {
     for (const int rank : {m.from, m.to}) {
       posts[rank] += m.post;
-      host_posts[fabric.host_of(rank)] += m.post / fabric.cores;
+      host_posts[machine.host_of(rank)] += m.post / machine.cores;
     }
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
-    out[fabric.host_of(m.from)] += m.bytes * m.wire;
-    in[fabric.host_of(m.to)] += m.bytes * m.wire;
+    out[machine.host_of(m.from)] += m.bytes * m.wire;
+    in[machine.host_of(m.to)] += m.bytes * m.wire;
   }
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const CostRank& rank = model.ranks[r];
@@ -134,16 +134,16 @@ class Path {
 
 }  // namespace
 
-CostBounds bounds_of(const CostModel& model, const Fabric& fabric) {
+CostBounds bounds_of(const CostModel& model, const MachineModel& machine) {
   const Path::Length path = Path(model).run();
-  const auto [resource, posts] = busiest(model, fabric);
+  const auto [resource, posts] = busiest(model, machine);
   return {resource, path.whole, path.latencies, posts};
 }
 
-double CostBounds::estimate(int lanes) const {
-  const double busy = resource + (lanes - 1) * posts;
-  const double first = latencies + (path - latencies) / lanes;
-  return std::max(first + busy * (lanes - 1) / lanes, busy + latencies);
+double CostBounds::estimate(int segments) const {
+  const double busy = resource + (segments - 1) * posts;
+  const double first = latencies + (path - latencies) / segments;
+  return std::max(first + busy * (segments - 1) / segments, busy + latencies);
 }
 
 }  // namespace ringwood

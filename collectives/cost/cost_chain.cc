@@ -7,7 +7,7 @@ namespace {
 
 // Steps that are built, where a schedule counts for so many beside its own; the first links are
 // free.
-constexpr size_t kFollowedSteps = 1 << 19, kStepsOfABuild = 8, kLeastLinks = 8;
+constexpr size_t kFollowedSteps = 1 << 19, kStepsOfABuild = 8, kMinLinks = 8;
 
 bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
 
@@ -73,7 +73,7 @@ bool Chains::follow(int rank, bool from_first, CostBounds& bounds) {
     if (comes(i)) end = i + 1;
   std::vector<Link> chain = {{rank, end - 1, false}};  // backwards
   bool more = true;
-  while (more && (followed_ <= kFollowedSteps || chain.size() < kLeastLinks))
+  while (more && (followed_ <= kFollowedSteps || chain.size() < kMinLinks))
     more = go_back(chain, from_first);
   Length length = length_of(chain);
   const double from = position(chain.front()), to = position(chain.back());
@@ -129,7 +129,7 @@ bool Chains::go_to_sender(std::vector<Link>& chain) {
 }
 
 bool Chains::far(const BuiltRank& one, const Step& step) const {
-  return fabric_.host_of(one.schedule.rank) != fabric_.host_of(step.peer);
+  return machine_.host_of(one.schedule.rank) != machine_.host_of(step.peer);
 }
 
 // What is sent in a row is on its way at the same time and shares the sender; what is received in a

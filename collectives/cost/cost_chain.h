@@ -13,12 +13,12 @@ class Chains final {
  public:
   // `set`: bytes that a rank goes through (Prices::working_set()), in the mean. The rest is the
   // caller's memory.
-  Chains(Builder& builder, const Prices& prices, const Load& load, const Fabric& fabric, double set,
-         double agreed)
+  Chains(Builder& builder, const Prices& prices, const Load& load, const MachineModel& machine,
+         double set, double agreed)
       : builder_(builder),
         prices_(prices),
         load_(load),
-        fabric_(fabric),
+        machine_(machine),
         set_(set),
         agreed_(agreed) {}
 
@@ -54,7 +54,7 @@ class Chains final {
   Builder& builder_;
   const Prices& prices_;
   const Load& load_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
   const double set_, agreed_;
   std::unordered_map<int, BuiltRank> built_;
   size_t followed_ = 0;  // steps

@@ -25,24 +25,24 @@ DataType type_of(size_t element) {
   }
 }
 
-// Schedules may be in lanes already: then each of their chunks is a block.
-Shape shape_of(const Schedule& s, const Load& load) {
-  Shape shape{load.collective, type_of(load.element), ReduceOp::sum, 0, 0, {}};
-  shape.count = load.bytes / load.element;
+// Schedules may be in segments already: then each of their chunks is a block.
+CollectiveArgs args_of(const Schedule& s, const Load& load) {
+  CollectiveArgs args{load.collective, type_of(load.element), ReduceOp::sum, 0, 0, {}};
+  args.count = load.bytes / load.element;
   const int blocks = required_chunks(load.collective, s.n);
-  if (blocks == 0 || s.chunks <= blocks) return shape;
+  if (blocks == 0 || s.chunks <= blocks) return args;
   const std::vector<size_t> bytes = chunk_bytes(s, load);
-  for (int c = 0; c < s.chunks; ++c) shape.blocks.push_back(bytes[c] / load.element);
-  return shape;
+  for (int c = 0; c < s.chunks; ++c) args.blocks.push_back(bytes[c] / load.element);
+  return args;
 }
 
 class Binder {
  public:
-  Binder(std::vector<Plan> plans, const Load& load, const Fabric& fabric)
+  Binder(std::vector<Plan> plans, const Load& load, const MachineModel& machine)
       : load_(load),
-        fabric_(fabric),
+        machine_(machine),
         n_(static_cast<int>(plans.size())),
-        prices_(load, fabric, n_) {
+        prices_(load, machine, n_) {
     model_.plans = std::move(plans);
   }
 
@@ -52,7 +52,7 @@ class Binder {
     for (int r = 0; r < n_; ++r) sets[r] = bind_rank(r);
     for (int r = 0; r < n_; ++r) add_messages(r);
     for (int r = 0; r < n_; ++r) add_fusions(r);
-    for (int r = 0; r < n_ && load_.lent; ++r) find_left(r);
+    for (int r = 0; r < n_ && load_.zero_copy; ++r) find_left(r);
     set_rates(std::move(sets));
     for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) {
@@ -81,14 +81,14 @@ class Binder {
     return prices_.working_set(buffer_bytes(plan) + rank.own_block, std::move(sent));
   }
 
-  bool same_host(int a, int b) const { return fabric_.host_of(a) == fabric_.host_of(b); }
+  bool same_host(int a, int b) const { return machine_.host_of(a) == machine_.host_of(b); }
 
   static double buffer_bytes(const Plan& plan) {
-    size_t elements = plan.shape.count;
-    if (required_chunks(plan.shape.collective, plan.schedule.n) > 0) {
-      const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.lanes);
-      elements = std::accumulate(plan.shape.blocks.begin(), plan.shape.blocks.end(), size_t{0});
-      if (plan.shape.blocks.empty()) elements = plan.shape.count * blocks;
+    size_t elements = plan.args.count;
+    if (required_chunks(plan.args.collective, plan.schedule.n) > 0) {
+      const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.segments);
+      elements = std::accumulate(plan.args.blocks.begin(), plan.args.blocks.end(), size_t{0});
+      if (plan.args.blocks.empty()) elements = plan.args.count * blocks;
     }
     return static_cast<double>(elements * plan.element + plan.scratch_bytes);
   }
@@ -98,12 +98,12 @@ class Binder {
   void set_rates(std::vector<double> sets) {
     model_.hosts = prices_.hosts();
     std::vector<double> of_host(model_.hosts, 0);
-    for (int r = 0; r < n_; ++r) of_host[fabric_.host_of(r)] += sets[r];
+    for (int r = 0; r < n_; ++r) of_host[machine_.host_of(r)] += sets[r];
     for (const CostMessage& m : model_.messages)
-      if (m.in_place && m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].answer < 0)
+      if (m.in_place && m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].put < 0)
         sets[m.to] += m.bytes;
     for (int r = 0; r < n_; ++r)
-      prices_.set_rates(model_.ranks[r], r, sets[r], of_host[fabric_.host_of(r)]);
+      prices_.set_rates(model_.ranks[r], r, sets[r], of_host[machine_.host_of(r)]);
   }
 
   // The k-th send of one end meets the k-th receive of the other.
@@ -122,7 +122,7 @@ class Binder {
       m.reduces |= step.kind == StepKind::recv_reduce;
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
-      if (sends && load_.lent) m.in_place = step.src.buffer != kScratch;
+      if (sends && load_.zero_copy) m.in_place = step.src.buffer != kScratch;
     }
   }
 
@@ -130,13 +130,13 @@ class Binder {
   void add_fusions(int r) {
     const std::vector<int32_t>& message = model_.ranks[r].message;
     for (const Fusion& fusion : model_.plans[r].fusions) {
-      bool answered = true;
-      for (size_t k = 0; k < fusion.receives.size() && answered; ++k) {
+      bool put_back = true;
+      for (size_t k = 0; k < fusion.receives.size() && put_back; ++k) {
         const CostMessage& operand = model_.messages[message[fusion.receives[k]]];
-        answered = operand.send_step >= 0 && !operand.sockets &&
-                   model_.plans[operand.from].steps[operand.send_step].answer == fusion.numbers[k];
+        put_back = operand.send_step >= 0 && !operand.sockets &&
+                   model_.plans[operand.from].steps[operand.send_step].put == fusion.numbers[k];
       }
-      for (const int32_t send : fusion.sends) model_.messages[message[send]].answers |= answered;
+      for (const int32_t send : fusion.sends) model_.messages[message[send]].puts |= put_back;
     }
   }
 
@@ -151,7 +151,7 @@ class Binder {
       const Step& step = schedule.steps[i];
       if (step.kind == StepKind::send || rank.bytes[i] == 0) continue;
       const int32_t m = rank.message[i];
-      const int32_t writer = m >= 0 && model_.messages[m].answers ? step.peer : kOthers;
+      const int32_t writer = m >= 0 && model_.messages[m].puts ? step.peer : kOthers;
       for (int c = step.dst.first; c < step.dst.first + step.dst.count; ++c)
         writers[c] = writers[c] == kNobody || writers[c] == writer ? writer : kOthers;
     }
@@ -197,7 +197,7 @@ class Binder {
   }
 
   const Load& load_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
   const int n_;
   const Prices prices_;
   CostModel model_;
@@ -207,10 +207,10 @@ class Binder {
 
 }  // namespace
 
-std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_count, const Load& load,
-                           const Fabric& fabric) {
-  ProtocolLimits limits = fabric.limits;
-  if (!load.lent) limits.fused_bytes = std::numeric_limits<size_t>::max();
+std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
+                           const Load& load, const MachineModel& machine) {
+  ProtocolLimits limits = machine.limits;
+  if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());
   for (const Schedule& s : schedules) {
@@ -218,21 +218,21 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_coun
     if (s.rank != r || s.n != n)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
-    const auto plan = make_plan(s, shape_of(s, load), "", lane_count,
-                                load.one_round ? Opener::one_round : Opener::agreement,
-                                {load.wire, fabric.hosts}, nullptr, limits);
-    plans.push_back(eager_slots(fabric) ? add_slots(std::move(*plan)) : std::move(*plan));
+    const auto plan = make_plan(s, args_of(s, load), "", segment_count,
+                                load.one_round ? Protocol::one_round : Protocol::queued,
+                                {load.wire, machine.hosts}, nullptr, limits);
+    plans.push_back(eager_slots(machine) ? add_slots(std::move(*plan)) : std::move(*plan));
   }
   return plans;
 }
 
-CostModel model_of(std::vector<Plan> plans, const Load& load, const Fabric& fabric) {
+CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine) {
   if (plans.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
-  if (!fabric.hosts.empty() && fabric.hosts.size() != plans.size())
+  if (!machine.hosts.empty() && machine.hosts.size() != plans.size())
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("cost: {} schedules, but the fabric has {} ranks", plans.size(),
-                            fabric.hosts.size()));
-  return Binder(std::move(plans), load, fabric).run();
+                fmt::format("cost: {} schedules, but the machine has {} ranks", plans.size(),
+                            machine.hosts.size()));
+  return Binder(std::move(plans), load, machine).run();
 }
 
 }  // namespace ringwood

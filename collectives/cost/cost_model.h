@@ -1,4 +1,4 @@
-// Plans bound to a Fabric's seconds: what cost.cc simulates. Pure.
+// Plans bound to a MachineModel's seconds: what cost.cc simulates. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CostMessage {
   bool sockets = false;   // between hosts, or over loopback
   bool in_place = false;  // read by the receiver in the sender's buffer
   bool as_left = false;   // nobody but the receiver writes where the sender has it
-  bool answers = false;   // written by the sender into the receiver's buffer
+  bool puts = false;      // written by the sender into the receiver's buffer
   int parts = 1;          // messages that the plan makes of it, in a sketch
   double bytes = 0;
   double head = 0;     // of them, what the sender writes before the receiver can begin
@@ -56,12 +56,12 @@ struct CostModel {
   double agreeing = 0;  // seconds of each core until then
 };
 // What the passes make of the schedules of all ranks, for such a load among ranks placed as the
-// fabric says. Private buffers are never fused, and none is published: which are is each rank's own
-// affair.
-std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int lane_count, const Load& load,
-                           const Fabric& fabric);
+// machine says. Private buffers are never fused, and none is published: which are is each rank's
+// own affair.
+std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
+                           const Load& load, const MachineModel& machine);
 // Throws Error(invalid_argument) where a message has only one end.
-CostModel model_of(std::vector<Plan> plans, const Load& load, const Fabric& fabric);
+CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine);
 
 // No execution is faster than the busiest resource, or than the longest chain of steps that wait
 // for each other; `latencies` is that chain's length if bytes took no time.
@@ -71,13 +71,13 @@ struct CostBounds {
   double lower() const { return resource > path ? resource : path; }
   // Exact for a chain of whole messages and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
-  // Of bounds of one lane, for many: each has the path of its bytes, and follows the one before as
-  // soon as the busiest resource lets it. With one lane the same as estimate().
-  double estimate(int lanes) const;
+  // Of bounds of one segment, for many: each has the path of its bytes, and follows the one before
+  // as soon as the busiest resource lets it. With one segment the same as estimate().
+  double estimate(int segments) const;
 };
 // Throws Error(invalid_argument) where steps wait for each other in a circle.
-CostBounds bounds_of(const CostModel& model, const Fabric& fabric);
+CostBounds bounds_of(const CostModel& model, const MachineModel& machine);
 
-Prediction predict(const CostModel& model, const Load& load, const Fabric& fabric);
+Prediction predict(const CostModel& model, const Load& load, const MachineModel& machine);
 
 }  // namespace ringwood

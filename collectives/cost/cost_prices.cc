@@ -22,55 +22,55 @@ double held(double cache, double set) {
 constexpr double kL2 = 1.7;
 // From so many bytes on a message is more than its first lines: 8 bytes among 2 ranks take 0.17,
 // 0.16 and 0.33 us where a line's way takes 0.053, 0.023 and 0.24, and 512 bytes 0.21, 0.18, 0.58.
-constexpr double kLetter = 192;
+constexpr double kEagerSlot = 192;
 
-PerByte per_byte(const Rates& rates, const CostRank& rank, const Fabric& fabric) {
+PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& machine) {
   const double elsewhere = 1 - rank.in_l2 - rank.in_l3;
   return {rank.in_l2 / rates.l2 + rank.in_l3 / rates.l3 + elsewhere / rates.dram,
-          elsewhere / fabric.memory};
+          elsewhere / machine.memory};
 }
 
 }  // namespace
 
-bool eager_slots(const Fabric& fabric) {
-  const auto& hosts = fabric.hosts;
+bool eager_slots(const MachineModel& machine) {
+  const auto& hosts = machine.hosts;
   const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
-  return one_host && fabric.staged && !fabric.loopback;
+  return one_host && machine.staged && !machine.loopback;
 }
 
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
   std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
   const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;
   const int blocks = required_chunks(load.collective, s.n);
-  const int lanes = blocks ? std::max(1, s.chunks / blocks) : 1;
+  const int segments = blocks ? std::max(1, s.chunks / blocks) : 1;
   for (int c = 0; c < s.chunks; ++c)
     bytes[c] = load.element * (cut_from_one_buffer(load.collective)
                                    ? piece(count, s.chunks, c, unit).count
-                                   : piece(count, lanes, c / std::max(1, blocks), unit).count);
+                                   : piece(count, segments, c / std::max(1, blocks), unit).count);
   for (size_t i = 0; i < s.scratch.size(); ++i)
     bytes[s.chunks + i] = s.chunks ? bytes[s.scratch[i]] : 1;  // a barrier's token is one byte
   return bytes;
 }
 
-Prices::Prices(const Load& load, const Fabric& fabric, int n)
-    : load_(load), fabric_(fabric), n_(n) {
-  const auto& hosts = fabric.hosts;
+Prices::Prices(const Load& load, const MachineModel& machine, int n)
+    : load_(load), machine_(machine), n_(n) {
+  const auto& hosts = machine.hosts;
   on_host_.assign(hosts.empty() ? 1 : *std::max_element(hosts.begin(), hosts.end()) + 1, 0);
-  for (int r = 0; r < n; ++r) ++on_host_[fabric.host_of(r)];
-  letters_ = eager_slots(fabric);
+  for (int r = 0; r < n; ++r) ++on_host_[machine.host_of(r)];
+  eager_slots_ = eager_slots(machine);
 }
 
 double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
   const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
   double bytes = buffers * whole;
-  if (!fabric_.staged || load_.lent) return bytes;
+  if (!machine_.staged || load_.zero_copy) return bytes;
   std::stable_sort(sent.begin(), sent.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < sent.size();) {
     double total = 0;
     const int peer = sent[i].first;
     for (; i < sent.size() && sent[i].first == peer; ++i) total += sent[i].second * whole;
-    bytes += std::min(total, fabric_.eager);
+    bytes += std::min(total, machine_.eager);
   }
   return bytes;
 }
@@ -82,125 +82,125 @@ double Prices::own_block(int rank) const {
 }
 
 double Prices::turn(int on_host) const {
-  const int in_turn = (on_host + fabric_.cores - 1) / fabric_.cores;
-  return (in_turn - 1) * (fabric_.yield + fabric_.look);
+  const int in_turn = (on_host + machine_.cores - 1) / machine_.cores;
+  return (in_turn - 1) * (machine_.yield + machine_.look);
 }
 
 void Prices::set_rates(CostRank& rank, int number, double own, double of_host) const {
   rank.on_host = on_host(number);
-  const double of_core = own * std::max(1.0, rank.on_host / static_cast<double>(fabric_.cores));
+  const double of_core = own * std::max(1.0, rank.on_host / static_cast<double>(machine_.cores));
   rank.turn = turn(rank.on_host);
-  rank.in_l2 = held(kL2 * fabric_.l2_bytes, of_core);
-  rank.in_l3 = std::max(0.0, held(fabric_.l3_bytes, of_host) - rank.in_l2);
-  rank.copies = per_byte(fabric_.copy, rank, fabric_);
-  rank.reduces = per_byte(fabric_.reduce, rank, fabric_);
+  rank.in_l2 = held(kL2 * machine_.l2_bytes, of_core);
+  rank.in_l3 = std::max(0.0, held(machine_.l3_bytes, of_host) - rank.in_l2);
+  rank.copies = per_byte(machine_.copy, rank, machine_);
+  rank.reduces = per_byte(machine_.reduce, rank, machine_);
 }
 
 CostMessage Prices::message(int from, int to) const {
   CostMessage m;
   m.from = from;
   m.to = to;
-  m.between_hosts = fabric_.host_of(from) != fabric_.host_of(to);
-  m.sockets = m.between_hosts || fabric_.loopback;
+  m.between_hosts = machine_.host_of(from) != machine_.host_of(to);
+  m.sockets = m.between_hosts || machine_.loopback;
   return m;
 }
 
 void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank that has no core to itself comes to look after those before it have had their turns.
-  m.latency = latency(m.between_hosts, !fabric_.same_node(m.from, m.to)) + to.turn;
-  m.post = (m.sockets ? fabric_.net.post : fabric_.post) * m.parts;
-  const bool mapped = !m.sockets && fabric_.staged && m.bytes >= fabric_.lent;
-  m.answers = m.answers && mapped;
-  m.in_place = !m.sockets && !m.answers && (!fabric_.staged || (m.in_place && mapped));
-  if (load_.one_round && (m.sockets || letters_)) m.post = 0;  // with the opening
+  m.latency = latency(m.between_hosts, !machine_.same_node(m.from, m.to)) + to.turn;
+  m.post = (m.sockets ? machine_.net.post : machine_.post) * m.parts;
+  const bool mapped = !m.sockets && machine_.staged && m.bytes >= machine_.zero_copy;
+  m.puts = m.puts && mapped;
+  m.in_place = !m.sockets && !m.puts && (!machine_.staged || (m.in_place && mapped));
+  if (load_.one_round && (m.sockets || eager_slots_)) m.post = 0;  // with the opening
   if (load_.one_round && m.sockets) m.latency = 0;
   if (m.sockets) {
     const PerByte& copies = from.copies;
-    m.wire = m.between_hosts ? 1 / fabric_.net.nic : 0;
-    m.holds = fabric_.net.eager;
+    m.wire = m.between_hosts ? 1 / machine_.net.nic : 0;
+    m.holds = machine_.net.eager;
     if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
-    m.out = {1 / fabric_.net.socket + (copies.core - 1 / fabric_.copy.l2) / 3, copies.memory / 3};
-    m.in = {1 / fabric_.net.socket + (m.reduces ? takes.core : takes.core - 1 / fabric_.copy.l2),
+    m.out = {1 / machine_.net.socket + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
+    m.in = {1 / machine_.net.socket + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),
             takes.memory};
     return;
   }
   if (!m.in_place) return set_written(m, from, takes, handed(m, from, to));
   m.in = takes;
   if (m.as_left) return;
-  const Exchanged& anew = fabric_.exchanged;
-  m.in.core += to.in_l2 * std::max(0.0, 1 / anew.l2 - 1 / fabric_.reduce.l2) +
-               to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / fabric_.reduce.l3);
+  const Exchanged& anew = machine_.exchanged;
+  m.in.core += to.in_l2 * std::max(0.0, 1 / anew.l2 - 1 / machine_.reduce.l2) +
+               to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / machine_.reduce.l3);
 }
 
 // What is handed over lies in a cache; only the user's side may not. How much of a copy's way from
 // there a line read or written takes was found by 2 ranks with 32 KiB to 64 MiB of private memory.
 void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes,
                          double rate) const {
-  constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2, kAnswered = 1.0 / 8;
-  const double small = std::max(0.0, 1 / fabric_.exchanged.small - 1 / rate) *
+  constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2, kPut = 1.0 / 8;
+  const double small = std::max(0.0, 1 / machine_.exchanged.small - 1 / rate) *
                        std::min(1.0, Exchanged::kSmall / std::max(1.0, m.bytes));
   const auto handing = [=](const PerByte& own, const Rates& rates, double part) -> PerByte {
     return {1 / rate + small + (own.core - 1 / rates.l2) * part, own.memory * part};
   };
   const PerByte& copies = from.copies;
   // The receiver sees the first line, and only then asks for others.
-  m.latency += line(!fabric_.same_node(m.from, m.to)) * std::min(1.0, m.bytes / kLetter);
-  m.head = std::min(m.bytes, fabric_.piece);
-  m.holds = fabric_.eager;
-  if (m.answers) {
+  m.latency += line(!machine_.same_node(m.from, m.to)) * std::min(1.0, m.bytes / kEagerSlot);
+  m.head = std::min(m.bytes, machine_.piece);
+  m.holds = machine_.eager;
+  if (m.puts) {
     // Where the operand was read just before: the line is here, and only has to go back.
-    m.out = {copies.core * kAnswered, copies.memory / 3};
+    m.out = {copies.core * kPut, copies.memory / 3};
     m.head = m.bytes;
     return;
   }
-  m.out = handing(copies, fabric_.copy, kRead);
-  m.in = handing(takes, m.reduces ? fabric_.reduce : fabric_.copy, kWritten);
+  m.out = handing(copies, machine_.copy, kRead);
+  m.in = handing(takes, m.reduces ? machine_.reduce : machine_.copy, kWritten);
 }
 
 double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank& to) const {
-  const double rate = fabric_.same_node(m.from, m.to) ? fabric_.handed : fabric_.node_handed;
-  return from.receives && to.sends ? rate * fabric_.both_ways : rate;
+  const double rate = machine_.same_node(m.from, m.to) ? machine_.handed : machine_.node_handed;
+  return from.receives && to.sends ? rate * machine_.both_ways : rate;
 }
 
-// In figures for a byte before it is encoded.
+// In parameters for a byte before it is encoded.
 void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
   constexpr size_t kMany = 1 << 20;
   const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
   const bool half = load_.wire == WireFormat::bf16;
-  const double encoding = 1 / (half ? fabric_.bf16.encode : fabric_.int8.encode);
-  const double decoding = 1 / (half ? fabric_.bf16.decode : fabric_.int8.decode);
+  const double encoding = 1 / (half ? machine_.bf16.encode : machine_.int8.encode);
+  const double decoding = 1 / (half ? machine_.bf16.decode : machine_.int8.decode);
   m.encode = {std::max(copies.core, encoding), copies.memory};
-  m.out = {part / fabric_.net.socket, 0};
-  m.in = {part / fabric_.net.socket + std::max(takes.core, decoding), takes.memory};
+  m.out = {part / machine_.net.socket, 0};
+  m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
   m.wire *= part;
   m.holds /= part;
 }
 
 double Prices::latency(bool between_hosts, bool between_nodes) const {
-  if (between_hosts) return fabric_.net.latency;
-  if (fabric_.loopback) return fabric_.look;  // it is there when the sender's call returns
-  return line(between_nodes) + fabric_.look;
+  if (between_hosts) return machine_.net.latency;
+  if (machine_.loopback) return machine_.look;  // it is there when the sender's call returns
+  return line(between_nodes) + machine_.look;
 }
 
 double Prices::line(bool between_nodes) const {
-  return between_nodes ? fabric_.node_latency : fabric_.latency;
+  return between_nodes ? machine_.node_latency : machine_.latency;
 }
 
 Prices::Agreement Prices::agreement() const {
-  const bool once = load_.one_round || letters_;
+  const bool once = load_.one_round || eager_slots_;
   const int messages = once ? n_ - 1 : 1;
   const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
   double round = 0, post = 0;
   for (const bool far : {false, true}) {
     if (far ? hosts() == 1 : most_on_host == 1) continue;
-    const bool sockets = far || fabric_.loopback;
-    const double posts = 2 * messages * (sockets ? fabric_.net.post : fabric_.post);
+    const bool sockets = far || machine_.loopback;
+    const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
     post = std::max(post, posts);
     round = std::max(round, posts + latency(far, false) + turn(most_on_host));
   }
   const double rounds = once ? 1 : std::bit_width(static_cast<unsigned>(n_ - 1));
-  return {fabric_.call + round * rounds, fabric_.call + post * rounds};
+  return {machine_.call + round * rounds, machine_.call + post * rounds};
 }
 
 }  // namespace ringwood

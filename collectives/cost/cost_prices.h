@@ -1,5 +1,5 @@
-// What single messages, and a rank's own work, cost on a Fabric: the terms that cost.h speaks of,
-// whatever schedules they belong to. For the cost model's files. Pure.
+// What single messages, and a rank's own work, cost on a MachineModel: the terms that cost.h speaks
+// of, whatever schedules they belong to. For the cost model's files. Pure.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,16 @@ namespace ringwood {
 // Bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
-// Whether every rank has eager slots to every other (transports/shm/mailbox.h).
-bool eager_slots(const Fabric& fabric);
+// Whether every rank has eager slots to every other (transports/shm/eager_channel.h).
+bool eager_slots(const MachineModel& machine);
 
 class Prices final {
  public:
-  // Both are the caller's memory. `n` ranks, placed as the fabric says.
-  Prices(const Load& load, const Fabric& fabric, int n);
+  // Both are the caller's memory. `n` ranks, placed as the machine says.
+  Prices(const Load& load, const MachineModel& machine, int n);
 
   int hosts() const { return static_cast<int>(on_host_.size()); }
-  int on_host(int rank) const { return on_host_[fabric_.host_of(rank)]; }
+  int on_host(int rank) const { return on_host_[machine_.host_of(rank)]; }
 
   // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
   // links that it fills. `sent`: peers and bytes of its sends.
@@ -30,13 +30,13 @@ class Prices final {
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
-  // All but the steps, `next`, `in_place` and `answers`, which belong to the schedules.
+  // All but the steps, `next`, `in_place` and `puts`, which belong to the schedules.
   CostMessage message(int from, int to) const;
-  // Takes what `bytes`, `parts`, `reduces`, `in_place` and `answers` say, and sets the rest.
+  // Takes what `bytes`, `parts`, `reduces`, `in_place` and `puts` say, and sets the rest.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
-  // As many rounds of one small message as a dissemination has; in one round, as always by letter
-  // (transports/shm/mailbox.h), a message to and from everybody.
+  // As many rounds of one small message as a dissemination has; in one round, as always by eager
+  // slot (transports/shm/eager_channel.h), a message to and from everybody.
   struct Agreement {
     double agreed = 0, agreeing = 0;  // as in CostModel
   };
@@ -51,10 +51,10 @@ class Prices final {
   void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;
 
   const Load& load_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
   const int n_;
   std::vector<int> on_host_;  // ranks of each host
-  bool letters_ = false;      // every rank maps every other's memory
+  bool eager_slots_ = false;  // every rank maps every other's memory
 };
 
 }  // namespace ringwood

@@ -13,8 +13,8 @@ namespace {
 // Steps that are counted.
 constexpr size_t kCountedSteps = 1 << 18;
 // Ranks whose work is counted: of each host, and of all; these hosts in any case, if steps allow.
-constexpr size_t kLeastRanksOfAHost = 4, kMostRanksOfAHost = 64, kMostRanks = 64;
-constexpr size_t kLeastHosts = 5;
+constexpr size_t kMinRanksOfAHost = 4, kMaxRanksOfAHost = 64, kMaxRanks = 64;
+constexpr size_t kMinHosts = 5;
 
 // What a rank, or a host, is busy with: seconds of a core for posts and for bytes, of the memory,
 // and of each direction of the network interface.
@@ -38,16 +38,16 @@ class Sketch {
   };
 
  public:
-  Sketch(const BuildRank& build, int n, const Load& load, const Fabric& fabric)
-      : builder_(build, load), load_(load), fabric_(fabric), n_(n), prices_(load, fabric, n) {
+  Sketch(const BuildRank& build, int n, const Load& load, const MachineModel& machine)
+      : builder_(build, load), load_(load), machine_(machine), n_(n), prices_(load, machine, n) {
     if (load.agreement) agreement_ = prices_.agreement();
     ranks_of_.resize(prices_.hosts());
-    for (int r = 0; r < n; ++r) ranks_of_[fabric.host_of(r)].push_back(r);
+    for (int r = 0; r < n; ++r) ranks_of_[machine.host_of(r)].push_back(r);
   }
 
   CostBounds run() {
     count();
-    Chains(builder_, prices_, load_, fabric_, set_, agreement_.agreed).find(n_, bounds_);
+    Chains(builder_, prices_, load_, machine_, set_, agreement_.agreed).find(n_, bounds_);
     return bounds_;
   }
 
@@ -63,7 +63,7 @@ class Sketch {
     const std::vector<int> hosts = sampled_hosts();
     const size_t steps = builder_(0).schedule.steps.size() + 1;
     const size_t each =
-        std::clamp(kCountedSteps / steps / kLeastHosts, kLeastRanksOfAHost, kMostRanksOfAHost);
+        std::clamp(kCountedSteps / steps / kMinHosts, kMinRanksOfAHost, kMaxRanksOfAHost);
     size_t counted = 0, counted_ranks = 0;
     double sets = 0, ranks = 0;
     for (size_t i = 0; i < hosts.size(); ++i) {
@@ -80,7 +80,7 @@ class Sketch {
       ranks += static_cast<double>(ranks_of_[host].size());
       counted_ranks += samples.size();
       count_host(samples, of_host);
-      if (counted > kCountedSteps || (i + 1 >= kLeastHosts && counted_ranks >= kMostRanks)) break;
+      if (counted > kCountedSteps || (i + 1 >= kMinHosts && counted_ranks >= kMaxRanks)) break;
     }
     set_ = sets / ranks;
   }
@@ -93,7 +93,7 @@ class Sketch {
       whole.add(busy, one.weight);
       grow(agreement_.agreeing + busy.posts + busy.bytes, busy.posts);
     }
-    grow((whole.posts + whole.bytes) / fabric_.cores, whole.posts / fabric_.cores);
+    grow((whole.posts + whole.bytes) / machine_.cores, whole.posts / machine_.cores);
     for (const double seconds : {whole.memory, whole.out, whole.in}) grow(seconds, 0);
   }
 
@@ -109,7 +109,7 @@ class Sketch {
     const size_t count = ranks_of_.size();
     std::vector<size_t> wanted = {0, static_cast<size_t>(most - ranks_of_.begin()),
                                   static_cast<size_t>(least - ranks_of_.begin()),
-                                  static_cast<size_t>(fabric_.host_of(n_ - 1)), count / 2};
+                                  static_cast<size_t>(machine_.host_of(n_ - 1)), count / 2};
     constexpr size_t kParts = 61;  // a prime: hosts are often grouped by powers of two
     for (size_t i = 1; i < kParts; ++i) wanted.push_back(i * count / kParts);
     std::vector<int> hosts;
@@ -152,8 +152,8 @@ class Sketch {
       }
       // Of one kind and size all messages cost alike, but for their parts.
       const bool reduces = step.kind == StepKind::recv_reduce;
-      const bool far = fabric_.host_of(s.rank) != fabric_.host_of(step.peer);
-      auto& kind = kinds[4 * reduces + 2 * far + fabric_.same_node(s.rank, step.peer)];
+      const bool far = machine_.host_of(s.rank) != machine_.host_of(step.peer);
+      auto& kind = kinds[4 * reduces + 2 * far + machine_.same_node(s.rank, step.peer)];
       if (!kind || kind->bytes != bytes) {
         kind = prices_.message(s.rank, step.peer);
         kind->bytes = bytes;
@@ -172,7 +172,7 @@ class Sketch {
 
   Builder builder_;
   const Load& load_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
   const int n_;
   const Prices prices_;
   Prices::Agreement agreement_;
@@ -183,8 +183,8 @@ class Sketch {
 
 }  // namespace
 
-CostBounds sketch_of(const BuildRank& build, int n, const Load& load, const Fabric& fabric) {
-  return Sketch(build, n, load, fabric).run();
+CostBounds sketch_of(const BuildRank& build, int n, const Load& load, const MachineModel& machine) {
+  return Sketch(build, n, load, machine).run();
 }
 
 }  // namespace ringwood

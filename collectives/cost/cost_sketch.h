@@ -24,6 +24,6 @@ namespace ringwood {
 // The schedule of one rank, again and again the same.
 using BuildRank = std::function<Schedule(int rank)>;
 
-CostBounds sketch_of(const BuildRank& build, int n, const Load& load, const Fabric& fabric);
+CostBounds sketch_of(const BuildRank& build, int n, const Load& load, const MachineModel& machine);
 
 }  // namespace ringwood

@@ -4,11 +4,11 @@
 
 namespace ringwood {
 
-CostMachines::CostMachines(const CostModel& model, const Fabric& fabric)
-    : model_(model), fabric_(fabric) {
+CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
+    : model_(model), machine_(machine) {
   for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(share_.add_resource(1));
   for (int h = 0; h < model.hosts; ++h) {
-    const int32_t cores = share_.add_resource(fabric.cores);
+    const int32_t cores = share_.add_resource(machine.cores);
     const int32_t memory = share_.add_resource(1);
     const int32_t nic_out = share_.add_resource(1);
     hosts_.push_back({cores, memory, nic_out, share_.add_resource(1)});
@@ -18,14 +18,14 @@ CostMachines::CostMachines(const CostModel& model, const Fabric& fabric)
 void CostMachines::start(const CostJob& job) {
   Uses uses{std::max(job.seconds, job.memory)};
   add_core(uses, job.rank, job.seconds);
-  uses.add(hosts_[fabric_.host_of(job.rank)].memory, job.memory);
+  uses.add(hosts_[machine_.host_of(job.rank)].memory, job.memory);
   launch(job, uses.whole, uses);
 }
 
 void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                               const PerByte& in) {
   const CostMessage& m = model_.messages[message];
-  const int here = fabric_.host_of(m.from), there = fabric_.host_of(m.to);
+  const int here = machine_.host_of(m.from), there = machine_.host_of(m.to);
   // Every resource alone would take this long for a byte; the slowest decides.
   Uses uses{std::max({out.core, in.core, m.wire,
                       here == there ? out.memory + in.memory : std::max(out.memory, in.memory)})};
@@ -42,8 +42,8 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
 
 void CostMachines::add_core(Uses& uses, int rank, double seconds) const {
   uses.add(thread_[rank], seconds);
-  if (model_.ranks[rank].on_host > fabric_.cores)
-    uses.add(hosts_[fabric_.host_of(rank)].cores, seconds);
+  if (model_.ranks[rank].on_host > machine_.cores)
+    uses.add(hosts_[machine_.host_of(rank)].cores, seconds);
 }
 
 void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) {

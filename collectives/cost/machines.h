@@ -15,7 +15,7 @@ namespace ringwood {
 class CostMachines final {
  public:
   // Both are the caller's memory.
-  CostMachines(const CostModel& model, const Fabric& fabric);
+  CostMachines(const CostModel& model, const MachineModel& machine);
 
   // A job of one thread, from now on.
   void start(const CostJob& job);
@@ -35,7 +35,7 @@ class CostMachines final {
   // The resources of one job, which would take `whole` seconds by itself.
   struct Uses {
     double whole;
-    FairShare::Use use[MaxMin::kMostUses] = {};
+    FairShare::Use use[MaxMin::kMaxUses] = {};
     size_t count = 0;
     void add(int32_t resource, double seconds) {
       if (seconds > 0) use[count++] = {resource, seconds / whole};
@@ -49,7 +49,7 @@ class CostMachines final {
   void launch(const CostJob& job, double seconds, const Uses& uses);
 
   const CostModel& model_;
-  const Fabric& fabric_;
+  const MachineModel& machine_;
   FairShare share_;
   std::vector<int32_t> thread_;  // resources by rank
   std::vector<Host> hosts_;

@@ -19,7 +19,7 @@ class MaxMin final {
     int32_t resource;
     double part;  // of the resource's capacity unit, at full speed; > 0
   };
-  static constexpr int kMostUses = 6;
+  static constexpr int kMaxUses = 6;
 
   int32_t add_resource(double capacity);
   // A job of so many seconds at full speed, which begins now. Returns its number, which is given
@@ -36,7 +36,7 @@ class MaxMin final {
  private:
   struct Job {
     double left = 0, speed = 0, since = 0;  // work left at `since`, done with `speed` from there
-    Use uses[kMostUses] = {};
+    Use uses[kMaxUses] = {};
     int32_t use_count = 0;
     uint32_t visit = 0;
     bool frozen = false;

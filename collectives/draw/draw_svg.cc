@@ -16,8 +16,8 @@ constexpr double kBox = 10;     // a chunk
 constexpr double kGap = 16;     // at least, between the boxes of two ranks
 constexpr double kColumn = 96;  // at least, from rank to rank
 constexpr double kMinWidth = 420;
-constexpr int kMostBoxes = 16;  // more chunks than that are not shown one by one
-constexpr size_t kMostLabel = 14;
+constexpr int kMaxBoxes = 16;  // more chunks than that are not shown one by one
+constexpr size_t kMaxLabel = 14;
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -80,7 +80,7 @@ class Canvas {
   }
 
  private:
-  bool shows_boxes() const { return chunks_ > 0 && chunks_ <= kMostBoxes; }
+  bool shows_boxes() const { return chunks_ > 0 && chunks_ <= kMaxBoxes; }
   double x(int rank) const { return kLeft + (rank + 0.5) * column_; }
   double y(int k) const { return kTop + kHeader + k * kRound; }
 
@@ -166,7 +166,7 @@ class Canvas {
   void label(const Picture::Arrow& arrow) {
     std::string words = print_chunks(arrow.chunks);
     if (words.empty()) return;
-    if (words.size() > kMostLabel) words = fmt::format("{} chunks", arrow.chunks.size());
+    if (words.size() > kMaxLabel) words = fmt::format("{} chunks", arrow.chunks.size());
     const auto [x0, y0, x1, y1] = ends(arrow);
     const double way = (arrow.to > arrow.from ? 40 : 28) + 36 * place_in_fan(arrow);
     const double share = std::clamp(way / std::hypot(x1 - x0, y1 - y0), 0.05, 0.6);

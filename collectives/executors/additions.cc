@@ -8,9 +8,9 @@ namespace {
 
 // Sums of integers, and of floats that need no smaller operands.
 bool divides_sum(const Plan& plan) {
-  const DataType type = plan.shape.type;
+  const DataType type = plan.args.type;
   const bool integer = supports(type, ReduceOp::bor);
-  return plan.shape.op == ReduceOp::avg &&
+  return plan.args.op == ReduceOp::avg &&
          (integer || (plan.scaling.whole && !accumulates_wide(type, ReduceOp::sum)));
 }
 
@@ -26,14 +26,14 @@ void Additions::add_special(const BoundStep& step, size_t offset,
   const Plan& plan = *execution_->plan;
   if (plan.scaling.on) return add_scaled(step, offset, piece);
   if (step.wide.on) return add_in_wide(step, offset, piece);
-  reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.shape.type,
-               plan.shape.op);
+  reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.args.type,
+               plan.args.op);
 }
 
 void Additions::add_in_wide(const BoundStep& step, size_t offset,
                             std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
-  const auto [type, op] = std::pair(plan.shape.type, plan.shape.op);
+  const auto [type, op] = std::pair(plan.args.type, plan.args.op);
   const size_t first = offset / plan.element, count = piece.size() / plan.element;
   std::byte* const dst = execution_->at(step.dst) + offset;
   auto* const wide = reinterpret_cast<float*>(execution_->wide + step.wide.offset) + first;
@@ -46,13 +46,13 @@ void Additions::add_in_wide(const BoundStep& step, size_t offset,
 double Additions::scale_of(int32_t own) const {
   const Plan& plan = *execution_->plan;
   if (own < 0) return 1;
-  return plan.shape.op == ReduceOp::avg ? plan.scaling.scale
-                                        : (*execution_->factors)[static_cast<size_t>(own)];
+  return plan.args.op == ReduceOp::avg ? plan.scaling.scale
+                                       : (*execution_->factors)[static_cast<size_t>(own)];
 }
 
 void Additions::add_scaled(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
-  const auto [type, n] = std::pair(plan.shape.type, plan.scaling.n);
+  const auto [type, n] = std::pair(plan.args.type, plan.scaling.n);
   const size_t first = offset / plan.element, count = piece.size() / plan.element;
   const double divisor = step.sum.completes ? plan.scaling.divisor : 1;
   void* const dst = execution_->at(step.dst) + offset;
@@ -72,8 +72,8 @@ void Additions::add_scaled(const BoundStep& step, size_t offset, std::span<const
 void Additions::add_fused(const Fusion& fusion, std::span<void* const> places,
                           std::span<const void* const> operands, size_t count) {
   const Plan& plan = *execution_->plan;
-  const auto [type, n] = std::pair(plan.shape.type, plan.scaling.n);
-  if (!plan.scaling.on) return reduce_many(places, operands, count, type, plan.shape.op);
+  const auto [type, n] = std::pair(plan.args.type, plan.scaling.n);
+  if (!plan.scaling.on) return reduce_many(places, operands, count, type, plan.args.op);
   const bool completes = plan.steps[fusion.receives.back()].sum.completes;
   if (divides_sum_) {
     if (plan.scaling.whole) return reduce_many(places, operands, count, type, ReduceOp::avg, n);

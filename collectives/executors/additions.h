@@ -26,8 +26,8 @@ class Additions final {
   void add(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
     if (!plain_) return add_special(step, offset, piece);
     const Plan& plan = *execution_->plan;
-    reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.shape.type,
-                 plan.shape.op);
+    reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.args.type,
+                 plan.args.op);
   }
   // places[...] = operands[0] + operands[1] + ..., ours first: `count` elements of a fusion's.
   void add_fused(const Fusion& fusion, std::span<void* const> places,

@@ -21,7 +21,7 @@ EagerSlots::EagerSlots(const Mesh& mesh, int channel)
       boxes_(static_cast<size_t>(mesh.size)) {
   for (int peer = 0; peer < mesh.size; ++peer) {
     Link* const link = peer == mesh.rank ? nullptr : mesh.peers[peer].link[channel].get();
-    boxes_[peer] = link ? link->mailbox() : nullptr;
+    boxes_[peer] = link ? link->eager_channel() : nullptr;
     if (boxes_[peer]) slots_.push_back({peer, boxes_[peer]});
   }
   to_all_ = slots_.size() + 1 == boxes_.size();

@@ -1,5 +1,5 @@
-// The eager slots of one rank to all others (transports/shm/mailbox.h): in every round each rank
-// writes to each other, and takes what each other wrote. A round's slot has a head, here a
+// The eager slots of one rank to all others (transports/shm/eager_channel.h): in every round each
+// rank writes to each other, and takes what each other wrote. A round's slot has a head, here a
 // fingerprint, and may have data.
 //
 // Each channel of collectives has its own. One thread at a time. The mesh outlives it.
@@ -13,7 +13,7 @@
 #include "collectives/executors/wait_list.h"
 #include "collectives/plan/fingerprint.h"
 #include "transports/mesh.h"
-#include "transports/shm/mailbox.h"
+#include "transports/shm/eager_channel.h"
 
 namespace ringwood {
 
@@ -22,7 +22,7 @@ class EagerSlots final {
   // To and from one other rank.
   struct Slot {
     int peer = 0;
-    Mailbox* box = nullptr;
+    EagerChannel* box = nullptr;
     // The last round of which the peer's head is here.
     uint64_t heard = 0;
     int32_t core = -1;  // on which the peer wrote it
@@ -43,7 +43,7 @@ class EagerSlots final {
   // Looks in a row before the caller is asked again.
   int looks() const { return looks_; }
   std::span<Slot> slots() { return slots_; }
-  Mailbox& at(int peer) const { return *boxes_.data()[peer]; }
+  EagerChannel& at(int peer) const { return *boxes_.data()[peer]; }
 
   // A round begins: nobody's head is here.
   void begin_round() {
@@ -97,8 +97,8 @@ class EagerSlots final {
   const Mesh& mesh_;
   const bool shares_cores_;  // the ranks of this host do
   const int looks_;
-  int32_t core_ = -1;            // of this rank, with shares_cores_
-  std::vector<Mailbox*> boxes_;  // by rank; null for this one
+  int32_t core_ = -1;                 // of this rank, with shares_cores_
+  std::vector<EagerChannel*> boxes_;  // by rank; null for this one
   std::vector<Slot> slots_;
   bool to_all_ = false;
   uint64_t round_ = 0;

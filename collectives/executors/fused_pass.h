@@ -21,7 +21,7 @@ class FusedPass final {
   // `links`, of Plan::peers, live until the execution has ended.
   void start(const PlanExecution& execution, std::span<QueuedLink> links);
 
-  enum class Verdict {
+  enum class Attempt {
     waiting,    // for operands, or for what goes before the answers
     done,       // its receives are taken and its sends posted, on all its links
     one_by_one  // its steps are; nothing has been taken
@@ -29,14 +29,14 @@ class FusedPass final {
   // When a link shows the first byte of one of its receives. One by one is final: the peers'
   // memory does not allow it, or some operands have waited for the others longer than
   // Plan::fusion_patience.
-  Verdict attempt(int32_t fusion);
+  Attempt attempt(int32_t fusion);
   // Of all executions: fusions done.
   uint64_t count() const { return count_; }
 
  private:
   enum class Operand { absent, present, not_in_place };
   Operand look(const Fusion& fusion, size_t k);
-  Verdict gather(const Fusion& fusion);
+  Attempt gather(const Fusion& fusion);
   bool carry_out(const Fusion& fusion);
   void pass_on(const Fusion& fusion, size_t bytes);
 

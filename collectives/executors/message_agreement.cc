@@ -33,12 +33,12 @@ Status MessageAgreement::step(bool& progressed, bool& agreed) {
 Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) {
   QueuedLink& to = links_[exchange.to];
   QueuedLink& from = links_[exchange.from];
-  if (from.greeted == exchange.nth_from) {
-    Preamble& theirs = talks_[exchange.from].theirs[from.greeted++];
+  if (from.preambles_in == exchange.nth_from) {
+    Preamble& theirs = talks_[exchange.from].theirs[from.preambles_in++];
     if (Status s = from.link->post_recv(&theirs, sizeof theirs); !s) return s;
   }
-  if (to.greets == exchange.nth_to) {
-    ++to.greets;
+  if (to.preambles_out == exchange.nth_to) {
+    ++to.preambles_out;
     progressed = true;
     const Preamble& mine = talks_[exchange.to].mine;
     if (Status s = to.link->post_send(&mine, sizeof mine); !s) return s;
@@ -50,7 +50,7 @@ Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) 
 Status MessageAgreement::hear(int queue) {
   const QueuedLink& link = links_[queue];
   Talk& talk = talks_[queue];
-  while (talk.heard < link.greeted && link.received() > static_cast<uint64_t>(talk.heard)) {
+  while (talk.heard < link.preambles_in && link.received() > static_cast<uint64_t>(talk.heard)) {
     const Fingerprint& theirs = talk.theirs[talk.heard++].fingerprint;
     const int peer = link.queue->peer;
     const Fingerprint expected = fingerprint_from(*execution_, peer, theirs);
@@ -79,7 +79,7 @@ Status MessageAgreement::check() {
 
 void MessageAgreement::add_waits(WaitList& waits) const {
   for (size_t i = 0; i < links_.size(); ++i)
-    if (talks_[i].heard < links_[i].greeted) waits.add_fingerprint(links_[i].queue->peer);
+    if (talks_[i].heard < links_[i].preambles_in) waits.add_fingerprint(links_[i].queue->peer);
 }
 
 }  // namespace ringwood

@@ -40,7 +40,7 @@ Status OneRoundExecutor::post_preambles(bool& progressed) {
       std::memcpy(talk.mine.payload, execution_->at(step.src), step.bytes);
       talk.mine.carries = 1;
     }
-    talk.greets = talk.greeted = 1;
+    talk.preambles_out = talk.preambles_in = 1;
     if (Status s = talk.link->post_send(&talk.mine, sizeof talk.mine); !s) return s;
     if (Status s = talk.link->post_incoming(sizeof(Preamble)); !s) return s;
   }
@@ -198,7 +198,7 @@ void OneRoundExecutor::add_waits(WaitList& waits) const {
   const Plan& plan = *execution_->plan;
   for (const Talk& talk : talks_) {
     const int peer = talk.queue->peer;
-    if (talk.greeted > 0 && !talk.heard)
+    if (talk.preambles_in > 0 && !talk.heard)
       waits.add_fingerprint(peer);
     else if (talk.receives_posted > 0 && !talk.taken)
       waits.add_message(peer, plan, talk.queue->receives[0]);

@@ -21,26 +21,27 @@ struct PeerLink {
   Completions* totals;  // the mesh's: what the link reported last
   Completions base;     // those when the execution began
   // Fingerprints posted, to the peer and from it; they go before all of the plan's messages.
-  int greets = 0, greeted = 0;
+  int preambles_out = 0, preambles_in = 0;
   // The plan's messages posted.
   size_t sends_posted = 0, receives_posted = 0;
 
   uint64_t sent() const { return totals->sent - base.sent; }
   uint64_t received() const { return totals->received - base.received; }
-  bool sending() const { return sent() < sends_posted + greets; }
-  bool outstanding() const { return sending() || received() < receives_posted + greeted; }
+  bool sending() const { return sent() < sends_posted + preambles_out; }
+  bool outstanding() const { return sending() || received() < receives_posted + preambles_in; }
 };
 
 // Of the queued executor, which takes messages as they come.
 struct QueuedLink : PeerLink {
   using PeerLink::PeerLink;
   size_t sends_done = 0, receives_done = 0;
-  size_t shown = 0;  // the next receive whose bytes are taken from where the link shows them
-  size_t shown_offset = 0;
+  size_t in_place = 0;  // the next receive whose bytes are taken from where the link shows them
+  size_t in_place_offset = 0;
 
   // Something is outstanding, or is complete and has not been noticed.
   bool open() const {
-    return outstanding() || sends_done + greets < sent() || receives_done + greeted < received();
+    return outstanding() || sends_done + preambles_out < sent() ||
+           receives_done + preambles_in < received();
   }
 };
 

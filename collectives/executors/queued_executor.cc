@@ -65,7 +65,7 @@ Status QueuedExecutor::serve(QueuedLink& link, bool& progressed) {
 
 Status QueuedExecutor::post_sends(QueuedLink& link, bool& progressed) {
   const auto& sends = link.queue->sends;
-  if (link.greets < link.queue->greets) return {};
+  if (link.preambles_out < link.queue->preambles_out) return {};
   while (link.sends_posted < sends.size() && !steps_.waits(sends[link.sends_posted])) {
     const int32_t index = sends[link.sends_posted];
     const BoundStep& step = execution_->plan->steps[index];
@@ -83,9 +83,9 @@ Status QueuedExecutor::post_send(QueuedLink& link, const BoundStep& step) {
   if (step.wire != WireFormat::exact)
     return link.link->post_send(encode_message(*execution_, step), step.message_bytes);
   std::byte* const data = execution_->at(step.src);
-  if (step.answer < 0) return link.link->post_send(data, step.bytes);
-  const uint64_t answer = link.base.received + link.queue->greeted + step.answer;
-  return link.link->post_offer(data, step.bytes, answer);
+  if (step.put < 0) return link.link->post_send(data, step.bytes);
+  const uint64_t put = link.base.received + link.queue->preambles_in + step.put;
+  return link.link->post_exposed(data, step.bytes, put);
 }
 
 // Of a fusion's operands each would wait for the one before; being shown they write nothing, so all
@@ -118,7 +118,7 @@ Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
     Status s = link.link->poll(*link.totals);
     again = link.totals->sent != before.sent || link.totals->received != before.received;
     complete_messages(link);
-    again |= take_shown(link);
+    again |= take_in_place(link);
     progressed |= again;
     if (s) continue;
     if (!link.outstanding()) return {};
@@ -130,19 +130,20 @@ Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
 }
 
 void QueuedExecutor::complete_messages(QueuedLink& link) {
-  while (link.sends_done + link.greets < link.sent())
+  while (link.sends_done + link.preambles_out < link.sent())
     steps_.complete(link.queue->sends[link.sends_done++]);
-  while (link.receives_done + link.greeted < link.received())
+  while (link.receives_done + link.preambles_in < link.received())
     steps_.complete(link.queue->receives[link.receives_done++]);
 }
 
-bool QueuedExecutor::take_shown(QueuedLink& link) {
+bool QueuedExecutor::take_in_place(QueuedLink& link) {
   const Plan& plan = *execution_->plan;
   const auto& receives = link.queue->receives;
   for (bool moved = false;; moved = true) {
-    while (link.shown < link.receives_posted && goes_to_its_place(plan.steps[receives[link.shown]]))
-      ++link.shown;
-    if (link.shown >= link.receives_posted) return moved;
+    while (link.in_place < link.receives_posted &&
+           goes_to_its_place(plan.steps[receives[link.in_place]]))
+      ++link.in_place;
+    if (link.in_place >= link.receives_posted) return moved;
     const std::span<const std::byte> piece = link.link->incoming();
     if (piece.empty() || !take_piece(link, piece)) return moved;
   }
@@ -151,23 +152,23 @@ bool QueuedExecutor::take_shown(QueuedLink& link) {
 // False: it must wait.
 bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
-  const int32_t index = link.queue->receives[link.shown];
+  const int32_t index = link.queue->receives[link.in_place];
   const BoundStep& step = plan.steps[index];
-  if (plan.fusion_of[index] >= 0 && link.shown_offset == 0) {
-    const FusedPass::Verdict verdict = fused_pass_.attempt(plan.fusion_of[index]);
-    if (verdict != FusedPass::Verdict::one_by_one) return verdict == FusedPass::Verdict::done;
+  if (plan.fusion_of[index] >= 0 && link.in_place_offset == 0) {
+    const FusedPass::Attempt attempt = fused_pass_.attempt(plan.fusion_of[index]);
+    if (attempt != FusedPass::Attempt::one_by_one) return attempt == FusedPass::Attempt::done;
   }
   if (steps_.waits(index)) return false;  // posted early, for a fusion
   if (step.wire == WireFormat::exact)
-    additions_.add(step, link.shown_offset, piece);
+    additions_.add(step, link.in_place_offset, piece);
   else
-    decode_piece(*execution_, additions_, step, execution_->at(link.queue->cut), link.shown_offset,
-                 piece);
+    decode_piece(*execution_, additions_, step, execution_->at(link.queue->cut),
+                 link.in_place_offset, piece);
   link.link->consume(piece.size());
-  link.shown_offset += piece.size();
-  if (link.shown_offset < step.message_bytes) return true;
-  ++link.shown;
-  link.shown_offset = 0;
+  link.in_place_offset += piece.size();
+  if (link.in_place_offset < step.message_bytes) return true;
+  ++link.in_place;
+  link.in_place_offset = 0;
   return true;
 }
 

@@ -37,7 +37,7 @@ class QueuedExecutor final : public Executor {
   bool postable(int32_t receive) const;
   Status poll(QueuedLink& link, bool& progressed);
   void complete_messages(QueuedLink& link);
-  bool take_shown(QueuedLink& link);
+  bool take_in_place(QueuedLink& link);
   bool take_piece(QueuedLink& link, std::span<const std::byte> piece);
   void run_ready(bool& progressed);
 

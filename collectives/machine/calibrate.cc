@@ -68,7 +68,7 @@ Caches caches() {
 }
 
 // Every processor that this job may use, even if this rank was given only one of them: a host's
-// figures are the same for all its ranks. Changes the calling thread's affinity.
+// parameters are the same for all its ranks. Changes the calling thread's affinity.
 std::vector<int> all_processors() {
   cpu_set_t set;
   std::memset(&set, 0xff, sizeof set);
@@ -184,8 +184,8 @@ double rate_from_memory(std::byte* data, size_t bytes, Kernel kernel) {
 
 // All cores at the same time, each on its own part; fewer where no more threads can be started.
 double rate_together(const Pages& pages, size_t most, const std::vector<int>& cpus) {
-  constexpr size_t kMostThreads = 8;
-  std::atomic<size_t> count = std::min(cpus.size(), kMostThreads), there{0};
+  constexpr size_t kMaxThreads = 8;
+  std::atomic<size_t> count = std::min(cpus.size(), kMaxThreads), there{0};
   const size_t part = (std::min(pages.bytes(), most) / count) & ~size_t{4095};
   std::vector<double> rates(count, 0);
   std::vector<std::thread> threads;
@@ -212,44 +212,45 @@ double rate_together(const Pages& pages, size_t most, const std::vector<int>& cp
   return std::accumulate(rates.begin(), rates.end(), 0.0) * kSeen;
 }
 
-void measure_codecs(Fabric& fabric, std::byte* data, size_t working_set, int cpu) {
+void measure_codecs(MachineModel& machine, std::byte* data, size_t working_set, int cpu) {
   const Pinned pinned(cpu);
-  const std::pair<double&, Kernel> codecs[] = {{fabric.bf16.encode, encode_all<WireFormat::bf16>},
-                                               {fabric.bf16.decode, decode_all<WireFormat::bf16>},
-                                               {fabric.int8.encode, encode_all<WireFormat::int8>},
-                                               {fabric.int8.decode, decode_all<WireFormat::int8>}};
-  for (const auto& [figure, codec] : codecs)
-    figure = rate(data, working_set, codec, 20, milliseconds(1));
+  const std::pair<double&, Kernel> codecs[] = {{machine.bf16.encode, encode_all<WireFormat::bf16>},
+                                               {machine.bf16.decode, decode_all<WireFormat::bf16>},
+                                               {machine.int8.encode, encode_all<WireFormat::int8>},
+                                               {machine.int8.decode, decode_all<WireFormat::int8>}};
+  for (const auto& [parameter, codec] : codecs)
+    parameter = rate(data, working_set, codec, 20, milliseconds(1));
 }
 
 // What the host has of its last cache: a virtual machine's cores may be on two of them, and others
 // may use it, too. By what a copy of as much as it is said to be finds there; see held() in
 // cost_prices.cc.
-void measure_l3(Fabric& fabric, const Pages& pages, const std::vector<int>& cpus) {
-  const auto half = static_cast<size_t>(fabric.l3_bytes) / 2;
+void measure_l3(MachineModel& machine, const Pages& pages, const std::vector<int>& cpus) {
+  const auto half = static_cast<size_t>(machine.l3_bytes) / 2;
   const double seconds = 1 / rate_of_two(pages, half, cpus, copy, 8, milliseconds(4));
-  const double fast = 1 / fabric.copy.l3, slow = std::max(1 / fabric.copy.dram, 2 / fabric.memory);
+  const double fast = 1 / machine.copy.l3,
+               slow = std::max(1 / machine.copy.dram, 2 / machine.memory);
   const double found = std::clamp((slow - seconds) / (slow - fast), 0.1, 0.9);
-  fabric.l3_bytes *= std::cbrt(found / (1 - found));
+  machine.l3_bytes *= std::cbrt(found / (1 - found));
 }
 
-bool measure_here(Fabric& fabric) {
-  const Fabric usual;
+bool measure_here(MachineModel& machine) {
+  const MachineModel usual;
   const Deadline deadline = Deadline::after(milliseconds(44));
   std::vector<int> cpus = all_processors();
   separate(cpus);
   const Caches sizes = caches();
-  fabric.cores = static_cast<int>(cpus.size());
-  fabric.l2_bytes = static_cast<double>(sizes.l2);
-  fabric.l3_bytes = static_cast<double>(sizes.l3);
-  constexpr size_t kLeastPages = 512 << 10, kMostPages = 32 << 20;
+  machine.cores = static_cast<int>(cpus.size());
+  machine.l2_bytes = static_cast<double>(sizes.l2);
+  machine.l3_bytes = static_cast<double>(sizes.l3);
+  constexpr size_t kMinPages = 512 << 10, kMaxPages = 32 << 20;
   constexpr size_t kFlushed = 1 << 20, kTogether = 4 << 20;
-  const Pages pages(std::clamp(sizes.l3, kLeastPages, kMostPages));
+  const Pages pages(std::clamp(sizes.l3, kMinPages, kMaxPages));
   std::byte* data = pages.data();
   const size_t small = std::min(sizes.l2 / 2, pages.bytes() / 2),
                large = std::min(std::max(sizes.l3 / 8, small), pages.bytes() / 2);
-  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{fabric.copy, usual.copy, copy},
-                                                              {fabric.reduce, usual.reduce, add}};
+  const std::tuple<Rates&, const Rates&, Kernel> kernels[] = {{machine.copy, usual.copy, copy},
+                                                              {machine.reduce, usual.reduce, add}};
   for (const auto& [rates, usually, kernel] : kernels) {
     const Pinned pinned(cpus[0]);
     rates.l2 = rate_of_two(pages, small, cpus, kernel, 60, milliseconds(2));
@@ -258,18 +259,18 @@ bool measure_here(Fabric& fabric) {
                                  : rates.l3 * usually.dram / usually.l3;
     rates.dram = std::min(rates.l3, dram);
   }
-  measure_codecs(fabric, data, std::min(sizes.l2 / 2, pages.bytes()), cpus[0]);
-  fabric.memory =
-      std::max(fabric.copy.dram, kFlushes ? rate_together(pages, kTogether, cpus)
-                                          : fabric.copy.dram * usual.memory / usual.copy.dram);
-  if (sizes.l3 <= pages.bytes() && kFlushes) measure_l3(fabric, pages, cpus);
+  measure_codecs(machine, data, std::min(sizes.l2 / 2, pages.bytes()), cpus[0]);
+  machine.memory =
+      std::max(machine.copy.dram, kFlushes ? rate_together(pages, kTogether, cpus)
+                                           : machine.copy.dram * usual.memory / usual.copy.dram);
+  if (sizes.l3 <= pages.bytes() && kFlushes) measure_l3(machine, pages, cpus);
   {
     const Pinned pinned(cpus[0]);
-    measure_sockets(fabric, milliseconds(4));
+    measure_sockets(machine, milliseconds(4));
   }
   // Until it is measured: what is handed over passes the same cache.
-  fabric.handed = fabric.node_handed = fabric.copy.l3;
-  return measure_pairs(fabric, cpus, data, pages.bytes(), deadline);
+  machine.handed = machine.node_handed = machine.copy.l3;
+  return measure_pairs(machine, cpus, data, pages.bytes(), deadline);
 }
 
 }  // namespace
@@ -290,14 +291,14 @@ std::string host_description() {
                      name.release, name.machine, simd_target());
 }
 
-Fabric measure_host(bool* disturbed) {
-  Fabric fabric;
+MachineModel measure_host(bool* disturbed) {
+  MachineModel machine;
   bool together = false;
   std::exception_ptr error;
   // On a thread of its own, whose affinity nobody misses.
   std::thread thread = start_thread("rw-calibrate", [&] {
     try {
-      together = measure_here(fabric);
+      together = measure_here(machine);
     } catch (...) {
       error = std::current_exception();
     }
@@ -305,7 +306,7 @@ Fabric measure_host(bool* disturbed) {
   thread.join();
   if (error) std::rethrow_exception(error);
   if (disturbed) *disturbed = !together;
-  return fabric;
+  return machine;
 }
 
 }  // namespace ringwood

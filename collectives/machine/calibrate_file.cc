@@ -15,7 +15,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kMostFile = 64 << 10;
+constexpr size_t kMaxFile = 64 << 10;
 
 // FNV-1a: against damage and chance, not against malice; the file is its reader's own.
 uint64_t checksum(std::string_view text) {
@@ -24,8 +24,8 @@ uint64_t checksum(std::string_view text) {
   return hash;
 }
 
-std::string body_of(const Fabric& fabric) {
-  return fmt::format("{}\n{}\n", host_description(), print(fabric));
+std::string body_of(const MachineModel& machine) {
+  return fmt::format("{}\n{}\n", host_description(), print(machine));
 }
 
 void make_directories(const std::string& path) {
@@ -37,7 +37,7 @@ bool read_whole(const std::string& path, std::string& text) {
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat what {};
   if (!file || ::fstat(file.get(), &what) != 0 || !S_ISREG(what.st_mode) ||
-      what.st_uid != ::geteuid() || what.st_size > static_cast<off_t>(kMostFile))
+      what.st_uid != ::geteuid() || what.st_size > static_cast<off_t>(kMaxFile))
     return false;
   text.resize(static_cast<size_t>(what.st_size));
   return ::read(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -49,10 +49,10 @@ std::string calibration_path(const std::string& directory) {
   return fmt::format("{}/calibration-{:016x}", directory, checksum(host_description()));
 }
 
-bool write_calibration(const std::string& path, const Fabric& fabric) {
+bool write_calibration(const std::string& path, const MachineModel& machine) {
   static std::atomic<int> count{0};
   make_directories(path);
-  const std::string body = body_of(fabric);
+  const std::string body = body_of(machine);
   const std::string text = fmt::format("{}{:016x}\n", body, checksum(body));
   const std::string fresh = fmt::format("{}.{}.{}", path, ::getpid(), count.fetch_add(1));
   bool written = false;
@@ -67,7 +67,7 @@ bool write_calibration(const std::string& path, const Fabric& fabric) {
   return false;
 }
 
-bool read_calibration(const std::string& path, Fabric& fabric) {
+bool read_calibration(const std::string& path, MachineModel& machine) {
   std::string text;
   if (!read_whole(path, text)) return false;
   const std::string host = host_description() + "\n";
@@ -76,22 +76,23 @@ bool read_calibration(const std::string& path, Fabric& fabric) {
   const std::string body = text.substr(0, end + 1);
   if (text.substr(end + 1) != fmt::format("{:016x}\n", checksum(body))) return false;
   try {
-    fabric = parse_fabric(body.substr(host.size(), end - host.size()));
+    machine = parse_machine_model(body.substr(host.size(), end - host.size()));
     return true;
   } catch (const Error&) {
     return false;
   }
 }
 
-Fabric calibration(const std::string& directory, CalibrationUse use) {
-  Fabric fabric;
-  if (use == CalibrationUse::off) return fabric;
+MachineModel calibration(const std::string& directory, CalibrationUse use) {
+  MachineModel machine;
+  if (use == CalibrationUse::off) return machine;
   const std::string path = directory.empty() ? "" : calibration_path(directory);
-  if (use == CalibrationUse::keep && !path.empty() && read_calibration(path, fabric)) return fabric;
+  if (use == CalibrationUse::keep && !path.empty() && read_calibration(path, machine))
+    return machine;
   bool disturbed = false;
-  fabric = measure_host(&disturbed);
-  if (!path.empty() && !disturbed) write_calibration(path, fabric);
-  return fabric;
+  machine = measure_host(&disturbed);
+  if (!path.empty() && !disturbed) write_calibration(path, machine);
+  return machine;
 }
 
 CalibrationUse calibration_use(const std::string& knob) {

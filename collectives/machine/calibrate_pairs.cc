@@ -29,7 +29,7 @@ constexpr uint32_t kEnd = ~uint32_t{0};  // of a flag: its thread takes no part 
 bool comes_to(const Flag& flag, uint32_t phase, bool yields, const Deadline& deadline) {
   uint32_t seen;
   for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) < phase; ++spins) {
-    // A partner that has lost its processor would not answer for milliseconds.
+    // A partner that has lost its processor would not reply for milliseconds.
     if (!yields && spins < 20000) continue;
     ::sched_yield();
     if (deadline.passed()) return false;
@@ -43,7 +43,7 @@ bool comes_to(const Flag& flag, uint32_t phase, bool yields, const Deadline& dea
 double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
                   const std::function<void(int)>& work) {
   const Deadline deadline = Deadline::after(budget);
-  Flag turn, answer;
+  Flag turn, reply;
   const auto wait = [&](const Flag& flag, uint32_t round) {
     return comes_to(flag, round, first_cpu == second_cpu, deadline);
   };
@@ -51,7 +51,7 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
     const Pinned pinned(second_cpu);
     for (uint32_t round = 1; wait(turn, round); ++round) {
       work(1);
-      answer.value.store(round, std::memory_order_release);
+      reply.value.store(round, std::memory_order_release);
     }
   });
   const Pinned pinned(first_cpu);
@@ -60,7 +60,7 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
     const auto begin = Clock::now();
     work(0);
     turn.value.store(static_cast<uint32_t>(round), std::memory_order_release);
-    if (!wait(answer, static_cast<uint32_t>(round))) break;
+    if (!wait(reply, static_cast<uint32_t>(round))) break;
     if (round > 1) best = std::min(best, seconds_since(begin));
   }
   turn.value.store(kEnd, std::memory_order_release);
@@ -162,35 +162,35 @@ double best_together(int first_cpu, int second_cpu, int rounds, Duration budget,
   return best;
 }
 
-bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data, size_t size,
-                   const Deadline& deadline) {
+bool measure_pairs(MachineModel& machine, const std::vector<int>& cpus, std::byte* data,
+                   size_t size, const Deadline& deadline) {
   const double turns = best_round(cpus[0], cpus[0], 400, milliseconds(3), [](int) {});
-  if (turns < kInfinite) fabric.yield = kProcesses * turns / 2;
+  if (turns < kInfinite) machine.yield = kProcesses * turns / 2;
   if (cpus.size() < 2) return turns < kInfinite;
   Pair near;
-  if (!measure_pair(near, cpus[0], cpus[1], fabric.yield, data, deadline)) return false;
-  fabric.latency = fabric.node_latency = near.latency;
-  fabric.handed = fabric.node_handed = std::min(near.handed, fabric.copy.l2);
-  fabric.both_ways = std::clamp(near.exchanged / fabric.handed, 1e-3, 1.0);
+  if (!measure_pair(near, cpus[0], cpus[1], machine.yield, data, deadline)) return false;
+  machine.latency = machine.node_latency = near.latency;
+  machine.handed = machine.node_handed = std::min(near.handed, machine.copy.l2);
+  machine.both_ways = std::clamp(near.exchanged / machine.handed, 1e-3, 1.0);
   Exchanged exchanged;
-  exchanged.small = std::min(near.exchanged_small, fabric.handed);
+  exchanged.small = std::min(near.exchanged_small, machine.handed);
   // Sets that are, together, half of an L2 and a quarter of the L3.
   const auto anew = [&](double bytes, double added) {
     const auto block = static_cast<size_t>(std::min<double>(size, bytes) / 4) & ~size_t{63};
     return read_anew(cpus[0], cpus[1], data, block, added);
   };
-  exchanged.l2 = anew(fabric.l2_bytes / 2, fabric.reduce.l2);
-  exchanged.l3 = anew(fabric.l3_bytes / 4, fabric.reduce.l3);
+  exchanged.l2 = anew(machine.l2_bytes / 2, machine.reduce.l2);
+  exchanged.l3 = anew(machine.l3_bytes / 4, machine.reduce.l3);
   if (exchanged.l2 < 1 || exchanged.l3 < 1) return false;
-  fabric.exchanged = exchanged;
+  machine.exchanged = exchanged;
   const std::vector<int> nodes = numa_nodes(cpus);
   const auto other = std::find_if(nodes.begin(), nodes.end(), [&](int n) { return n != nodes[0]; });
   if (other == nodes.end()) return true;
   Pair far;
   const int there = cpus[static_cast<size_t>(other - nodes.begin())];
-  if (!measure_pair(far, cpus[0], there, fabric.yield, data, deadline)) return false;
-  fabric.node_latency = far.latency;
-  fabric.node_handed = std::min(far.handed, fabric.copy.l2);
+  if (!measure_pair(far, cpus[0], there, machine.yield, data, deadline)) return false;
+  machine.node_latency = far.latency;
+  machine.node_handed = std::min(far.handed, machine.copy.l2);
   return true;
 }
 

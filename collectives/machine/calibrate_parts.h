@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/machine/fabric.h"
+#include "collectives/machine/machine_model.h"
 #include "transports/base/clock.h"
 
 namespace ringwood {
@@ -47,7 +47,7 @@ double best_together(int first_cpu, int second_cpu, int rounds, Duration budget,
 // latency, handed, both_ways, exchanged, node_latency and node_handed. `data`: `size` bytes, 384
 // KiB at least. False where the two threads were hardly ever awake at the same time, on a busy
 // machine.
-bool measure_pairs(Fabric& fabric, const std::vector<int>& cpus, std::byte* data, size_t size,
-                   const Deadline& deadline);
+bool measure_pairs(MachineModel& machine, const std::vector<int>& cpus, std::byte* data,
+                   size_t size, const Deadline& deadline);
 
 }  // namespace ringwood

@@ -58,15 +58,15 @@ double best_message(int here, int there, size_t bytes, int times, const Deadline
 
 }  // namespace
 
-void measure_sockets(Fabric& fabric, Duration budget) {
+void measure_sockets(MachineModel& machine, Duration budget) {
   const auto [here, there] = connected();
   if (!here || !there) return;
   const Deadline deadline = Deadline::after(budget);
   const double small = best_message(here.get(), there.get(), kSmallest, 200, deadline);
   const double large = best_message(here.get(), there.get(), kLargest, 60, deadline);
   if (small <= 0 || large <= small) return;
-  fabric.net.post = small / 2;
-  fabric.net.socket = 2 * kLargest / (large - small);
+  machine.net.post = small / 2;
+  machine.net.socket = 2 * kLargest / (large - small);
 }
 
 }  // namespace ringwood

@@ -16,7 +16,7 @@ std::byte* EarlyMessages::keep(uint64_t tag, size_t bytes) {
 }
 
 bool EarlyMessages::announce(uint64_t tag, size_t bytes, uint32_t id) {
-  if (++announced_ > kMostAnnounced) return false;
+  if (++announced_ > kMaxAnnounced) return false;
   messages_.push_back({tag, bytes, true, id, nullptr});
   return true;
 }

@@ -1,7 +1,7 @@
 // What one peer has sent, or announced, before a receive here wanted it: the matching layer's
 // unexpected messages (point_to_point.h), in the order of their coming.
 //
-// Bounded, whatever the peer does: 2 x kEagerRoom of data, as charged, and kMostAnnounced
+// Bounded, whatever the peer does: 2 x kEagerRoom of data, as charged, and kMaxAnnounced
 // announcements. Thread safety: the engine's driver only.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace ringwood {
 // strangers.
 inline constexpr size_t kEagerBytes = 16 << 10;
 inline constexpr size_t kEagerRoom = 1 << 20, kEagerCharge = 64;
-inline constexpr size_t kMostAnnounced = 1 << 14;
+inline constexpr size_t kMaxAnnounced = 1 << 14;
 
 struct MessageHeader {
   enum Kind : uint32_t { kEager = 1, kAnnounce, kGrant, kData };

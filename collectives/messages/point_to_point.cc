@@ -29,7 +29,7 @@ void PointToPoint::add(std::shared_ptr<MessageState> message) {
   fresh_.push_back(std::move(message));
 }
 
-void PointToPoint::settle(std::shared_ptr<MessageState> message, int from,
+void PointToPoint::finish(std::shared_ptr<MessageState> message, int from,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   --pending_;
   if (!message->sending) message->from = from;
@@ -106,7 +106,7 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     const Completions before = p.totals;
     if (s) s = p.link->poll(p.totals);
     for (uint64_t i = before.sent; i < p.totals.sent; ++i)
-      if (auto message = p.sender.sent()) settle(std::move(message), -1, finished);
+      if (auto message = p.sender.sent()) finish(std::move(message), -1, finished);
     const bool arrived = p.totals.received != before.received;
     if (arrived)
       if (Status bad = received(rank, finished); !bad) return bad;
@@ -123,7 +123,7 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
   if (p.reading_payload) {
     p.reading_payload = false;
     if (p.payload_for) {
-      settle(std::move(p.payload_for), rank, finished);
+      finish(std::move(p.payload_for), rank, finished);
       p.payload_for = nullptr;
       return {};
     }
@@ -134,7 +134,7 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
   Status s = on_header(rank);
   if (!s || p.reading_payload) return s;
   if (p.payload_for) {  // an empty message needs no payload
-    settle(std::move(p.payload_for), rank, finished);
+    finish(std::move(p.payload_for), rank, finished);
     p.payload_for = nullptr;
   }
   return {};
@@ -229,7 +229,7 @@ Status PointToPoint::match_early(const std::shared_ptr<MessageState>& receive,
     if (early->announced) return grant(r, early->id, receive);
     p.sender.took(early->bytes);
     if (early->bytes) std::memcpy(receive->data, early->data.get(), early->bytes);
-    settle(receive, r, finished);
+    finish(receive, r, finished);
     return {};
   }
   receives_.push_back(receive);

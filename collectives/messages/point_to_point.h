@@ -18,7 +18,7 @@
 // it is announced, and its data stays with the sender.
 //   - A receive finds every message that it may match among those that are kept and announced,
 //     whatever their order: messages that nobody wants hold up nobody. Of the latter a peer has at
-//     most kMostAnnounced; a sender with more holds back the rest, in order, where no receive finds
+//     most kMaxAnnounced; a sender with more holds back the rest, in order, where no receive finds
 //     them.
 //   - So a rank keeps at most 2 x kEagerRoom of messages of each peer: the second half is for those
 //     that are on their way while the sender asks, by announcing one that it need not, what has
@@ -46,8 +46,9 @@ class PointToPoint final {
 
   void add(std::shared_ptr<MessageState> message);
   bool active() const { return pending_ > 0; }
-  // One pass; settled messages (in order of completion) are appended. `listening`, as whoever waits
-  // for long must: what other peers have sent is taken in too, or ranks could wait in a circle.
+  // One pass; finished messages (in order of completion) are appended. `listening`, as whoever
+  // waits for long must: what other peers have sent is taken in too, or ranks could wait in a
+  // circle.
   Status step(bool listening, bool& progressed,
               std::vector<std::shared_ptr<OperationState>>& finished);
   // All pending messages, given up. Precondition: the links were aborted.
@@ -84,7 +85,7 @@ class PointToPoint final {
                      std::vector<std::shared_ptr<OperationState>>& finished);
   std::shared_ptr<MessageState> take_receive(int rank, uint64_t tag);
   Status check_size(const MessageState& receive, int rank, size_t bytes) const;
-  void settle(std::shared_ptr<MessageState> message, int from,
+  void finish(std::shared_ptr<MessageState> message, int from,
               std::vector<std::shared_ptr<OperationState>>& finished);
   bool watched(int rank) const;
 

@@ -31,7 +31,7 @@ Status MessageSender::start(std::shared_ptr<MessageState> message) {
 }
 
 Status MessageSender::start_held() {
-  while (!held_.empty() && (eager(held_.front()->bytes) || announced_.size() < kMostAnnounced)) {
+  while (!held_.empty() && (eager(held_.front()->bytes) || announced_.size() < kMaxAnnounced)) {
     auto message = std::move(held_.front());
     held_.pop_front();
     if (Status s = start(std::move(message)); !s) return s;

@@ -5,7 +5,7 @@
 // Invariants:
 //   1. Messages leave, or are announced, in the order of send().
 //   2. Eager ones that the peer has not taken, as far as it has said, are at most 2 x kEagerRoom;
-//      announced ones at most kMostAnnounced.
+//      announced ones at most kMaxAnnounced.
 //   3. Headers and data that are posted stay where they are until sent() has returned them.
 // Errors: the link's. Thread safety: the engine's driver only.
 #pragma once

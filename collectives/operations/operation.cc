@@ -41,26 +41,26 @@ const Footprint& footprint_of(CollectiveState& state) {
 }
 
 void set_pair_counts(CollectiveState& state) {
-  const Shape& shape = state.plan->shape;
-  if (!has_blocks_of_pairs(shape)) return;
+  const CollectiveArgs& args = state.plan->args;
+  if (!has_blocks_of_pairs(args)) return;
   const int rank = state.plan->schedule.rank, n = state.plan->schedule.n;
-  const auto first = shape.blocks.begin(), middle = first + n;
-  if (shape.collective == Collective::all_to_all) {
+  const auto first = args.blocks.begin(), middle = first + n;
+  if (args.collective == Collective::all_to_all) {
     state.send_counts.assign(first, middle);
     state.recv_counts.assign(middle, middle + n);
     return;
   }
   // What the root gathers comes from the others, what it scatters goes to them.
-  const bool gathers = shape.collective == Collective::gather;
+  const bool gathers = args.collective == Collective::gather;
   std::vector<uint64_t>& sent = state.send_counts;
   std::vector<uint64_t>& expected = state.recv_counts;
   sent.assign(static_cast<size_t>(n), 0);
   expected.assign(static_cast<size_t>(n), 0);
-  if (rank == shape.root)
+  if (rank == args.root)
     (gathers ? expected : sent).assign(first, middle);
   else
-    (gathers ? sent : expected)[static_cast<size_t>(shape.root)] =
-        shape.blocks[static_cast<size_t>(gathers ? rank : n)];
+    (gathers ? sent : expected)[static_cast<size_t>(args.root)] =
+        args.blocks[static_cast<size_t>(gathers ? rank : n)];
 }
 
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
@@ -182,7 +182,7 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
   }
 }
 
-void OperationState::settle(std::shared_ptr<const Error> error) {
+void OperationState::complete(std::shared_ptr<const Error> error) {
   std::lock_guard lock(mutex_);
   if (error) error_ = std::move(error);
   // As soon as it is done, it may be started again, and has other callbacks.

@@ -1,9 +1,9 @@
 // The state behind an Operation handle: what is to be done, and how it ended.
 //
 // Life: made by the communicator, submitted to the engine, carried out by whoever drives it,
-// settled once; a persistent one again and again. Fields that describe the work are written before
-// submission and read by the driver only; settle() and the handle's methods may be called from any
-// thread. The error, once set, stays: the group has ended.
+// completed once; a persistent one again and again. Fields that describe the work are written
+// before submission and read by the driver only; complete() and the handle's methods may be called
+// from any thread. The error, once set, stays: the group has ended.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class OperationDriver {
   // submit and wait in one: where nothing else is under way the calling thread carries it out there
   // and then, without queue, other threads or system calls.
   virtual Status call(const std::shared_ptr<CollectiveState>& operation) = 0;
-  // Drives, or waits for the driver, until the operation is settled.
+  // Drives, or waits for the driver, until the operation is completed.
   virtual Status wait(OperationState& operation) = 0;
   // In a handler of what a callback threw, in a thread that need not drive.
   virtual void callback_threw(const OperationState& operation) = 0;
@@ -65,11 +65,11 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
 
   // Marks it done, null = success; without callbacks, so that several can be marked before any
   // callback runs.
-  void settle(std::shared_ptr<const Error> error);
+  void complete(std::shared_ptr<const Error> error);
   // All of them; throws what the first threw that did.
   void run_callbacks();
   // Success, of an operation that only the calling thread knows.
-  void settle_unshared() noexcept { done_.store(true, std::memory_order_release); }
+  void complete_unshared() noexcept { done_.store(true, std::memory_order_release); }
   Status status() const;
   // It is persistent, and waits for its first start(). `synchronous`: each carries it out.
   OperationPtr hold(bool synchronous);
@@ -105,7 +105,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   mutable std::mutex mutex_;
   std::shared_ptr<const Error> error_;
   std::vector<std::function<void(const Error*)>> callbacks_;  // of the run in flight
-  std::vector<std::function<void(const Error*)>> due_;        // of what is settled; the driver's
+  std::vector<std::function<void(const Error*)>> due_;        // of what is completed; the driver's
   Kind kind_ = Kind::once;
 };
 
@@ -192,7 +192,7 @@ class CollectiveState final : public OperationState {
 // All that it reads and writes of its user's memory. From the first call on the driver's.
 const Footprint& footprint_of(CollectiveState& state);
 
-// What the plan's shape says of has_blocks_of_pairs().
+// What the plan's args says of has_blocks_of_pairs().
 void set_pair_counts(CollectiveState& state);
 
 // This rank's own block, while messages are on their way: after the agreement, before which nothing

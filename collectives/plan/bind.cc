@@ -12,24 +12,26 @@ struct ChunkPlace {
   size_t bytes = 0;
 };
 
-// Where every chunk of the laned schedule lies.
+// Where every chunk of the segmentd schedule lies.
 class Layout {
  public:
-  Layout(const Schedule& flat, const Schedule& laned, const Shape& shape, int lane_count)
-      : shape_(shape),
+  Layout(const Schedule& flat, const Schedule& segmentd, const CollectiveArgs& args,
+         int segment_count)
+      : args_(args),
         rank_(flat.rank),
         users_(flat.chunks),
-        lanes_(lane_count),
-        element_(size_of(shape.type)) {
-    chunks_.reserve(laned.chunks + laned.scratch.size());
-    for (int l = 0; l < lane_count; ++l)
+        segments_(segment_count),
+        element_(size_of(args.type)) {
+    chunks_.reserve(segmentd.chunks + segmentd.scratch.size());
+    for (int l = 0; l < segment_count; ++l)
       for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
-    const size_t per_lane = flat.scratch.size();
-    for (size_t s = 0; s < laned.scratch.size(); ++s) {
-      // Scratch of one lane is contiguous, as spans demand; lanes begin on their own cache lines.
-      if (per_lane && s % per_lane == 0) scratch_bytes_ = aligned(scratch_bytes_);
-      const size_t bytes =
-          laned.chunks ? chunks_[laned.scratch[s]].bytes : 1;  // a barrier's token is one byte
+    const size_t per_segment = flat.scratch.size();
+    for (size_t s = 0; s < segmentd.scratch.size(); ++s) {
+      // Scratch of one segment is contiguous, as spans demand; segments begin on their own cache
+      // lines.
+      if (per_segment && s % per_segment == 0) scratch_bytes_ = aligned(scratch_bytes_);
+      const size_t bytes = segmentd.chunks ? chunks_[segmentd.scratch[s]].bytes
+                                           : 1;  // a barrier's token is one byte
       chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
       scratch_bytes_ += bytes;
     }
@@ -44,22 +46,21 @@ class Layout {
   }
 
  private:
-  ChunkPlace user_chunk(int lane, int chunk) const {
+  ChunkPlace user_chunk(int segment, int chunk) const {
     const size_t unit = std::max<size_t>(1, 64 / element_);
-    if (cut_from_one_buffer(shape_.collective)) {
-      const Piece outer = piece(shape_.count, lanes_, lane, unit);
+    if (cut_from_one_buffer(args_.collective)) {
+      const Piece outer = piece(args_.count, segments_, segment, unit);
       const Piece inner = piece(outer.count, users_, chunk, unit);
       return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
     }
-    const bool output = shape_.collective == Collective::reduce_scatter && chunk == users_ - 1;
-    const size_t block =
-        shape_.blocks.empty() ? shape_.count : shape_.blocks[output ? rank_ : chunk];
-    const Piece p = piece(block, lanes_, lane, unit);
+    const bool output = args_.collective == Collective::reduce_scatter && chunk == users_ - 1;
+    const size_t block = args_.blocks.empty() ? args_.count : args_.blocks[output ? rank_ : chunk];
+    const Piece p = piece(block, segments_, segment, unit);
     return {{chunk, p.first * element_}, p.count * element_};
   }
 
-  const Shape& shape_;
-  int rank_, users_, lanes_;
+  const CollectiveArgs& args_;
+  int rank_, users_, segments_;
   size_t element_;
   std::vector<ChunkPlace> chunks_;
   size_t scratch_bytes_ = 0;
@@ -91,12 +92,12 @@ void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
   ordinals = std::move(of_steps);
 }
 
-std::vector<int32_t> ordinals_of(const Schedule& schedule, int lane_count) {
+std::vector<int32_t> ordinals_of(const Schedule& schedule, int segment_count) {
   std::vector<int32_t> ordinals;
   int32_t next = 0;
   for (const Step& step : schedule.steps) {
     const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
-    ordinals.insert(ordinals.end(), lane_count, adds ? next : -1);
+    ordinals.insert(ordinals.end(), segment_count, adds ? next : -1);
     next += adds;
   }
   return ordinals;
@@ -121,7 +122,7 @@ void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan
 }
 
 bool writes_own_block(const Plan& plan) {
-  return plan.shape.collective == Collective::all_gather &&
+  return plan.args.collective == Collective::all_gather &&
          std::ranges::any_of(plan.steps, [&](const BoundStep& step) {
            return step.kind != StepKind::send && step.bytes > 0 &&
                   step.dst.buffer == plan.schedule.rank;
@@ -159,19 +160,19 @@ size_t queue_of(Plan& plan, int peer) {
   return plan.peers.size() - 1;
 }
 
-Plan bind(const Schedule& schedule, const Shape& shape, const std::string& algorithm,
-          int lane_count) {
+Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
+          int segment_count) {
   Plan plan;
-  plan.shape = shape;
+  plan.args = args;
   plan.algorithm = algorithm;
-  plan.lanes = lane_count;
-  plan.element = size_of(shape.type);
-  plan.fingerprint = fingerprint_of(shape, algorithm, lane_count, 0);
-  const Schedule flat = after_agreement(schedule, shape.collective);
-  plan.schedule = lanes(flat, lane_count);
-  std::vector<int32_t> ordinals = ordinals_of(flat, lane_count);
-  if (!cut_from_one_buffer(shape.collective)) split_spans(plan.schedule, ordinals);
-  const Layout layout(schedule, plan.schedule, shape, lane_count);
+  plan.segments = segment_count;
+  plan.element = size_of(args.type);
+  plan.fingerprint = fingerprint_of(args, algorithm, segment_count, 0);
+  const Schedule flat = after_agreement(schedule, args.collective);
+  plan.schedule = segments(flat, segment_count);
+  std::vector<int32_t> ordinals = ordinals_of(flat, segment_count);
+  if (!cut_from_one_buffer(args.collective)) split_spans(plan.schedule, ordinals);
+  const Layout layout(schedule, plan.schedule, args, segment_count);
   plan.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());
   for (size_t i = 0; i < plan.schedule.steps.size(); ++i) bind_step(layout, i, ordinals[i], plan);

@@ -76,26 +76,26 @@ uint32_t hash_counts(const std::vector<size_t>& counts) {
   return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});
 }
 
-Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
+Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algorithm, int segments,
                            uint64_t sequence) {
   Fingerprint f;
   f.sequence = sequence;
-  f.count = shape.count;
+  f.count = args.count;
   const bool same =
-      std::ranges::adjacent_find(shape.blocks, std::not_equal_to{}) == shape.blocks.end();
-  if (has_pairs(shape.collective))
-    f.even = shape.blocks.empty()                                 ? Fingerprint::kOneSize
-             : shape.collective == Collective::all_to_all && same ? Fingerprint::kSameSizes
-                                                                  : Fingerprint::kAnySizes;
-  else if (!shape.blocks.empty())
-    f.blocks = hash_counts(shape.blocks);
-  f.root = has_root(shape.collective) ? shape.root : 0;
-  f.collective = static_cast<uint8_t>(shape.collective);
-  f.type = static_cast<uint8_t>(shape.type);
-  const bool of_factors = shape.op == ReduceOp::premul_sum;  // gathered before their sum
-  f.op = reduces(shape.collective) || of_factors ? static_cast<uint8_t>(shape.op) : 0;
-  f.algorithm = static_cast<uint8_t>(row_of(shape.collective, algorithm));
-  f.lanes = static_cast<uint16_t>(lanes);
+      std::ranges::adjacent_find(args.blocks, std::not_equal_to{}) == args.blocks.end();
+  if (has_pairs(args.collective))
+    f.even = args.blocks.empty()                                 ? Fingerprint::kOneSize
+             : args.collective == Collective::all_to_all && same ? Fingerprint::kSameSizes
+                                                                 : Fingerprint::kAnySizes;
+  else if (!args.blocks.empty())
+    f.blocks = hash_counts(args.blocks);
+  f.root = has_root(args.collective) ? args.root : 0;
+  f.collective = static_cast<uint8_t>(args.collective);
+  f.type = static_cast<uint8_t>(args.type);
+  const bool of_factors = args.op == ReduceOp::premul_sum;  // gathered before their sum
+  f.op = reduces(args.collective) || of_factors ? static_cast<uint8_t>(args.op) : 0;
+  f.algorithm = static_cast<uint8_t>(row_of(args.collective, algorithm));
+  f.segments = static_cast<uint16_t>(segments);
   return f;
 }
 
@@ -156,11 +156,11 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
         to_string(static_cast<WireFormat>(theirs.wire)));
   const auto c = static_cast<Collective>(mine.collective);
   return fmt::format(
-      "rank {} runs {} as {} with {} lanes while rank {} runs it as {} with {}: set "
+      "rank {} runs {} as {} with {} segments while rank {} runs it as {} with {}: set "
       "RINGWOOD_ALGORITHM, "
-      "RINGWOOD_LANE_BYTES and the call's options alike on all ranks",
-      me, a, algorithm_name(c, mine.algorithm), mine.lanes, peer,
-      algorithm_name(c, theirs.algorithm), theirs.lanes);
+      "RINGWOOD_SEGMENT_BYTES and the call's options alike on all ranks",
+      me, a, algorithm_name(c, mine.algorithm), mine.segments, peer,
+      algorithm_name(c, theirs.algorithm), theirs.segments);
 }
 
 Status check_fingerprint(const Fingerprint& mine, int me, const Fingerprint& theirs, int peer) {

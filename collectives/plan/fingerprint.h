@@ -25,7 +25,7 @@
 
 namespace ringwood {
 
-struct Shape;  // plan.h
+struct CollectiveArgs;  // plan.h
 
 struct Fingerprint {
   uint64_t sequence = 0;
@@ -34,7 +34,7 @@ struct Fingerprint {
                         // or of the sizes of a pack's calls (calls/call_group.h)
   int32_t root = 0;     // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
-  uint16_t lanes = 1;
+  uint16_t segments = 1;
   uint8_t wire : 4 = 0;      // WireFormat between hosts
   uint8_t priority : 4 = 0;  // Priority
   uint8_t even = 0;          // all_to_all, gather, scatter; or kPacked
@@ -60,7 +60,7 @@ static_assert(sizeof(Preamble) == 56);
 // A hash of short texts, once per call: FNV-1a.
 uint32_t fnv1a(std::string_view bytes);
 
-Fingerprint fingerprint_of(const Shape& shape, const std::string& algorithm, int lanes,
+Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algorithm, int segments,
                            uint64_t sequence);
 uint32_t hash_counts(const std::vector<size_t>& counts);
 // Sizes of pairs: what one end of a pair says of it.

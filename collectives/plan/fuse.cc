@@ -43,16 +43,15 @@ size_t window_end(const Plan& plan, size_t i) {
 // The receive that overwrites what step i sends, from the same peer, with nothing in between. The
 // peer may write it as soon as it has read, so nobody else may still be reading then: step i is all
 // that the receive waits for.
-int32_t answer_to(const Plan& plan, size_t i) {
+int32_t put_to(const Plan& plan, size_t i) {
   const BoundStep& send = plan.steps[i];
   const Range place = range(send.src, send.bytes);
   for (size_t j = i + 1; j < window_end(plan, i); ++j) {
     const BoundStep& step = plan.steps[j];
     if (!touches(step, place)) continue;
-    const bool answers = step.kind == StepKind::recv && step.peer == send.peer &&
-                         same(range(step.dst, step.bytes), place) &&
-                         plan.graph.predecessors[j] == 1;
-    return answers ? index_in(queue_to(plan, step.peer)->receives, static_cast<int32_t>(j)) : -1;
+    const bool puts = step.kind == StepKind::recv && step.peer == send.peer &&
+                      same(range(step.dst, step.bytes), place) && plan.graph.predecessors[j] == 1;
+    return puts ? index_in(queue_to(plan, step.peer)->receives, static_cast<int32_t>(j)) : -1;
   }
   return -1;
 }
@@ -105,8 +104,7 @@ Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
     if (step.bytes < limits.fused_bytes || step.wire != WireFormat::exact) continue;
-    if (step.kind == StepKind::send && step.src.buffer != kScratch)
-      step.answer = answer_to(plan, i);
+    if (step.kind == StepKind::send && step.src.buffer != kScratch) step.put = put_to(plan, i);
     if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;

@@ -4,7 +4,7 @@
 //     recv_reduce from a, b, c into X             send X to the owner      (the offer)
 //     send X to a, b, c                           recv X from the owner    (its answer)
 //
-// Where the links let the owner see the others' X and write to it (Link::answer_place), the owner
+// Where the links let the owner see the others' X and write to it (Link::put_place), the owner
 // reads every operand once and writes every result once: 2 S bytes of memory traffic per rank, the
 // least there is, while the schedule stays what it was. Whether it happens is decided for each
 // execution, by what the peers' memory allows; the steps one by one give the same bits.

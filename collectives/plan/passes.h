@@ -19,10 +19,10 @@ namespace ringwood {
 
 // Of every chunk its bytes and its place. What is empty is dropped from the queues, not from the
 // steps. The result runs as it is, exact, rounding at each addition.
-Plan bind(const Schedule& schedule, const Shape& shape, const std::string& algorithm,
-          int lane_count);
-// Precondition of one_round: fits_one_round() of all ranks' schedules; one lane.
-Plan add_protocol(Plan plan, Opener opener);
+Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
+          int segment_count);
+// Precondition of one_round: fits_one_round() of all ranks' schedules; one segment.
+Plan add_protocol(Plan plan, Protocol protocol);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);
 // `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, the plan as it is.

@@ -3,7 +3,7 @@
 // make_plan() gives every chunk its bytes and its place, drops what is empty, derives who waits for
 // whom, lists each peer's messages in link order, and then decides, pass by pass (plan/passes.h),
 // how all that is carried out. Buffers are not part of it: a Place names one of the buffers that an
-// execution brings, so plans are cached by shape and shared by threads (immutable).
+// execution brings, so plans are cached by args and shared by threads (immutable).
 //
 // Both ends of a message must arrive at the same size from their own plans. So multi-chunk spans of
 // block-wise collectives, whose blocks may lie anywhere, always travel chunk by chunk, whatever the
@@ -38,7 +38,7 @@
 namespace ringwood {
 
 // What all ranks must agree on.
-struct Shape {
+struct CollectiveArgs {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
@@ -49,16 +49,16 @@ struct Shape {
   // Empty: all blocks are of one size, as all ranks know. Else elements: all_gather, reduce_scatter
   // of each rank's block; gather, scatter, all_to_all of each user chunk, 0 for those of others.
   std::vector<size_t> blocks;
-  bool operator==(const Shape&) const = default;
+  bool operator==(const CollectiveArgs&) const = default;
 };
 // The collective works on one buffer, which its schedules' chunks cut; else chunks are blocks.
 inline bool cut_from_one_buffer(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
 }
 // Only two ranks know the size of a block.
-inline bool has_blocks_of_pairs(const Shape& shape) {
-  const Collective c = shape.collective;
-  return !shape.blocks.empty() && c != Collective::all_gather && c != Collective::reduce_scatter;
+inline bool has_blocks_of_pairs(const CollectiveArgs& args) {
+  const Collective c = args.collective;
+  return !args.blocks.empty() && c != Collective::all_gather && c != Collective::reduce_scatter;
 }
 
 // Buffer numbers: 0 for the in-place collectives, the user chunk's number for the block-wise ones,
@@ -89,7 +89,7 @@ struct Scaling {
 struct BoundStep {
   StepKind kind = StepKind::copy;
   Wide wide;
-  int32_t reduction = -1;  // its number among those of the schedule before lanes(), or -1
+  int32_t reduction = -1;  // its number among those of the schedule before segments(), or -1
   SumStep sum;             // of a reduction, with Scaling::on
   int32_t peer = -1;
   size_t bytes = 0;  // 0: nothing to do
@@ -100,16 +100,16 @@ struct BoundStep {
   size_t message_bytes = 0;  // as they travel
   Place staging;             // of an encoded send
   int32_t staged_after = 0;  // it is free when so many of its peer's sends are done
-  int32_t answer = -1;  // of a send: the number, in its peer's receives, of what overwrites it next
-  bool folds = false;   // of a receive: all that is done with it is the next step, which adds it up
+  int32_t put = -1;    // of a send: the number, in its peer's receives, of what overwrites it next
+  bool folds = false;  // of a receive: all that is done with it is the next step, which adds it up
   bool carried = false;  // one round over links: small enough to go within its preamble
 };
 
 // One peer's messages, in link order, and how many fingerprints go before them (fingerprint.h).
 struct PeerQueue {
   int peer = 0;
-  int greets = 0;                        // fingerprints of ours that go to it
-  int greeted = 0;                       // of its own that come to us
+  int preambles_out = 0;                 // fingerprints of ours that go to it
+  int preambles_in = 0;                  // of its own that come to us
   std::vector<int32_t> sends, receives;  // steps
   Place cut;                             // room for a block that arrives in two pieces (wire.h)
 };
@@ -126,17 +126,17 @@ struct BufferUse {
 enum class Protocol : uint8_t {
   queued,       // any plan: messages wait in their links' queues, for what graph.h derives
   one_round,    // every rank's preamble and data leave for all others at once, over links
-  eager_slots,  // the same through eager slots (transports/shm/mailbox.h)
+  eager_slots,  // the same through eager slots (transports/shm/eager_channel.h)
 };
 
 struct Plan {
-  Shape shape;
+  CollectiveArgs args;
   Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
-  int lanes = 1;
+  int segments = 1;
   bool published = false;        // see publish() in compose.h; each rank as it likes
   size_t element = 1;            // bytes
-  Schedule schedule;             // in lanes, its spans cut as messages are: step i is
+  Schedule schedule;             // in segments, its spans cut as messages are: step i is
   std::vector<BoundStep> steps;  // bound to steps[i]
   Graph graph;
   std::vector<PeerQueue> peers;
@@ -152,8 +152,8 @@ struct Plan {
   // all others. Then the preambles go along with the data instead of the exchanges.
   Protocol protocol = Protocol::queued;
   bool slots = false;  // eager_slots, or queued with fingerprints by eager slots to all others
-  std::vector<int32_t> letters_out,
-      letters_in;          // one round: by rank, the step of its message or -1
+  std::vector<int32_t> sends_by_rank,
+      receives_by_rank;    // one round: by rank, the step of its message or -1
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
@@ -178,9 +178,6 @@ struct Piece {
 };
 Piece piece(size_t count, int parts, int index, size_t unit);
 
-// Which of the two ways to open an operation (see Plan::one_round); all ranks must say the same.
-enum class Opener { agreement, one_round };
-
 // How messages travel between ranks whose host differs; empty: all are on one.
 struct Wire {
   WireFormat format = WireFormat::exact;
@@ -191,12 +188,13 @@ struct Wire {
 // then heard, transitively, from all others. Pure.
 Schedule after_agreement(Schedule schedule, Collective collective);
 
-// `schedule` is before lanes(), and, with a wire format, after with_roundings(). `sums`: of all
+// `protocol`: queued or one_round; all ranks must say the same.
+// `schedule` is before segments(), and, with a wire format, after with_roundings(). `sums`: of all
 // ranks' schedules, before publish(); null: all ranks have the same rows, and nothing is scaled.
 // Pure. Precondition: with sums, where scales_operands().
-std::shared_ptr<Plan> make_plan(const Schedule& schedule, const Shape& shape,
-                                const std::string& algorithm, int lane_count,
-                                Opener opener = Opener::agreement, const Wire& wire = {},
+std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& args,
+                                const std::string& algorithm, int segment_count,
+                                Protocol protocol = Protocol::queued, const Wire& wire = {},
                                 const Sums* sums = nullptr, const ProtocolLimits& limits = {});
 
 // Whether one rank's schedule can run in one round; the group may only if all ranks' can, and the

@@ -11,15 +11,15 @@ void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
   const size_t to = queue_of(plan, wrap(rank + distance, n));
   const size_t from = queue_of(plan, wrap(rank - distance, n));
   plan.agreement.push_back({stage, static_cast<int>(to), static_cast<int>(from),
-                            plan.peers[to].greets++, plan.peers[from].greeted++});
+                            plan.peers[to].preambles_out++, plan.peers[from].preambles_in++});
 }
 
 // Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
-// before it. Where sizes belong to pairs, every pair greets first, and the rounds carry the news
-// that all pairs agree.
+// before it. Where sizes belong to pairs, every pair preambles_out first, and the rounds carry the
+// news that all pairs agree.
 void plan_agreement(Plan& plan, int rank, int n) {
   int stage = 0;
-  if (has_blocks_of_pairs(plan.shape) && n > 2) {
+  if (has_blocks_of_pairs(plan.args) && n > 2) {
     for (int distance = 1; distance < n; ++distance) plan_exchange(plan, stage, rank, n, distance);
     ++stage;
   }
@@ -30,16 +30,16 @@ void plan_agreement(Plan& plan, int rank, int n) {
 void plan_one_round(Plan& plan, int rank, int n) {
   for (int distance = 1; distance < n; ++distance) {
     PeerQueue& queue = plan.peers[queue_of(plan, wrap(rank + distance, n))];
-    queue.greets = queue.greeted = 1;
+    queue.preambles_out = queue.preambles_in = 1;
   }
 }
 
 void enclose(Plan& plan, int n) {
-  plan.letters_out.assign(n, -1);
-  plan.letters_in.assign(n, -1);
+  plan.sends_by_rank.assign(n, -1);
+  plan.receives_by_rank.assign(n, -1);
   for (const PeerQueue& queue : plan.peers) {
-    if (!queue.sends.empty()) plan.letters_out[queue.peer] = queue.sends[0];
-    if (!queue.receives.empty()) plan.letters_in[queue.peer] = queue.receives[0];
+    if (!queue.sends.empty()) plan.sends_by_rank[queue.peer] = queue.sends[0];
+    if (!queue.receives.empty()) plan.receives_by_rank[queue.peer] = queue.receives[0];
   }
 }
 
@@ -74,7 +74,7 @@ void find_carried(Plan& plan) {
 Plan add_slots(Plan plan) {
   plan.slots = true;
   plan.agreement.clear();
-  for (PeerQueue& queue : plan.peers) queue.greets = queue.greeted = 0;
+  for (PeerQueue& queue : plan.peers) queue.preambles_out = queue.preambles_in = 0;
   if (plan.protocol != Protocol::one_round) return plan;
   plan.protocol = Protocol::eager_slots;
   for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
@@ -102,9 +102,9 @@ bool fits_one_round(const Schedule& s) {
   return true;
 }
 
-Plan add_protocol(Plan plan, Opener opener) {
+Plan add_protocol(Plan plan, Protocol protocol) {
   const int rank = plan.schedule.rank, n = plan.schedule.n;
-  if (opener == Opener::one_round) {
+  if (protocol == Protocol::one_round) {
     plan.protocol = Protocol::one_round;
     plan_one_round(plan, rank, n);
     enclose(plan, n);

@@ -1,6 +1,6 @@
 // The thresholds of how an operation is carried out, each with what set it. The passes that make a
-// plan act by them and the cost model predicts by them, so they stand here once, as figures of the
-// machine model (fabric.h): one rank's are everybody's.
+// plan act by them and the cost model predicts by them, so they stand here once, as parameters of
+// the machine model (machine_model.h): one rank's are everybody's.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace ringwood {
 struct ProtocolLimits {
   // One round: the openings go along with the data (plan.h).
   //
-  // In shared memory as much as an eager slot holds (transports/shm/mailbox.h); beyond, the data of
-  // a whole round no longer fits into what links hold on their way.
+  // In shared memory as much as an eager slot holds (transports/shm/eager_channel.h); beyond, the
+  // data of a whole round no longer fits into what links hold on their way.
   size_t one_round_bytes = 16 << 10;
   // Where every message goes through sockets, a system call costs more than a copy of so many
   // bytes, and what is to be added up is not copied (2 ranks over tcp on one host: bench/networks).
@@ -56,8 +56,8 @@ inline bool all_apart(std::span<const int> hosts, int n, bool loopback) {
   return loopback || (!hosts.empty() && *std::max_element(hosts.begin(), hosts.end()) == n - 1);
 }
 
-// Whether so many bytes, of the buffer or of a block, are few enough; the schedules, in one lane,
-// decide the rest (fits_one_round() in plan.h).
+// Whether so many bytes, of the buffer or of a block, are few enough; the schedules, in one
+// segment, decide the rest (fits_one_round() in plan.h).
 inline bool small_for_one_round(const ProtocolLimits& limits, Collective collective, size_t bytes,
                                 int n, bool apart) {
   const size_t most = !apart                ? limits.one_round_bytes

@@ -17,7 +17,7 @@ namespace ringwood {
 
 class ProvedSchedules final {
  public:
-  // `schedules[r]` is rank r's, before lanes(). Throws Error(invalid_argument) with verify()'s
+  // `schedules[r]` is rank r's, before segments(). Throws Error(invalid_argument) with verify()'s
   // counterexample.
   static std::shared_ptr<const ProvedSchedules> create(Collective collective,
                                                        std::vector<Schedule> schedules,

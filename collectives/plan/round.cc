@@ -25,9 +25,9 @@ void place_rows(Plan& plan) {
 }  // namespace
 
 Plan add_rounding(Plan plan, bool rows_agree) {
-  const Shape& shape = plan.shape;
-  if (!reduces(shape.collective)) return plan;
-  plan.wide_element = bytes_beside(shape.type, shape.op, plan.scaling.whole);
+  const CollectiveArgs& args = plan.args;
+  if (!reduces(args.collective)) return plan;
+  plan.wide_element = bytes_beside(args.type, args.op, plan.scaling.whole);
   plan.rounds_each = plan.wide_element > 0 && !rows_agree;
   if (plan.wide_element > 0 && !plan.rounds_each) place_rows(plan);
   return plan;

@@ -5,11 +5,11 @@
 namespace ringwood {
 
 Plan add_scaling(Plan plan, const Sums& sums) {
-  const Shape& shape = plan.shape;
-  if (!reduces(shape.collective) || !scales_operands(shape.type, shape.op)) return plan;
+  const CollectiveArgs& args = plan.args;
+  if (!reduces(args.collective) || !scales_operands(args.type, args.op)) return plan;
   const int n = plan.schedule.n;
   plan.scaling = {true, sums.whole && sums.rows_agree, n, 1, 1};
-  if (shape.op == ReduceOp::avg) {
+  if (args.op == ReduceOp::avg) {
     plan.scaling.scale = average_scale(n);
     plan.scaling.divisor = n * plan.scaling.scale;
   }

@@ -1,8 +1,8 @@
 // How the group ends: as one, by its first error.
 //
 // An error of this rank, of its links, a deadline, a callback or its user's abort, goes to the
-// control connection; the verdict comes back from there to every rank, this one included, and is
-// what every operation is settled with.
+// control connection; the group's error comes back from there to every rank, this one included, and
+// is what every operation is completed with.
 //
 // Thread safety: all methods, but where one says "the driver". The mutex is a leaf: nothing is
 // called with it held.
@@ -27,7 +27,7 @@ class GroupError final {
   void use(Mesh& mesh) { mesh_ = &mesh; }
 
   // The driver: an error of the data path, of this operation where it is not null. The first
-  // counts, and nothing is carried out until the verdict is there.
+  // counts, and nothing is carried out until the group's error is there.
   void report(Error error, const OperationState* operation);
   bool reported() const { return reported_; }  // the driver
   // The driver, in a handler of what a callback threw.
@@ -37,7 +37,7 @@ class GroupError final {
   // Likewise, in a handler of what a callback threw.
   void end_by_callback(const OperationState& operation);
 
-  // The verdict, or an error that needs none. The first counts.
+  // The group's error, or an error that needs none. The first counts.
   void set(const Error& error);
   bool is_set() const { return set_.load(); }
   std::shared_ptr<const Error> get() const;  // null: none

@@ -1,4 +1,4 @@
-// Plans by shape: a repeated call costs one look-up. Thread safe.
+// Plans by args: a repeated call costs one look-up. Thread safe.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,19 @@ namespace ringwood {
 
 class PlanCache final {
  public:
-  // `fabric`: the group's, equal on all ranks, with the host of each. `slots`: every rank has eager
-  // slots to every other.
-  PlanCache(int rank, int n, const Fabric& fabric, const Options& options, bool slots = false);
+  // `machine`: the group's, equal on all ranks, with the host of each. `slots`: every rank has
+  // eager slots to every other.
+  PlanCache(int rank, int n, const MachineModel& machine, const Options& options,
+            bool slots = false);
   // A negative tolerance: the options'. `private_source`: peers could read this rank's scratch in
   // place, but not what it sends. Throws Error(invalid_argument) for an unusable algorithm.
   // `own`: what runs instead of an algorithm.
-  std::shared_ptr<const Plan> get(const Shape& shape, const std::string& algorithm, int lanes,
-                                  bool private_source, double tolerance = -1,
+  std::shared_ptr<const Plan> get(const CollectiveArgs& args, const std::string& algorithm,
+                                  int segments, bool private_source, double tolerance = -1,
                                   const std::shared_ptr<const ProvedSchedules>& own = nullptr);
-  Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
-                double tolerance = -1) const;
-  std::vector<Candidate> explain(const Shape& shape) const;
+  TuningChoice tuning(const CollectiveArgs& args, const std::string& algorithm, int segments,
+                      double tolerance = -1) const;
+  std::vector<Candidate> explain(const CollectiveArgs& args) const;
   // Kinds of plans that have been checked and found sound (checker/checker.h).
   size_t checked() const;
   // Whether a call in a group whose packed buffer has so many bytes is carried out together with
@@ -43,7 +44,7 @@ class PlanCache final {
   struct Hash {
     size_t operator()(const PlanKey& key) const;
   };
-  const ProtocolLimits& limits() const { return maker_.fabric().limits; }
+  const ProtocolLimits& limits() const { return maker_.machine().limits; }
 
   mutable std::mutex mutex_;
   PlanMaker maker_;

@@ -1,6 +1,6 @@
 // Which kinds of plans have been checked against those of all other ranks (checker/checker.h), each
-// before the first of it is used. Not when the group is made: the choices for a set of shapes that
-// may never come cost ten times as much as all checks of those that do.
+// before the first of it is used. Not when the group is made: the choices for a set of arguments
+// that may never come cost ten times as much as all checks of those that do.
 //
 // A kind is all that decides how a plan runs, without its size. Thread safety: the caller's lock.
 #pragma once

@@ -15,95 +15,95 @@ namespace {
 
 // Steps of all ranks whose sums are traced (sums.h), at about 0.3 us and 50 bytes each. Beyond, the
 // rows of the table are taken for what they are with fewer ranks: they agree (tests/plan/sums.cc).
-constexpr size_t kMostTraced = 4 << 20;
+constexpr size_t kMaxTraced = 4 << 20;
 
 }  // namespace
 
-PlanMaker::PlanMaker(int rank, int n, const Fabric& fabric, const Options& options, bool slots)
+PlanMaker::PlanMaker(int rank, int n, const MachineModel& machine, const Options& options,
+                     bool slots)
     : rank_(rank),
       n_(n),
       tolerance_(options.tolerance),
-      apart_(all_apart(fabric.hosts, n, fabric.loopback)),
+      apart_(all_apart(machine.hosts, n, machine.loopback)),
       slots_(slots),
-      chooser_(fabric, options) {}
+      chooser_(machine, options) {}
 
-Question PlanMaker::question(const Shape& shape, double tolerance) const {
-  Question q;
-  q.collective = shape.collective;
-  const size_t blocks = std::max<size_t>(1, shape.blocks.size());
-  q.bytes = (shape.count + blocks - 1) / blocks * size_of(shape.type);
-  q.type = shape.type;
-  q.op = shape.op;
+TuningQuery PlanMaker::query(const CollectiveArgs& args, double tolerance) const {
+  TuningQuery q;
+  q.collective = args.collective;
+  const size_t blocks = std::max<size_t>(1, args.blocks.size());
+  q.bytes = (args.count + blocks - 1) / blocks * size_of(args.type);
+  q.type = args.type;
+  q.op = args.op;
   q.n = n_;
-  q.uneven = !shape.blocks.empty();
+  q.uneven = !args.blocks.empty();
   q.tolerance = tolerance < 0 ? tolerance_ : tolerance;
   return q;
 }
 
-Answer PlanMaker::answer(const Shape& shape, const std::string& algorithm, int lanes,
-                         double tolerance) const {
-  return chooser_.choose(question(shape, tolerance), algorithm, lanes);
+TuningChoice PlanMaker::tuning(const CollectiveArgs& args, const std::string& algorithm,
+                               int segments, double tolerance) const {
+  return chooser_.choose(query(args, tolerance), algorithm, segments);
 }
 
-std::vector<Candidate> PlanMaker::explain(const Shape& shape) const {
-  return chooser_.explain(question(shape, -1));
+std::vector<Candidate> PlanMaker::explain(const CollectiveArgs& args) const {
+  return chooser_.explain(query(args, -1));
 }
 
 Schedule PlanMaker::schedule(const Source& source, int rank, int root) const {
   return source.own ? source.own->schedules()[static_cast<size_t>(rank)]
-                    : source.row->build({rank, n_, root, fabric().hosts, fabric().nodes});
+                    : source.row->build({rank, n_, root, machine().hosts, machine().nodes});
 }
 
-Opener PlanMaker::opener(const Source& source, const Shape& shape, int lanes) const {
-  const size_t bytes = shape.count * size_of(shape.type);
-  const bool small = small_for_one_round(fabric().limits, shape.collective, bytes, n_, apart_);
-  if (!small || lanes != 1 || !shape.blocks.empty()) return Opener::agreement;
+Protocol PlanMaker::protocol(const Source& source, const CollectiveArgs& args, int segments) const {
+  const size_t bytes = args.count * size_of(args.type);
+  const bool small = small_for_one_round(machine().limits, args.collective, bytes, n_, apart_);
+  if (!small || segments != 1 || !args.blocks.empty()) return Protocol::queued;
   for (int r = 0; r < n_; ++r)
-    if (!fits_one_round(schedule(source, r, shape.root))) return Opener::agreement;
-  return Opener::one_round;
+    if (!fits_one_round(schedule(source, r, args.root))) return Protocol::queued;
+  return Protocol::one_round;
 }
 
-std::shared_ptr<const Sums> PlanMaker::sums(const Source& source, const Shape& shape,
+std::shared_ptr<const Sums> PlanMaker::sums(const Source& source, const CollectiveArgs& args,
                                             WireFormat wire) {
-  const bool matter =
-      scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op);
-  if (!reduces(shape.collective) || !matter || n_ == 1) return nullptr;
-  if (source.own) return trace(source, shape, wire);
-  std::shared_ptr<const Sums>& found = sums_[{source.row, shape.root, wire}];
-  if (!found) found = trace(source, shape, wire);
+  const bool matter = scales_operands(args.type, args.op) || accumulates_wide(args.type, args.op);
+  if (!reduces(args.collective) || !matter || n_ == 1) return nullptr;
+  if (source.own) return trace(source, args, wire);
+  std::shared_ptr<const Sums>& found = sums_[{source.row, args.root, wire}];
+  if (!found) found = trace(source, args, wire);
   return found;
 }
 
-std::shared_ptr<const Sums> PlanMaker::trace(const Source& source, const Shape& shape,
+std::shared_ptr<const Sums> PlanMaker::trace(const Source& source, const CollectiveArgs& args,
                                              WireFormat wire) const {
-  const size_t mine = schedule(source, rank_, shape.root).steps.size();
-  if (mine * static_cast<size_t>(n_) > kMostTraced) {
-    if (!scales_operands(shape.type, shape.op)) return nullptr;
+  const size_t mine = schedule(source, rank_, args.root).steps.size();
+  if (mine * static_cast<size_t>(n_) > kMaxTraced) {
+    if (!scales_operands(args.type, args.op)) return nullptr;
     throw Error(
         ErrorCode::unsupported,
         fmt::format("{} of {} ranks by {}: with so many, only SUM and the other operations "
                     "are there; take SUM and divide the result",
-                    to_string(shape.op), n_, source.row ? source.row->name : "these schedules"));
+                    to_string(args.op), n_, source.row ? source.row->name : "these schedules"));
   }
-  const std::span<const int> hosts = fabric().hosts;
+  const std::span<const int> hosts = machine().hosts;
   std::vector<Schedule> all;
-  for (int r = 0; r < n_; ++r) all.push_back(schedule(source, r, shape.root));
+  for (int r = 0; r < n_; ++r) all.push_back(schedule(source, r, args.root));
   if (wire != WireFormat::exact)
-    for (Schedule& s : all) s = with_roundings(s, shape.collective, hosts);
-  return std::make_shared<const Sums>(trace_sums(shape.collective, all));
+    for (Schedule& s : all) s = with_roundings(s, args.collective, hosts);
+  return std::make_shared<const Sums>(trace_sums(args.collective, all));
 }
 
 std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey& key,
-                                            const Answer& a, int rank) {
-  const Shape& shape = key.shape;
-  const std::shared_ptr<const Sums> sums = this->sums(source, shape, WireFormat::exact);
-  Schedule mine = schedule(source, rank, shape.root);
+                                            const TuningChoice& a, int rank) {
+  const CollectiveArgs& args = key.args;
+  const std::shared_ptr<const Sums> sums = this->sums(source, args, WireFormat::exact);
+  Schedule mine = schedule(source, rank, args.root);
   const bool apart = sums && sums->apart;
-  if (apart) mine = with_roundings(mine, shape.collective, {});
-  const Opener way = apart ? Opener::agreement : opener(source, shape, a.lanes);
-  const bool published = key.private_source && way != Opener::one_round;
-  auto plan = make_plan(published ? publish(mine, shape.collective) : mine, shape, a.algorithm,
-                        a.lanes, way, {}, sums.get(), fabric().limits);
+  if (apart) mine = with_roundings(mine, args.collective, {});
+  const Protocol way = apart ? Protocol::queued : protocol(source, args, a.segments);
+  const bool published = key.private_source && way != Protocol::one_round;
+  auto plan = make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm,
+                        a.segments, way, {}, sums.get(), machine().limits);
   plan->published = published;
   return plan;
 }
@@ -115,44 +115,45 @@ std::shared_ptr<Plan> PlanMaker::make(const PlanKey& key, int rank) {
 }
 
 std::shared_ptr<Plan> PlanMaker::make_chosen(const PlanKey& key, int rank) {
-  const Shape& shape = key.shape;
-  const Answer a = answer(shape, key.algorithm, key.lanes, key.tolerance);
-  const Source source{find_algorithm(shape.collective, a.algorithm), nullptr};
+  const CollectiveArgs& args = key.args;
+  const TuningChoice a = tuning(args, key.algorithm, key.segments, key.tolerance);
+  const Source source{find_algorithm(args.collective, a.algorithm), nullptr};
   if (a.wire == WireFormat::exact) return make_exact(source, key, a, rank);
-  const std::span<const int> hosts = fabric().hosts;
-  const Schedule mine = with_roundings(schedule(source, rank, shape.root), shape.collective, hosts);
-  return make_plan(mine, shape, a.algorithm, a.lanes, Opener::agreement, {a.wire, hosts},
-                   sums(source, shape, a.wire).get(), fabric().limits);
+  const std::span<const int> hosts = machine().hosts;
+  const Schedule mine = with_roundings(schedule(source, rank, args.root), args.collective, hosts);
+  return make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts},
+                   sums(source, args, a.wire).get(), machine().limits);
 }
 
 std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
   const ProvedSchedules& own = *key.own;
-  const Shape& shape = key.shape;
-  const bool rooted = has_root(shape.collective) && n_ > 1;
-  if (own.collective() != shape.collective || own.size() != n_ ||
-      (rooted && own.root() != shape.root) || !shape.blocks.empty() || !key.algorithm.empty())
+  const CollectiveArgs& args = key.args;
+  const bool rooted = has_root(args.collective) && n_ > 1;
+  if (own.collective() != args.collective || own.size() != n_ ||
+      (rooted && own.root() != args.root) || !args.blocks.empty() || !key.algorithm.empty())
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("{} with schedules of the user's: they are for {} of {} ranks{}, blocks of one "
                     "size, and no algorithm beside",
-                    to_string(shape.collective), to_string(own.collective()), own.size(),
+                    to_string(args.collective), to_string(own.collective()), own.size(),
                     rooted ? fmt::format(" with root {}", own.root()) : ""));
-  const Answer answer{std::string(kUserSchedules), std::max(1, key.lanes), WireFormat::exact};
-  auto plan = make_exact({nullptr, &own}, key, answer, rank);
+  const TuningChoice tuning{std::string(kUserSchedules), std::max(1, key.segments),
+                            WireFormat::exact};
+  auto plan = make_exact({nullptr, &own}, key, tuning, rank);
   plan->fingerprint.blocks = own.hash();
   return plan;
 }
 
 std::vector<Schedule> PlanMaker::schedules(const Plan& mine, const PlanKey& key) {
-  const Shape& shape = mine.shape;
-  const Source source{key.own ? nullptr : find_algorithm(shape.collective, mine.algorithm),
+  const CollectiveArgs& args = mine.args;
+  const Source source{key.own ? nullptr : find_algorithm(args.collective, mine.algorithm),
                       key.own.get()};
   const auto wire = static_cast<WireFormat>(mine.fingerprint.wire);
-  const std::shared_ptr<const Sums> sums = this->sums(source, shape, wire);
+  const std::shared_ptr<const Sums> sums = this->sums(source, args, wire);
   std::vector<Schedule> all;
   for (int r = 0; r < n_; ++r) {
-    all.push_back(schedule(source, r, shape.root));
-    if (sums && sums->apart) all.back() = with_roundings(all.back(), shape.collective, {});
+    all.push_back(schedule(source, r, args.root));
+    if (sums && sums->apart) all.back() = with_roundings(all.back(), args.collective, {});
   }
   return all;
 }

@@ -2,7 +2,7 @@
 // schedules, the protocol, how sums are rounded and scaled, and then the passes.
 //
 // The plans of all ranks can be made, since each rank checks its own against the others'
-// (plan_checks.h). Thread safety: answer() and explain() from any thread; the rest under the
+// (plan_checks.h). Thread safety: tuning() and explain() from any thread; the rest under the
 // caller's lock.
 #pragma once
 
@@ -21,9 +21,9 @@ namespace ringwood {
 
 // What a plan depends on, but for the group.
 struct PlanKey {
-  Shape shape;
+  CollectiveArgs args;
   std::string algorithm;  // empty: the choice
-  int lanes;              // 0: the choice
+  int segments;           // 0: the choice
   double tolerance;       // negative: the options'
   bool private_source;    // peers could read this rank's scratch in place, but not what it sends
   std::shared_ptr<const ProvedSchedules> own;  // what runs instead of an algorithm, or null
@@ -32,13 +32,13 @@ struct PlanKey {
 
 class PlanMaker final {
  public:
-  // `fabric`: the group's, equal on all ranks, with the host of each. `slots`: every rank has eager
-  // slots to every other.
-  PlanMaker(int rank, int n, const Fabric& fabric, const Options& options, bool slots);
+  // `machine`: the group's, equal on all ranks, with the host of each. `slots`: every rank has
+  // eager slots to every other.
+  PlanMaker(int rank, int n, const MachineModel& machine, const Options& options, bool slots);
 
-  Answer answer(const Shape& shape, const std::string& algorithm, int lanes,
-                double tolerance) const;
-  std::vector<Candidate> explain(const Shape& shape) const;
+  TuningChoice tuning(const CollectiveArgs& args, const std::string& algorithm, int segments,
+                      double tolerance) const;
+  std::vector<Candidate> explain(const CollectiveArgs& args) const;
 
   // Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<Plan> make(const PlanKey& key, int rank);
@@ -47,7 +47,7 @@ class PlanMaker final {
 
   int rank() const { return rank_; }
   int size() const { return n_; }
-  const Fabric& fabric() const { return chooser_.fabric(); }
+  const MachineModel& machine() const { return chooser_.machine(); }
 
  private:
   // Where schedules come from.
@@ -56,17 +56,18 @@ class PlanMaker final {
     const ProvedSchedules* own = nullptr;
   };
 
-  Question question(const Shape& shape, double tolerance) const;
+  TuningQuery query(const CollectiveArgs& args, double tolerance) const;
   Schedule schedule(const Source& source, int rank, int root) const;
-  Opener opener(const Source& source, const Shape& shape, int lanes) const;
+  Protocol protocol(const Source& source, const CollectiveArgs& args, int segments) const;
   std::shared_ptr<Plan> make_chosen(const PlanKey& key, int rank);
   std::shared_ptr<Plan> make_own(const PlanKey& key, int rank);
-  std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key, const Answer& answer,
-                                   int rank);
+  std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key,
+                                   const TuningChoice& tuning, int rank);
   // Of all ranks' schedules as they are bound, or null where they do not matter. Remembered by row:
   // sizes do not change them.
-  std::shared_ptr<const Sums> sums(const Source& source, const Shape& shape, WireFormat wire);
-  std::shared_ptr<const Sums> trace(const Source& source, const Shape& shape,
+  std::shared_ptr<const Sums> sums(const Source& source, const CollectiveArgs& args,
+                                   WireFormat wire);
+  std::shared_ptr<const Sums> trace(const Source& source, const CollectiveArgs& args,
                                     WireFormat wire) const;
 
   const int rank_, n_;

@@ -30,7 +30,7 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
                                                        const std::string& announcement) {
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
-  Control::Handlers handlers{[e] { return e->status_.standings(); },
+  Control::Handlers handlers{[e] { return e->status_.op_statuses(); },
                              [e](const Error& error) { e->error_.set(error); },
                              [e](int who) { e->watchdog_.left(who); }};
   e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
@@ -167,7 +167,7 @@ void ProgressEngine::pass(bool& progressed, Operations& finished) try {
     if (!finished.empty()) deliver(finished, error_.get());
     return;
   }
-  if (error_.reported()) return;  // the verdict is on its way
+  if (error_.reported()) return;  // the group's error is on its way
   try {
     if (Status s = work_->collectives().step(progressed, finished); !s)
       return error_.report(std::move(s.error()), work_->collectives().stepped());
@@ -181,15 +181,15 @@ void ProgressEngine::pass(bool& progressed, Operations& finished) try {
   error_.report(caught_error(), nullptr);
 }
 
-// All of them are settled before any callback runs.
+// All of them are completed before any callback runs.
 void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const Error>& error) {
   Operations mine = std::exchange(finished, {});  // a callback may drive
   size_t queued = 0;
   for (auto& op : mine) {
-    op->settle(error);
+    op->complete(error);
     if (!work_->collectives().unshared(*op)) ++queued;
   }
-  queue_.settled(queued);
+  queue_.completed(queued);
   role_.notify_others();
   for (auto& op : mine) {
     try {

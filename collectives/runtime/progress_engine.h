@@ -2,15 +2,15 @@
 // what is submitted (work_queue.h) and what is under way (in_flight.h); and how the group ends: by
 // its first error (group_error.h), also that of who is late (watchdog.h).
 //
-//   submit ---> queue ---> in flight ---> settled: waiters are told, callbacks run
+//   submit ---> queue ---> in flight ---> completed: waiters are told, callbacks run
 //                 ^            ^               |
 //                 |          drive: pass after pass, and the waiter between those in vain
 //            call(): past the queue, and past all other threads, where nothing else is under way
 //
-// The first error goes to the control connection; the group's verdict comes back to every rank and
-// settles all that is pending there. Links are aborted first, so a settled operation's buffers are
-// never touched again. What the data path or a callback throws is such an error, too: it never
-// leaves the driver.
+// The first error goes to the control connection; the group's group_error comes back to every rank
+// and completes all that is pending there. Links are aborted first, so a completed operation's
+// buffers are never touched again. What the data path or a callback throws is such an error, too:
+// it never leaves the driver.
 //
 // Lock order: see role.h. Thread safety: all public methods.
 #pragma once

@@ -1,14 +1,14 @@
 // What this rank is doing, for the control connection to tell when the group asks: of each track
 // the collective that runs, or ran last.
 //
-// Thread safety: begin() and end(), the driver; standings(), any thread.
+// Thread safety: begin() and end(), the driver; op_statuses(), any thread.
 #pragma once
 
 #include <atomic>
 #include <vector>
 
 #include "collectives/plan/fingerprint.h"
-#include "collectives/runtime/posted.h"
+#include "collectives/runtime/seq_lock.h"
 #include "transports/control/control.h"
 
 namespace ringwood {
@@ -23,8 +23,8 @@ class RunningStatus final {
       inside_.store(true, std::memory_order_release);
     }
     void end() { inside_.store(false, std::memory_order_release); }
-    Standing standing() const {
-      Standing s;
+    OpStatus op_status() const {
+      OpStatus s;
       s.inside = inside_.load();
       if (!begun_.load()) {
         s.text = "nothing yet";
@@ -37,15 +37,15 @@ class RunningStatus final {
     }
 
    private:
-    Posted<Fingerprint> fingerprint_;
+    SeqLock<Fingerprint> fingerprint_;
     std::atomic<bool> inside_{false}, begun_{false};
   };
 
   explicit RunningStatus(int tracks) : rows_(static_cast<size_t>(tracks)) {}
   Row& track(int number) { return rows_[static_cast<size_t>(number)]; }
-  Standings standings() const {
-    Standings all;
-    for (const Row& row : rows_) all.push_back(row.standing());
+  OpStatuses op_statuses() const {
+    OpStatuses all;
+    for (const Row& row : rows_) all.push_back(row.op_status());
     return all;
   }
 

@@ -6,7 +6,7 @@
 namespace ringwood {
 
 Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status)
-    : adoption_(mesh, options) {
+    : remapping_(mesh, options) {
   for (int number = 0; number < mesh.in_flight; ++number)
     tracks_.push_back(std::make_unique<Track>(mesh, number, status));
 }
@@ -83,7 +83,7 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   else
     end(track);
   if (&op == unshared_) {
-    op.settle_unshared();  // nobody else can have asked to be told
+    op.complete_unshared();  // nobody else can have asked to be told
   } else {
     finished.push_back(std::move(track.current));
   }
@@ -103,7 +103,7 @@ void Tracks::end(Track& track) {
 void Tracks::start(Track& track) {
   const CollectiveState& op = *track.current;
   if (op.at_start) op.at_start();
-  adoption_.begin(op);
+  remapping_.begin(op);
   PlanExecution& execution = track.runner.next();
   execution.plan = op.plan.get();
   execution.fingerprint = op.fingerprint;
@@ -117,7 +117,7 @@ void Tracks::start(Track& track) {
 }
 
 void Tracks::drop(Operations& dropped) {
-  for (const Track* track : served()) adoption_.withdraw(*track->current);
+  for (const Track* track : served()) remapping_.withdraw(*track->current);
   serving_ = waiting_ = 0;
   for (const auto& track : tracks_) track->drop(dropped);
 }

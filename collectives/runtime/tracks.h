@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/runtime/adoption.h"
+#include "collectives/runtime/remapping.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/track.h"
 #include "collectives/runtime/work_queue.h"
@@ -45,7 +45,7 @@ class Tracks final {
   bool unshared(const OperationState& operation) const { return unshared_ == &operation; }
   // In the order of their calls; they are moved from.
   void add(std::span<Track::Collective> operations);
-  // One pass. What is finished is appended, but for the unshared one, which is settled.
+  // One pass. What is finished is appended, but for the unshared one, which is completed.
   // Precondition: `progressed` is false.
   Status step(bool& progressed, Operations& finished) {
     if (may_begin_) begin_ready();
@@ -87,9 +87,9 @@ class Tracks final {
   void begin_ready();
   const CollectiveState* in_the_way_of(CollectiveState& operation) const;
 
-  Adoption adoption_;
+  Remapping remapping_;
   std::vector<std::unique_ptr<Track>> tracks_;
-  std::array<Track*, kMostInFlight> served_{};
+  std::array<Track*, kMaxInFlight> served_{};
   size_t serving_ = 0;
   Track* stepped_ = nullptr;
   size_t waiting_ = 0;      // operations of all tracks that have not begun

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "transports/base/log.h"
-#include "transports/control/control_verdict.h"
+#include "transports/control/compose_error.h"
 
 namespace ringwood {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
 // Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
 // starved has not looked, and may have all of it in its buffers.
-constexpr Duration kMostInVain = std::chrono::milliseconds(100);
+constexpr Duration kMaxInVain = std::chrono::milliseconds(100);
 // Of a heartbeat, until a collective that waits says for whom: 5 s.
 constexpr int kLatePeriods = 20;
 
@@ -71,7 +71,7 @@ Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
   moved_ = false;
   known_departures_ = departures;
   const Duration before = in_vain_;  // and in the pass since then
-  in_vain_ += std::min<Duration>(now - looked_, kMostInVain);
+  in_vain_ += std::min<Duration>(now - looked_, kMaxInVain);
   looked_ = now;
   return before;
 }

@@ -1,4 +1,4 @@
-// What was submitted and not taken by the driver yet, and how much is not settled: collectives in
+// What was submitted and not taken by the driver yet, and how much is not completed: collectives in
 // the order of their calls, numbered on entry, and messages, which have no order with them.
 //
 // An operation's track, of those that are carried out side by side, follows from its priority and
@@ -6,7 +6,7 @@
 // is that of high priority, the others are taken by normal calls in turn.
 //
 // Guarded by the engine's one mutex (role.h): `EngineLock` as a parameter means that the caller
-// holds it. idle(), pending(), fresh() and settled() may be called without, by any thread.
+// holds it. idle(), pending(), fresh() and completed() may be called without, by any thread.
 #pragma once
 
 #include <atomic>
@@ -50,11 +50,11 @@ class WorkQueue final {
   // Something was submitted since acknowledge().
   bool fresh() const { return fresh_.load(); }
   bool acknowledge() { return fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false); }
-  // Submitted, not settled.
+  // Submitted, not completed.
   int pending() const { return pending_.load() + (alone_.load() ? 1 : 0); }
   bool idle() const { return pending() == 0; }
   // But for what is alone.
-  void settled(size_t operations) { pending_.fetch_sub(static_cast<int>(operations)); }
+  void completed(size_t operations) { pending_.fetch_sub(static_cast<int>(operations)); }
 
  private:
   void number(CollectiveState& operation);

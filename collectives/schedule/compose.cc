@@ -28,21 +28,22 @@ std::vector<size_t> sends_alike(const Schedule& s, size_t i) {
 
 }  // namespace
 
-Schedule lanes(const Schedule& schedule, int count) {
-  if (count < 1) refuse(fmt::format("lanes: the number of lanes is {}, give at least 1", count));
+Schedule segments(const Schedule& schedule, int count) {
+  if (count < 1)
+    refuse(fmt::format("segments: the number of segments is {}, give at least 1", count));
   const int chunks = schedule.chunks;
   const int scratch = static_cast<int>(schedule.scratch.size());
   Schedule result{schedule.rank, schedule.n, chunks * count, {}, {}};
   result.scratch.reserve(schedule.scratch.size() * count);
-  for (int lane = 0; lane < count; ++lane) {
-    for (int like : schedule.scratch) result.scratch.push_back(lane * chunks + like);
+  for (int segment = 0; segment < count; ++segment) {
+    for (int like : schedule.scratch) result.scratch.push_back(segment * chunks + like);
   }
   result.steps.reserve(schedule.steps.size() * count);
   for (const Step& step : schedule.steps) {
-    for (int lane = 0; lane < count; ++lane) {
+    for (int segment = 0; segment < count; ++segment) {
       auto piece = [&](int chunk) {
-        return chunk < chunks ? lane * chunks + chunk
-                              : chunks * count + lane * scratch + chunk - chunks;
+        return chunk < chunks ? segment * chunks + chunk
+                              : chunks * count + segment * scratch + chunk - chunks;
       };
       result.steps.push_back(
           {step.kind, step.peer, renamed(step.dst, piece), renamed(step.src, piece)});

@@ -7,12 +7,12 @@
 
 namespace ringwood {
 
-// Pipelining: every chunk split in L, each step repeated lane by lane (step 0 lane 0, step 0 lane
-// 1, ..., step 1 lane 0, ...). Piece l of user chunk c becomes chunk l * chunks + c, and of scratch
-// chunk s becomes user_chunks * L + l * scratch + s, so a multi-chunk span stays whole inside its
-// lane. lanes(s, 1) == s. The scratch's sizes refer to the new numbers. What a lane's chunks are in
-// memory is the plan's business.
-Schedule lanes(const Schedule& schedule, int count);
+// Pipelining: every chunk split in L, each step repeated segment by segment (step 0 segment 0, step
+// 0 segment 1, ..., step 1 segment 0, ...). Piece l of user chunk c becomes chunk l * chunks + c,
+// and of scratch chunk s becomes user_chunks * L + l * scratch + s, so a multi-chunk span stays
+// whole inside its segment. segments(s, 1) == s. The scratch's sizes refer to the new numbers. What
+// a segment's chunks are in memory is the plan's business.
+Schedule segments(const Schedule& schedule, int count);
 
 // First a, then b, on the same user chunks (equal rank, n, chunks); b's scratch follows a's.
 Schedule then(const Schedule& a, const Schedule& b);

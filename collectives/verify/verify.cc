@@ -154,7 +154,7 @@ class Proof {
     }
     if (span.first >= s.chunks) return std::nullopt;
     if (end > s.chunks || rules_.buffer(span.first) != rules_.buffer(static_cast<int>(end) - 1)) {
-      return "has a span across two buffers or lanes";
+      return "has a span across two buffers or segments";
     }
     for (int c = span.first; c < end; ++c) {
       if (!rules_.mapped(s.rank, c))
@@ -312,54 +312,54 @@ class Proof {
 
 // What of `all` must be right before its steps are looked at.
 Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int root,
-                 int lane_count) {
+                 int segment_count) {
   if (all.empty()) return "there are no schedules";
   const int n = static_cast<int>(all.size()), chunks = all[0].chunks;
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
-  if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
+  if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
   const bool free = collective == Collective::all_reduce || collective == Collective::reduce ||
                     collective == Collective::broadcast;
-  const int64_t required = int64_t{required_chunks(collective, n)} * lane_count;
-  if (free ? chunks < 1 || chunks % lane_count != 0 : chunks != required) {
-    return fmt::format("{} of {} ranks and {} lanes cannot have {} chunks, but {}{}",
-                       to_string(collective), n, lane_count, chunks, free ? "a multiple of " : "",
-                       free ? lane_count : required);
+  const int64_t required = int64_t{required_chunks(collective, n)} * segment_count;
+  if (free ? chunks < 1 || chunks % segment_count != 0 : chunks != required) {
+    return fmt::format("{} of {} ranks and {} segments cannot have {} chunks, but {}{}",
+                       to_string(collective), n, segment_count, chunks,
+                       free ? "a multiple of " : "", free ? segment_count : required);
   }
   if (int64_t{n} * chunks > INT32_MAX) return "more than 2^31 chunks are too many to prove";
   return std::nullopt;
 }
 
-Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int lane_count,
+Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int segment_count,
                bool equal_blocks) {
   const int n = static_cast<int>(all.size()), known_root = has_root(collective) ? root : 0;
   const bool equal = equal_blocks && required_chunks(collective, n) > 0;
-  return {collective, n, known_root, lane_count, all[0].chunks, equal};
+  return {collective, n, known_root, segment_count, all[0].chunks, equal};
 }
 
 }  // namespace
 
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
-                                  int lane_count, bool equal_blocks) {
-  if (Flaw flaw = check_shape(collective, all, root, lane_count)) return flaw;
-  return Proof(rules_of(collective, all, root, lane_count, equal_blocks), all).run();
+                                  int segment_count, bool equal_blocks) {
+  if (Flaw flaw = check_shape(collective, all, root, segment_count)) return flaw;
+  return Proof(rules_of(collective, all, root, segment_count, equal_blocks), all).run();
 }
 
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root,
-                           int lane_count, bool equal_blocks) {
-  if (!reduces(collective) || check_shape(collective, all, root, lane_count)) return false;
-  Proof proof(rules_of(collective, all, root, lane_count, equal_blocks), all);
+                           int segment_count, bool equal_blocks) {
+  if (!reduces(collective) || check_shape(collective, all, root, segment_count)) return false;
+  Proof proof(rules_of(collective, all, root, segment_count, equal_blocks), all);
   return !proof.run() && proof.in_rank_order();
 }
 
-std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int lane_count,
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int segment_count,
                                   std::span<const int> host, std::span<const int> node) {
   const Where where{0, n, root, host, node};
   if (n < 1 || !row.accepts(where)) return fmt::format("{} does not accept {} ranks", row.name, n);
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
-  if (lane_count < 1) return fmt::format("the number of lanes is {}", lane_count);
+  if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
   std::vector<Schedule> all = build_all(row, where);
-  for (Schedule& schedule : all) schedule = lanes(schedule, lane_count);
-  return verify(row.collective, all, root, lane_count, row.sizes == BlockSizes::equal);
+  for (Schedule& schedule : all) schedule = segments(schedule, segment_count);
+  return verify(row.collective, all, root, segment_count, row.sizes == BlockSizes::equal);
 }
 
 }  // namespace ringwood

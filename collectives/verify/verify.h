@@ -3,8 +3,8 @@
 // Symbolic execution of all n schedules together. Every chunk holds an expression: a leaf (rank,
 // chunk), or the sum of two expressions up to commutation (hash-consed). Proved, in this order:
 //   1. well formed: ranks, chunks, spans and peers in range, no step to oneself, no span across
-//      two buffers or two lanes, the two spans of a local step apart and of equal sizes, read-only
-//      chunks never written, chunks without memory (gather, scatter) never touched;
+//      two buffers or two segments, the two spans of a local step apart and of equal sizes,
+//      read-only chunks never written, chunks without memory (gather, scatter) never touched;
 //   2. every send has its receive, with the same number of chunks of the same size classes, and
 //      travelling as many messages at both ends (schedule.h);
 //   3. no deadlock with zero buffering: a send completes only together with its receive. Every
@@ -31,18 +31,20 @@ namespace ringwood {
 
 // Nothing if proved; else one line: "rank 3 chunk 1 lacks rank 5's chunk 1", "deadlock: rank 2
 // step 7 (recv 5 [1]) waits for rank 5, which is at step 3 (send 4 [2])". `all[r]` is rank r's
-// schedule; `lane_count` as given to lanes(), so chunk numbers in the sentence are those of lanes.
-// `equal_blocks`: only for blocks of one size, of the block-wise collectives; else for any sizes.
+// schedule; `segment_count` as given to segments(), so chunk numbers in the sentence are those of
+// segments. `equal_blocks`: only for blocks of one size, of the block-wise collectives; else for
+// any sizes.
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
-                                  int root = 0, int lane_count = 1, bool equal_blocks = false);
+                                  int root = 0, int segment_count = 1, bool equal_blocks = false);
 // Builds and verifies a row for one n; `host` and `node` as in Where.
-std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0, int lane_count = 1,
-                                  std::span<const int> host = {}, std::span<const int> node = {});
+std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
+                                  int segment_count = 1, std::span<const int> host = {},
+                                  std::span<const int> node = {});
 
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
 // (Where 16-bit floats are added, they must also lie in one place in a row: plan.h.)
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
-                           int lane_count = 1, bool equal_blocks = false);
+                           int segment_count = 1, bool equal_blocks = false);
 
 }  // namespace ringwood

@@ -36,18 +36,18 @@ int Rules::buffer(int chunk) const {
   const bool two_buffers = collective == Collective::reduce_scatter ||
                            collective == Collective::scatter ||
                            collective == Collective::all_to_all;
-  return 2 * lane(chunk) + (two_buffers && inside(chunk) >= n ? 1 : 0);
+  return 2 * segment(chunk) + (two_buffers && inside(chunk) >= n ? 1 : 0);
 }
 
 int64_t Rules::size_class(int rank, int chunk) const {
   const int c = inside(chunk);
-  const int64_t lane = this->lane(chunk), ranks = n;
-  if (equal_blocks) return lane;
+  const int64_t segment = this->segment(chunk), ranks = n;
+  if (equal_blocks) return segment;
   switch (collective) {
     case Collective::reduce_scatter:
-    case Collective::scatter: return lane * ranks + (c < n ? c : rank);
+    case Collective::scatter: return segment * ranks + (c < n ? c : rank);
     case Collective::all_to_all:
-      return lane * ranks * ranks + (c < n ? rank * ranks + c : (c - n) * ranks + rank);
+      return segment * ranks * ranks + (c < n ? rank * ranks + c : (c - n) * ranks + rank);
     default: return chunk;
   }
 }

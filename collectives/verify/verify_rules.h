@@ -1,7 +1,8 @@
 // The table of schedule.h as functions: what a collective promises and demands of each chunk.
 //
-// Part of the verifier. Chunk numbers are those of lanes(): lane * chunks-per-lane + chunk.
-// Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, lane_count divides chunks.
+// Part of the verifier. Chunk numbers are those of segments(): segment * chunks-per-segment +
+// chunk. Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, segment_count divides
+// chunks.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ struct Rules {
   Collective collective;
   int n;
   int root;
-  int lane_count;
-  int chunks;                 // of the user, over all lanes
+  int segment_count;
+  int chunks;                 // of the user, over all segments
   bool equal_blocks = false;  // all blocks are of one size
 
   // There is memory (and a known size) behind the chunk on this rank.
@@ -24,7 +25,7 @@ struct Rules {
   bool writable(int rank, int chunk) const;
   // The chunk holds the rank's own data at the start.
   bool begins(int rank, int chunk) const;
-  // A span must not cross from one number to another: one buffer, one lane.
+  // A span must not cross from one number to another: one buffer, one segment.
   int buffer(int chunk) const;
   // Equal classes, equal bytes, whatever the user's sizes are.
   int64_t size_class(int rank, int chunk) const;
@@ -38,9 +39,9 @@ struct Rules {
   std::optional<Wanted> wanted(int rank, int chunk) const;
 
  private:
-  int per_lane() const { return chunks / lane_count; }
-  int lane(int chunk) const { return chunk / per_lane(); }
-  int inside(int chunk) const { return chunk % per_lane(); }
+  int per_segment() const { return chunks / segment_count; }
+  int segment(int chunk) const { return chunk / per_segment(); }
+  int inside(int chunk) const { return chunk % per_segment(); }
 };
 
 }  // namespace ringwood

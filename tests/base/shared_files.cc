@@ -9,7 +9,7 @@
 
 #include "tests/support/link_processes.h"
 #include "transports/memory/arena.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 #include "transports/shm/shm.h"
 
 namespace ringwood {
@@ -36,7 +36,7 @@ bool files_can_be_inert() {
 
 TEST(SharedFiles, CanNeverBeExecuted) {
   if (!files_can_be_inert()) GTEST_SKIP() << "needs Linux 6.3";
-  const auto segment = shm::Segment::create(shm::make_geometry(2, 1, 65536));
+  const auto segment = shm::SharedRegion::create(shm::make_geometry(2, 1, 65536));
   for (int fd : {Arena::of_process()->fd(), segment->fd()}) {
     EXPECT_NE(::fcntl(fd, F_GET_SEALS) & F_SEAL_EXEC, 0);
     EXPECT_NE(::fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK, 0);

@@ -80,13 +80,13 @@ void decode_store_request(const std::string& bytes) {
   store_wire::RequestHeader header;
   if (!store_wire::decode_request_header(bytes.substr(0, store_wire::kRequestHeader), header))
     return;
-  EXPECT_LE(header.key_bytes, store_wire::kMostKey);
-  EXPECT_LE(header.value_bytes, store_wire::kMostValue);
+  EXPECT_LE(header.key_bytes, store_wire::kMaxKey);
+  EXPECT_LE(header.value_bytes, store_wire::kMaxValue);
 }
 
 std::vector<std::string> control_messages() {
   return {frame(MessageType::introduce, encode(Introduction{12, "host"})),
-          frame(MessageType::heartbeat, encode(Standings{{3, true, "inside"}, {4, false, ""}})),
+          frame(MessageType::heartbeat, encode(OpStatuses{{3, true, "inside"}, {4, false, ""}})),
           frame(MessageType::failure, encode(an_error())), frame(MessageType::left, encode_rank(2)),
           frame(MessageType::goodbye)};
 }
@@ -97,12 +97,12 @@ void decode_control_messages(const std::string& bytes) {
   reader.append(bytes);
   while (reader.next(message, why) == MessageReader::Found::message) {
     Introduction introduction;
-    Standings standings;
+    OpStatuses op_statuses;
     Error error;
     int rank = 0;
-    EXPECT_LE(message.body.size(), kMostBody);
+    EXPECT_LE(message.body.size(), kMaxBody);
     (void)decode(message.body, introduction);
-    (void)decode(message.body, standings);
+    (void)decode(message.body, op_statuses);
     (void)decode(message.body, error);
     const bool known = decode_rank(message.body, 4, rank);
     EXPECT_TRUE(!known || (rank >= 0 && rank < 4));

@@ -60,7 +60,7 @@ TEST(Families, PairsConnectByOneThatTheyShareOrSayThatTheyHaveNone) {
       Options options;
       options.init_timeout = std::chrono::seconds(20 * kSlower);
       auto mesh = make_mesh(file_store(place.path()), rank, 2, options, {});
-      reporter.say("met over " + mesh->ways());
+      reporter.say("met over " + mesh->transports_in_use());
       reporter.await_go();
     });
     connect_cable(hosts);

@@ -141,7 +141,7 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
 // ---- changed messages --------------------------------------------------------------------------
 
 // The conversation without sockets: `change` sees every message on its way (0 hello, 1
-// challenge, 2 proof, 3 verdict).
+// challenge, 2 proof, 3 result).
 struct Ends {
   bool dialler_in, acceptor_in;
 };
@@ -198,7 +198,7 @@ TEST(Handshake, AcceptorSaysNothingThatDependsOnTheKeyToAStranger) {
   std::vector<Bytes> said;
   Ends ends = converse(stranger, [&](int, Bytes& message) { said.push_back(message); });
   EXPECT_FALSE(ends.dialler_in || ends.acceptor_in);
-  ASSERT_EQ(said.size(), 4u) << "hello, challenge, the wrong proof, verdict";
+  ASSERT_EQ(said.size(), 4u) << "hello, challenge, the wrong proof, result";
   EXPECT_EQ(std::count(said[1].begin() + 2, said[1].begin() + 32, 0), 30) << "beside the nonce";
   EXPECT_EQ(std::count(said[3].begin() + 1, said[3].end(), 0), 32) << "beside the reason";
 }

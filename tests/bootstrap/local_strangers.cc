@@ -54,7 +54,7 @@ std::string meet(int size, const DoorStore::Visit& visit) {
     ranks.emplace_back([&, rank] {
       std::string said;
       try {
-        said = make_mesh(store, rank, size, options, {})->ways();
+        said = make_mesh(store, rank, size, options, {})->transports_in_use();
       } catch (const Error& error) {
         said = error.message();
       }

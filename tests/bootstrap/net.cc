@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/control/control_seats.h"
+#include "tests/control/control_members.h"
 #include "tests/support/errors.h"
 #include "tests/support/networks.h"
 #include "tests/support/processes.h"
@@ -180,14 +180,14 @@ TEST(ChooseAddress, InNetworksWithDecoys) {
 
 // ---- two hosts ---------------------------------------------------------------------------------
 
-struct Meeting {
+struct Bootstrap {
   const char* name;
   Host host[2];
   std::string master[2];
   const char* expected[2];  // the address of each
 };
 
-const Meeting kMeetings[] = {
+const Bootstrap kBootstraps[] = {
     {"decoys and 127.0.1.1",
      {{"10.9.0.1/24", wired("docker0", "172.17.0.1/16"),
        "127.0.0.1 localhost\n127.0.1.1 alpha\n10.9.0.2 beta\n"},
@@ -216,30 +216,30 @@ AddressChoice choose_patiently(const std::string& master) {
   }
 }
 
-TEST(TwoHosts, MeetOverTheAddressesTheyOffer) {
+TEST(TwoHosts, MeetOverTheAddressesTheyAnnounce) {
   SKIP_UNLESS_NETWORKS();
-  for (const Meeting& meeting : kMeetings) {
+  for (const Bootstrap& meeting : kBootstraps) {
     TemporaryPath place;
     Processes hosts(2, [&](int rank, const Reporter& reporter) {
       plug_in(rank, meeting.host[rank], reporter);
       std::string address = choose_patiently(meeting.master[rank]).host;
       reporter.say(address);
       auto store = file_store(place.path());
-      Seat seat(*store, rank, 2, {}, patiently(), {}, address);
-      reporter.say("seated");
+      Member member(*store, rank, 2, {}, patiently(), {}, address);
+      reporter.say("joined");
       reporter.await_go();
     });
     connect_cable(hosts);
     for (int rank : {0, 1})
       EXPECT_PRED2(contains, hosts.line(rank), meeting.expected[rank]) << meeting.name;
-    for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "seated") << meeting.name;
+    for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "joined") << meeting.name;
     hosts.go_all();
   }
 }
 
 TEST(TwoHosts, StoreIsReachedByNameWhenTheNameIsLoopbackAtHome) {
   SKIP_UNLESS_NETWORKS();
-  const Meeting& meeting = kMeetings[0];
+  const Bootstrap& meeting = kBootstraps[0];
   Processes hosts(2, [&](int rank, const Reporter& reporter) {
     plug_in(rank, meeting.host[rank], reporter);
     auto store = tcp_store("alpha", 29511, rank == 0, patiently());
@@ -259,14 +259,14 @@ TEST(TwoHosts, AHostThatVanishesIsLostAndAFlapIsNot) {
     TemporaryPath place;
     Options options = with_heartbeat(50 * kSlower);
     Processes hosts(2, [&](int rank, const Reporter& reporter) {
-      plug_in(rank, kMeetings[0].host[rank], reporter);
+      plug_in(rank, kBootstraps[0].host[rank], reporter);
       auto store = file_store(place.path());
       log_configure(LogLevel::warn, rank);
-      Seat seat(
+      Member member(
           *store, rank, 2, options, patiently(),
           [&](const Error& error) { reporter.say(error.message()); },
           rank == 0 ? "10.9.0.1" : "10.9.0.2");
-      reporter.say("seated");
+      reporter.say("joined");
       reporter.await_go();
       if (rank == 1 && system("ip link set ens3 down") != 0) reporter.say("cannot cut the cable");
       if (rank == 1 && !for_good) {
@@ -279,7 +279,7 @@ TEST(TwoHosts, AHostThatVanishesIsLostAndAFlapIsNot) {
       reporter.say("done");
     });
     connect_cable(hosts);
-    for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "seated");
+    for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "joined");
     hosts.go_all();
     if (for_good) {
       for (int rank : {0, 1}) {

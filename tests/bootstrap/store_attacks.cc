@@ -174,7 +174,7 @@ TEST(StoreAttacks, ConnectionsAreBoundedAndTheJobsOwnGetIn) {
             "secret");
   EXPECT_EQ(own->get("session", patiently()), "secret");
   const long most =
-      static_cast<long>(store_limits(kWorld).connections + KeyedAcceptor::kMostPending);
+      static_cast<long>(store_limits(kWorld).connections + KeyedAcceptor::kMaxPending);
   EXPECT_LE(count_descriptors(server.pid(0)), before + most + 4);
 }
 
@@ -202,7 +202,7 @@ TEST(StoreAttacks, ClientsThatFillTheStoreWaitOutsideAndTheOthersGoOn) {
 TEST(StoreAttacks, KeysAndBytesAreBounded) {
   auto store = tcp_store("127.0.0.1", 0, true, patiently(), {}, 1);
   const StoreLimits limits = store_limits(1);
-  const std::string large(store_wire::kMostValue, 'x');
+  const std::string large(store_wire::kMaxValue, 'x');
   size_t taken = 0;
   Error full;
   try {

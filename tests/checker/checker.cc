@@ -33,10 +33,11 @@ class CheckedRow : public ::testing::TestWithParam<const AlgorithmRow*> {
   void check(int n, const Places& places, const Numbers& numbers, PlanWay way) {
     const int root = has_root(row().collective) ? n / 2 : 0;
     const std::vector<Schedule> all = build_all(row(), places.where(0, n, root));
-    const Shape shape = plan_shape(row().collective, numbers.type, numbers.op, numbers.count, root);
+    const CollectiveArgs args =
+        plan_args(row().collective, numbers.type, numbers.op, numbers.count, root);
     if (way.wire != WireFormat::exact && !prove_wire(row().collective, all, places.host).equal_bits)
       return;
-    expect_sound(plan_group(all, shape, row().name, way, places));
+    expect_sound(plan_group(all, args, row().name, way, places));
   }
   bool fits_round(int n, const Places& places) const {
     for (int r = 0; r < n; ++r)
@@ -85,12 +86,12 @@ TEST_P(CheckedRow, IsSoundInEveryWay) {
     if (!places) continue;
     for (const Numbers& numbers : numbers_of(row().collective, n)) {
       check(n, *places, numbers, {});
-      check(n, *places, numbers, {.lanes = 3, .published = n > 2});
+      check(n, *places, numbers, {.segments = 3, .published = n > 2});
       if (numbers.count * size_of(numbers.type) <= 16384 && fits_round(n, *places))
         for (const bool slots : {false, true})
-          check(n, *places, numbers, {.opener = Opener::one_round, .slots = slots});
+          check(n, *places, numbers, {.protocol = Protocol::one_round, .slots = slots});
       if (numbers.count == 20011 || !reduces(row().collective))
-        check(n, *places, numbers, {.lanes = 2, .slots = true});
+        check(n, *places, numbers, {.segments = 2, .slots = true});
     }
   }
   EXPECT_GT(checked_, 0);
@@ -106,7 +107,8 @@ TEST_P(CheckedRow, IsSoundInEveryWireFormat) {
       for (const WireFormat wire : {WireFormat::bf16, WireFormat::int8}) {
         check(n, places, {DataType::float32, ReduceOp::sum, 100003}, {.wire = wire});
         if (may_encode(row().collective, DataType::float32, ReduceOp::avg))
-          check(n, places, {DataType::float32, ReduceOp::avg, 3000001}, {.lanes = 2, .wire = wire});
+          check(n, places, {DataType::float32, ReduceOp::avg, 3000001},
+                {.segments = 2, .wire = wire});
       }
     }
 }
@@ -118,14 +120,15 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
   for (const int n : kRanks) {
     const auto places = places_for(row(), n);
     if (!places) continue;
-    for (const int lanes : {1, 2}) {
+    for (const int segments : {1, 2}) {
       PlanGroup group{fmt::format("{} of {} uneven ranks", row().name, n), *places, {}, {}};
       for (int r = 0; r < n; ++r) {
         const int root = has_root(row().collective) ? n - 1 : 0;
-        Shape shape = plan_shape(row().collective, DataType::float32, ReduceOp::sum, 0, root);
-        set_uneven_blocks(shape, r, n);
+        CollectiveArgs args =
+            plan_args(row().collective, DataType::float32, ReduceOp::sum, 0, root);
+        set_uneven_blocks(args, r, n);
         group.proved.push_back(row().build(places->where(r, n, root)));
-        group.plans.push_back(make_plan(group.proved.back(), shape, row().name, lanes));
+        group.plans.push_back(make_plan(group.proved.back(), args, row().name, segments));
       }
       expect_sound(group);
     }
@@ -136,9 +139,9 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
 TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
   for (const auto& all : {parsed(kOtherRows), parsed(kUnlikeChunks)})
     for (const Numbers& numbers : numbers_of(Collective::all_reduce, 3)) {
-      const Shape shape =
-          plan_shape(Collective::all_reduce, numbers.type, numbers.op, numbers.count, 0);
-      const PlanGroup group = plan_group(all, shape, "test", {});
+      const CollectiveArgs args =
+          plan_args(Collective::all_reduce, numbers.type, numbers.op, numbers.count, 0);
+      const PlanGroup group = plan_group(all, args, "test", {});
       const PlanCheck found = group.check();
       EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
     }
@@ -146,10 +149,10 @@ TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
 
 // A group checks each kind of plan once, of the ranks and the placement that it has.
 TEST(Checker, IsAskedForEachKindOfPlan) {
-  PlanCache plans(1, 4, default_fabric(4, false), Options{});
-  const auto get = [&](ReduceOp op, size_t count, int lanes) {
-    const Shape shape = plan_shape(Collective::all_reduce, DataType::float32, op, count, 0);
-    (void)plans.get(shape, "ring", lanes, false);
+  PlanCache plans(1, 4, default_machine_model(4, false), Options{});
+  const auto get = [&](ReduceOp op, size_t count, int segments) {
+    const CollectiveArgs args = plan_args(Collective::all_reduce, DataType::float32, op, count, 0);
+    (void)plans.get(args, "ring", segments, false);
     return plans.checked();
   };
   EXPECT_EQ(get(ReduceOp::sum, 100000, 1), 1u);
@@ -165,7 +168,7 @@ TEST(Checker, PackedBlocksTravelAsOne) {
   const AlgorithmRow& row = *find_algorithm(Collective::all_to_all, "bruck");
   const PlanGroup group =
       plan_group(build_all(row, {0, n, 0}),
-                 plan_shape(row.collective, DataType::float32, ReduceOp::sum, 25, 0), "bruck", {});
+                 plan_args(row.collective, DataType::float32, ReduceOp::sum, 25, 0), "bruck", {});
   for (const auto& plan : group.plans) {
     std::vector<size_t> sent;
     for (const BoundStep& step : plan->steps)
@@ -178,7 +181,7 @@ TEST(Checker, SaysWhatIsTooLarge) {
   const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "ring");
   const PlanGroup group =
       plan_group(build_all(row, {0, 4, 0}),
-                 plan_shape(row.collective, DataType::float32, ReduceOp::sum, 1000, 0), "ring", {});
+                 plan_args(row.collective, DataType::float32, ReduceOp::sum, 1000, 0), "ring", {});
   const std::vector<std::shared_ptr<const Plan>> plans(group.plans.begin(), group.plans.end());
   PlanFacts facts;
   facts.budget = 47;  // 4 ranks send and receive 6 times

@@ -21,7 +21,7 @@ void expect_sound(const PlanGroup& group, uint64_t seed) {
       << texts;
 }
 
-// Any mixture of messages and local steps, in each of the ways that its shape allows. What the
+// Any mixture of messages and local steps, in each of the ways that its args allows. What the
 // ranks end with is no sum of all, so nothing is scaled, and rows are as they come.
 TEST(CheckerOnRandom, ProgramsFindsNothing) {
   for_seeds(kSeeds, [](uint64_t seed) {
@@ -34,22 +34,22 @@ TEST(CheckerOnRandom, ProgramsFindsNothing) {
     for (Schedule& s : program.schedules) s = within(0, s.chunks + 1, s);
     constexpr DataType kTypes[] = {DataType::int64, DataType::float16, DataType::float32};
     const DataType type = kTypes[random() % 3];
-    const Shape shape = plan_shape(Collective::all_reduce, type, ReduceOp::sum, count, 0);
+    const CollectiveArgs args = plan_args(Collective::all_reduce, type, ReduceOp::sum, count, 0);
     PlanWay way;
-    way.lanes = 1 + static_cast<int>(random() % 3);
+    way.segments = 1 + static_cast<int>(random() % 3);
     way.published = random() % 2;
     way.traces = false;
-    if (way.lanes == 1 && count * size_of(type) <= 16384 && fits_round(program.schedules)) {
-      way.opener = Opener::one_round;
+    if (way.segments == 1 && count * size_of(type) <= 16384 && fits_round(program.schedules)) {
+      way.protocol = Protocol::one_round;
       way.published = false;  // as the plan cache has it
     }
     way.slots = random() % 3 == 0;
     const Places places = random_hosts(random, n);
-    if (type == DataType::float32 && way.opener == Opener::agreement && random() % 2) {
+    if (type == DataType::float32 && way.protocol == Protocol::queued && random() % 2) {
       way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
       way.published = false;
     }
-    expect_sound(plan_group(program.schedules, shape, "test", way, places), seed);
+    expect_sound(plan_group(program.schedules, args, "test", way, places), seed);
   });
 }
 
@@ -66,7 +66,7 @@ TEST(CheckerOnRandom, AllReducesFindsNothing) {
     ReduceOp op = kOps[random() % 3];
     if (!supports(type, op)) op = ReduceOp::avg;
     PlanWay way;
-    way.lanes = 1 + static_cast<int>(random() % 3);
+    way.segments = 1 + static_cast<int>(random() % 3);
     way.published = random() % 2;
     const Places places = random_hosts(random, n);
     if (may_encode(Collective::all_reduce, type, op) && random() % 2 &&
@@ -74,8 +74,9 @@ TEST(CheckerOnRandom, AllReducesFindsNothing) {
       way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
       way.published = false;
     }
-    const Shape shape = plan_shape(Collective::all_reduce, type, op, random_count(random), 0);
-    expect_sound(plan_group(all, shape, "test", way, places), seed);
+    const CollectiveArgs args =
+        plan_args(Collective::all_reduce, type, op, random_count(random), 0);
+    expect_sound(plan_group(all, args, "test", way, places), seed);
   });
 }
 

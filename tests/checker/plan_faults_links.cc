@@ -32,7 +32,7 @@ void leave_out(Plan& plan, size_t step) {
   PeerQueue& queue = queue_for(plan, plan.steps[step].peer);
   for (auto* list : {&queue.sends, &queue.receives}) std::erase(*list, static_cast<int32_t>(step));
   plan.steps[step].bytes = plan.steps[step].message_bytes = 0;
-  for (auto* list : {&plan.letters_in, &plan.letters_out})
+  for (auto* list : {&plan.receives_by_rank, &plan.sends_by_rank})
     std::ranges::replace(*list, static_cast<int32_t>(step), -1);
 }
 
@@ -42,7 +42,7 @@ void repeat(Plan& plan, size_t step) {
   plan.steps.insert(plan.steps.begin() + static_cast<long>(step), plan.steps[step]);
   for (PeerQueue& q : plan.peers)
     for (auto* list : {&q.sends, &q.receives}) std::ranges::transform(*list, list->begin(), moved);
-  for (auto* list : {&plan.letters_in, &plan.letters_out})
+  for (auto* list : {&plan.receives_by_rank, &plan.sends_by_rank})
     std::ranges::transform(*list, list->begin(), moved);
   for (Fusion& f : plan.fusions)
     for (auto* list : {&f.receives, &f.sends}) std::ranges::transform(*list, list->begin(), moved);
@@ -249,7 +249,7 @@ std::vector<PlanFault> place_faults() {
                    return at_steps(
                        g,
                        [](const Plan& p, size_t i) {
-                         return p.shape.collective == Collective::all_to_all && !is_send(p, i);
+                         return p.args.collective == Collective::all_to_all && !is_send(p, i);
                        },
                        [](Plan& p, size_t i) { p.steps[i].dst.buffer = 0; });
                  }});

@@ -44,18 +44,18 @@ bool touches(const BoundStep& s, const BoundStep& place) {
                           overlap(s.src, s.bytes, place.src, place.bytes)));
 }
 
-// The receive that may be taken for the answer to send i where nobody looks who else reads it, or
+// The receive that may be taken for the put to send i where nobody looks who else reads it, or
 // none.
-int32_t careless_answer(const Plan& plan, size_t i) {
+int32_t careless_put(const Plan& plan, size_t i) {
   const BoundStep& send = plan.steps[i];
-  if (!is_send(send) || send.answer >= 0 || send.wire != WireFormat::exact) return -1;
+  if (!is_send(send) || send.put >= 0 || send.wire != WireFormat::exact) return -1;
   for (size_t j = i + 1; j < plan.steps.size(); ++j) {
     const BoundStep& s = plan.steps[j];
     if (!touches(s, send)) continue;
-    const bool answers = s.kind == StepKind::recv && s.peer == send.peer &&
-                         s.dst.buffer == send.src.buffer && s.dst.offset == send.src.offset &&
-                         s.bytes == send.bytes && send.src.buffer != kScratch;
-    if (!answers || plan.graph.predecessors[j] <= 1) return -1;
+    const bool puts = s.kind == StepKind::recv && s.peer == send.peer &&
+                      s.dst.buffer == send.src.buffer && s.dst.offset == send.src.offset &&
+                      s.bytes == send.bytes && send.src.buffer != kScratch;
+    if (!puts || plan.graph.predecessors[j] <= 1) return -1;
     for (const PeerQueue& queue : plan.peers)
       if (queue.peer == send.peer) return static_cast<int32_t>(index_in(queue.receives, j));
   }
@@ -159,7 +159,7 @@ size_t index_in(const std::vector<int32_t>& list, size_t step) {
 
 std::vector<PlanFault> order_faults() {
   using Group = const PlanGroup&;
-  const auto answered = [](const Plan& p, size_t i) { return p.steps[i].answer >= 0; };
+  const auto has_put = [](const Plan& p, size_t i) { return p.steps[i].put >= 0; };
   const auto late_write = [](const Plan& p) {
     return p.protocol == Protocol::one_round && p.sends_until < p.steps.size();
   };
@@ -171,21 +171,19 @@ std::vector<PlanFault> order_faults() {
              g, [](const Plan& p, size_t i) { return !in_round(p) && p.graph.predecessors[i] > 0; },
              [](Plan& p, size_t i) { --p.graph.predecessors[i]; });
        }},
-      {"an answer allowed where another send reads the place",
+      {"an put allowed where another send reads the place",
        [](Group g) {
          return at_steps(
-             g, [](const Plan& p, size_t i) { return careless_answer(p, i) >= 0; },
-             [](Plan& p, size_t i) { p.steps[i].answer = careless_answer(p, i); });
+             g, [](const Plan& p, size_t i) { return careless_put(p, i) >= 0; },
+             [](Plan& p, size_t i) { p.steps[i].put = careless_put(p, i); });
        }},
-      {"an answer's number one too high",
-       [=](Group g) {
-         return at_steps(g, answered, [](Plan& p, size_t i) { ++p.steps[i].answer; });
-       }},
-      {"an answer's number one too low",
+      {"an put's number one too high",
+       [=](Group g) { return at_steps(g, has_put, [](Plan& p, size_t i) { ++p.steps[i].put; }); }},
+      {"an put's number one too low",
        [=](Group g) {
          return at_steps(
-             g, [](const Plan& p, size_t i) { return p.steps[i].answer > 0; },
-             [](Plan& p, size_t i) { --p.steps[i].answer; });
+             g, [](const Plan& p, size_t i) { return p.steps[i].put > 0; },
+             [](Plan& p, size_t i) { --p.steps[i].put; });
        }},
       {"a fusion's number one too high",
        [](Group g) { return fusions_where(g, any, [](Plan&, Fusion& f) { ++f.numbers[0]; }); }},

@@ -3,7 +3,7 @@
 
 #include "collectives/plan/passes.h"
 #include "tests/checker/plan_faults.h"
-#include "transports/shm/mailbox.h"
+#include "transports/shm/eager_channel.h"
 
 namespace ringwood::testing {
 namespace {
@@ -26,8 +26,8 @@ size_t staged_besides(const Plan& p, size_t i) {
 void drop_exchange(Plan& p, size_t at) {
   const Plan::Exchange e = p.agreement[at];
   p.agreement.erase(p.agreement.begin() + static_cast<long>(at));
-  --p.peers[static_cast<size_t>(e.to)].greets;
-  --p.peers[static_cast<size_t>(e.from)].greeted;
+  --p.peers[static_cast<size_t>(e.to)].preambles_out;
+  --p.peers[static_cast<size_t>(e.from)].preambles_in;
 }
 
 std::vector<PlanFault> agreement_faults() {
@@ -62,26 +62,25 @@ std::vector<PlanFault> agreement_faults() {
              [](const Plan& p) {
                // Three ranks hear from one another anyway.
                return p.agreement.size() > 1 && p.peers.size() > 2 &&
-                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.shape);
+                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.args);
              },
              [](Plan& p) {
                for (Plan::Exchange& e : p.agreement) e.stage = 0;
              });
        }},
       {"a fingerprint counted that is never sent",
-       [](Group g) { return at_ranks(g, agrees, [](Plan& p) { ++p.peers[0].greets; }); }},
+       [](Group g) { return at_ranks(g, agrees, [](Plan& p) { ++p.peers[0].preambles_out; }); }},
       {"a pair that does not greet",
        [](Group g) {
          return at_all(
-             g,
-             [](const Plan& p) { return has_blocks_of_pairs(p.shape) && p.agreement.size() > 1; },
+             g, [](const Plan& p) { return has_blocks_of_pairs(p.args) && p.agreement.size() > 1; },
              [](Plan& p) {
                // The first exchange with each peer is the pair's own.
                for (size_t at = 0; p.agreement[at].stage == 0;) drop_exchange(p, at);
-               for (PeerQueue& q : p.peers) q.greets = q.greeted = 0;
+               for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 0;
                for (Plan::Exchange& e : p.agreement) {
-                 e.nth_to = p.peers[static_cast<size_t>(e.to)].greets++;
-                 e.nth_from = p.peers[static_cast<size_t>(e.from)].greeted++;
+                 e.nth_to = p.peers[static_cast<size_t>(e.to)].preambles_out++;
+                 e.nth_from = p.peers[static_cast<size_t>(e.from)].preambles_in++;
                }
              });
        }},
@@ -93,7 +92,7 @@ std::vector<PlanFault> agreement_faults() {
       {"other segments on one rank",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan&) { return true; }, [](Plan& p) { ++p.lanes; });
+             g, [](const Plan&) { return true; }, [](Plan& p) { ++p.segments; });
        }},
       {"another fingerprint on all ranks",
        [](Group g) {
@@ -103,8 +102,8 @@ std::vector<PlanFault> agreement_faults() {
       {"another count on one rank",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan& p) { return p.shape.blocks.empty(); },
-             [](Plan& p) { ++p.shape.count; });
+             g, [](const Plan& p) { return p.args.blocks.empty(); },
+             [](Plan& p) { ++p.args.count; });
        }},
   };
 }
@@ -121,21 +120,21 @@ std::vector<PlanFault> round_faults() {
       {"one round of what is none",
        [](Group g) {
          const bool fits =
-             g.plans[0]->shape.collective == Collective::barrier ||
-             (g.plans[0]->lanes == 1 && std::ranges::all_of(g.proved, fits_one_round));
+             g.plans[0]->args.collective == Collective::barrier ||
+             (g.plans[0]->segments == 1 && std::ranges::all_of(g.proved, fits_one_round));
          return at_all(
              g, [=](const Plan& p) { return !in_round(p) && !fits; },
              [](Plan& p) {
                p.protocol = Protocol::one_round;
                p.agreement.clear();
                const size_t n = p.peers.size() + 1;
-               for (PeerQueue& q : p.peers) q.greets = q.greeted = 1;
-               p.letters_in.assign(n, -1);
-               p.letters_out.assign(n, -1);
+               for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 1;
+               p.receives_by_rank.assign(n, -1);
+               p.sends_by_rank.assign(n, -1);
                for (const PeerQueue& q : p.peers) {
                  const auto peer = static_cast<size_t>(q.peer);
-                 if (peer < n && !q.sends.empty()) p.letters_out[peer] = q.sends[0];
-                 if (peer < n && !q.receives.empty()) p.letters_in[peer] = q.receives[0];
+                 if (peer < n && !q.sends.empty()) p.sends_by_rank[peer] = q.sends[0];
+                 if (peer < n && !q.receives.empty()) p.receives_by_rank[peer] = q.receives[0];
                }
              });
        }},
@@ -149,7 +148,7 @@ std::vector<PlanFault> round_faults() {
          return at_all(
              g, [](const Plan& p) { return p.slots; },
              [](Plan& p) {
-               for (PeerQueue& q : p.peers) q.greets = q.greeted = 1;
+               for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 1;
              });
        }},
       {"more in one round than a slot holds",
@@ -159,7 +158,7 @@ std::vector<PlanFault> round_faults() {
              [](const Plan& p) {
                return p.protocol == Protocol::one_round &&
                       std::ranges::any_of(p.steps, [](const BoundStep& s) {
-                        return s.kind == StepKind::send && s.bytes > kLetterBytes;
+                        return s.kind == StepKind::send && s.bytes > kEagerSlotBytes;
                       });
              },
              [](Plan& p) { p = add_slots(std::move(p)); });
@@ -185,20 +184,22 @@ std::vector<PlanFault> round_faults() {
        [=](Group g) {
          return at_ranks(
              g,
-             [](const Plan& p) { return in_round(p) && !p.letters_in.empty() && !p.steps.empty(); },
+             [](const Plan& p) {
+               return in_round(p) && !p.receives_by_rank.empty() && !p.steps.empty();
+             },
              [](Plan& p) {
-               for (int32_t& s : p.letters_out) s = -1;
+               for (int32_t& s : p.sends_by_rank) s = -1;
              });
        }},
       {"a rank that does not hear all in one round",
-       [=](Group g) { return at_ranks(g, round, [](Plan& p) { p.peers[0].greeted = 0; }); }},
+       [=](Group g) { return at_ranks(g, round, [](Plan& p) { p.peers[0].preambles_in = 0; }); }},
       {"a rank that leaves another out of the one round",
        [=](Group g) {
          return at_all(g, round, [](Plan& p) {
            std::erase_if(p.peers,
                          [](const PeerQueue& q) { return q.sends.empty() && q.receives.empty(); });
            for (PeerQueue& q : p.peers)
-             if (q.peer != 0) q.greets = q.greeted = 0;
+             if (q.peer != 0) q.preambles_out = q.preambles_in = 0;
          });
        }},
   };

@@ -14,14 +14,14 @@ PlanGroup of_table(Collective collective, const char* name, int n, DataType type
   const int root = has_root(collective) ? n / 2 : 0;
   const AlgorithmRow& row = *find_algorithm(collective, name);
   return plan_group(build_all(row, places.where(0, n, root)),
-                    plan_shape(collective, type, op, count, root), name, way, places);
+                    plan_args(collective, type, op, count, root), name, way, places);
 }
 
 PlanGroup of_texts(Collective collective, const std::vector<const char*>& texts, size_t count) {
   std::vector<Schedule> all;
   for (const char* text : texts) all.push_back(parse_schedule(text));
   return plan_group(std::move(all),
-                    plan_shape(collective, DataType::float32, ReduceOp::sum, count, 0), "test", {});
+                    plan_args(collective, DataType::float32, ReduceOp::sum, count, 0), "test", {});
 }
 
 // What rank 0 gives to rank 1, who returns it, goes to rank 2 as well.
@@ -44,10 +44,10 @@ PlanGroup own_block_written() {
 PlanGroup of_uneven_blocks(Collective collective, const char* name, int n) {
   PlanGroup group{fmt::format("{} of {} uneven ranks", name, n), {}, {}, {}};
   for (int r = 0; r < n; ++r) {
-    Shape shape = plan_shape(collective, DataType::float32, ReduceOp::sum, 0, n / 2);
-    set_uneven_blocks(shape, r, n);
+    CollectiveArgs args = plan_args(collective, DataType::float32, ReduceOp::sum, 0, n / 2);
+    set_uneven_blocks(args, r, n);
     group.proved.push_back(find_algorithm(collective, name)->build({r, n, n / 2}));
-    group.plans.push_back(make_plan(group.proved.back(), shape, name, 1));
+    group.plans.push_back(make_plan(group.proved.back(), args, name, 1));
   }
   return group;
 }
@@ -55,10 +55,10 @@ PlanGroup of_uneven_blocks(Collective collective, const char* name, int n) {
 std::vector<PlanGroup> reducing_groups() {
   using enum DataType;
   const auto sum = ReduceOp::sum, avg = ReduceOp::avg;
-  const PlanWay round{.opener = Opener::one_round};
+  const PlanWay round{.protocol = Protocol::one_round};
   std::vector<PlanGroup> all;
   all.push_back(of_table(kAllReduce, "direct", 4, float32, sum, 100003));
-  all.push_back(of_table(kAllReduce, "direct", 4, float16, sum, 100003, {.lanes = 3}));
+  all.push_back(of_table(kAllReduce, "direct", 4, float16, sum, 100003, {.segments = 3}));
   all.push_back(of_table(kAllReduce, "direct", 3, float32, avg, 40000));
   all.push_back(of_table(kAllReduce, "direct", 5, float8_e5m2, ReduceOp::premul_sum, 200003));
   all.push_back(of_table(kAllReduce, "ring", 4, bfloat16, avg, 50001));
@@ -68,12 +68,12 @@ std::vector<PlanGroup> reducing_groups() {
   all.push_back(of_table(kAllReduce, "halving_doubling", 6, int32, sum, 4001));
   all.push_back(of_table(kAllReduce, "recursive_doubling", 5, float16, avg, 1001));
   all.push_back(
-      plan_group(parsed(kOtherRows), plan_shape(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
+      plan_group(parsed(kOtherRows), plan_args(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
   all.push_back(of_table(kAllReduce, "one_shot", 4, float32, sum, 1000, round));
   all.push_back(of_table(kAllReduce, "exchange", 2, float16, avg, 1000, round));
   all.push_back(of_table(kAllReduce, "exchange", 2, float32, sum, 5000, round));
   all.push_back(of_table(kAllReduce, "one_shot", 3, bfloat16, sum, 1000,
-                         {.opener = Opener::one_round, .slots = true}));
+                         {.protocol = Protocol::one_round, .slots = true}));
   all.push_back(of_table(kAllReduce, "direct", 3, float32, sum, 20000, {.slots = true}));
   all.push_back(of_table(Collective::reduce_scatter, "ring", 4, float16, sum, 1001));
   all.push_back(of_table(Collective::reduce_scatter, "direct", 3, int64, avg, 1001));
@@ -85,20 +85,20 @@ std::vector<PlanGroup> moving_groups() {
   using enum DataType;
   const auto sum = ReduceOp::sum;
   std::vector<PlanGroup> all;
-  all.push_back(of_table(Collective::broadcast, "chain", 3, float32, sum, 3001, {.lanes = 3}));
+  all.push_back(of_table(Collective::broadcast, "chain", 3, float32, sum, 3001, {.segments = 3}));
   all.push_back(
       of_table(Collective::broadcast, "linear", 3, float32, sum, 9001, {.published = true}));
   all.push_back(of_table(Collective::all_gather, "ring", 4, float32, sum, 1001));
-  all.push_back(of_table(Collective::all_gather, "bruck", 5, uint8, sum, 1001, {.lanes = 2}));
+  all.push_back(of_table(Collective::all_gather, "bruck", 5, uint8, sum, 1001, {.segments = 2}));
   all.push_back(of_table(Collective::all_gather, "direct", 3, uint8, sum, 1001,
-                         {.opener = Opener::one_round}));
+                         {.protocol = Protocol::one_round}));
   all.push_back(of_table(Collective::all_to_all, "pairwise", 4, float32, sum, 1001));
-  all.push_back(of_table(Collective::all_to_all, "bruck", 6, float32, sum, 1001, {.lanes = 2}));
+  all.push_back(of_table(Collective::all_to_all, "bruck", 6, float32, sum, 1001, {.segments = 2}));
   all.push_back(of_table(Collective::gather, "linear", 3, float32, sum, 1001));
-  all.push_back(of_table(Collective::scatter, "linear", 3, float32, sum, 1001, {.lanes = 2}));
+  all.push_back(of_table(Collective::scatter, "linear", 3, float32, sum, 1001, {.segments = 2}));
   all.push_back(of_table(Collective::barrier, "dissemination", 5, uint8, sum, 0));
   all.push_back(of_table(Collective::barrier, "dissemination", 3, uint8, sum, 0,
-                         {.opener = Opener::one_round}));
+                         {.protocol = Protocol::one_round}));
   all.push_back(of_uneven_blocks(Collective::all_to_all, "pairwise", 4));
   all.push_back(of_uneven_blocks(Collective::gather, "linear", 3));
   all.push_back(of_uneven_blocks(Collective::reduce_scatter, "direct", 4));
@@ -114,7 +114,7 @@ std::vector<PlanGroup> encoded_groups() {
   all.push_back(of_table(kAllReduce, "direct", 4, type, ReduceOp::sum, 100003,
                          {.wire = WireFormat::bf16}, pairs));
   all.push_back(of_table(kAllReduce, "ring", 3, type, ReduceOp::avg, 6000001,
-                         {.lanes = 4, .wire = WireFormat::int8}, apart));
+                         {.segments = 4, .wire = WireFormat::int8}, apart));
   all.push_back(of_table(Collective::reduce_scatter, "direct", 4, type, ReduceOp::sum, 10003,
                          {.wire = WireFormat::int8}, pairs));
   return all;

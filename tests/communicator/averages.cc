@@ -28,7 +28,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (int n = 2; n <= (kSlow ? 4 : 9); ++n) all.push_back({"shm", n});
-  for (const char* transports : {"loopback", "lent", "tcp", "mixed"})
+  for (const char* transports : {"loopback", "zero_copy", "tcp", "mixed"})
     for (int n : {2, 3, 4}) all.push_back({transports, n});
   return all;
 }

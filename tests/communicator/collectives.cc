@@ -60,9 +60,9 @@ std::vector<Case> cases() {
   for (const std::string& t : every_transport())
     for (int n : t == "verbs" ? few : kSlow ? std::vector<int>{2, 3, 5} : many)
       all.push_back({t, n});
-  for (int n : kSlow ? std::vector<int>{2, 3, 5} : some) all.push_back({"lent", n});
-  for (int n : few) all.push_back({"adopted", n});
-  for (const char* t : {"verbs_lent", "verbs_adopted"}) all.push_back({t, 2});
+  for (int n : kSlow ? std::vector<int>{2, 3, 5} : some) all.push_back({"zero_copy", n});
+  for (int n : few) all.push_back({"remapped", n});
+  for (const char* t : {"verbs_zero_copy", "verbs_remapped"}) all.push_back({t, 2});
   return all;
 }
 
@@ -98,11 +98,11 @@ TEST_P(Collectives, AllReduceEveryAlgorithm) {
       int nth = c.size();  // half of the pairs at each n, all over the n
       for (size_t count : {1, 13, 1000, 70001}) {
         ++nth;
-        for (int lanes : {1, 3}) {
-          if ((nth + lanes / 2) % 2) continue;
+        for (int segments : {1, 3}) {
+          if ((nth + segments / 2) % 2) continue;
           CallOptions call;
           call.algorithm = row.name;
-          call.lanes = lanes;
+          call.segments = segments;
           all_reduce_once(c, DataType::float32, ReduceOp::sum, count, call);
           call.synchronous = true;
           all_reduce_once(c, DataType::bfloat16, ReduceOp::sum, count, call);
@@ -113,8 +113,8 @@ TEST_P(Collectives, AllReduceEveryAlgorithm) {
   });
 }
 
-// Calls `body` with every row of a collective, a few sizes and lanes, and every root where there is
-// one.
+// Calls `body` with every row of a collective, a few sizes and segments, and every root where there
+// is one.
 template <class Body>
 void for_each_row(Communicator& c, Collective collective, Body body) {
   for (const AlgorithmRow& row : algorithm_table()) {
@@ -123,11 +123,11 @@ void for_each_row(Communicator& c, Collective collective, Body body) {
       int nth = c.size() + root;  // half of the pairs at each n and root, all over them
       for (size_t count : {0, 1, 7, 3001}) {
         ++nth;
-        for (int lanes : {1, 2}) {
-          if ((nth + lanes / 2) % 2) continue;
+        for (int segments : {1, 2}) {
+          if ((nth + segments / 2) % 2) continue;
           CallOptions call;
           call.algorithm = row.name;
-          call.lanes = lanes;
+          call.segments = segments;
           body(count, root, call);
         }
       }
@@ -352,7 +352,7 @@ TEST(Explain, OfACommunicatorNamesItsChoice) {
         nodes = nodes || row.algorithm == "hierarchical_nodes";
         if (!row.chosen) continue;
         ++count;
-        if (row.algorithm != chosen.algorithm || row.lanes != chosen.lanes)
+        if (row.algorithm != chosen.algorithm || row.segments != chosen.segments)
           throw std::runtime_error(row.algorithm + " is not " + chosen.algorithm);
       }
       if (count != 1 || !nodes) throw std::runtime_error("no choice, or no nodes");

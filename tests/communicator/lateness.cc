@@ -2,7 +2,7 @@
 // the operation's deadline: its host and its process live.
 //
 // Two ranks, a group for every call and size, all at once: one rank comes late by 20 times what its
-// host may be silent. RINGWOOD_TEST_LATE_MS and RINGWOOD_TEST_HEARTBEAT_MS set other figures.
+// host may be silent. RINGWOOD_TEST_LATE_MS and RINGWOOD_TEST_HEARTBEAT_MS set other parameters.
 #include <atomic>
 #include <cstdlib>
 #include <latch>
@@ -22,12 +22,12 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-Milliseconds figure(const char* variable, int otherwise) {
+Milliseconds parameter(const char* variable, int otherwise) {
   const char* const said = std::getenv(variable);
   return Milliseconds(said ? std::atoi(said) : otherwise);
 }
-const Milliseconds kHeartbeat = figure("RINGWOOD_TEST_HEARTBEAT_MS", 10 * kSlower);
-const Milliseconds kDelay = figure("RINGWOOD_TEST_LATE_MS", 20 * 12 * 10);
+const Milliseconds kHeartbeat = parameter("RINGWOOD_TEST_HEARTBEAT_MS", 10 * kSlower);
+const Milliseconds kDelay = parameter("RINGWOOD_TEST_LATE_MS", 20 * 12 * 10);
 // More than the kernel's buffers of a connection whose end is not read.
 constexpr size_t kSmall = 2, kLarge = size_t{1} << 20;
 

@@ -1,5 +1,5 @@
 // Rows in rank order give the bits of a loop over the ranks, and so those of one another: whatever
-// the row, the lanes, the root and the place in the buffer.
+// the row, the segments, the root and the place in the buffer.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -63,8 +63,8 @@ void run_row(Communicator& c, const AlgorithmRow& row, DataType type, const Call
   const int n = c.size();
   const size_t block = kBlock * size_of(type);
   const Bytes want = sum_of(n, type), mine = input_of(c.rank(), n, type);
-  const std::string by = fmt::format("{} {} of {} {} in {} lanes", to_string(row.collective),
-                                     row.name, n, to_string(type), call.lanes);
+  const std::string by = fmt::format("{} {} of {} {} in {} segments", to_string(row.collective),
+                                     row.name, n, to_string(type), call.segments);
   Bytes data = mine;
   if (row.collective == Collective::all_reduce) {
     must(c.all_reduce(data.data(), kBlock * n, type, ReduceOp::sum, call));
@@ -93,10 +93,10 @@ TEST(Reproducible, RowsInRankOrderGiveTheBitsOfALoop) {
       for (const AlgorithmRow& row : algorithm_table()) {
         if (!row.rank_order || !row.accepts(c.size())) continue;
         for (DataType type : kTypes) {
-          for (int lanes : {1, 3}) {
+          for (int segments : {1, 3}) {
             CallOptions call;
             call.algorithm = row.name;
-            call.lanes = lanes;
+            call.segments = segments;
             run_row(c, row, type, call);
           }
         }

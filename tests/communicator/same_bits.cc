@@ -20,7 +20,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* transports : {"loopback", "shm", "lent", "tcp", "mixed"})
+  for (const char* transports : {"loopback", "shm", "zero_copy", "tcp", "mixed"})
     for (int n : kSlow ? std::vector<int>{2, 3} : std::vector<int>{2, 3, 4, 5, 7})
       if (n <= 4 || std::string(transports) == "shm") all.push_back({transports, n});
   return all;

@@ -56,17 +56,17 @@ struct Room {
 
 class Uneven : public OnTransport {
  protected:
-  // `body` by sizes, root, lanes, and whether the call is synchronous.
+  // `body` by sizes, root, segments, and whether the call is synchronous.
   void each(const std::function<void(Communicator&, const Sizes&, int, const CallOptions&)>& body) {
     for (const int n : {1, 2, 3, 5}) {
       if (n > 3 && (GetParam() == "verbs" || kSlower > 1)) continue;
       run_ranks(n, GetParam(), [&](Communicator& c) {
         for (const Sizes& sizes : kSizes)
-          for (const int lanes : {1, 3}) {
+          for (const int segments : {1, 3}) {
             CallOptions call;
             call.uneven = true;
-            call.lanes = lanes;
-            call.synchronous = lanes == 1;
+            call.segments = segments;
+            call.synchronous = segments == 1;
             for (int root = 0; root < n; ++root) body(c, sizes, root, call);
           }
       });

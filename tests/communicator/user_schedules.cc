@@ -28,10 +28,10 @@ TEST_P(UserSchedules, RunInAnySizeAndType) {
   run_ranks(3, GetParam(), [&](Communicator& c) {
     for (const size_t count : {1, 100, 5000, 300000})
       for (const bool synchronous : {false, true})
-        for (const int lanes : {0, 3}) {
+        for (const int segments : {0, 3}) {
           CallOptions call;
           call.schedules = star;
-          call.lanes = lanes;
+          call.segments = segments;
           call.synchronous = synchronous;
           std::vector<int64_t> sums(count, 1 + c.rank());
           must(c.all_reduce(sums.data(), count, DataType::int64, ReduceOp::sum, call));

@@ -1,4 +1,4 @@
-// The control connection between threads: goodbyes, verdicts and censuses, and peers that talk
+// The control connection between threads: goodbyes, group errors and censuses, and peers that talk
 // nonsense.
 #include "transports/control/control.h"
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-#include "tests/control/control_seats.h"
+#include "tests/control/control_members.h"
 #include "tests/support/errors.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/control/control_messages.h"
@@ -21,33 +21,33 @@ namespace {
 
 using namespace ringwood::testing;
 
-void expect_nobody_failed(const std::vector<std::unique_ptr<Seat>>& seats) {
-  for (const auto& seat : seats) {
-    if (!seat) continue;
-    for (const Error& error : seat->told.failed()) {
-      ADD_FAILURE() << "rank " << seat->group().rank() << " was told: " << error.message();
+void expect_nobody_failed(const std::vector<std::unique_ptr<Member>>& members) {
+  for (const auto& member : members) {
+    if (!member) continue;
+    for (const Error& error : member->told.failed()) {
+      ADD_FAILURE() << "rank " << member->group().rank() << " was told: " << error.message();
     }
   }
 }
 
 // Every rank was told once, and the same.
-Error expect_one_verdict(const std::vector<std::unique_ptr<Seat>>& seats) {
-  Error verdict;
-  for (const auto& seat : seats) {
-    EXPECT_TRUE(seat->told.await_failed())
-        << "rank " << seat->group().rank() << " was told nothing";
-    auto failed = seat->told.failed();
+Error expect_one_group_error(const std::vector<std::unique_ptr<Member>>& members) {
+  Error group_error;
+  for (const auto& member : members) {
+    EXPECT_TRUE(member->told.await_failed())
+        << "rank " << member->group().rank() << " was told nothing";
+    auto failed = member->told.failed();
     EXPECT_EQ(failed.size(), 1u);
     if (failed.empty()) continue;
-    if (seat->group().rank() == 0) verdict = failed[0];
-    EXPECT_EQ(failed[0].message(), verdict.message());
-    EXPECT_EQ(failed[0].code, verdict.code);
-    EXPECT_EQ(failed[0].peer, verdict.peer);
+    if (member->group().rank() == 0) group_error = failed[0];
+    EXPECT_EQ(failed[0].message(), group_error.message());
+    EXPECT_EQ(failed[0].code, group_error.code);
+    EXPECT_EQ(failed[0].peer, group_error.peer);
   }
-  return verdict;
+  return group_error;
 }
 
-Standing standing(int64_t sequence, bool inside, const char* text) {
+OpStatus op_status(int64_t sequence, bool inside, const char* text) {
   return {sequence, inside, text};
 }
 
@@ -60,32 +60,32 @@ TEST_P(ControlOfRanks, LeavingInAnyOrderIsNoDeath) {
   int n = GetParam();
   std::mt19937 random(20261121 + n);
   for (int round = 0; round < 5; ++round) {
-    auto seats = sit_down(n, with_heartbeat(10));
+    auto members = sit_down(n, with_heartbeat(10));
     std::vector<int> order(n);
     for (int i = 0; i < n; ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
     std::set<int> gone;
     for (int rank : order) {
       bool root_listens = gone.count(0) == 0;
-      seats[rank]->control.reset();
+      members[rank]->control.reset();
       gone.insert(rank);
       for (int other : order) {
         if (gone.count(other) > 0 || !(root_listens || other == 0)) continue;
-        EXPECT_TRUE(seats[other]->told.await_left(gone)) << "rank " << other << " after " << rank;
+        EXPECT_TRUE(members[other]->told.await_left(gone)) << "rank " << other << " after " << rank;
       }
     }
-    expect_nobody_failed(seats);
+    expect_nobody_failed(members);
   }
 }
 
 TEST_P(ControlOfRanks, LeavingTogetherIsNoDeath) {
   int n = GetParam();
   for (int round = 0; round < 10; ++round) {
-    auto seats = sit_down(n);
+    auto members = sit_down(n);
     std::vector<std::thread> threads;
-    for (auto& seat : seats) threads.emplace_back([&] { seat->control.reset(); });
+    for (auto& member : members) threads.emplace_back([&] { member->control.reset(); });
     for (auto& thread : threads) thread.join();
-    expect_nobody_failed(seats);
+    expect_nobody_failed(members);
   }
 }
 
@@ -93,44 +93,44 @@ TEST_P(ControlOfRanks, LeavingTogetherIsNoDeath) {
 TEST_P(ControlOfRanks, LeavingIsNoDeathHoweverStarvedTheRank) {
   const int n = GetParam();
   for (int rank = n - 1; rank >= 0; rank -= n - 1) {
-    auto seats = sit_down(n, with_heartbeat(10));
-    Told& told = seats[rank]->told;
+    auto members = sit_down(n, with_heartbeat(10));
+    Told& told = members[rank]->told;
     told.starve_ms = 600;
     for (const Deadline limit = patiently(); told.starve_ms > 0 && !limit.passed();)
       poll(nullptr, 0, 1);
-    seats[rank]->control.reset();
+    members[rank]->control.reset();
     for (int other = 0; other < n; ++other) {
       if (other == rank) continue;
-      EXPECT_TRUE(seats[other]->told.await_left({rank})) << other;
+      EXPECT_TRUE(members[other]->told.await_left({rank})) << other;
     }
-    expect_nobody_failed(seats);
+    expect_nobody_failed(members);
   }
 }
 
 TEST_P(ControlOfRanks, WithoutTheRootErrorsStayLocal) {
   int n = GetParam();
-  auto seats = sit_down(n, with_heartbeat(10));
-  seats[0]->control.reset();
-  for (int rank = 1; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.await_left({0}));
+  auto members = sit_down(n, with_heartbeat(10));
+  members[0]->control.reset();
+  for (int rank = 1; rank < n; ++rank) EXPECT_TRUE(members[rank]->told.await_left({0}));
   Error error(ErrorCode::aborted, "enough");
-  seats[1]->control->fail(error);
-  EXPECT_TRUE(seats[1]->told.await_failed());
-  EXPECT_EQ(seats[1]->told.failed()[0].cause, "enough");
-  for (int rank = 2; rank < n; ++rank) EXPECT_TRUE(seats[rank]->told.failed().empty());
+  members[1]->control->fail(error);
+  EXPECT_TRUE(members[1]->told.await_failed());
+  EXPECT_EQ(members[1]->told.failed()[0].cause, "enough");
+  for (int rank = 2; rank < n; ++rank) EXPECT_TRUE(members[rank]->told.failed().empty());
 }
 
 TEST(Control, LeavingTwiceAndFailingAfterwards) {
-  auto seats = sit_down(2);
-  for (auto& seat : seats) {
-    seat->control->leave();
-    seat->control->leave();
-    seat->control->fail(Error(ErrorCode::aborted, "late"));
-    EXPECT_TRUE(seat->told.await_failed());
-    EXPECT_EQ(seat->told.failed()[0].cause, "late");
+  auto members = sit_down(2);
+  for (auto& member : members) {
+    member->control->leave();
+    member->control->leave();
+    member->control->fail(Error(ErrorCode::aborted, "late"));
+    EXPECT_TRUE(member->told.await_failed());
+    EXPECT_EQ(member->told.failed()[0].cause, "late");
   }
 }
 
-TEST(Control, GroupOfOneIsItsOwnVerdict) {
+TEST(Control, GroupOfOneIsItsOwnJudge) {
   Group group;
   group.identity.size = 1;
   Told told;
@@ -147,7 +147,7 @@ TEST(Control, GroupOfOneIsItsOwnVerdict) {
 TEST_P(ControlOfRanks, EveryFieldOfTheErrorReachesAll) {
   int n = GetParam();
   for (int reporter = 0; reporter < n; ++reporter) {
-    auto seats = sit_down(n);
+    auto members = sit_down(n);
     Error error(ErrorCode::system, "the disk is full; delete \xc3\xa4 few files");
     error.rank = reporter;
     error.host = "host-b";
@@ -156,11 +156,11 @@ TEST_P(ControlOfRanks, EveryFieldOfTheErrorReachesAll) {
     error.sequence = int64_t{1} << 40;
     error.step = 12;
     error.transport = "tcp";
-    seats[reporter]->control->fail(error);
-    seats[reporter]->control->fail(Error(ErrorCode::internal, "the second does not count"));
-    Error verdict = expect_one_verdict(seats);
-    EXPECT_EQ(verdict.message(), error.message());
-    EXPECT_EQ(verdict.code, error.code);
+    members[reporter]->control->fail(error);
+    members[reporter]->control->fail(Error(ErrorCode::internal, "the second does not count"));
+    Error group_error = expect_one_group_error(members);
+    EXPECT_EQ(group_error.message(), error.message());
+    EXPECT_EQ(group_error.code, error.code);
   }
 }
 
@@ -169,82 +169,82 @@ TEST_P(ControlOfRanks, FailuresOnAllRanksAtOnceAgree) {
   const ErrorCode codes[] = {ErrorCode::timeout, ErrorCode::mismatch, ErrorCode::network,
                              ErrorCode::aborted, ErrorCode::peer_lost};
   for (ErrorCode code : codes) {
-    auto seats = sit_down(n);
+    auto members = sit_down(n);
     std::barrier together(n);
     std::vector<std::thread> threads;
-    for (auto& seat : seats) {
+    for (auto& member : members) {
       threads.emplace_back([&] {
-        int rank = seat->group().rank();
+        int rank = member->group().rank();
         Error error(code, "says rank " + std::to_string(rank));
         error.rank = rank;
         error.peer = (rank + 1) % n;
         together.arrive_and_wait();
-        seat->control->fail(error);
+        member->control->fail(error);
       });
     }
     for (auto& thread : threads) thread.join();
-    Error verdict = expect_one_verdict(seats);
-    EXPECT_PRED2(contains, verdict.cause, "says rank ");
+    Error group_error = expect_one_group_error(members);
+    EXPECT_PRED2(contains, group_error.cause, "says rank ");
   }
 }
 
 TEST(Control, MismatchSaysWhoCalledWhat) {
   for (int reporter = 0; reporter < 4; ++reporter) {
-    auto seats = sit_down(4);
+    auto members = sit_down(4);
     for (int rank = 0; rank < 4; ++rank) {
-      seats[rank]->told.set_standing(standing(
+      members[rank]->told.set_op_status(op_status(
           7, true, rank == 2 ? "broadcast float32 x 4 from 0" : "all_reduce float32 x 4 sum"));
     }
     Error error(ErrorCode::mismatch, "different calls");
     error.rank = reporter;
     error.sequence = 7;
-    seats[reporter]->control->fail(error);
-    Error verdict = expect_one_verdict(seats);
-    EXPECT_EQ(verdict.cause,
+    members[reporter]->control->fail(error);
+    Error group_error = expect_one_group_error(members);
+    EXPECT_EQ(group_error.cause,
               "different calls; ranks 0, 1, 3 called all_reduce float32 x 4 sum; "
               "rank 2 called broadcast float32 x 4 from 0");
-    EXPECT_EQ(verdict.peer, 2) << "the odd one out";
+    EXPECT_EQ(group_error.peer, 2) << "the odd one out";
   }
 }
 
 TEST(Control, ACallOnAnotherChannelIsAMismatch) {
   for (int odd : {0, 2}) {
-    auto seats = sit_down(3, with_heartbeat(10));
+    auto members = sit_down(3, with_heartbeat(10));
     for (int rank = 0; rank < 3; ++rank) {
-      const Standing earlier{6, false, "barrier"}, nothing;
-      const Standing now{7, true, rank == odd ? "all_reduce, high priority" : "all_reduce"};
-      seats[rank]->told.set_standings(rank == odd ? Standings{earlier, now}
-                                                  : Standings{now, nothing});
+      const OpStatus earlier{6, false, "barrier"}, nothing;
+      const OpStatus now{7, true, rank == odd ? "all_reduce, high priority" : "all_reduce"};
+      members[rank]->told.set_op_statuses(rank == odd ? OpStatuses{earlier, now}
+                                                      : OpStatuses{now, nothing});
     }
-    Error verdict = expect_one_verdict(seats);
-    EXPECT_EQ(verdict.code, ErrorCode::mismatch);
-    EXPECT_EQ(verdict.sequence, 7);
-    EXPECT_PRED2(contains, verdict.cause,
+    Error group_error = expect_one_group_error(members);
+    EXPECT_EQ(group_error.code, ErrorCode::mismatch);
+    EXPECT_EQ(group_error.sequence, 7);
+    EXPECT_PRED2(contains, group_error.cause,
                  fmt::format("rank {} called all_reduce, high priority", odd));
-    EXPECT_PRED2(contains, verdict.cause,
+    EXPECT_PRED2(contains, group_error.cause,
                  odd == 0 ? "ranks 1, 2 called all_reduce" : "ranks 0, 1 called all_reduce");
   }
 }
 
 TEST(Control, TimeoutSaysWhoIsBehind) {
   for (int reporter : {0, 1}) {
-    auto seats = sit_down(5);
+    auto members = sit_down(5);
     for (int rank = 0; rank < 5; ++rank)
-      seats[rank]->told.set_standing(standing(17, true, "all_reduce"));
-    seats[3]->told.set_standing(standing(16, true, "barrier"));
-    seats[4]->told.set_standing(standing(15, false, "broadcast"));
+      members[rank]->told.set_op_status(op_status(17, true, "all_reduce"));
+    members[3]->told.set_op_status(op_status(16, true, "barrier"));
+    members[4]->told.set_op_status(op_status(15, false, "broadcast"));
     Error error(ErrorCode::timeout, "not finished within 5.0 s");
     error.rank = reporter;
     error.peer = 2;
     error.transport = "tcp";
     error.sequence = 17;
-    seats[reporter]->control->fail(error);
-    Error verdict = expect_one_verdict(seats);
-    EXPECT_EQ(verdict.cause,
+    members[reporter]->control->fail(error);
+    Error group_error = expect_one_group_error(members);
+    EXPECT_EQ(group_error.cause,
               "not finished within 5.0 s; missing: rank 3 (at #16 barrier), rank 4 (after #15 "
               "broadcast)");
-    EXPECT_EQ(verdict.peer, 3) << "the peer of the report is not at fault";
-    EXPECT_EQ(verdict.transport, "");
+    EXPECT_EQ(group_error.peer, 3) << "the peer of the report is not at fault";
+    EXPECT_EQ(group_error.transport, "");
   }
 }
 
@@ -252,12 +252,12 @@ TEST(Control, MissingRanksAreNamedAtSetUp) {
   auto store = memory_store();
   std::thread present([&] {
     try {
-      Seat seat(*store, 2, 4, {}, within(5));
+      Member member(*store, 2, 4, {}, within(5));
     } catch (const Error&) {
       // Whether the root gives up before or after is the machine's choice.
     }
   });
-  Error error = error_of([&] { Seat seat(*store, 0, 4, {}, within(0.5)); });
+  Error error = error_of([&] { Member member(*store, 0, 4, {}, within(0.5)); });
   EXPECT_EQ(error.code, ErrorCode::timeout);
   EXPECT_PRED2(contains, error.cause,
                "ranks 1, 3 did not open a control connection to rank 0 at 127.0.0.1:");
@@ -276,13 +276,14 @@ std::string raw(uint8_t type, uint16_t bytes, const std::string& body) {
 // A group whose last rank has the key, but says what the test wants.
 class Impostor {
  public:
-  explicit Impostor(int n) : seats(n - 1) {
+  explicit Impostor(int n) : members(n - 1) {
     auto store = memory_store();
     std::vector<std::thread> threads;
     for (int rank = 0; rank < n - 1; ++rank) {
-      threads.emplace_back([&, rank] { seats[rank] = std::make_unique<Seat>(*store, rank, n); });
+      threads.emplace_back(
+          [&, rank] { members[rank] = std::make_unique<Member>(*store, rank, n); });
     }
-    Identity me = Seat::agree(*store, n - 1, n, patiently());
+    Identity me = Member::agree(*store, n - 1, n, patiently());
     NetAddress root = parse_net_address(store->get("address/0", patiently()));
     auto fd = dial(root, me, {Purpose::control, 0, n - 1, 0}, patiently());
     EXPECT_TRUE(fd.ok()) << fd.error().message();
@@ -297,7 +298,7 @@ class Impostor {
   }
   void hang_up() { close_connection(std::exchange(fd_, -1)); }
 
-  std::vector<std::unique_ptr<Seat>> seats;
+  std::vector<std::unique_ptr<Member>> members;
 
  private:
   int fd_ = -1;
@@ -319,7 +320,8 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
       {"short heartbeat", raw(2, 1, "x"),
        "a message of type 2 and 1 bytes, which makes no sense here"},
       {"goodbye with luggage", raw(3, 1, "x"), "type 3 and 1 bytes, which makes no sense here"},
-      {"verdict of a point", frame(MessageType::verdict, encode(Error(ErrorCode::internal, "x"))),
+      {"group_error of a point",
+       frame(MessageType::group_error, encode(Error(ErrorCode::internal, "x"))),
        "a message of type 9"},
       {"query of a point", frame(MessageType::query),
        "type 7 and 0 bytes, which makes no sense here"},
@@ -329,9 +331,9 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
   for (const Case& c : cases) {
     Impostor impostor(3);
     impostor.say(c.bytes);
-    for (Seat* seat : {impostor.seats[0].get(), impostor.seats[1].get()}) {
-      ASSERT_TRUE(seat->told.await_failed()) << c.name;
-      Error error = seat->told.failed()[0];
+    for (Member* member : {impostor.members[0].get(), impostor.members[1].get()}) {
+      ASSERT_TRUE(member->told.await_failed()) << c.name;
+      Error error = member->told.failed()[0];
       EXPECT_EQ(error.code, ErrorCode::peer_lost) << c.name;
       EXPECT_EQ(error.peer, 2) << c.name;
       EXPECT_PRED2(contains, error.cause, "rank 2 (liar, pid 77) was cut off: it sent a") << c.name;
@@ -346,7 +348,7 @@ TEST(Control, RandomBytesOfARankAreItsDeathOrNothing) {
     Impostor impostor(2);
     std::string bytes;
     for (int messages = 0; messages < 4; ++messages) {
-      std::string body = encode(Standings{{1, true, std::string(random() % 250, 'x')}});
+      std::string body = encode(OpStatuses{{1, true, std::string(random() % 250, 'x')}});
       bytes += frame(static_cast<MessageType>(1 + random() % 9), body);
     }
     for (int flips = 0; flips < 3; ++flips) {
@@ -355,7 +357,7 @@ TEST(Control, RandomBytesOfARankAreItsDeathOrNothing) {
     impostor.say(bytes);
     impostor.hang_up();
     // Without a goodbye it is a death; with one in the noise it is not.
-    Told& told = impostor.seats[0]->told;
+    Told& told = impostor.members[0]->told;
     Deadline deadline = patiently();
     while (told.failed().empty() && told.left().empty() && !deadline.passed()) {
       std::this_thread::yield();
@@ -366,21 +368,21 @@ TEST(Control, RandomBytesOfARankAreItsDeathOrNothing) {
 
 TEST(Control, ALinkErrorGetsTheNameOfTheDead) {
   Impostor impostor(4);
-  impostor.seats[0]->told.set_standing(standing(17, true, "all_reduce float32 x 4"));
+  impostor.members[0]->told.set_op_status(op_status(17, true, "all_reduce float32 x 4"));
   Error error(ErrorCode::network, "recv: Connection reset by peer");
   error.rank = 1;
   error.peer = 3;
   error.collective = "all_reduce";
   error.sequence = 17;
   error.transport = "tcp";
-  impostor.seats[1]->control->fail(error);
+  impostor.members[1]->control->fail(error);
   impostor.hang_up();
   // The report and the death arrive at the root in either order.
-  Error verdict = expect_one_verdict(impostor.seats);
-  EXPECT_EQ(verdict.code, ErrorCode::peer_lost);
-  EXPECT_EQ(verdict.peer, 3);
-  EXPECT_PRED2(contains, verdict.cause, "rank 3 (liar, pid 77) died: its connection ");
-  EXPECT_PRED2(contains, verdict.cause, "; rank 0 was at #17 all_reduce float32 x 4");
+  Error group_error = expect_one_group_error(impostor.members);
+  EXPECT_EQ(group_error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(group_error.peer, 3);
+  EXPECT_PRED2(contains, group_error.cause, "rank 3 (liar, pid 77) died: its connection ");
+  EXPECT_PRED2(contains, group_error.cause, "; rank 0 was at #17 all_reduce float32 x 4");
 }
 
 }  // namespace

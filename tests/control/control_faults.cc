@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include "tests/control/control_seats.h"
+#include "tests/control/control_members.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 #include "transports/base/host.h"
@@ -15,28 +15,28 @@ using namespace ringwood::testing;
 // A death is told within a second; sanitizers slow the machine, not the promise.
 constexpr double kPromise = 1.0 * kSlower;
 
-// What a rank does until it is told to go: sits, inside #17, and reports every verdict as
+// What a rank does until it is told to go: sits, inside #17, and reports every group_error as
 // "code peer | message".
 void sit(const std::string& path, int rank, int n, const Reporter& reporter, const Options& options,
-         const std::function<void(Seat&)>& meanwhile = {}) {
+         const std::function<void(Member&)>& meanwhile = {}) {
   log_configure(LogLevel::info, rank);
   auto store = file_store(path);
-  Seat seat(*store, rank, n, options, patiently(), [&](const Error& error) {
+  Member member(*store, rank, n, options, patiently(), [&](const Error& error) {
     reporter.say(std::string(to_string(error.code)) + " " + std::to_string(error.peer) + " | " +
                  error.message());
   });
-  seat.told.set_standing({17, true, "all_reduce"});
-  store->add("seated", 1);
-  while (store->get("seated", patiently()) != std::to_string(n)) poll(nullptr, 0, 1);
-  reporter.say("seated");
-  if (meanwhile) meanwhile(seat);
+  member.told.set_op_status({17, true, "all_reduce"});
+  store->add("joined", 1);
+  while (store->get("joined", patiently()) != std::to_string(n)) poll(nullptr, 0, 1);
+  reporter.say("joined");
+  if (meanwhile) meanwhile(member);
   reporter.await_go();
-  seat.control.reset();
+  member.control.reset();
   reporter.say("left");
 }
 
-void expect_seated(Processes& ranks, int n) {
-  for (int rank = 0; rank < n; ++rank) ASSERT_EQ(ranks.line(rank), "seated") << ranks.log_of(rank);
+void expect_members(Processes& ranks, int n) {
+  for (int rank = 0; rank < n; ++rank) ASSERT_EQ(ranks.line(rank), "joined") << ranks.log_of(rank);
 }
 
 struct Victim {
@@ -62,13 +62,13 @@ TEST_P(Death, IsToldToEverySurvivorByName) {
   bool exits = how == 0;
   int who = victim, size = n;
   Processes ranks(n, [&](int rank, const Reporter& reporter) {
-    sit(place.path(), rank, size, reporter, {}, [&](Seat&) {
+    sit(place.path(), rank, size, reporter, {}, [&](Member&) {
       if (rank != who || !exits) return;
       reporter.await_go();
       _exit(0);
     });
   });
-  expect_seated(ranks, n);
+  expect_members(ranks, n);
   auto began = Clock::now();
   std::string pid = std::to_string(ranks.pid(victim));
   if (exits) {
@@ -98,7 +98,7 @@ TEST(ControlFaults, AStoppedRankIsWarnedAboutAndComesBack) {
     Processes ranks(3, [&](int rank, const Reporter& reporter) {
       sit(place.path(), rank, 3, reporter, with_heartbeat(20 * kSlower));
     });
-    expect_seated(ranks, 3);
+    expect_members(ranks, 3);
     int watcher = stopped == 0 ? 1 : 0;
     std::string name = "rank " + std::to_string(stopped) + " (";
     ranks.stop(stopped);
@@ -113,19 +113,19 @@ TEST(ControlFaults, AStoppedRankIsWarnedAboutAndComesBack) {
   }
 }
 
-TEST(ControlFaults, TheCensusNamesWhoDoesNotAnswer) {
+TEST(ControlFaults, TheStatusQueryNamesWhoDoesNotReply) {
   TemporaryPath place;
   Processes ranks(4, [&](int rank, const Reporter& reporter) {
-    sit(place.path(), rank, 4, reporter, {}, [&](Seat& seat) {
+    sit(place.path(), rank, 4, reporter, {}, [&](Member& member) {
       if (rank != 1) return;
       reporter.await_go();
       Error error(ErrorCode::timeout, "not finished within 5.0 s");
       error.rank = 1;
       error.sequence = 17;
-      seat.control->fail(error);
+      member.control->fail(error);
     });
   });
-  expect_seated(ranks, 4);
+  expect_members(ranks, 4);
   ranks.stop(3);
   ranks.go(1);
   for (int rank = 0; rank < 3; ++rank) {
@@ -135,16 +135,16 @@ TEST(ControlFaults, TheCensusNamesWhoDoesNotAnswer) {
   }
 }
 
-TEST(ControlFaults, WithoutAnAnswerOfTheRootTheLocalErrorStands) {
+TEST(ControlFaults, WithoutAReplyOfTheRootTheLocalErrorStands) {
   TemporaryPath place;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {
-    sit(place.path(), rank, 3, reporter, {}, [&](Seat& seat) {
+    sit(place.path(), rank, 3, reporter, {}, [&](Member& member) {
       if (rank != 1) return;
       reporter.await_go();
-      seat.control->fail(Error(ErrorCode::aborted, "enough"));
+      member.control->fail(Error(ErrorCode::aborted, "enough"));
     });
   });
-  expect_seated(ranks, 3);
+  expect_members(ranks, 3);
   ranks.stop(0);
   auto began = Clock::now();
   ranks.go(1);
@@ -159,16 +159,16 @@ TEST(ControlFaults, WithoutAnAnswerOfTheRootTheLocalErrorStands) {
 TEST(ControlFaults, ALostPeerIsBlamedOnTheRootThatDied) {
   TemporaryPath place;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {
-    sit(place.path(), rank, 3, reporter, {}, [&](Seat& seat) {
+    sit(place.path(), rank, 3, reporter, {}, [&](Member& member) {
       if (rank != 1) return;
       reporter.await_go();
       Error error(ErrorCode::peer_lost, "it gave up");
       error.rank = 1;
       error.peer = 2;
-      seat.control->fail(error);
+      member.control->fail(error);
     });
   });
-  expect_seated(ranks, 3);
+  expect_members(ranks, 3);
   ranks.stop(0);
   ranks.go(1);
   ranks.signal(0, SIGKILL);
@@ -180,19 +180,19 @@ TEST(ControlFaults, ALostPeerIsBlamedOnTheRootThatDied) {
 TEST(ControlFaults, AForkedChildDoesNotHideADeath) {
   TemporaryPath place;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {
-    sit(place.path(), rank, 3, reporter, {}, [&](Seat& seat) {
+    sit(place.path(), rank, 3, reporter, {}, [&](Member& member) {
       if (rank != 1) return;
       // As a DataLoader's worker: inherits every descriptor, and outlives its parent.
       pid_t child = fork();
       if (child != 0) return;
       prctl(PR_SET_PDEATHSIG, 0);
-      seat.control->fail(Error(ErrorCode::aborted, "a child has no say"));
-      seat.control.reset();
+      member.control->fail(Error(ErrorCode::aborted, "a child has no say"));
+      member.control.reset();
       poll(nullptr, 0, 3000 * kSlower);
       _exit(0);
     });
   });
-  expect_seated(ranks, 3);
+  expect_members(ranks, 3);
   auto began = Clock::now();
   ranks.signal(1, SIGKILL);
   for (int rank : {0, 2}) EXPECT_PRED2(contains, ranks.line(rank), "peer_lost 1 | ");
@@ -203,8 +203,8 @@ TEST(ControlFaults, ADeathDuringSetUpIsNamedToTheOthers) {
   TemporaryPath place;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {
     auto store = file_store(place.path());
-    Seat seat(*store, rank, 3, {}, patiently(),
-              [&](const Error& error) { reporter.say(error.message()); });
+    Member member(*store, rank, 3, {}, patiently(),
+                  [&](const Error& error) { reporter.say(error.message()); });
     if (rank == 2) raise(SIGKILL);
     reporter.await_go();
   });

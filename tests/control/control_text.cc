@@ -5,45 +5,45 @@
 #include <random>
 
 #include "tests/support/errors.h"
+#include "transports/control/compose_error.h"
 #include "transports/control/control_messages.h"
-#include "transports/control/control_verdict.h"
 
 namespace ringwood {
 namespace {
 
 using namespace ringwood::testing;
-using State = CensusRow::State;
+using State = StatusRow::State;
 
-CensusRow answered(int64_t sequence, bool inside, const char* text) {
-  return {State::answered, {{sequence, inside, text}}, 0};
+StatusRow replied(int64_t sequence, bool inside, const char* text) {
+  return {State::replied, {{sequence, inside, text}}, 0};
 }
-CensusRow on_two(const Standing& normal, const Standing& high) {
-  return {State::answered, {normal, high}, 0};
+StatusRow on_two(const OpStatus& normal, const OpStatus& high) {
+  return {State::replied, {normal, high}, 0};
 }
-CensusRow absent(State state, int64_t sequence = -1, double heard_ago_s = 0) {
+StatusRow absent(State state, int64_t sequence = -1, double heard_ago_s = 0) {
   return {state, {{sequence, false, ""}}, heard_ago_s};
 }
 
-struct Verdict {
+struct GroupError {
   const char* name;
   ErrorCode code;
   int rank, peer;
   int64_t sequence;
-  std::vector<CensusRow> rows;
+  std::vector<StatusRow> rows;
   const char* added;  // to the cause "why"
   int expected_peer;
 };
 
-const CensusRow kIn = answered(5, true, "all_reduce"), kDone = answered(5, false, "all_reduce");
+const StatusRow kIn = replied(5, true, "all_reduce"), kDone = replied(5, false, "all_reduce");
 
-const Verdict kVerdicts[] = {
+const GroupError kGroupErrors[] = {
     {"others are left alone", ErrorCode::network, 0, 1, 5, {kIn, absent(State::died)}, "", 1},
     {"nothing called yet",
      ErrorCode::timeout,
      0,
      2,
      5,
-     {kIn, answered(-1, false, ""), kIn},
+     {kIn, replied(-1, false, ""), kIn},
      "; missing: rank 1 (has called nothing yet)",
      1},
     {"finished is not missing",
@@ -51,7 +51,7 @@ const Verdict kVerdicts[] = {
      0,
      -1,
      5,
-     {kIn, kDone, answered(4, false, "barrier")},
+     {kIn, kDone, replied(4, false, "barrier")},
      "; missing: rank 2 (after #4 barrier)",
      2},
     {"the named peer stays",
@@ -59,7 +59,7 @@ const Verdict kVerdicts[] = {
      0,
      2,
      5,
-     {kIn, answered(4, true, "barrier"), answered(3, true, "barrier")},
+     {kIn, replied(4, true, "barrier"), replied(3, true, "barrier")},
      "; missing: rank 1 (at #4 barrier), rank 2 (at #3 barrier)",
      2},
     {"all are in",
@@ -84,7 +84,7 @@ const Verdict kVerdicts[] = {
      0,
      1,
      900,
-     {answered(5, false, "all_reduce"), answered(3, true, "barrier")},
+     {replied(5, false, "all_reduce"), replied(3, true, "barrier")},
      "; rank 1 is at #3 barrier",
      1},
     {"two kinds",
@@ -92,7 +92,7 @@ const Verdict kVerdicts[] = {
      0,
      1,
      5,
-     {kIn, answered(5, true, "barrier"), kIn},
+     {kIn, replied(5, true, "barrier"), kIn},
      "; ranks 0, 2 called all_reduce; rank 1 called barrier",
      1},
     {"no majority keeps the peer",
@@ -100,7 +100,7 @@ const Verdict kVerdicts[] = {
      1,
      0,
      5,
-     {kIn, answered(5, true, "barrier")},
+     {kIn, replied(5, true, "barrier")},
      "; rank 0 called all_reduce; rank 1 called barrier",
      0},
     {"three kinds",
@@ -108,8 +108,8 @@ const Verdict kVerdicts[] = {
      0,
      -1,
      5,
-     {kIn, answered(5, true, "b"), answered(5, true, "a"), kIn, answered(5, true, "a"),
-      answered(4, true, "z")},
+     {kIn, replied(5, true, "b"), replied(5, true, "a"), kIn, replied(5, true, "a"),
+      replied(4, true, "z")},
      "; ranks 0, 3 called all_reduce; ranks 2, 4 called a; rank 1 called b",
      1},
     {"who has been overtaken is not missing",
@@ -140,46 +140,46 @@ const Verdict kVerdicts[] = {
     {"the same text tells nothing", ErrorCode::mismatch, 0, 1, 5, {kIn, kIn}, "", 1},
 };
 
-TEST(Verdict, AddsWhatTheCensusKnows) {
-  for (const Verdict& c : kVerdicts) {
+TEST(GroupError, AddsWhatTheStatusQueryKnows) {
+  for (const GroupError& c : kGroupErrors) {
     Error first(c.code, "why");
     first.rank = c.rank;
     first.peer = c.peer;
     first.sequence = c.sequence;
-    Error verdict = compose_verdict(first, c.rows);
-    EXPECT_EQ(verdict.cause, std::string("why") + c.added) << c.name;
-    EXPECT_EQ(verdict.peer, c.expected_peer) << c.name;
-    EXPECT_EQ(verdict.rank, c.rank) << c.name;
+    Error group_error = compose_group_error(first, c.rows);
+    EXPECT_EQ(group_error.cause, std::string("why") + c.added) << c.name;
+    EXPECT_EQ(group_error.peer, c.expected_peer) << c.name;
+    EXPECT_EQ(group_error.rank, c.rank) << c.name;
   }
 }
 
-TEST(Verdict, ATimeoutOfDifferentPrioritiesIsAMismatch) {
-  const std::vector<CensusRow> rows = {on_two({5, true, "a"}, {}), on_two({}, {5, true, "a, high"}),
+TEST(GroupError, ATimeoutOfDifferentPrioritiesIsAMismatch) {
+  const std::vector<StatusRow> rows = {on_two({5, true, "a"}, {}), on_two({}, {5, true, "a, high"}),
                                        on_two({5, true, "a"}, {})};
   Error first(ErrorCode::timeout, "why");
   first.rank = 2;
   first.sequence = 5;
-  const Error verdict = compose_verdict(first, rows);
-  EXPECT_EQ(verdict.code, ErrorCode::mismatch);
-  EXPECT_EQ(verdict.cause,
+  const Error group_error = compose_group_error(first, rows);
+  EXPECT_EQ(group_error.code, ErrorCode::mismatch);
+  EXPECT_EQ(group_error.cause,
             "rank 2 and rank 1 called #5, or one before it, with different priorities; "
             "ranks 0, 2 called a; rank 1 called a, high");
-  EXPECT_EQ(verdict.peer, 1);
+  EXPECT_EQ(group_error.peer, 1);
 }
 
-TEST(Verdict, StaysShortInALargeGroup) {
-  std::vector<CensusRow> rows(2000, absent(State::silent, 4, 1));
+TEST(GroupError, StaysShortInALargeGroup) {
+  std::vector<StatusRow> rows(2000, absent(State::silent, 4, 1));
   rows[0] = kIn;
   Error first(ErrorCode::timeout, "why");
   first.rank = 0;
   first.sequence = 5;
-  Error verdict = compose_verdict(first, rows);
-  EXPECT_PRED2(contains, verdict.cause,
+  Error group_error = compose_group_error(first, rows);
+  EXPECT_PRED2(contains, group_error.cause,
                "rank 8 (does not answer, last heard 1.0 s ago at #4), 1991 more");
-  EXPECT_LE(encode(verdict).size(), kMostBody);
+  EXPECT_LE(encode(group_error).size(), kMaxBody);
 }
 
-TEST(Verdict, ListsRanks) {
+TEST(GroupError, ListsRanks) {
   const std::pair<std::vector<int>, const char*> cases[] = {
       {{3}, "rank 3"},
       {{0, 1}, "ranks 0, 1"},
@@ -212,8 +212,8 @@ TEST(ControlMessages, LongTextsAreCutBetweenCharacters) {
     Error error(ErrorCode::system, umlauts), copy;
     error.host = umlauts;
     std::string body = encode(error);
-    EXPECT_LE(body.size(), kMostBody);
-    EXPECT_GE(body.size(), kMostBody - 1) << "as much as fits";
+    EXPECT_LE(body.size(), kMaxBody);
+    EXPECT_GE(body.size(), kMaxBody - 1) << "as much as fits";
     ASSERT_TRUE(decode(body, copy));
     for (const std::string& text : {copy.cause, copy.host}) {
       EXPECT_EQ((text.size() - shift) % 2, 0u) << "half a character is left";
@@ -223,14 +223,14 @@ TEST(ControlMessages, LongTextsAreCutBetweenCharacters) {
 }
 
 TEST(ControlMessages, NothingThatSteersATerminalArrives) {
-  Standings copy;
-  ASSERT_TRUE(decode(encode(Standings{{1, true, "a\x1b[2Jb\n\x7f"}}), copy));
+  OpStatuses copy;
+  ASSERT_TRUE(decode(encode(OpStatuses{{1, true, "a\x1b[2Jb\n\x7f"}}), copy));
   ASSERT_EQ(copy.size(), 1u);
   EXPECT_EQ(copy[0].text, "a?[2Jb??");
 }
 
 TEST(ControlMessages, StreamIsCutTheSameWhereverItIsSplit) {
-  std::string stream = frame(MessageType::heartbeat, encode(Standings{{4, true, ""}})) +
+  std::string stream = frame(MessageType::heartbeat, encode(OpStatuses{{4, true, ""}})) +
                        frame(MessageType::goodbye) + frame(MessageType::left, encode_rank(3));
   for (size_t piece = 1; piece <= stream.size(); ++piece) {
     MessageReader reader;
@@ -251,11 +251,11 @@ TEST(ControlMessages, DecodersRefuseEveryTruncationAndAnyTail) {
   Error error(ErrorCode::timeout, "cause");
   error.host = "h";
   const std::string bodies[] = {encode(error),
-                                encode(Standings{{1, true, "text"}, {2, false, "x"}}),
+                                encode(OpStatuses{{1, true, "text"}, {2, false, "x"}}),
                                 encode(Introduction{1, "host"}), encode_rank(1)};
   auto good = [](size_t kind, const std::string& body) {
     Error e;
-    Standings s;
+    OpStatuses s;
     Introduction i;
     int rank = 0;
     switch (kind) {
@@ -283,14 +283,14 @@ TEST(ControlMessages, RandomBytesNeverBreakADecoder) {
     std::string body(random() % 80, '\0');
     for (char& c : body) c = static_cast<char>(random() % 3 ? random() % 4 : random());
     Error error;
-    Standings standings;
+    OpStatuses op_statuses;
     Introduction introduction;
     bool code_known = !decode(body, error) || error.code <= ErrorCode::internal;
-    const bool decoded = decode(body, standings);
+    const bool decoded = decode(body, op_statuses);
     bool text_bounded =
         !decoded ||
-        (standings.size() <= kMostInFlight &&
-         std::ranges::all_of(standings, [](const Standing& s) { return s.text.size() <= 200; }));
+        (op_statuses.size() <= kMaxInFlight &&
+         std::ranges::all_of(op_statuses, [](const OpStatus& s) { return s.text.size() <= 200; }));
     bool host_bounded = !decode(body, introduction) || introduction.host.size() <= 64;
     ASSERT_TRUE(code_known && text_bounded && host_bounded) << "round " << round;
   }

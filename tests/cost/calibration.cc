@@ -1,4 +1,4 @@
-// The file of a host's figures.
+// The file of a host's parameters.
 #include "collectives/machine/calibrate.h"
 
 #include <fcntl.h>
@@ -31,21 +31,21 @@ class CalibrationFile : public ::testing::Test {
   std::string directory_;
 };
 
-Fabric marked() {
-  Fabric f;
+MachineModel marked() {
+  MachineModel f;
   f.post = 0.123456e-6;
   return f;
 }
 
 TEST_F(CalibrationFile, IsReadBackAndIsPrivate) {
   const std::string path = calibration_path(directory_ + "/a/b");
-  Fabric back;
+  MachineModel back;
   EXPECT_FALSE(read_calibration(path, back));
   ASSERT_TRUE(write_calibration(path, marked()));
   ASSERT_TRUE(read_calibration(path, back));
   EXPECT_EQ(back, marked());
   EXPECT_EQ(calibration(directory_ + "/a/b", CalibrationUse::keep), marked());
-  EXPECT_EQ(calibration(directory_ + "/a/b", CalibrationUse::off), Fabric{});
+  EXPECT_EQ(calibration(directory_ + "/a/b", CalibrationUse::off), MachineModel{});
   struct stat what {};
   ASSERT_EQ(::stat(path.c_str(), &what), 0);
   EXPECT_EQ(what.st_mode & 0777, 0600u);
@@ -59,7 +59,7 @@ TEST_F(CalibrationFile, DamageIsNoticed) {
   std::string good;
   std::getline(std::ifstream(path), good, '\0');
   const auto put = [&](const std::string& text) { std::ofstream(path, std::ios::trunc) << text; };
-  Fabric back;
+  MachineModel back;
   for (size_t at = 0; at < good.size(); at += 7) {
     std::string bad = good;
     bad[at] = bad[at] == '1' ? '2' : '1';
@@ -84,8 +84,8 @@ TEST_F(CalibrationFile, UnwritablePlacesAreTolerated) {
 }
 
 TEST_F(CalibrationFile, MeasuresOnceAndFindsAMachine) {
-  const Fabric f = calibration(directory_, CalibrationUse::keep);
-  Fabric kept;
+  const MachineModel f = calibration(directory_, CalibrationUse::keep);
+  MachineModel kept;
   if (read_calibration(calibration_path(directory_), kept)) {  // not on a machine too busy for it
     EXPECT_EQ(kept, f);
     EXPECT_EQ(calibration(directory_, CalibrationUse::keep), f);

@@ -17,18 +17,19 @@ namespace {
 
 using namespace ringwood::testing;
 
-Question question(Collective collective, size_t bytes, int n, const Fabric* fabric = nullptr) {
-  Question q;
+TuningQuery query(Collective collective, size_t bytes, int n,
+                  const MachineModel* machine = nullptr) {
+  TuningQuery q;
   q.collective = collective;
   q.bytes = bytes;
   q.n = n;
-  q.fabric = fabric;
+  q.machine = machine;
   return q;
 }
 
 // Slow wires, one rank on each host.
-Fabric slow_wires(int n) {
-  Fabric f;
+MachineModel slow_wires(int n) {
+  MachineModel f;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r);
   f.net.nic = 0.125e9;
   f.net.latency = 30e-6;
@@ -36,12 +37,12 @@ Fabric slow_wires(int n) {
 }
 
 TEST(Choose, TakesWhatTheRegionCallsFor) {
-  const Fabric wires8 = slow_wires(8), wires16 = slow_wires(16);
+  const MachineModel wires8 = slow_wires(8), wires16 = slow_wires(16);
   struct Case {
     Collective collective;
     size_t bytes;
     int n;
-    const Fabric* fabric;
+    const MachineModel* machine;
     std::set<std::string> any_of;
   };
   const Case cases[] = {
@@ -59,32 +60,32 @@ TEST(Choose, TakesWhatTheRegionCallsFor) {
       {Collective::all_to_all, 100, 5, nullptr, {"pairwise"}},
   };
   for (const Case& c : cases) {
-    const Answer a = choose(question(c.collective, c.bytes, c.n, c.fabric), {});
+    const TuningChoice a = choose(query(c.collective, c.bytes, c.n, c.machine), {});
     EXPECT_TRUE(c.any_of.count(a.algorithm))
         << to_string(c.collective) << " " << c.bytes << " n " << c.n << ": " << a.algorithm;
   }
 }
 
-TEST(Choose, LargeChainsRunInLanes) {
-  const Fabric wires = slow_wires(8);
-  EXPECT_GT(choose(question(Collective::broadcast, 64 << 20, 8, &wires), {}).lanes, 8);
-  EXPECT_EQ(choose(question(Collective::broadcast, 64, 8, &wires), {}).lanes, 1);
+TEST(Choose, LargeChainsRunInSegments) {
+  const MachineModel wires = slow_wires(8);
+  EXPECT_GT(choose(query(Collective::broadcast, 64 << 20, 8, &wires), {}).segments, 8);
+  EXPECT_EQ(choose(query(Collective::broadcast, 64, 8, &wires), {}).segments, 1);
 }
 
 TEST(Choose, IsTheCheapestOfItsExplanation) {
   for (const Collective collective : {Collective::all_reduce, Collective::all_gather}) {
     for (const int n : {2, 3, 8}) {
       for (const size_t bytes : {size_t{64}, size_t{100000}, size_t{16} << 20}) {
-        const Question q = question(collective, bytes, n);
-        const Answer answer = choose(q, {});
+        const TuningQuery q = query(collective, bytes, n);
+        const TuningChoice answer = choose(q, {});
         const auto candidates = explain(q, {});
-        double best = INFINITY, best_lent = INFINITY, mine = 0;
+        double best = INFINITY, best_zero_copy = INFINITY, mine = 0;
         for (const Candidate& c : candidates) {
           best = std::min(best, c.seconds);
-          best_lent = std::min(best_lent, c.lent_seconds);
+          best_zero_copy = std::min(best_zero_copy, c.zero_copy_seconds);
         }
         const auto regret = [&](const Candidate& c) {
-          return std::max(c.seconds / best, c.lent_seconds / best_lent);
+          return std::max(c.seconds / best, c.zero_copy_seconds / best_zero_copy);
         };
         double least = INFINITY;
         int chosen = 0;
@@ -94,7 +95,7 @@ TEST(Choose, IsTheCheapestOfItsExplanation) {
           if (!c.chosen) continue;
           ++chosen;
           mine = regret(c);
-          EXPECT_EQ((Answer{c.algorithm, c.lanes, c.wire}), answer);
+          EXPECT_EQ((TuningChoice{c.algorithm, c.segments, c.wire}), answer);
         }
         EXPECT_EQ(chosen, 1);
         EXPECT_LE(mine, least * 1.0501);
@@ -107,27 +108,28 @@ TEST(Choose, IsTheCheapestOfItsExplanation) {
 
 // Nobody knows whether all ranks' buffers are shared, so what is chosen must do for both.
 TEST(Choose, ExplainsPrivateAndSharedBuffers) {
-  Fabric f;
+  MachineModel f;
   f.copy = {100e9, 55e9, 14e9};
   f.reduce = {70e9, 47e9, 9e9};
   f.handed = f.node_handed = 70e9;
-  const Question q = question(Collective::all_reduce, 2 << 20, 4, &f);
+  const TuningQuery q = query(Collective::all_reduce, 2 << 20, 4, &f);
   for (const Candidate& c : explain(q, {})) {
-    EXPECT_GT(c.lent_seconds, 0) << c.algorithm;
-    if (c.algorithm != "direct" || c.lanes != 1) continue;
-    EXPECT_LT(c.lent_seconds, c.seconds / 1.5);
+    EXPECT_GT(c.zero_copy_seconds, 0) << c.algorithm;
+    if (c.algorithm != "direct" || c.segments != 1) continue;
+    EXPECT_LT(c.zero_copy_seconds, c.seconds / 1.5);
   }
   f.loopback = true;  // nothing can be lent
-  for (const Candidate& c : explain(q, {})) EXPECT_EQ(c.lent_seconds, c.seconds) << c.algorithm;
+  for (const Candidate& c : explain(q, {}))
+    EXPECT_EQ(c.zero_copy_seconds, c.seconds) << c.algorithm;
 }
 
 TEST(Choose, NodesAreWeighedLikeHosts) {
-  Fabric f;
+  MachineModel f;
   for (int r = 0; r < 16; ++r) f.nodes.push_back(r / 8);
   f.cores = 16;
   const auto seconds_of = [&](const char* name) {
     double best = INFINITY;
-    for (const Candidate& c : explain(question(Collective::all_reduce, 1 << 20, 16, &f), {}))
+    for (const Candidate& c : explain(query(Collective::all_reduce, 1 << 20, 16, &f), {}))
       if (c.algorithm == name) best = std::min(best, c.seconds);
     return best;
   };
@@ -139,27 +141,27 @@ TEST(Choose, NodesAreWeighedLikeHosts) {
 
 TEST(Choose, OverridesAreKept) {
   Options options;
-  const Question q = question(Collective::all_reduce, 1 << 20, 4);
+  const TuningQuery q = query(Collective::all_reduce, 1 << 20, 4);
   EXPECT_EQ(choose(q, options, "ring").algorithm, "ring");
-  EXPECT_EQ(choose(q, options, "ring", 7), (Answer{"ring", 7, WireFormat::exact}));
-  EXPECT_EQ(choose(q, options, "", 3).lanes, 3);
-  EXPECT_EQ(choose(q, options, "", 100000).lanes, 256);
+  EXPECT_EQ(choose(q, options, "ring", 7), (TuningChoice{"ring", 7, WireFormat::exact}));
+  EXPECT_EQ(choose(q, options, "", 3).segments, 3);
+  EXPECT_EQ(choose(q, options, "", 100000).segments, 256);
   options.algorithm = "all_reduce:double_tree,broadcast:chain";
   EXPECT_EQ(choose(q, options).algorithm, "double_tree");
   EXPECT_EQ(choose(q, options, "direct").algorithm, "direct");
   options.algorithm = "binomial";
-  EXPECT_EQ(choose(question(Collective::reduce, 1 << 20, 4), options).algorithm, "binomial");
+  EXPECT_EQ(choose(query(Collective::reduce, 1 << 20, 4), options).algorithm, "binomial");
   EXPECT_NO_THROW(choose(q, options));  // all_reduce has no such row
   options.algorithm = "all_reduce:nonesuch";
   EXPECT_PRED2(contains, error_of([&] { choose(q, options); }).cause, "there are: direct");
 }
 
 TEST(Choose, SmallFloatsAreRoundedOnce) {
-  const Fabric wires = slow_wires(8);
+  const MachineModel wires = slow_wires(8);
   for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float8_e4m3}) {
     for (const size_t bytes : {size_t{64}, size_t{8192}, size_t{32} << 20}) {
       for (const int n : {2, 3, 8}) {
-        Question q = question(Collective::all_reduce, bytes, n, n == 8 ? &wires : nullptr);
+        TuningQuery q = query(Collective::all_reduce, bytes, n, n == 8 ? &wires : nullptr);
         q.type = type;
         const AlgorithmRow* row = find_algorithm(q.collective, choose(q, {}).algorithm);
         std::vector<Schedule> all;
@@ -176,7 +178,7 @@ TEST(Choose, AddsOnceTellsTheRowsApart) {
   const auto verdict = [](Collective collective, const char* name, int n) {
     const AlgorithmRow* row = find_algorithm(collective, name);
     std::vector<Schedule> all;
-    for (int r = 0; r < n; ++r) all.push_back(lanes(row->build({r, n, 0}), 2));
+    for (int r = 0; r < n; ++r) all.push_back(segments(row->build({r, n, 0}), 2));
     return adds_once(all);
   };
   EXPECT_TRUE(verdict(Collective::all_reduce, "direct", 5));
@@ -191,14 +193,14 @@ TEST(Choose, AddsOnceTellsTheRowsApart) {
 
 // The format that the tolerance allows, where links are slow beside the codecs, and nowhere else.
 TEST(Choose, EncodesWhereBytesAreExpensive) {
-  const Fabric slow = slow_wires(4);
-  Fabric slow_codecs = slow;
+  const MachineModel slow = slow_wires(4);
+  MachineModel slow_codecs = slow;
   slow_codecs.bf16.encode = slow_codecs.bf16.decode = 10e6;
   slow_codecs.int8.encode = slow_codecs.int8.decode = 10e6;
-  Fabric one_host;
+  MachineModel one_host;
   struct Case {
     const char* why;
-    const Fabric* fabric;
+    const MachineModel* machine;
     double tolerance;
     size_t bytes;
     DataType type;
@@ -221,11 +223,11 @@ TEST(Choose, EncodesWhereBytesAreExpensive) {
       {"shared memory", &one_host, 0.04, large, fp32, sum, WireFormat::exact},
   };
   for (const Case& c : cases) {
-    Question q = question(Collective::all_reduce, c.bytes, 4, c.fabric);
+    TuningQuery q = query(Collective::all_reduce, c.bytes, 4, c.machine);
     q.tolerance = c.tolerance;
     q.type = c.type;
     q.op = c.op;
-    const Answer a = choose(q, {});
+    const TuningChoice a = choose(q, {});
     EXPECT_EQ(a.wire, c.wire) << c.why << ": " << name_of(a.algorithm, a.wire);
     Options reproducible;
     reproducible.reproducible = true;
@@ -234,27 +236,27 @@ TEST(Choose, EncodesWhereBytesAreExpensive) {
 }
 
 TEST(Choose, SaysWhyARowIsNotEncoded) {
-  const Fabric slow = slow_wires(3);
-  Question q = question(Collective::all_reduce, 4 << 20, 3, &slow);
+  const MachineModel slow = slow_wires(3);
+  TuningQuery q = query(Collective::all_reduce, 4 << 20, 3, &slow);
   q.tolerance = 0.009;
   const std::string text = print(explain(q, {}));
   EXPECT_PRED2(contains, text, "* direct+bf16");
   EXPECT_PRED2(contains, text, "encoded, its ranks would not end with the same bits");
   EXPECT_PRED2(contains, text, "rounds 3 times, which needs a tolerance of 0.012");
   EXPECT_EQ(choose(q, {}, "ring").wire, WireFormat::exact);
-  EXPECT_EQ(choose(q, {}, "direct", 2), (Answer{"direct", 2, WireFormat::bf16}));
+  EXPECT_EQ(choose(q, {}, "direct", 2), (TuningChoice{"direct", 2, WireFormat::bf16}));
 }
 
 // By a row whose rounds last as long as their largest block only if there is one size.
 TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
   const int n = 64;
-  Fabric apart = default_fabric(n, true), by_eight;
+  MachineModel apart = default_machine_model(n, true), by_eight;
   apart.cores = 2;
   for (int r = 0; r < n; ++r) by_eight.hosts.push_back(r / 8);
   struct Case {
     Collective collective;
     size_t bytes;
-    const Fabric* fabric;
+    const MachineModel* machine;
     const char *even, *uneven;
   };
   const Case cases[] = {
@@ -262,7 +264,7 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
       {Collective::all_gather, 64 << 10, &by_eight, "hierarchical", "hierarchical"},
       {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical", "hierarchical"}};
   for (const Case& c : cases) {
-    Question q = question(c.collective, c.bytes, n, c.fabric);
+    TuningQuery q = query(c.collective, c.bytes, n, c.machine);
     EXPECT_EQ(choose(q, {}).algorithm, c.even) << to_string(c.collective);
     q.uneven = true;
     EXPECT_EQ(choose(q, {}).algorithm, c.uneven) << to_string(c.collective);
@@ -270,15 +272,15 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
 }
 
 TEST(Choose, UnevenBlocksThatPairsKnowTakeTheFirstRow) {
-  const Fabric wires = slow_wires(8);
-  Question q = question(Collective::all_to_all, 0, 8, &wires);
+  const MachineModel wires = slow_wires(8);
+  TuningQuery q = query(Collective::all_to_all, 0, 8, &wires);
   q.uneven = true;
-  EXPECT_EQ(choose(q, {}), (Answer{"pairwise", 1, WireFormat::exact}));
+  EXPECT_EQ(choose(q, {}), (TuningChoice{"pairwise", 1, WireFormat::exact}));
 }
 
 TEST(Choose, ARowForBlocksOfOneSizeIsNotTakenForOthers) {
-  const Fabric wires = slow_wires(4);
-  Question q = question(Collective::reduce_scatter, 1 << 20, 4, &wires);
+  const MachineModel wires = slow_wires(4);
+  TuningQuery q = query(Collective::reduce_scatter, 1 << 20, 4, &wires);
   Options options;
   options.algorithm = "ring";
   EXPECT_EQ(choose(q, options).algorithm, "ring");
@@ -312,7 +314,7 @@ TEST(Choose, SizesFallIntoClasses) {
 TEST(Choose, LargeGroupsAreWeighedWithinABudget) {
   for (const int n : {64, 300, 2000}) {
     for (const size_t bytes : {size_t{64}, size_t{64} << 20}) {
-      const Question q = question(Collective::all_reduce, bytes, n);
+      const TuningQuery q = query(Collective::all_reduce, bytes, n);
       EXPECT_NE(find_algorithm(q.collective, choose(q, {}).algorithm), nullptr) << n;
       const std::vector<Candidate> candidates = explain(q, {});
       const auto whole = [](const Candidate& c) { return c.simulated; };
@@ -322,16 +324,16 @@ TEST(Choose, LargeGroupsAreWeighedWithinABudget) {
 }
 
 TEST(Chooser, RemembersAndAgreesWithChoose) {
-  const Fabric f = slow_wires(5);
+  const MachineModel f = slow_wires(5);
   Chooser chooser(f, {});
   for (int repeat : {0, 1}) {
     for (const size_t bytes : {size_t{0}, size_t{8}, size_t{70000}, size_t{9} << 20}) {
-      const Question q = question(Collective::all_reduce, bytes, 5, &f);
-      EXPECT_EQ(chooser.choose(question(Collective::all_reduce, bytes, 5)), choose(q, {}))
+      const TuningQuery q = query(Collective::all_reduce, bytes, 5, &f);
+      EXPECT_EQ(chooser.choose(query(Collective::all_reduce, bytes, 5)), choose(q, {}))
           << repeat << " " << bytes;
     }
   }
-  EXPECT_THROW(chooser.choose(question(Collective::all_reduce, 8, 5), "nonesuch"), Error);
+  EXPECT_THROW(chooser.choose(query(Collective::all_reduce, 8, 5), "nonesuch"), Error);
 }
 
 // ---- calibration -------------------------------------------------------------------------------
@@ -343,13 +345,12 @@ TEST(Choose, ReproducibleModeTakesRowsThatAddInRankOrder) {
        {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter})
     for (const int n : {2, 3, 5, 8, 16})
       for (const size_t bytes : {size_t{4}, size_t{64} << 10, size_t{64} << 20}) {
-        const Answer a = choose(question(c, bytes, n), options);
+        const TuningChoice a = choose(query(c, bytes, n), options);
         const AlgorithmRow* row = find_algorithm(c, a.algorithm);
         ASSERT_TRUE(row) << a.algorithm;
         EXPECT_TRUE(row->rank_order) << to_string(c) << " " << bytes << " n " << n;
       }
-  EXPECT_EQ(choose(question(Collective::all_reduce, 1 << 20, 4), options, "ring").algorithm,
-            "ring");
+  EXPECT_EQ(choose(query(Collective::all_reduce, 1 << 20, 4), options, "ring").algorithm, "ring");
 }
 
 }  // namespace

@@ -46,18 +46,18 @@ std::vector<Layout> layouts(int n) {
   return all;
 }
 
-Question question(Collective collective, size_t bytes, const Fabric& fabric) {
-  Question q;
+TuningQuery query(Collective collective, size_t bytes, const MachineModel& machine) {
+  TuningQuery q;
   q.collective = collective;
-  q.n = static_cast<int>(fabric.hosts.size());
+  q.n = static_cast<int>(machine.hosts.size());
   const bool blocks = required_chunks(collective, q.n) > 0;
   q.bytes = blocks ? std::max<size_t>(4, bytes / static_cast<size_t>(q.n)) : bytes;
-  q.fabric = &fabric;
+  q.machine = &machine;
   return q;
 }
 
-Fabric on(const Layout& layout) {
-  Fabric f;
+MachineModel on(const Layout& layout) {
+  MachineModel f;
   f.cores = 8;
   f.hosts = layout.hosts;
   return f;
@@ -70,8 +70,8 @@ std::vector<int> sizes_of(const std::vector<int>& hosts) {
 }
 
 // What some host must let in or out, whatever the algorithm, in bytes.
-double must_cross(const Question& q) {
-  const std::vector<int> sizes = sizes_of(q.fabric->hosts);
+double must_cross(const TuningQuery& q) {
+  const std::vector<int> sizes = sizes_of(q.machine->hosts);
   const double bytes = static_cast<double>(q.bytes), hosts = static_cast<double>(sizes.size());
   const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
   switch (q.collective) {
@@ -86,8 +86,8 @@ double must_cross(const Question& q) {
 }
 
 // What the busiest of `hosts` lets in or out.
-double crosses(const AlgorithmRow& row, const Question& q, const std::vector<int>& hosts) {
-  const auto& host = q.fabric->hosts;
+double crosses(const AlgorithmRow& row, const TuningQuery& q, const std::vector<int>& hosts) {
+  const auto& host = q.machine->hosts;
   std::vector<double> out(sizes_of(host).size(), 0), in(out);
   for (int r = 0; r < q.n; ++r) {
     if (std::find(hosts.begin(), hosts.end(), host[r]) == hosts.end()) continue;
@@ -114,8 +114,8 @@ std::vector<int> some_hosts(const std::vector<int>& hosts, int n) {
   return all;
 }
 
-// The least of every row's lanes.
-std::map<std::string, double> seconds_of_rows(const Question& q) {
+// The least of every row's segments.
+std::map<std::string, double> seconds_of_rows(const TuningQuery& q) {
   std::map<std::string, double> seconds;
   for (const Candidate& c : explain(q, {})) {
     if (!std::isfinite(c.seconds)) continue;
@@ -132,13 +132,13 @@ TEST(ChooseAtScale, LargeMessagesCrossTheWireFewTimes) {
                                  {16384, size_t{1} << 30}}) {
     if (n > group_sizes().back()) continue;
     for (const Layout& layout : layouts(n)) {
-      const Fabric fabric = on(layout);
+      const MachineModel machine = on(layout);
       for (const Collective collective : kWithData) {
-        const Question q = question(collective, bytes, fabric);
-        const Answer answer = choose(q, {});
+        const TuningQuery q = query(collective, bytes, machine);
+        const TuningChoice answer = choose(q, {});
         const AlgorithmRow* row = find_algorithm(collective, answer.algorithm);
         ASSERT_TRUE(row);
-        const std::vector<int> hosts = some_hosts(fabric.hosts, n);
+        const std::vector<int> hosts = some_hosts(machine.hosts, n);
         const double times = crosses(*row, q, hosts) / must_cross(q);
         if (times <= 1.5) continue;
         // Trees of many hosts: those that cross less often are longer, or there are none.
@@ -149,17 +149,17 @@ TEST(ChooseAtScale, LargeMessagesCrossTheWireFewTimes) {
           EXPECT_GT(crosses(*find_algorithm(collective, other), q, hosts) / must_cross(q),
                     times / 1.5)
               << to_string(collective) << " " << bytes << " n " << n << ", " << layout.name << ": "
-              << answer.algorithm << "/" << answer.lanes << ", not " << other;
+              << answer.algorithm << "/" << answer.segments << ", not " << other;
         }
       }
     }
   }
 }
 
-// Counted on a fabric whose only price is a message's latency, of 1, however many lines it has.
-double rounds_of(const AlgorithmRow& row, const Question& q) {
-  Fabric f;
-  f.hosts = q.fabric->hosts;
+// Counted on a machine whose only price is a message's latency, of 1, however many lines it has.
+double rounds_of(const AlgorithmRow& row, const TuningQuery& q) {
+  MachineModel f;
+  f.hosts = q.machine->hosts;
   f.cores = q.n;
   f.look = f.net.latency = 1;
   f.call = f.post = f.latency = f.yield = f.net.post = 0;
@@ -171,9 +171,9 @@ double rounds_of(const AlgorithmRow& row, const Question& q) {
 TEST(ChooseAtScale, SmallMessagesTakeFewRounds) {
   for (const int n : group_sizes()) {
     for (const Layout& layout : layouts(n)) {
-      const Fabric fabric = on(layout);
+      const MachineModel machine = on(layout);
       for (const Collective collective : kWithData) {
-        const Question q = question(collective, 8, fabric);
+        const TuningQuery q = query(collective, 8, machine);
         const AlgorithmRow* row = find_algorithm(collective, choose(q, {}).algorithm);
         ASSERT_TRUE(row);
         EXPECT_LE(rounds_of(*row, q), 2 * std::bit_width(static_cast<unsigned>(n - 1)) + 0.01)
@@ -186,11 +186,11 @@ TEST(ChooseAtScale, SmallMessagesTakeFewRounds) {
 // Also where there are memory nodes, and where sums must be reproducible.
 TEST(ChooseAtScale, NoRowIsRefusedForItsSize) {
   for (const int n : group_sizes()) {
-    Fabric fabric = on(layouts(n)[1]);
-    for (int r = 0; r < n; ++r) fabric.nodes.push_back(r / 4);
+    MachineModel machine = on(layouts(n)[1]);
+    for (int r = 0; r < n; ++r) machine.nodes.push_back(r / 4);
     for (const Collective collective : kWithData) {
       for (const size_t bytes : {size_t{1} << 20}) {
-        Question q = question(collective, bytes, fabric);
+        TuningQuery q = query(collective, bytes, machine);
         for (const Candidate& c : explain(q, {}))
           EXPECT_TRUE(std::isfinite(c.seconds) || c.why_not.starts_with("not for"))
               << to_string(collective) << " " << c.algorithm << ": " << c.why_not;
@@ -206,24 +206,24 @@ TEST(ChooseAtScale, NoRowIsRefusedForItsSize) {
 // Beyond the size at which one owner can add them all up.
 TEST(ChooseAtScale, SmallFloatsStayNearTheirHosts) {
   for (const int n : group_sizes()) {
-    const Fabric fabric = on(layouts(n)[1]);
+    const MachineModel machine = on(layouts(n)[1]);
     for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
-      Question q = question(collective, size_t{64} << 20, fabric);
+      TuningQuery q = query(collective, size_t{64} << 20, machine);
       q.type = DataType::bfloat16;
       const AlgorithmRow* row = find_algorithm(collective, choose(q, {}).algorithm);
-      EXPECT_LE(crosses(*row, q, some_hosts(fabric.hosts, n)), 1.5 * must_cross(q)) << row->name;
+      EXPECT_LE(crosses(*row, q, some_hosts(machine.hosts, n)), 1.5 * must_cross(q)) << row->name;
     }
   }
 }
 
-// The same figures, wherever they come from.
+// The same parameters, wherever they come from.
 TEST(ChooseAtScale, AllRanksChooseAlike) {
   for (const int n : {128, 1024}) {
-    const Fabric fabric = on(layouts(n)[2]), told = parse_fabric(print(fabric));
+    const MachineModel machine = on(layouts(n)[2]), told = parse_machine_model(print(machine));
     for (const Collective collective : kWithData) {
       for (const size_t bytes : {size_t{8}, size_t{1} << 20}) {
-        const Answer here = choose(question(collective, bytes, fabric), {});
-        EXPECT_EQ(choose(question(collective, bytes, told), {}), here) << here.algorithm;
+        const TuningChoice here = choose(query(collective, bytes, machine), {});
+        EXPECT_EQ(choose(query(collective, bytes, told), {}), here) << here.algorithm;
       }
     }
   }

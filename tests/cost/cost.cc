@@ -21,17 +21,17 @@ using namespace ringwood::testing;
 
 constexpr double kFree = 1e17;  // bytes/s of what shall cost nothing
 
-std::vector<Schedule> build_all(Collective collective, const char* name, int n, int lane_count,
+std::vector<Schedule> build_all(Collective collective, const char* name, int n, int segment_count,
                                 int root = 0) {
   const AlgorithmRow* row = find_algorithm(collective, name);
   std::vector<Schedule> all;
-  for (int r = 0; r < n; ++r) all.push_back(lanes(row->build({r, n, root}), lane_count));
+  for (int r = 0; r < n; ++r) all.push_back(segments(row->build({r, n, root}), segment_count));
   return all;
 }
 
 // Only what a case sets costs anything.
-Fabric ideal(std::vector<int> hosts, int cores = 64) {
-  Fabric f;
+MachineModel ideal(std::vector<int> hosts, int cores = 64) {
+  MachineModel f;
   f.hosts = std::move(hosts);
   f.cores = cores;
   f.copy = f.reduce = {kFree, kFree, kFree};
@@ -43,18 +43,18 @@ Fabric ideal(std::vector<int> hosts, int cores = 64) {
 }
 
 // One rank on each host, alpha and beta of the wire.
-Fabric wires(int n, double alpha, double beta) {
+MachineModel wires(int n, double alpha, double beta) {
   std::vector<int> hosts(n);
   std::iota(hosts.begin(), hosts.end(), 0);
-  Fabric f = ideal(hosts);
+  MachineModel f = ideal(hosts);
   f.net.latency = alpha;
   f.net.nic = 1 / beta;
   return f;
 }
 
 // All ranks on one host, reading each other's buffers, a core each.
-Fabric cores(int n, double alpha, double gamma) {
-  Fabric f = ideal(std::vector<int>(n, 0), n);
+MachineModel cores(int n, double alpha, double gamma) {
+  MachineModel f = ideal(std::vector<int>(n, 0), n);
   f.staged = false;
   f.latency = alpha;
   f.reduce = {1 / gamma, 1 / gamma, 1 / gamma};
@@ -67,8 +67,8 @@ struct Closed {
   const char* what;
   Collective collective;
   const char* algorithm;
-  int n, lanes;
-  Fabric fabric;
+  int n, segments;
+  MachineModel machine;
   double S;  // bytes
   double expected;
 };
@@ -76,22 +76,23 @@ struct Closed {
 std::vector<Closed> closed_forms() {
   using C = Collective;
   const double a = kAlpha, b = kBeta, g = kGamma, S = 64e6;
-  Fabric two_hosts = ideal({0, 0, 0, 0, 1, 1, 1, 1});
+  MachineModel two_hosts = ideal({0, 0, 0, 0, 1, 1, 1, 1});
   two_hosts.net.nic = 1 / b;
-  Fabric posting = ideal(std::vector<int>(5, 0));
+  MachineModel posting = ideal(std::vector<int>(5, 0));
   posting.post = 1e-6;
-  Fabric crowded = cores(4, 0, g);
+  MachineModel crowded = cores(4, 0, g);
   crowded.cores = 2;
-  Fabric waiting = cores(4, 0, 1 / kFree);
+  MachineModel waiting = cores(4, 0, 1 / kFree);
   waiting.cores = 2;
   waiting.yield = 2e-6;
-  Fabric staging = ideal({0, 0});
+  MachineModel staging = ideal({0, 0});
   staging.handed = 10e9;
-  Fabric memory = cores(4, 0, g);
+  MachineModel memory = cores(4, 0, g);
   memory.l2_bytes = memory.l3_bytes = 1;
   memory.memory = 2 / g;
   return {
-      {"the figure of the design", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6, 0.3584},
+      {"the parameter of the design", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6,
+       0.3584},
       {"ring", C::all_reduce, "ring", 8, 1, wires(8, a, b), S, 14 * (a + S / 8 * b)},
       {"direct shares its ports", C::all_reduce, "direct", 8, 1, wires(8, a, b), S,
        2 * a + 2 * 7.0 / 8 * S * b},
@@ -101,7 +102,7 @@ std::vector<Closed> closed_forms() {
       {"two ranks exchange", C::all_reduce, "halving_doubling", 2, 1, wires(2, a, b), S,
        2 * a + S * b},
       {"chain", C::broadcast, "chain", 5, 1, wires(5, a, b), S, 4 * (a + S * b)},
-      {"chain in lanes", C::broadcast, "chain", 5, 16, wires(5, a, b), S,
+      {"chain in segments", C::broadcast, "chain", 5, 16, wires(5, a, b), S,
        4 * a + (16 + 3) * S / 16 * b},
       {"all-gather ring", C::all_gather, "ring", 6, 1, wires(6, a, b), S, 5 * (a + S * b)},
       {"all-to-all", C::all_to_all, "pairwise", 6, 1, wires(6, a, b), S, a + 5 * S * b},
@@ -126,21 +127,21 @@ TEST(Cost, IsThatOfTheClosedForms) {
   for (const Closed& c : closed_forms()) {
     const Load load{c.collective, static_cast<size_t>(c.S)};
     const double seconds =
-        predict(build_all(c.collective, c.algorithm, c.n, c.lanes), load, c.fabric).seconds;
+        predict(build_all(c.collective, c.algorithm, c.n, c.segments), load, c.machine).seconds;
     EXPECT_NEAR(seconds, c.expected, 0.005 * c.expected) << c.what;
   }
 }
 
 // Where the ranks share their buffers, the owner of a part reads it from all and writes it to all.
-TEST(Cost, SharedBuffersAreReadAndAnsweredInPlace) {
+TEST(Cost, SharedBuffersAreReadAndPutInPlace) {
   const int n = 4;
   const double S = 8e6, read = 0.1e-9, write = 0.3e-9;
-  Fabric f = ideal(std::vector<int>(n, 0), n);
+  MachineModel f = ideal(std::vector<int>(n, 0), n);
   f.reduce = {1 / read, 1 / read, 1 / read};
   f.copy = {1 / write, 1 / write, 1 / write};
   f.handed = 1 / write;
   Load load{Collective::all_reduce, static_cast<size_t>(S)};
-  load.lent = true;
+  load.zero_copy = true;
   const double own = (n - 1) * S / n;  // a part from, and to, each of the others
   const auto seconds = [&](const char* name) {
     return predict(build_all(Collective::all_reduce, name, n, 1), load, f).seconds;
@@ -148,7 +149,7 @@ TEST(Cost, SharedBuffersAreReadAndAnsweredInPlace) {
   EXPECT_NEAR(seconds("direct"), own * (read + write / 8), 1e-3 * own * read);
   // The ring passes partial sums on: nothing comes back to where it came from.
   EXPECT_GT(seconds("ring"), own * (read + write) * 0.999);
-  f.lent = S;  // messages are too small to be lent
+  f.zero_copy = S;  // messages are too small to be lent
   EXPECT_GT(seconds("direct"), own * (read + 2 * write));
 }
 
@@ -160,7 +161,7 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
   load.one_round = true;
   EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, kAlpha, 1e-7);
   // On one host the openings are letters, one round whatever comes after; data goes meanwhile.
-  Fabric host = ideal(std::vector<int>(8, 0), 8);
+  MachineModel host = ideal(std::vector<int>(8, 0), 8);
   host.latency = kAlpha;
   EXPECT_NEAR(predict(one_shot, load, host).seconds, kAlpha * (1 + 8 / 192.0), 1e-9);
   load.one_round = false;  // two of the pieces are of 4 bytes
@@ -169,7 +170,7 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
 }
 
 TEST(Cost, LoopbackIsSockets) {
-  Fabric f = ideal(std::vector<int>(2, 0), 2);
+  MachineModel f = ideal(std::vector<int>(2, 0), 2);
   f.loopback = true;
   f.net.socket = 1e9;
   f.net.post = 3e-6;
@@ -181,7 +182,7 @@ TEST(Cost, LoopbackIsSockets) {
 }
 
 TEST(Cost, NodesOfAHostAreFurtherApart) {
-  Fabric f = ideal(std::vector<int>(4, 0), 4);
+  MachineModel f = ideal(std::vector<int>(4, 0), 4);
   f.nodes = {0, 0, 1, 1};
   f.handed = f.node_handed = 10e9;
   Load load{Collective::all_reduce, 64 << 10};
@@ -196,12 +197,12 @@ TEST(Cost, NodesOfAHostAreFurtherApart) {
   EXPECT_GT(predict(schedules, load, f).seconds, 3 * near);
 }
 
-TEST(Cost, ADoubleTreeInLanesNearsTwiceTheVector) {
+TEST(Cost, ADoubleTreeInSegmentsNearsTwiceTheVector) {
   // 2 S beta for both trees together; the pipeline's depth and fair shares take the rest.
   const int n = 8;
   const double S = 64e6, bound = 2 * S * kBeta;
-  const auto seconds = [&](int lane_count) {
-    return predict(build_all(Collective::all_reduce, "double_tree", n, lane_count),
+  const auto seconds = [&](int segment_count) {
+    return predict(build_all(Collective::all_reduce, "double_tree", n, segment_count),
                    {Collective::all_reduce, static_cast<size_t>(S)}, wires(n, 1e-6, kBeta))
         .seconds;
   };
@@ -212,7 +213,7 @@ TEST(Cost, ADoubleTreeInLanesNearsTwiceTheVector) {
 
 TEST(Cost, TheAgreementComesBeforeWhatIsReceived) {
   Load load{Collective::all_reduce, 8};
-  const Fabric f = wires(8, kAlpha, kBeta);
+  const MachineModel f = wires(8, kAlpha, kBeta);
   const auto schedules = build_all(Collective::all_reduce, "direct", 8, 1);
   EXPECT_NEAR(predict(schedules, load, f).seconds, 2 * kAlpha, 1e-7);
   load.agreement = true;  // three rounds; the first of the data travels meanwhile
@@ -231,7 +232,7 @@ TEST(Cost, EveryRowFinishesAndKeepsItsOrder) {
         const auto schedules = build_all(row.collective, row.name, n, 3, n - 1);
         Load load{row.collective, bytes};
         load.timeline = load.agreement = true;
-        Fabric f;
+        MachineModel f;
         for (int r = 0; r < n; ++r) f.hosts.push_back(r / 3);
         const std::vector<Plan> plans = plans_of(schedules, 1, load, f);
         const Prediction p = predict(schedules, load, f);
@@ -260,7 +261,7 @@ TEST(Cost, EveryRowFinishesAndKeepsItsOrder) {
 }
 
 TEST(Cost, MoreBytesNeverCostLess) {
-  const Fabric f;
+  const MachineModel f;
   for (const AlgorithmRow& row : algorithm_table()) {
     if (!row.accepts(4)) continue;
     const auto schedules = build_all(row.collective, row.name, 4, 2);
@@ -274,10 +275,10 @@ TEST(Cost, MoreBytesNeverCostLess) {
 }
 
 TEST(Cost, LiesBetweenItsBoundsAndTheirEstimateIsNear) {
-  std::vector<Fabric> fabrics(3);
-  fabrics[1].staged = false;
-  fabrics[2].hosts = {0, 0, 0, 1, 1, 2};
-  for (const Fabric& f : fabrics) {
+  std::vector<MachineModel> machines(3);
+  machines[1].staged = false;
+  machines[2].hosts = {0, 0, 0, 1, 1, 2};
+  for (const MachineModel& f : machines) {
     for (const AlgorithmRow& row : algorithm_table()) {
       if (!row.accepts(6)) continue;
       for (const size_t bytes : {size_t{64}, size_t{100} << 10, size_t{20} << 20}) {
@@ -310,7 +311,7 @@ TEST(Cost, SchedulesThatCannotFinishAreRefused) {
     crossed[r].send(1 - r, {0});
   }
   EXPECT_PRED2(contains, error_of([&] { predict(crossed, load, {}); }).cause, "never begin");
-  Fabric three;
+  MachineModel three;
   three.hosts = {0, 0, 1};
   EXPECT_PRED2(contains, error_of([&] { predict(crossed, load, three); }).cause, "3 ranks");
 }
@@ -353,28 +354,29 @@ TEST(FairShare, WhatEndsTogetherIsOneEventInTheOrderOfStart) {
   EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{7, 3}));
 }
 
-// ---- the figures as text -----------------------------------------------------------------------
+// ---- the parameters as text
+//  -----------------------------------------------------------------------
 
-TEST(Fabric, TextGivesBackWhatWasPrinted) {
-  Fabric f;
+TEST(MachineModel, TextGivesBackWhatWasPrinted) {
+  MachineModel f;
   f.hosts = {0, 0, 1, 1, 2};
   f.cores = 48;
   f.staged = false;
   f.latency = 0.1 + 0.2;  // no short decimal
   f.net.nic = 1e17 / 3;
-  EXPECT_EQ(parse_fabric(print(f)), f);
-  EXPECT_EQ(parse_fabric(print(Fabric{})), Fabric{});
+  EXPECT_EQ(parse_machine_model(print(f)), f);
+  EXPECT_EQ(parse_machine_model(print(MachineModel{})), MachineModel{});
 }
 
-TEST(Fabric, DamagedTextIsRefused) {
-  const std::string good = print(Fabric{});
+TEST(MachineModel, DamagedTextIsRefused) {
+  const std::string good = print(MachineModel{});
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = good;
     return text.replace(text.find(from), from.size(), to);
   };
   const std::pair<std::string, const char*> cases[] = {
       {"", "does not begin"},
-      {"ringwood-fabric-9" + good.substr(17), "does not begin"},
+      {"ringwood-machine-9" + good.substr(17), "does not begin"},
       {good.substr(0, good.find(" call=")), "missing or not in its place"},
       {good + " more=1", "the form in which it is printed"},
       {good + " ", "the form in which it is printed"},
@@ -393,7 +395,8 @@ TEST(Fabric, DamagedTextIsRefused) {
       {std::string(300000, 'x'), "longer than"},
   };
   for (const auto& [text, why] : cases)
-    EXPECT_PRED2(contains, error_of([&] { parse_fabric(text); }).cause, why) << text.substr(0, 80);
+    EXPECT_PRED2(contains, error_of([&] { parse_machine_model(text); }).cause, why)
+        << text.substr(0, 80);
 }
 
 }  // namespace

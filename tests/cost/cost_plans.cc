@@ -13,8 +13,8 @@
 namespace ringwood {
 namespace {
 
-Fabric on_hosts(int n, int ranks_of_a_host) {
-  Fabric f;
+MachineModel on_hosts(int n, int ranks_of_a_host) {
+  MachineModel f;
   f.cores = n;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r / ranks_of_a_host);
   return f;
@@ -24,18 +24,19 @@ Fabric on_hosts(int n, int ranks_of_a_host) {
 TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
   int in_one_round = 0, agreed = 0;
   for (const int n : {2, 5, 16, 17}) {
-    std::vector<Fabric> fabrics = {on_hosts(n, n), on_hosts(n, 1), on_hosts(n, 2), Fabric{}};
-    fabrics.back().loopback = true;
-    for (const Fabric& fabric : fabrics) {
-      PlanCache plans(0, n, fabric, {});
+    std::vector<MachineModel> machines = {on_hosts(n, n), on_hosts(n, 1), on_hosts(n, 2),
+                                          MachineModel{}};
+    machines.back().loopback = true;
+    for (const MachineModel& machine : machines) {
+      PlanCache plans(0, n, machine, {});
       for (const AlgorithmRow& row : algorithm_table()) {
-        const Where where{0, n, 0, fabric.hosts};
+        const Where where{0, n, 0, machine.hosts};
         if (!row.accepts(where) || row.collective == Collective::barrier) continue;
         if (row.collective == Collective::all_to_all) continue;  // sizes of pairs: always agreed on
         for (size_t bytes = 8 << 10; bytes <= 128 << 10; bytes *= 2) {
-          Question q{row.collective, bytes};
+          TuningQuery q{row.collective, bytes};
           q.n = n;
-          q.fabric = &fabric;
+          q.machine = &machine;
           const std::vector<Candidate> candidates = explain(q, {}, row.name, 1);
           ASSERT_EQ(candidates.size(), 1u);
           Load load{row.collective, bytes};
@@ -47,7 +48,7 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
                   ->protocol != Protocol::queued;
           ++(load.one_round ? in_one_round : agreed);
           if (candidates[0].simulated) {
-            EXPECT_EQ(candidates[0].seconds, predict(build_all(row, where), load, fabric).seconds)
+            EXPECT_EQ(candidates[0].seconds, predict(build_all(row, where), load, machine).seconds)
                 << to_string(row.collective) << " " << row.name << " n " << n << " " << bytes
                 << " one round " << load.one_round;
           }
@@ -61,13 +62,13 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
 
 using Ends = std::multiset<std::pair<int, int>>;  // from, to
 
-Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Shape& shape) {
+Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const CollectiveArgs& args) {
   Ends ends;
   std::vector<std::shared_ptr<const Plan>> plans;
-  for (const Schedule& s : build_all(row, where)) plans.push_back(make_plan(s, shape, row.name, 1));
+  for (const Schedule& s : build_all(row, where)) plans.push_back(make_plan(s, args, row.name, 1));
   for (int r = 0; r < where.n; ++r) {
     for (const Fusion& fusion : plans[r]->fusions) {
-      bool answered = true;
+      bool put_back = true;
       for (size_t k = 0; k < fusion.receives.size(); ++k) {
         const PeerQueue& queue = plans[r]->peers[fusion.queues[k]];
         const auto at = std::find(queue.receives.begin(), queue.receives.end(), fusion.receives[k]);
@@ -75,10 +76,10 @@ Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Shape& sh
         const auto back = std::find_if(peer.peers.begin(), peer.peers.end(),
                                        [&](const PeerQueue& q) { return q.peer == r; });
         const int32_t offer = back->sends[static_cast<size_t>(at - queue.receives.begin())];
-        answered = answered && peer.steps[offer].answer == fusion.numbers[k];
+        put_back = put_back && peer.steps[offer].put == fusion.numbers[k];
       }
       for (const int32_t send : fusion.sends)
-        if (answered) ends.insert({r, plans[r]->steps[send].peer});
+        if (put_back) ends.insert({r, plans[r]->steps[send].peer});
     }
   }
   return ends;
@@ -94,17 +95,18 @@ TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
       // Block-wise plans cut spans of several blocks, which the model sees as one message.
       if (!row.accepts(where) || required_chunks(row.collective, n) > 0) continue;
       for (const size_t count : {kFused / 4 - 1, kFused / 2 + 5, n * kFused}) {
-        Fabric fabric;
-        fabric.lent = 0;
+        MachineModel machine;
+        machine.zero_copy = 0;
         Load load{row.collective, count * 4};
-        load.lent = true;
+        load.zero_copy = true;
         const auto schedules = build_all(row, where);
         Ends predicted;
         for (const CostMessage& m :
-             model_of(plans_of(schedules, 1, load, fabric), load, fabric).messages)
-          if (m.answers) predicted.insert({m.from, m.to});
-        const Shape shape{row.collective, DataType::float32, ReduceOp::sum, n - 1, count, {}};
-        EXPECT_EQ(predicted, fused_in_plans(row, where, shape))
+             model_of(plans_of(schedules, 1, load, machine), load, machine).messages)
+          if (m.puts) predicted.insert({m.from, m.to});
+        const CollectiveArgs args{
+            row.collective, DataType::float32, ReduceOp::sum, n - 1, count, {}};
+        EXPECT_EQ(predicted, fused_in_plans(row, where, args))
             << to_string(row.collective) << " " << row.name << " n " << n << " count " << count;
         fused += predicted.size();
       }
@@ -114,9 +116,9 @@ TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
 }
 
 // One host of `n` cores, where nothing but copies costs anything.
-Fabric copies_only(int n, double copy) {
+MachineModel copies_only(int n, double copy) {
   constexpr double kFree = 1e15;
-  Fabric f;
+  MachineModel f;
   f.cores = n;
   f.copy = {1 / copy, 1 / copy, 1 / copy};
   f.reduce = {kFree, kFree, kFree};
@@ -127,15 +129,15 @@ Fabric copies_only(int n, double copy) {
 }
 
 double seconds_of(Collective collective, const char* row, int n, const Load& load,
-                  const Fabric& fabric) {
+                  const MachineModel& machine) {
   const AlgorithmRow* const found = find_algorithm(collective, row);
-  return predict(build_all(*found, {0, n, 0, fabric.hosts}), load, fabric).seconds;
+  return predict(build_all(*found, {0, n, 0, machine.hosts}), load, machine).seconds;
 }
 
 TEST(CostOfPlans, OwnBlocksAreCopiedBesides) {
   const int n = 3;
   const double copy = 1e-10, block = 4e6;
-  const Fabric f = copies_only(n, copy);
+  const MachineModel f = copies_only(n, copy);
   Load load{Collective::all_gather, static_cast<size_t>(block)};
   const double in_place = seconds_of(load.collective, "direct", n, load, f);
   load.out_of_place = true;
@@ -148,7 +150,7 @@ TEST(CostOfPlans, OwnBlocksAreCopiedBesides) {
 }
 
 TEST(CostOfPlans, OnlyWhatGoesBothWaysIsHandedOverSlower) {
-  Fabric f = copies_only(2, 1e-15);
+  MachineModel f = copies_only(2, 1e-15);
   f.handed = f.node_handed = 10e9;
   const Load sum{Collective::all_reduce, 4 << 20}, one_way{Collective::broadcast, 4 << 20};
   const double exchanged = seconds_of(sum.collective, "exchange", 2, sum, f);
@@ -162,24 +164,25 @@ TEST(CostOfPlans, OnlyWhatGoesBothWaysIsHandedOverSlower) {
 // for each call does not.
 TEST(CostOfPlans, WhatIsReadInPlaceAndWrittenAnewIsDearer) {
   const size_t bytes = 64 << 10;
-  Fabric f = copies_only(2, 1e-11);
-  const auto lent = [&](Collective collective, const char* row) {
+  MachineModel f = copies_only(2, 1e-11);
+  const auto zero_copy = [&](Collective collective, const char* row) {
     Load load{collective, bytes};
-    load.lent = true;
+    load.zero_copy = true;
     return seconds_of(collective, row, 2, load, f);
   };
-  const double gathered = lent(Collective::all_gather, "direct");
-  const double fused = lent(Collective::all_reduce, "direct");
-  const double summed = lent(Collective::all_reduce, "exchange");
+  const double gathered = zero_copy(Collective::all_gather, "direct");
+  const double fused = zero_copy(Collective::all_reduce, "direct");
+  const double summed = zero_copy(Collective::all_reduce, "exchange");
   f.exchanged.l2 = f.exchanged.l3 = 1e9;
-  EXPECT_EQ(lent(Collective::all_gather, "direct"), gathered);
-  EXPECT_EQ(lent(Collective::all_reduce, "direct"), fused);  // only the answers write it
-  EXPECT_NEAR(lent(Collective::all_reduce, "exchange") - summed, bytes / 1e9, 0.05 * bytes / 1e9);
+  EXPECT_EQ(zero_copy(Collective::all_gather, "direct"), gathered);
+  EXPECT_EQ(zero_copy(Collective::all_reduce, "direct"), fused);  // only the answers write it
+  EXPECT_NEAR(zero_copy(Collective::all_reduce, "exchange") - summed, bytes / 1e9,
+              0.05 * bytes / 1e9);
 }
 
 // Until so many bytes have passed, and a message of several lines by one more way of a line.
 TEST(CostOfPlans, TheFirstBytesOfAMessageAreDearer) {
-  Fabric f = copies_only(2, 1e-15);
+  MachineModel f = copies_only(2, 1e-15);
   const auto sent = [&](size_t bytes) {
     const Load load{Collective::broadcast, bytes};
     return seconds_of(load.collective, "linear", 2, load, f);

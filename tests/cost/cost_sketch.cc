@@ -14,15 +14,15 @@ namespace ringwood {
 namespace {
 
 // Hosts of 1 and of 8 ranks, unlike hosts, ranks dealt out in turn to five, all on one.
-std::vector<Fabric> fabrics(int n) {
-  std::vector<Fabric> all(5);
+std::vector<MachineModel> machines(int n) {
+  std::vector<MachineModel> all(5);
   for (int r = 0; r < n; ++r) {
     all[0].hosts.push_back(r);
     all[1].hosts.push_back(r / 8);
     all[2].hosts.push_back((r + 3) / 8);
     all[3].hosts.push_back(r % 5);
   }
-  for (Fabric& f : all) f.cores = 8;
+  for (MachineModel& f : all) f.cores = 8;
   all.back().cores = n;
   return all;
 }
@@ -36,19 +36,19 @@ Load load_of(Collective collective, size_t bytes, int n) {
 
 TEST(CostSketch, IsNearTheBoundsOfAllRanks) {
   for (const int n : {12, 30, 64}) {
-    for (const Fabric& fabric : fabrics(n)) {
+    for (const MachineModel& machine : machines(n)) {
       for (const AlgorithmRow& row : algorithm_table()) {
-        const Where where{0, n, 0, fabric.hosts};
+        const Where where{0, n, 0, machine.hosts};
         if (!row.accepts(where)) continue;
         const auto schedules = build_all(row, where);
         for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{64} << 20}) {
           const Load load = load_of(row.collective, bytes, n);
           const CostBounds exact =
-              bounds_of(model_of(plans_of(schedules, 1, load, fabric), load, fabric), fabric);
+              bounds_of(model_of(plans_of(schedules, 1, load, machine), load, machine), machine);
           const BuildRank build = [&](int r) {
-            return after_agreement(row.build({r, n, 0, fabric.hosts}), row.collective);
+            return after_agreement(row.build({r, n, 0, machine.hosts}), row.collective);
           };
-          const CostBounds sketch = sketch_of(build, n, load, fabric);
+          const CostBounds sketch = sketch_of(build, n, load, machine);
           const auto what = ::testing::Message() << to_string(row.collective) << " " << row.name
                                                  << " n " << n << " " << bytes << " bytes";
           EXPECT_GE(sketch.resource, exact.resource * 0.7) << what;
@@ -67,7 +67,7 @@ TEST(CostSketch, IsNearTheBoundsOfAllRanks) {
 
 TEST(CostSketch, ALongChainIsLengthenedInProportion) {
   const int n = 2000;  // a ring of them is not followed to its beginning
-  Fabric f;
+  MachineModel f;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r);
   const AlgorithmRow* ring = find_algorithm(Collective::all_gather, "ring");
   const Load load{Collective::all_gather, 4096};
@@ -76,18 +76,18 @@ TEST(CostSketch, ALongChainIsLengthenedInProportion) {
   EXPECT_NEAR(b.latencies, (n - 1) * hop, 0.02 * (n - 1) * hop);
 }
 
-TEST(CostSketch, BoundsForLanesAreThoseOfAPipeline) {
-  const int n = 5, lane_count = 16;
-  Fabric f;
+TEST(CostSketch, BoundsForSegmentsAreThoseOfAPipeline) {
+  const int n = 5, segment_count = 16;
+  MachineModel f;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r);
   const AlgorithmRow* chain = find_algorithm(Collective::broadcast, "chain");
   const Load load{Collective::broadcast, size_t{64} << 20};
   std::vector<Schedule> one = build_all(*chain, {0, n}), many;
-  for (const Schedule& s : one) many.push_back(lanes(s, lane_count));
+  for (const Schedule& s : one) many.push_back(segments(s, segment_count));
   const CostBounds bounds = bounds_of(model_of(plans_of(one, 1, load, f), load, f), f);
   EXPECT_EQ(bounds.estimate(1), bounds.estimate());
   const double seconds = predict(many, load, f).seconds;
-  EXPECT_NEAR(bounds.estimate(lane_count), seconds, 0.05 * seconds);
+  EXPECT_NEAR(bounds.estimate(segment_count), seconds, 0.05 * seconds);
 }
 
 // What is chosen by sketches alone, where the simulation can say what it costs.
@@ -95,7 +95,7 @@ TEST(CostSketch, ChoosesNearlyAsWellAsTheSimulation) {
   double times_of_all = 0;
   int cases = 0;
   for (const int n : {24, 48}) {
-    for (const Fabric& fabric : fabrics(n)) {
+    for (const MachineModel& machine : machines(n)) {
       for (const Collective collective : {Collective::all_reduce, Collective::broadcast,
                                           Collective::reduce, Collective::all_gather}) {
         for (const size_t bytes : {size_t{8}, size_t{64} << 10, size_t{16} << 20}) {
@@ -106,13 +106,14 @@ TEST(CostSketch, ChoosesNearlyAsWellAsTheSimulation) {
           for (const AlgorithmRow& row : algorithm_table())
             if (row.collective == collective) query.rows.push_back(&row);
           query.all = true;
-          const std::vector<Candidate> simulated = weigh(query, fabric);
+          const std::vector<Candidate> simulated = weigh(query, machine);
           query.most_steps = 0;
           double least = INFINITY, its = INFINITY;
           for (const Candidate& c : simulated) least = std::min(least, c.seconds);
-          for (const Candidate& c : weigh(query, fabric))
+          for (const Candidate& c : weigh(query, machine))
             for (const Candidate& s : simulated)
-              if (c.chosen && s.algorithm == c.algorithm && s.lanes == c.lanes) its = s.seconds;
+              if (c.chosen && s.algorithm == c.algorithm && s.segments == c.segments)
+                its = s.seconds;
           EXPECT_LE(its, 2.5 * least) << to_string(collective) << " n " << n << " " << bytes;
           times_of_all += its / least;
           ++cases;

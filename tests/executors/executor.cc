@@ -17,14 +17,14 @@
 namespace ringwood::testing {
 namespace {
 
-TEST(Executor, RunsEveryAllReduceRowWithLanes) {
+TEST(Executor, RunsEveryAllReduceRowWithSegments) {
   const std::vector<int> host = {0, 1, 1, 0};  // for the hierarchical ones
   const int n = 4;
   Runner runner(n, LoopbackFaults{});
   std::mt19937 random(7);
   for (const AlgorithmRow& row : algorithm_table()) {
     if (row.collective != Collective::all_reduce || !row.accepts(Where{0, n, 0, host})) continue;
-    for (int lanes : {1, 2, 5}) {
+    for (int segments : {1, 2, 5}) {
       const size_t count = 1237;
       Memory memory(n);
       std::vector<int64_t> want(count, 0);
@@ -36,12 +36,13 @@ TEST(Executor, RunsEveryAllReduceRowWithLanes) {
           want[e] += memory[r][e];
         }
       }
-      Shape shape;
-      shape.collective = Collective::all_reduce;
-      shape.type = DataType::int64;
-      shape.count = count;
-      ASSERT_TRUE(runner.run(schedules, shape, lanes, memory, random)) << row.name;
-      for (int r = 0; r < n; ++r) ASSERT_EQ(memory[r], want) << row.name << " lanes " << lanes;
+      CollectiveArgs args;
+      args.collective = Collective::all_reduce;
+      args.type = DataType::int64;
+      args.count = count;
+      ASSERT_TRUE(runner.run(schedules, args, segments, memory, random)) << row.name;
+      for (int r = 0; r < n; ++r)
+        ASSERT_EQ(memory[r], want) << row.name << " segments " << segments;
     }
   }
 }
@@ -51,7 +52,7 @@ Schedule direct_for(int rank, int n) {
 }
 
 // Nothing in the result would tell that operands go the long way.
-TEST(Executor, ReducesInOnePassWhereEveryOperandCanBeAnsweredInPlace) {
+TEST(Executor, ReducesInOnePassWhereEveryResultCanBePut) {
   for (int n : {2, 3}) {
     Runner runner(make_meshes(n, make_shm));
     std::mt19937 random(3);
@@ -76,7 +77,7 @@ TEST(Executor, ReducesInOnePassWhereEveryOperandCanBeAnsweredInPlace) {
 
 // Rank 0 lets two peers read [0] and then takes a sum back from one of them, which may write it
 // into place while the other still reads.
-TEST(Executor, AnswersInPlaceOnlyWhatNobodyElseStillReads) {
+TEST(Executor, PutsOnlyWhereNobodyElseStillReads) {
   const std::vector<Schedule> schedules = parse_schedules(
       "schedule rank 0 of 3 chunks 1\n"
       "send 2 [0]\nsend 1 [0]\nrecv 1 [0]\nrecv_reduce 2 [0]\n"
@@ -136,7 +137,7 @@ TEST(Executor, BeginsAsThePlanSays) {
       buffers.push_back(memory[r].data());
     }
     ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, buffers, random,
-                           enclosed ? Opener::one_round : Opener::agreement));
+                           enclosed ? Protocol::one_round : Protocol::queued));
     ASSERT_EQ(memory, Memory(n, std::vector<int64_t>(count, k * n))) << k;
   }
 }
@@ -162,14 +163,14 @@ TEST(Executor, FindsADifferentCallBeforeAnyBufferIsWritten) {
   std::vector<std::shared_ptr<const Plan>> plans;
   std::vector<std::vector<void*>> buffers{{memory[0].data()}, {memory[1].data()}};
   for (int r = 0; r < n; ++r) {
-    Shape shape;
-    shape.collective = Collective::all_reduce;
-    shape.type = DataType::int64;
-    shape.op = r ? ReduceOp::max : ReduceOp::sum;
-    shape.count = 3;
-    plans.push_back(make_plan(one_shot_all_reduce({r, n, 0}), shape, "one_shot", 1));
+    CollectiveArgs args;
+    args.collective = Collective::all_reduce;
+    args.type = DataType::int64;
+    args.op = r ? ReduceOp::max : ReduceOp::sum;
+    args.count = 3;
+    plans.push_back(make_plan(one_shot_all_reduce({r, n, 0}), args, "one_shot", 1));
     executors[r]->start(
-        {plans[r].get(), fingerprint_of(shape, "one_shot", 1, 5), buffers[r], {}, {}, false});
+        {plans[r].get(), fingerprint_of(args, "one_shot", 1, 5), buffers[r], {}, {}, false});
   }
   std::string text[2];
   for (int k = 0; k < 1000 && (text[0].empty() || text[1].empty()); ++k)
@@ -202,7 +203,7 @@ TEST(Executor, WaitsOnlyForThoseThatHaveSomethingToDo) {
   for (int r = 0; r < n; ++r) {
     memory[r].assign(count, r);
     buffers.push_back(memory[r].data());
-    plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1, Opener::one_round));
+    plans.push_back(make_plan(schedules[r], sum_of(count), "test", 1, Protocol::one_round));
   }
   for (int r = 0; r < n; ++r)
     runner.executors[r]->start(
@@ -233,9 +234,9 @@ TEST(Executor, ABarrierSendsNothingBeyondItsAgreement) {
     std::mt19937 random(1);
     std::vector<Schedule> schedules;
     for (int r = 0; r < n; ++r) schedules.push_back(dissemination_barrier({r, n, 0}));
-    Shape shape;
-    shape.type = DataType::uint8;
-    ASSERT_TRUE(runner.run(schedules, shape, 1, std::vector<void*>(n), random));
+    CollectiveArgs args;
+    args.type = DataType::uint8;
+    ASSERT_TRUE(runner.run(schedules, args, 1, std::vector<void*>(n), random));
     const auto rounds = static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(n - 1)));
     for (const auto& mesh : runner.meshes) {
       uint64_t sent = 0;
@@ -252,9 +253,10 @@ TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
     for (int n : {2, 3, 4, 6, 8}) {
       const auto places = places_for(row, n);
       if (!places) continue;
-      const Shape shape{Collective::all_gather, DataType::float32, ReduceOp::sum, 0, 100, {}};
+      const CollectiveArgs args{
+          Collective::all_gather, DataType::float32, ReduceOp::sum, 0, 100, {}};
       for (int r = 0; r < n; ++r)
-        EXPECT_FALSE(make_plan(row.build(places->where(r, n, 0)), shape, row.name, 2)->writes_own)
+        EXPECT_FALSE(make_plan(row.build(places->where(r, n, 0)), args, row.name, 2)->writes_own)
             << row.name;
     }
   }
@@ -262,36 +264,37 @@ TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
 
 TEST(Plans, OfUnevenBlocksAreFoundAgain) {
   const Options options;
-  PlanCache plans(0, 2, Fabric{}, options);
-  Shape shape{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {5, 7, 5, 6}};
-  const auto first = plans.get(shape, "", 0, false);
-  EXPECT_EQ(plans.get(shape, "", 0, false), first);
+  PlanCache plans(0, 2, MachineModel{}, options);
+  CollectiveArgs args{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {5, 7, 5, 6}};
+  const auto first = plans.get(args, "", 0, false);
+  EXPECT_EQ(plans.get(args, "", 0, false), first);
   for (size_t k = 0; k < 1000; ++k) {  // bounded
-    shape.blocks[1] = 100 + k;
-    (void)plans.get(shape, "", 0, false);
+    args.blocks[1] = 100 + k;
+    (void)plans.get(args, "", 0, false);
   }
-  shape.blocks[1] = 7;
-  EXPECT_NE(plans.get(shape, "", 0, false), first);
-  const Shape even{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {4, 4, 4, 4}};
+  args.blocks[1] = 7;
+  EXPECT_NE(plans.get(args, "", 0, false), first);
+  const CollectiveArgs even{
+      Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {4, 4, 4, 4}};
   const auto kept = plans.get(even, "", 0, false);
   for (size_t k = 0; k < 1000; ++k) {
-    shape.blocks[1] = 5000 + k;
-    (void)plans.get(shape, "", 0, false);
+    args.blocks[1] = 5000 + k;
+    (void)plans.get(args, "", 0, false);
   }
   EXPECT_EQ(plans.get(even, "", 0, false), kept);
 }
 
 TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
-  const Shape shape{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 100, {}};
-  const auto folds = [&](const Schedule& schedule, Opener opener) {
+  const CollectiveArgs args{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 100, {}};
+  const auto folds = [&](const Schedule& schedule, Protocol protocol) {
     std::string text;
-    const auto plan = make_plan(schedule, shape, "x", 1, opener);
+    const auto plan = make_plan(schedule, args, "x", 1, protocol);
     for (const BoundStep& step : plan->steps) text += step.folds ? '+' : '-';
     return text;
   };
-  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::one_round), "-+-");
-  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Opener::agreement), "---");
-  const auto plan = make_plan(exchange_all_reduce({0, 2, 0}), shape, "x", 1, Opener::one_round);
+  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Protocol::one_round), "-+-");
+  EXPECT_EQ(folds(exchange_all_reduce({0, 2, 0}), Protocol::queued), "---");
+  const auto plan = make_plan(exchange_all_reduce({0, 2, 0}), args, "x", 1, Protocol::one_round);
   *plan = add_slots(std::move(*plan));
   EXPECT_EQ(plan->steps[1].kind, StepKind::recv_reduce);
   EXPECT_EQ(plan->steps[1].dst.buffer, 0);
@@ -299,7 +302,7 @@ TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {
   // Read twice, or not by the next step: it must be kept.
   EXPECT_EQ(folds(parse_schedule("schedule rank 0 of 2 chunks 1 scratch 0 0\n"
                                  "send 1 [0]\nrecv 1 [1]\nreduce [0] <- [1]\ncopy [2] <- [1]\n"),
-                  Opener::one_round),
+                  Protocol::one_round),
             "----");
 }
 

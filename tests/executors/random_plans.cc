@@ -24,7 +24,7 @@ namespace ringwood::testing {
 namespace {
 
 constexpr uint64_t kPrograms = kSlow ? 10 : 40, kSums = kSlow ? 25 : 200;  // seeds
-constexpr int kMostRanks = 5;
+constexpr int kMaxRanks = 5;
 constexpr auto kPatience = std::chrono::seconds(60);
 
 using Buffers = std::deque<Guarded>;  // by rank
@@ -62,7 +62,7 @@ class Ranks {
       Fingerprint fingerprint = plan.fingerprint;
       fingerprint.sequence = sequence_;
       void* const data = buffers[r].data();
-      const bool scaled = plan.shape.op == ReduceOp::premul_sum;
+      const bool scaled = plan.args.op == ReduceOp::premul_sum;
       runners_[r]->start(
           {&plan, fingerprint, {&data, 1}, {}, {}, false, scaled ? &factors : nullptr});
       finish(*runners_[r], random);
@@ -113,15 +113,15 @@ class RandomPlans : public OnTransport {
   }
 
   // The protocol, and what does not change the numbers.
-  PlanWay random_way(std::mt19937& random, const std::vector<Schedule>& all, const Shape& shape,
-                     int lanes) {
+  PlanWay random_way(std::mt19937& random, const std::vector<Schedule>& all,
+                     const CollectiveArgs& args, int segments) {
     PlanWay way;
-    way.lanes = lanes;
+    way.segments = segments;
     way.limits = random_limits(random);
     way.published = random() % 2;
-    const size_t bytes = shape.count * size_of(shape.type);
-    if (lanes == 1 && bytes <= way.limits.one_round_bytes && fits_round(all) && random() % 4) {
-      way.opener = Opener::one_round;
+    const size_t bytes = args.count * size_of(args.type);
+    if (segments == 1 && bytes <= way.limits.one_round_bytes && fits_round(all) && random() % 4) {
+      way.protocol = Protocol::one_round;
       way.published = false;  // as the plan cache has it
     }
     way.slots = ranks(static_cast<int>(all.size())).slots() && random() % 4;
@@ -168,16 +168,16 @@ TEST_P(RandomPlans, EndWithWhatTheInterpreterGives) {
                                  DataType::uint8};
   for_seeds(kPrograms, [&](uint64_t seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
-    const int n = 2 + static_cast<int>(random() % (kMostRanks - 1));
+    const int n = 2 + static_cast<int>(random() % (kMaxRanks - 1));
     const DataType type = kTypes[random() % 4];
     // The interpreter takes far longer than the ranks.
     const size_t count = random_count(random) / 4, size = size_of(type);
     const int events = 1 + static_cast<int>(random() % 40);
     const Program program = random_program(random, n, count, events, size);
-    const Shape shape = plan_shape(Collective::all_reduce, type, ReduceOp::sum, count, 0);
-    PlanWay way = random_way(random, program.schedules, shape, 1);
+    const CollectiveArgs args = plan_args(Collective::all_reduce, type, ReduceOp::sum, count, 0);
+    PlanWay way = random_way(random, program.schedules, args, 1);
     way.traces = false;
-    const PlanGroup group = plan_group(program.schedules, shape, "test", way);
+    const PlanGroup group = plan_group(program.schedules, args, "test", way);
     Buffers buffers = random_buffers(random, n, count, type);
     // The low bytes, in the order of the machine.
     for (int r = 0; r < n; ++r)
@@ -209,13 +209,13 @@ Sum random_sum(std::mt19937& random) {
 // Of exact numbers: what every rank should have, as far as the wire format keeps it.
 void expect_sums(const PlanGroup& group, Buffers& buffers, int roundings,
                  const std::string& words) {
-  const Shape& shape = group.plans[0]->shape;
+  const CollectiveArgs& args = group.plans[0]->args;
   const auto wire = static_cast<WireFormat>(group.plans[0]->fingerprint.wire);
   const int n = static_cast<int>(group.plans.size());
   const double error = wire == WireFormat::exact ? 0 : error_bound(wire, roundings) * 3 * n + 1e-5;
-  Guarded want(1, shape.type);
-  for (size_t i = 0; i < shape.count; ++i) {
-    want.set(0, expected(shape.type, shape.op, i, n));
+  Guarded want(1, args.type);
+  for (size_t i = 0; i < args.count; ++i) {
+    want.set(0, expected(args.type, args.op, i, n));
     ASSERT_LE(std::abs(buffers[0][i] - want[0]), error) << "number " << i << ", " << words;
   }
 }
@@ -223,29 +223,30 @@ void expect_sums(const PlanGroup& group, Buffers& buffers, int roundings,
 TEST_P(RandomPlans, SumUpExactlyAndAlike) {
   for_seeds(kSums, [&](uint64_t seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
-    const int n = 2 + static_cast<int>(random() % (kMostRanks - 1));
+    const int n = 2 + static_cast<int>(random() % (kMaxRanks - 1));
     const std::vector<Schedule> all = random_all_reduce(random, n);
     ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt) << "seed " << seed;
     const auto [type, op] = random_sum(random);
-    const Shape shape = plan_shape(Collective::all_reduce, type, op, random_count(random), 0);
-    PlanWay way = random_way(random, all, shape, 1 + static_cast<int>(random() % 4));
+    const CollectiveArgs args =
+        plan_args(Collective::all_reduce, type, op, random_count(random), 0);
+    PlanWay way = random_way(random, all, args, 1 + static_cast<int>(random() % 4));
     const Places places = random_hosts(random, n);
     const WireProof proof = prove_wire(Collective::all_reduce, all, places.host);
     if (may_encode(Collective::all_reduce, type, op) && proof.equal_bits && random() % 2) {
       way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
       way.published = false;
-      way.opener = Opener::agreement;
+      way.protocol = Protocol::queued;
     }
-    const PlanGroup group = plan_group(all, shape, "test", way, places);
-    Buffers buffers = random_buffers(random, n, shape.count, type);
+    const PlanGroup group = plan_group(all, args, "test", way, places);
+    Buffers buffers = random_buffers(random, n, args.count, type);
     const bool special = random() % 3 == 0;  // NaN and all that: alike, whatever they are
     for (int r = 0; r < n; ++r) {
-      if (special) fill_special(buffers[r].data(), shape.count, type, seed * 16 + r);
-      for (size_t i = 0; i < shape.count && !special; ++i) buffers[r].set(i, input(type, op, i, r));
+      if (special) fill_special(buffers[r].data(), args.count, type, seed * 16 + r);
+      for (size_t i = 0; i < args.count && !special; ++i) buffers[r].set(i, input(type, op, i, r));
     }
     run(group, buffers, seed);
     for (int r = 1; r < n; ++r)
-      ASSERT_TRUE(same_bytes(buffers[0], buffers[r], shape.count * size_of(type)))
+      ASSERT_TRUE(same_bytes(buffers[0], buffers[r], args.count * size_of(type)))
           << "ranks 0 and " << r << " differ, " << words(group, seed);
     if (!special) expect_sums(group, buffers, proof.roundings, words(group, seed));
     ASSERT_FALSE(HasFailure()) << words(group, seed);

@@ -19,18 +19,18 @@ using reference::Buffer;
 using reference::Case;
 
 constexpr size_t kCounts[] = {0, 1, 7, 63, 64, 65, 4099};
-constexpr size_t kMostCount = 4099;
-constexpr size_t kMostOperands = 66;
+constexpr size_t kMaxCount = 4099;
+constexpr size_t kMaxOperands = 66;
 
 // Which results are written over operands.
 enum class Alias { none, first, last, each };
 
-struct Shape {
+struct Arity {
   size_t sources, results;
   Alias alias;
   size_t dst_offset, src_offset, guard;
 };
-constexpr Shape kShapes[] = {
+constexpr Arity kArities[] = {
     {1, 1, Alias::none, 0, 0, 64},  {1, 3, Alias::first, 1, 0, 0},   {2, 1, Alias::first, 0, 0, 64},
     {2, 2, Alias::each, 0, 0, 0},   {2, 2, Alias::none, 3, 61, 64},  {2, 1, Alias::last, 7, 1, 0},
     {3, 1, Alias::none, 0, 2, 0},   {3, 3, Alias::each, 0, 5, 64},   {4, 4, Alias::each, 0, 0, 0},
@@ -38,23 +38,23 @@ constexpr Shape kShapes[] = {
     {64, 1, Alias::first, 0, 8, 0}, {66, 64, Alias::each, 0, 1, 64}, {17, 2, Alias::last, 0, 0, 0},
 };
 // Larger ones see no more of the kernels than these do.
-constexpr size_t kMostElements = 17 * kMostCount;
+constexpr size_t kMaxElements = 17 * kMaxCount;
 
 class ManyOperands : public ::testing::TestWithParam<Case> {
  protected:
   DataType type() const { return std::get<0>(GetParam()); }
   size_t size() const { return size_of(type()); }
 
-  // Operand k is what lies here from k * kMostCount elements on.
+  // Operand k is what lies here from k * kMaxCount elements on.
   static const uint8_t* operand(DataType type, size_t k) {
     static DataType filled = type;
     static std::vector<uint8_t> numbers;
     if (numbers.empty() || filled != type) {
-      numbers.assign(kMostOperands * kMostCount * size_of(type), 0);
-      reference::fill(numbers.data(), kMostOperands * kMostCount, type, 7);
+      numbers.assign(kMaxOperands * kMaxCount * size_of(type), 0);
+      reference::fill(numbers.data(), kMaxOperands * kMaxCount, type, 7);
       filled = type;
     }
-    return numbers.data() + k * kMostCount * size_of(type);
+    return numbers.data() + k * kMaxCount * size_of(type);
   }
 
   // What the results are, from elements as the reference folds them.
@@ -68,7 +68,7 @@ class ManyOperands : public ::testing::TestWithParam<Case> {
     return want;
   }
 
-  void check(const Shape& shape, size_t count, ReduceOp op, int64_t divisor,
+  void check(const Arity& arity, size_t count, ReduceOp op, int64_t divisor,
              const std::vector<uint8_t>& want) const;
 
  private:
@@ -76,30 +76,30 @@ class ManyOperands : public ::testing::TestWithParam<Case> {
 };
 
 // Which operand result d is written over, or none.
-bool replaces(const Shape& shape, size_t d, size_t& source) {
-  source = shape.alias == Alias::last ? shape.sources - 1 : d;
-  if (shape.alias == Alias::none || source >= shape.sources) return false;
-  return shape.alias == Alias::each || d == 0;
+bool replaces(const Arity& arity, size_t d, size_t& source) {
+  source = arity.alias == Alias::last ? arity.sources - 1 : d;
+  if (arity.alias == Alias::none || source >= arity.sources) return false;
+  return arity.alias == Alias::each || d == 0;
 }
 
-void ManyOperands::check(const Shape& shape, size_t count, ReduceOp op, int64_t divisor,
+void ManyOperands::check(const Arity& arity, size_t count, ReduceOp op, int64_t divisor,
                          const std::vector<uint8_t>& want) const {
   const size_t bytes = count * size();
   std::vector<std::unique_ptr<Buffer>> buffers;
   std::vector<const void*> srcs;
   std::vector<void*> dsts;
-  std::vector<bool> replaced(shape.sources, false);
-  for (size_t k = 0; k < shape.sources; ++k) {
-    buffers.push_back(std::make_unique<Buffer>(bytes, shape.src_offset + k, shape.guard));
+  std::vector<bool> replaced(arity.sources, false);
+  for (size_t k = 0; k < arity.sources; ++k) {
+    buffers.push_back(std::make_unique<Buffer>(bytes, arity.src_offset + k, arity.guard));
     std::copy_n(operand(type(), k), bytes, buffers.back()->data());
     srcs.push_back(buffers.back()->data());
   }
-  for (size_t d = 0, source = 0; d < shape.results; ++d) {
-    if (replaces(shape, d, source)) {
+  for (size_t d = 0, source = 0; d < arity.results; ++d) {
+    if (replaces(arity, d, source)) {
       dsts.push_back(buffers[source]->data());
       replaced[source] = true;
     } else {
-      buffers.push_back(std::make_unique<Buffer>(bytes, shape.dst_offset + d, shape.guard));
+      buffers.push_back(std::make_unique<Buffer>(bytes, arity.dst_offset + d, arity.guard));
       dsts.push_back(buffers.back()->data());
     }
   }
@@ -108,7 +108,7 @@ void ManyOperands::check(const Shape& shape, size_t count, ReduceOp op, int64_t 
     ASSERT_TRUE(reference::same(static_cast<const uint8_t*>(dst), want.data(), count, type()))
         << "result " << std::find(dsts.begin(), dsts.end(), dst) - dsts.begin();
   }
-  for (size_t k = 0; k < shape.sources; ++k) {
+  for (size_t k = 0; k < arity.sources; ++k) {
     if (replaced[k]) continue;
     const auto* left = static_cast<const uint8_t*>(srcs[k]);
     ASSERT_TRUE(std::equal(left, left + bytes, operand(type(), k))) << "operand " << k;
@@ -119,13 +119,13 @@ void ManyOperands::check(const Shape& shape, size_t count, ReduceOp op, int64_t 
 TEST_P(ManyOperands, AgreeWithReference) {
   for (const ReduceOp op : reference::all_ops()) {
     if (!supports(type(), op)) continue;
-    for (const Shape& shape : kShapes) {
-      const auto divisor = op == ReduceOp::avg ? static_cast<int64_t>(shape.sources) : 1;
+    for (const Arity& arity : kArities) {
+      const auto divisor = op == ReduceOp::avg ? static_cast<int64_t>(arity.sources) : 1;
       for (const size_t count : kCounts) {
-        if (shape.sources * count > kMostElements) continue;
+        if (arity.sources * count > kMaxElements) continue;
         SCOPED_TRACE(std::string(to_string(op)) + " of " + std::to_string(count) + ", " +
-                     std::to_string(shape.sources) + " to " + std::to_string(shape.results));
-        check(shape, count, op, divisor, expected(shape.sources, count, op, divisor));
+                     std::to_string(arity.sources) + " to " + std::to_string(arity.results));
+        check(arity, count, op, divisor, expected(arity.sources, count, op, divisor));
         if (HasFatalFailure()) return;
       }
     }
@@ -134,10 +134,10 @@ TEST_P(ManyOperands, AgreeWithReference) {
 
 // A partial average is a sum; a group may also be larger than what is folded here.
 TEST_P(ManyOperands, AverageOverOtherThanTheirNumber) {
-  const Shape shape{3, 2, Alias::each, 0, 1, 0};
+  const Arity arity{3, 2, Alias::each, 0, 1, 0};
   for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{1000}, kMaxDivisor}) {
     SCOPED_TRACE(divisor);
-    check(shape, 333, ReduceOp::avg, divisor, expected(3, 333, ReduceOp::avg, divisor));
+    check(arity, 333, ReduceOp::avg, divisor, expected(3, 333, ReduceOp::avg, divisor));
   }
 }
 
@@ -145,14 +145,14 @@ TEST_P(ManyOperands, AverageOverOtherThanTheirNumber) {
 TEST_P(ManyOperands, AreTheChainOfTwos) {
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
     if (!supports(type(), op) || accumulates_wide(type(), op)) continue;
-    const size_t bytes = kMostCount * size();
+    const size_t bytes = kMaxCount * size();
     std::vector<const void*> srcs;
     for (size_t k = 0; k < 6; ++k) srcs.push_back(operand(type(), k));
     std::vector<uint8_t> chain(operand(type(), 0), operand(type(), 0) + bytes), got(bytes);
-    for (size_t k = 1; k < 6; ++k) reduce(chain.data(), srcs[k], kMostCount, type(), op);
+    for (size_t k = 1; k < 6; ++k) reduce(chain.data(), srcs[k], kMaxCount, type(), op);
     void* const dst = got.data();
-    reduce_many({&dst, 1}, srcs, kMostCount, type(), op);
-    EXPECT_TRUE(reference::same(got.data(), chain.data(), kMostCount, type())) << to_string(op);
+    reduce_many({&dst, 1}, srcs, kMaxCount, type(), op);
+    EXPECT_TRUE(reference::same(got.data(), chain.data(), kMaxCount, type())) << to_string(op);
   }
 }
 

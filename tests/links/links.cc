@@ -244,7 +244,7 @@ size_t pinned_bytes() {
 }
 
 // If all of it were copied, nobody would notice.
-TEST_P(Links, PinOnlyWhatIsLentAndOnce) {
+TEST_P(Links, PinOnlyWhatIsSentZeroCopyAndOnce) {
   constexpr size_t kBytes = size_t{1} << 20;
   Ranks two = ranks(2, 1);
   std::pmr::vector<std::byte> out(kBytes, &memory()), in(kBytes);
@@ -258,8 +258,8 @@ TEST_P(Links, PinOnlyWhatIsLentAndOnce) {
       until(link, sends ? Completions{k, 0} : Completions{0, k});
     });
     const size_t pinned = pinned_bytes() - before;
-    EXPECT_GE(pinned, GetParam().lends ? kBytes : 0);
-    EXPECT_LE(pinned, GetParam().lends ? 2 * kBytes : 0);
+    EXPECT_GE(pinned, GetParam().zero_copy ? kBytes : 0);
+    EXPECT_LE(pinned, GetParam().zero_copy ? 2 * kBytes : 0);
   }
 }
 

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "tests/support/link_processes.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 
 namespace ringwood {
 namespace {
@@ -175,7 +175,7 @@ struct Span {
   size_t bytes = 0;
 };
 
-// This process's mapping of the segment.
+// This process's mapping of the region.
 Span mapping() {
   std::istringstream maps(read_file("/proc/self/maps"));
   for (std::string line; std::getline(maps, line);) {
@@ -192,7 +192,7 @@ struct Attack {
   std::string name;
   bool sends;  // the victim sends (or else receives)
   size_t bytes;
-  std::function<void(shm::Lane& to_victim, shm::Lane& from_victim)> overwrite;
+  std::function<void(shm::Direction& to_victim, shm::Direction& from_victim)> overwrite;
 };
 void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
 
@@ -207,8 +207,9 @@ TEST_P(ShmAttack, IsAnErrorThatNamesThePeer) {
     ready.give();
     go.await();
     shm::Geometry geometry = shm::make_geometry(2, 1, rank->options.shm_ring_bytes);
-    auto* lanes = reinterpret_cast<shm::Lane*>(mapping().begin + geometry.lanes_at());
-    attack.overwrite(lanes[1 * 2 + 0], lanes[0 * 2 + 1]);
+    auto* directions =
+        reinterpret_cast<shm::Direction*>(mapping().begin + geometry.directions_at());
+    attack.overwrite(directions[1 * 2 + 0], directions[0 * 2 + 1]);
     done.give();
     end.await();
     return 0;
@@ -239,17 +240,17 @@ TEST_P(ShmAttack, IsAnErrorThatNamesThePeer) {
 
 constexpr size_t kRing = size_t{1} << 20, kPiece = kRing / 8;
 
-// Announces the first message of a lane.
-void announce(shm::Lane& lane, uint64_t way, uint64_t at) {
+// Announces the first message of a direction.
+void announce(shm::Direction& direction, uint64_t way, uint64_t at) {
   const shm::Notice notice{way, at, 0};
-  std::memcpy(lane.slots[0].payload, &notice, sizeof notice);
-  lane.slots[0].stamp = 1;
+  std::memcpy(direction.slots[0].payload, &notice, sizeof notice);
+  direction.slots[0].stamp = 1;
 }
 auto announces(shm::Way way, uint64_t at) {
-  return [=](shm::Lane& in, shm::Lane&) { announce(in, static_cast<uint64_t>(way), at); };
+  return [=](shm::Direction& in, shm::Direction&) { announce(in, static_cast<uint64_t>(way), at); };
 }
 auto goes_on_with(uint64_t head) {
-  return [=](shm::Lane& in, shm::Lane&) {
+  return [=](shm::Direction& in, shm::Direction&) {
     announce(in, static_cast<uint64_t>(shm::Way::staged), kPiece);
     in.writer.head = head;
   };
@@ -262,9 +263,9 @@ std::vector<Attack> attacks() {
       {"notice_within_a_line", false, 4096, announces(shm::Way::staged, 100)},
       {"notice_of_nothing", false, 4096, announces(shm::Way::staged, 0)},
       {"unknown_way", false, 4096, [](auto& in, auto&) { announce(in, 77, 64); }},
-      {"placed_where_nothing_was_lent", false, 4096, announces(shm::Way::placed, 0)},
-      {"lent_outside", false, 4096, announces(shm::Way::lent, uint64_t{1} << 60)},
-      {"lent_wraps", false, 4096, announces(shm::Way::lent, ~uint64_t{0} - 100)},
+      {"put_where_nothing_was_exposed", false, 4096, announces(shm::Way::placed, 0)},
+      {"exposed_outside", false, 4096, announces(shm::Way::zero_copy, uint64_t{1} << 60)},
+      {"exposed_wraps", false, 4096, announces(shm::Way::zero_copy, ~uint64_t{0} - 100)},
       {"head_far_ahead", false, 2 * kPiece, goes_on_with(2 * kRing)},
       {"head_wraps", false, 2 * kPiece, goes_on_with(~uint64_t{63})},
       {"head_within_a_line", false, 2 * kPiece, goes_on_with(kPiece + 100)},
@@ -345,12 +346,12 @@ TEST(Shm, IsNotInheritedByAFork) {
 }
 
 TEST(Shm, LimitsWhatManyRanksReserve) {
-  for (size_t seats : {2, 8, 64, 200}) {
-    const shm::Geometry g = shm::make_geometry(seats, 2, size_t{1} << 20);
+  for (size_t members : {2, 8, 64, 200}) {
+    const shm::Geometry g = shm::make_geometry(members, 2, size_t{1} << 20);
     EXPECT_EQ(g.ring_bytes & (g.ring_bytes - 1), 0u);
     EXPECT_GE(g.ring_bytes, 65536u);
-    EXPECT_TRUE(seats > 8 || g.ring_bytes == size_t{1} << 20) << seats;
-    EXPECT_TRUE(g.ring_bytes == 65536 || g.total() <= uint64_t{1} << 30) << seats;
+    EXPECT_TRUE(members > 8 || g.ring_bytes == size_t{1} << 20) << members;
+    EXPECT_TRUE(g.ring_bytes == 65536 || g.total() <= uint64_t{1} << 30) << members;
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kRing = size_t{1} << 20;
 
-// A lane of one direction, with a ring.
+// A direction of one direction, with a ring.
 class Desk {
  public:
   // Writes messages until one does not fit in whole; how many did.
@@ -37,10 +37,10 @@ class Desk {
   struct Extent {
     uint64_t start, head;
   };
-  std::unique_ptr<Lane> lane = std::make_unique<Lane>();
+  std::unique_ptr<Direction> direction = std::make_unique<Direction>();
   std::vector<std::byte> ring = std::vector<std::byte>(kRing);
-  RingWriter writer{*lane, ring.data(), kRing};
-  RingReader reader{*lane, ring.data(), kRing};
+  RingWriter writer{*direction, ring.data(), kRing};
+  RingReader reader{*direction, ring.data(), kRing};
   std::vector<Extent> starts;
 };
 

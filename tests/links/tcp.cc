@@ -217,12 +217,12 @@ TEST(Tcp, TakesTheNumberOfSocketsFromTheRankThatDials) {
 
 // ---- memory that is lent to the kernel ---------------------------------------------------------
 
-TEST(Tcp, LendsUntilTheKernelSaysThatItCopies) {
+TEST(Tcp, SendsZeroCopyUntilTheKernelSaysThatItCopies) {
   std::array<OwnedFd, 2> ends = connection();
   EXPECT_FALSE(tcp::leaves_by_hardware(ends[0].get()));
   tcp::Stream out(std::move(ends[0]), true), in(std::move(ends[1]));
-  ASSERT_TRUE(out.lends()) << "the kernel knows no MSG_ZEROCOPY";
-  EXPECT_FALSE(in.lends());
+  ASSERT_TRUE(out.zero_copy()) << "the kernel knows no MSG_ZEROCOPY";
+  EXPECT_FALSE(in.zero_copy());
   AbortGate gate;
   Fifo<uint64_t> sent, received;
   std::vector<std::byte> from = Pattern(0, 1, 0, 0).make(size_t{3} << 20), to(from.size() + 8);
@@ -239,10 +239,10 @@ TEST(Tcp, LendsUntilTheKernelSaysThatItCopies) {
   EXPECT_EQ(sent.size(), 2u) << "what was lent was never given back";
   EXPECT_EQ(std::memcmp(to.data(), from.data(), from.size()), 0);
   EXPECT_EQ(std::memcmp(to.data() + from.size(), &small, sizeof small), 0);
-  EXPECT_FALSE(out.lends());
+  EXPECT_FALSE(out.zero_copy());
 }
 
-TEST(Tcp, SeversWhatIsLent) {
+TEST(Tcp, SeversWhatTheKernelStillReads) {
   std::array<OwnedFd, 2> ends = connection();
   const int peer = ends[1].get();
   std::vector<std::byte> from(size_t{64} << 20);
@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(All, TcpHosts, ::testing::ValuesIn(kWires),
 TEST_P(TcpHosts, ExchangeOverOneAndSeveralSockets) {
   if (!network_namespaces()) GTEST_SKIP() << "network namespaces need privileges";
   for (int sockets : {1, 4}) {
-    for (bool lend : {false, true}) {
+    for (bool zero_copy : {false, true}) {
       const auto several = [&](Options& o) { o.tcp_sockets = sockets; };
       const auto talk = [](Rank& rank) {
         for (size_t bytes : {size_t{1}, size_t{100000}, (size_t{16} << 20) + 3}) {
@@ -334,7 +334,7 @@ TEST_P(TcpHosts, ExchangeOverOneAndSeveralSockets) {
         }
         return 0;
       };
-      on_two_hosts(GetParam(), several, talk, {}, [&] { return make_tcp({lend}); });
+      on_two_hosts(GetParam(), several, talk, {}, [&] { return make_tcp({zero_copy}); });
     }
   }
 }

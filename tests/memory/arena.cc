@@ -153,7 +153,7 @@ TEST(Arena, GivesCopiesToForksWhereItIsTold) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Lent, MessagesAreReadWhereTheyLie) {
+TEST(ZeroCopy, MessagesAreReadWhereTheyLie) {
   Pair pair;
   const Block out(kBytes);
   const auto data = Pattern(0, 1, 0, 0).make(kBytes);
@@ -173,7 +173,7 @@ TEST(Lent, MessagesAreReadWhereTheyLie) {
 
 // Lent, staged and small messages keep their order, and what follows a lent one does not wait for
 // it.
-TEST(Lent, MessagesKeepTheirPlaceInTheRow) {
+TEST(ZeroCopy, MessagesKeepTheirPlaceInTheRow) {
   Pair pair;
   std::mt19937 random(3);
   std::vector<std::unique_ptr<Block>> blocks;
@@ -204,21 +204,21 @@ TEST(Lent, MessagesKeepTheirPlaceInTheRow) {
     EXPECT_EQ(Pattern(0, 1, 0, k).compare(arrived[k].data(), sizes[k]), sizes[k]) << k;
 }
 
-TEST(Lent, AnAnswerIsWrittenWhereItIsAwaited) {
+TEST(ZeroCopy, APutIsWrittenWhereItIsAwaited) {
   Pair pair;
   const Block offered(kBytes);
   std::memset(offered.data(), 1, kBytes);
   ASSERT_TRUE(pair.link(1).post_incoming(kBytes));
-  ASSERT_TRUE(pair.link(0).post_offer(offered.data(), kBytes, 0));
+  ASSERT_TRUE(pair.link(0).post_exposed(offered.data(), kBytes, 0));
   ASSERT_EQ(pair.link(1).incoming().size(), kBytes);
-  EXPECT_EQ(pair.link(1).answer_place(1), nullptr);  // another message than the awaited one
-  std::byte* place = pair.link(1).answer_place(0);
+  EXPECT_EQ(pair.link(1).put_place(1), nullptr);  // another message than the awaited one
+  std::byte* place = pair.link(1).put_place(0);
   ASSERT_NE(place, nullptr);
-  ASSERT_TRUE(pair.link(1).begin_answer());
+  ASSERT_TRUE(pair.link(1).begin_put());
   std::memset(place, 2, kBytes);
-  pair.link(1).end_answer();
+  pair.link(1).end_put();
   pair.link(1).consume(kBytes);
-  ASSERT_TRUE(pair.link(1).post_answered(kBytes));
+  ASSERT_TRUE(pair.link(1).post_put(kBytes));
   ASSERT_TRUE(pair.poll(0));
   EXPECT_EQ(pair.now[0].sent, 1u);
   ASSERT_TRUE(pair.link(0).post_recv(offered.data(), kBytes));
@@ -227,11 +227,11 @@ TEST(Lent, AnAnswerIsWrittenWhereItIsAwaited) {
   EXPECT_EQ(offered.data()[kBytes - 1], std::byte{2});
 }
 
-TEST(Lent, AnOfferMayAlsoBeAnsweredByAMessage) {
+TEST(ZeroCopy, AMessageMayComeInsteadOfAPut) {
   Pair pair;
   const Block offered(kBytes);
   ASSERT_TRUE(pair.link(1).post_incoming(kBytes));
-  ASSERT_TRUE(pair.link(0).post_offer(offered.data(), kBytes, 0));
+  ASSERT_TRUE(pair.link(0).post_exposed(offered.data(), kBytes, 0));
   pair.link(1).consume(pair.link(1).incoming().size());
   const auto answer = Pattern(1, 0, 0, 0).make(kBytes);
   ASSERT_TRUE(pair.link(1).post_send(answer.data(), kBytes));
@@ -243,14 +243,14 @@ TEST(Lent, AnOfferMayAlsoBeAnsweredByAMessage) {
 }
 
 // What was read of memory that has been taken back may be anything: it must not count.
-TEST(Lent, MessagesThatAreTakenBackAreAnError) {
+TEST(ZeroCopy, MessagesThatAreTakenBackAreAnError) {
   Pair pair;
   const Block out(kBytes);
   ASSERT_TRUE(pair.link(1).post_incoming(kBytes));
   ASSERT_TRUE(pair.link(0).post_send(out.data(), kBytes));
   ASSERT_EQ(pair.link(1).incoming().size(), kBytes);
   pair.link(0).abort();
-  EXPECT_FALSE(pair.link(1).begin_answer());
+  EXPECT_FALSE(pair.link(1).begin_put());
   pair.link(1).consume(kBytes);
   const Status s = pair.poll(1);
   ASSERT_FALSE(s);
@@ -260,14 +260,14 @@ TEST(Lent, MessagesThatAreTakenBackAreAnError) {
 }
 
 // abort() promises that the memory is touched no more: it waits for a peer that is writing to it.
-TEST(Lent, AnAbortWaitsForTheAnswerThatIsBeingWritten) {
+TEST(ZeroCopy, AnAbortWaitsForThePutThatIsBeingWritten) {
   for (const bool ends : {true, false}) {
     Pair pair;
     auto* offered = static_cast<std::byte*>(Arena::of_process()->allocate(kBytes));
     ASSERT_TRUE(pair.link(1).post_incoming(kBytes));
-    ASSERT_TRUE(pair.link(0).post_offer(offered, kBytes, 0));
-    ASSERT_NE(pair.link(1).answer_place(0), nullptr);
-    ASSERT_TRUE(pair.link(1).begin_answer());
+    ASSERT_TRUE(pair.link(0).post_exposed(offered, kBytes, 0));
+    ASSERT_NE(pair.link(1).put_place(0), nullptr);
+    ASSERT_TRUE(pair.link(1).begin_put());
     std::atomic<bool> aborted{false};
     std::thread aborter([&] {
       pair.link(0).abort();
@@ -275,7 +275,7 @@ TEST(Lent, AnAbortWaitsForTheAnswerThatIsBeingWritten) {
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     EXPECT_FALSE(aborted);
-    if (ends) pair.link(1).end_answer();
+    if (ends) pair.link(1).end_put();
     aborter.join();
     // A peer that stands still in the middle of it keeps the memory, for good.
     Arena::of_process()->release(offered);

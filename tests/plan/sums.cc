@@ -16,7 +16,7 @@ namespace ringwood::testing {
 namespace {
 
 // An all_reduce on links of one process, every rank a step at a time; `data` by rank.
-void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,
+void run(std::vector<Schedule> all, const CollectiveArgs& args, const Sums* sums,
          std::vector<std::vector<std::byte>>& data) {
   const size_t n = all.size();
   auto meshes = loopback_meshes(static_cast<int>(n), LoopbackFaults{});
@@ -25,8 +25,8 @@ void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,
   std::vector<void*> buffers;
   for (size_t r = 0; r < n; ++r) {
     executors.push_back(std::make_unique<PlanRunner>(*meshes[r]));
-    if (sums && sums->apart) all[r] = with_roundings(all[r], shape.collective, {});
-    plans.push_back(make_plan(all[r], shape, "test", 1, Opener::agreement, {}, sums));
+    if (sums && sums->apart) all[r] = with_roundings(all[r], args.collective, {});
+    plans.push_back(make_plan(all[r], args, "test", 1, Protocol::queued, {}, sums));
     buffers.push_back(data[r].data());
   }
   for (size_t r = 0; r < n; ++r)
@@ -44,13 +44,13 @@ void run(std::vector<Schedule> all, const Shape& shape, const Sums* sums,
   for (auto& executor : executors) ASSERT_TRUE(executor->idle());
 }
 
-Shape shape_of(DataType type, ReduceOp op, size_t count) {
-  Shape shape;
-  shape.collective = Collective::all_reduce;
-  shape.type = type;
-  shape.op = op;
-  shape.count = count;
-  return shape;
+CollectiveArgs args_of(DataType type, ReduceOp op, size_t count) {
+  CollectiveArgs args;
+  args.collective = Collective::all_reduce;
+  args.type = type;
+  args.op = op;
+  args.count = count;
+  return args;
 }
 
 std::vector<std::vector<std::byte>> numbers(DataType type, size_t count,
@@ -72,15 +72,15 @@ TEST(Sums, OfOtherRowsAreRoundedAtEachAddition) {
   const std::vector<double> operands = {1, 0x1p-8, 0x1p-8};
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
     for (const size_t count : {size_t{7}, size_t{30000}}) {
-      const Shape shape = shape_of(DataType::bfloat16, op, count);
-      auto data = numbers(shape.type, count, operands);
-      run(all, shape, &sums, data);
+      const CollectiveArgs args = args_of(DataType::bfloat16, op, count);
+      auto data = numbers(args.type, count, operands);
+      run(all, args, &sums, data);
       EXPECT_EQ(data[0], data[1]) << to_string(op);
       EXPECT_EQ(data[0], data[2]) << to_string(op);
     }
   // Rows that are not looked at.
   auto data = numbers(DataType::bfloat16, 7, operands);
-  run(all, shape_of(DataType::bfloat16, ReduceOp::sum, 7), nullptr, data);
+  run(all, args_of(DataType::bfloat16, ReduceOp::sum, 7), nullptr, data);
   EXPECT_NE(data[0], data[1]) << "this test proves nothing";
 }
 
@@ -91,7 +91,7 @@ TEST(Sums, OfUnlikeChunksAreTakenApart) {
   EXPECT_TRUE(sums.apart);
   for (const DataType type : {DataType::float16, DataType::float32, DataType::int32}) {
     auto data = numbers(type, 10, {3, 6, 12});
-    run(all, shape_of(type, ReduceOp::avg, 10), &sums, data);
+    run(all, args_of(type, ReduceOp::avg, 10), &sums, data);
     for (const auto& bytes : data)
       for (size_t i = 0; i < 10; ++i) EXPECT_EQ(get_value(bytes.data(), i, type), 7);
   }

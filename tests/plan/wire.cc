@@ -66,13 +66,13 @@ class Group {
   }
 
   // In place; the bytes that were sent.
-  size_t run(const std::vector<Schedule>& schedules, Collective collective, int lanes,
+  size_t run(const std::vector<Schedule>& schedules, Collective collective, int segments,
              const Wire& wire, Numbers& x) {
     const size_t n = schedules.size();
-    Shape shape;
-    shape.collective = collective;
-    shape.type = DataType::float32;
-    shape.count = x[0].size();
+    CollectiveArgs args;
+    args.collective = collective;
+    args.type = DataType::float32;
+    args.count = x[0].size();
     std::vector<std::shared_ptr<const Plan>> plans;
     std::vector<std::vector<void*>> buffers(n);
     sent_ = 0;
@@ -80,7 +80,7 @@ class Group {
       const bool encoded = wire.format != WireFormat::exact;
       plans.push_back(
           make_plan(encoded ? with_roundings(schedules[r], collective, wire.host) : schedules[r],
-                    shape, "test", lanes, Opener::agreement, wire));
+                    args, "test", segments, Protocol::queued, wire));
       buffers[r].push_back(x[r].data());
       Fingerprint fingerprint = plans[r]->fingerprint;
       fingerprint.sequence = sequence_;
@@ -100,7 +100,7 @@ class Group {
     }
     if (busy) throw std::runtime_error("no end");
     for (const auto& plan : plans)
-      for (const PeerQueue& queue : plan->peers) sent_ -= queue.greets * sizeof(Preamble);
+      for (const PeerQueue& queue : plan->peers) sent_ -= queue.preambles_out * sizeof(Preamble);
     return sent_;
   }
 
@@ -179,9 +179,9 @@ TEST_P(Rows, EqualBitsWithinTheBoundInFewerBytes) {
               fmt::format("{} {} as {} x {}", row.name, placing.name, to_string(format), count));
           const Numbers in = inputs(n, count);
           Numbers exact = in, x = in;
-          const int lanes = count % 2 == 0 ? 1 : 3;
-          const size_t before = group.run(all, row.collective, lanes, {}, exact);
-          const size_t after = group.run(all, row.collective, lanes, {format, hosts}, x);
+          const int segments = count % 2 == 0 ? 1 : 3;
+          const size_t before = group.run(all, row.collective, segments, {}, exact);
+          const size_t after = group.run(all, row.collective, segments, {format, hosts}, x);
           ASSERT_TRUE(equal_on_all(x));
           expect_within(x[0], in, format, proof.roundings);
           if (count < 16384) continue;
@@ -320,18 +320,18 @@ TEST(Rows, SpecialsArriveEverywhere) {
 }
 
 // The places where messages are encoded are used again, and never before they are free.
-TEST(WirePlan, StagesManyLanesInLittleRoom) {
+TEST(WirePlan, StagesManySegmentsInLittleRoom) {
   const std::vector<int> hosts = {0, 1};
   const AlgorithmRow* row = find_algorithm(Collective::all_reduce, "exchange");
   const Schedule schedule =
       with_roundings(row->build({0, 2, 0, hosts}), Collective::all_reduce, hosts);
-  Shape shape;
-  shape.collective = Collective::all_reduce;
-  shape.type = DataType::float32;
-  shape.count = size_t{4} << 20;
+  CollectiveArgs args;
+  args.collective = Collective::all_reduce;
+  args.type = DataType::float32;
+  args.count = size_t{4} << 20;
   const auto plan =
-      make_plan(schedule, shape, "exchange", 32, Opener::agreement, {WireFormat::bf16, hosts});
-  const auto exact = make_plan(schedule, shape, "exchange", 32);
+      make_plan(schedule, args, "exchange", 32, Protocol::queued, {WireFormat::bf16, hosts});
+  const auto exact = make_plan(schedule, args, "exchange", 32);
   EXPECT_LT(plan->scratch_bytes, exact->scratch_bytes + (size_t{1} << 20) + 4096);
   const auto& sends = plan->peers[0].sends;
   ASSERT_EQ(sends.size(), 32u);

@@ -42,7 +42,7 @@ def pytest_pyfunc_call(pyfuncitem) -> bool | None:
 
 
 def reap_orphans() -> None:
-    """Takes the status of adopted processes that have ended."""
+    """Takes the status of remapped processes that have ended."""
     for pid, (parent, state) in processes().items():
         if parent == os.getpid() and state == "Z":
             try:

@@ -7,7 +7,7 @@ from ringwood_command import run
 
 
 def explained(*arguments: str) -> dict:
-    done = run("explain", *arguments, "--figures", "default", "--json")
+    done = run("explain", *arguments, "--parameters", "default", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
@@ -62,7 +62,7 @@ def test_blocks_have_at_least_one_element(collective):
 
 
 def test_the_table_begins_with_the_choice():
-    done = run("explain", "all_reduce", "1M", "--ranks", "4", "--figures", "default")
+    done = run("explain", "all_reduce", "1M", "--ranks", "4", "--parameters", "default")
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line for line in done.stdout.splitlines() if not line.startswith("#")]
     assert rows[0].startswith("* ") and rows[0].endswith("  chosen")
@@ -79,7 +79,7 @@ def test_a_tolerance_adds_rows_of_fewer_bytes():
     assert [c["wire"] for c in candidates if c["chosen"]] == ["int8"]
 
 
-def test_figures_are_measured_once(tmp_path):
+def test_parameters_are_measured_once(tmp_path):
     arguments = ["explain", "all_reduce", "1M", "--json"]
     first = run(*arguments, XDG_CACHE_HOME=str(tmp_path))
     kept = list(tmp_path.glob("ringwood/calibration-*"))  # not on a machine too busy to measure
@@ -88,7 +88,7 @@ def test_figures_are_measured_once(tmp_path):
     if kept:
         assert json.loads(first.stdout) == json.loads(again.stdout)
     off = run(*arguments, XDG_CACHE_HOME=str(tmp_path / "off"), RINGWOOD_CALIBRATION="off")
-    assert json.loads(off.stdout)["figures"] == explained("all_reduce", "1M")["figures"]
+    assert json.loads(off.stdout)["parameters"] == explained("all_reduce", "1M")["parameters"]
     assert not (tmp_path / "off").exists()
 
 

@@ -169,7 +169,7 @@ static void reduce_scatter(float* data, size_t count) { memcpy(other, data, 4 * 
 static void all_to_all(float* data, size_t count) { memcpy(other, data, 4 * count); }
 static void broadcast(float* data, size_t count) { data[count - 3] += 1; }
 int main(int argc, char** argv) {
-  const Meeting meeting = {meet, mine};
+  const Bootstrap meeting = {meet, mine};
   ranks = 1;
   return measure_collective(argc, argv, &meeting);
 }

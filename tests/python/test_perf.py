@@ -14,7 +14,7 @@ from ringwood_command import BINARY, absent_here, environment, run, transports
 
 KEYS = [
     *("collective", "ranks", "bytes", "count", "dtype", "op", "time_us_best", "time_us_median"),
-    *("algbw_gbs", "busbw_gbs", "cpu_percent", "wrong", "algorithm", "lanes", "transports"),
+    *("algbw_gbs", "busbw_gbs", "cpu_percent", "wrong", "algorithm", "segments", "transports"),
 ]
 COLLECTIVES = [
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "reduce_scatter", "scatter"),
@@ -160,8 +160,8 @@ def test_every_algorithm_by_name():
         # Some want two ranks, or several hosts.
         if run("schedule", "verify", collective, name, "--ranks", "4").returncode == 2:
             continue
-        rows = rows_of(collective, "-a", name, "--ranks", "4", "--lanes", "2", "--sizes", "64,9000")
-        assert {(row["algorithm"], row["lanes"], row["wrong"]) for row in rows} == {(name, 2, 0)}
+        rows = rows_of(collective, "-a", name, "--ranks", "4", "--segments", "2", "--sizes", "64,9000")
+        assert {(row["algorithm"], row["segments"], row["wrong"]) for row in rows} == {(name, 2, 0)}
 
 
 @pytest.mark.parametrize("transport", transports())

@@ -123,8 +123,8 @@ done
 """
 # Small rings, several queue pairs and lent memory take other ways only with large messages.
 FILTER = (
-    "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Touch*/verbs_lending:*Pin*/verbs_lending:"
-    "*EveryAlgorithm/verbs_lent_*:*EveryAlgorithm/verbs_adopted_*:*VerbsFailures*"
+    "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Touch*/verbs_zero_copy:*Pin*/verbs_zero_copy:"
+    "*EveryAlgorithm/verbs_zero_copy_*:*EveryAlgorithm/verbs_remapped_*:*VerbsFailures*"
 )
 
 

@@ -42,7 +42,7 @@ def test_a_text_is_proved_and_drawn(tmp_path):
 
 
 def test_rank_order_is_told():
-    done = run("schedule", "verify", "all_reduce", "rank_order", "--ranks", "7", "--lanes", "2")
+    done = run("schedule", "verify", "all_reduce", "rank_order", "--ranks", "7", "--segments", "2")
     assert done.stdout.endswith("sums in rank order\n")
     done = run("schedule", "verify", "all_reduce", "ring", "--ranks", "7")
     assert "rank order" not in done.stdout

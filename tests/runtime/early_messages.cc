@@ -137,7 +137,7 @@ TEST_P(EarlyMessages, OfAllSizesAreFoundInAnyOrder) {
 // More than a peer may announce: the sender holds them back, in order.
 TEST_P(EarlyMessages, BeyondWhatCanBeAnnouncedStayWithTheirSender) {
   constexpr size_t kLarge = 2 * kEagerRoom / kLargest;  // take all the room
-  constexpr size_t kMessages = kLarge + kMostAnnounced + 1000;
+  constexpr size_t kMessages = kLarge + kMaxAnnounced + 1000;
   const auto bytes = [](size_t k) { return k < kLarge ? kLargest : 1; };
   run_ranks(2, GetParam(), [&](Communicator& c) {
     const Bytes data = message(kLargest, 0);
@@ -191,7 +191,7 @@ std::vector<Claim> claims() {
       {"too_many_announcements",
        "more announcements",
        {{H::kAnnounce, 1, 1, 9, 0}},
-       kMostAnnounced + 1},
+       kMaxAnnounced + 1},
       {"an_eager_message_that_is_large", "eager message of", {{H::kEager, 0, 1, 1 << 20, 0}}},
       {"taking_what_was_not_sent", "taken", {{H::kEager, 0, 1, 0, 64}}},
       {"a_grant_of_nothing", "not announced", {{H::kGrant, 7, 0, 0, 0}}},
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(All, FalseClaims, ::testing::ValuesIn(claims()),
                          [](const auto& info) { return info.param.name; });
 
 std::unique_ptr<Mesh> mesh_of(const std::shared_ptr<Store>& store, int rank) {
-  Control::Handlers handlers{[] { return Standings(); }, [](const Error&) {}, [](int) {}};
+  Control::Handlers handlers{[] { return OpStatuses(); }, [](const Error&) {}, [](int) {}};
   return make_mesh(store, rank, 2, options_for("shm", rank), std::move(handlers));
 }
 

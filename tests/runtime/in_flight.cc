@@ -366,10 +366,10 @@ TEST_P(InFlightOn, InputsAreReadWhenEarlierCallsHaveWrittenThem) {
 }
 
 // Pages change while others read them.
-TEST(InFlight, BuffersThatAreReadTwiceAtOnceAreAdopted) {
+TEST(InFlight, BuffersThatAreReadTwiceAtOnceAreRemapped) {
   const auto options = [](int rank) {
     Options o = options_for("shm", rank);
-    o.adopt = 4096;
+    o.remap = 4096;
     o.in_flight = 3;
     return o;
   };

@@ -22,7 +22,7 @@ std::vector<Schedule> build_all(Build build, int n, int root) {
   return all;
 }
 
-TEST(Compose, LanesRenumberAsThePlanExpects) {
+TEST(Compose, SegmentsRenumberAsThePlanExpects) {
   Schedule s{0, 2, 2, {1}, {}};
   s.send(1, {0, 2});
   s.copy({2}, {1});
@@ -33,15 +33,15 @@ TEST(Compose, LanesRenumberAsThePlanExpects) {
   expected.copy({6}, {1});
   expected.copy({7}, {3});
   expected.copy({8}, {5});
-  EXPECT_EQ(lanes(s, 3), expected);
-  EXPECT_THROW(lanes(s, 0), Error);
+  EXPECT_EQ(segments(s, 3), expected);
+  EXPECT_THROW(segments(s, 0), Error);
 }
 
-TEST(Compose, LanesOfLanesAreLanes) {
+TEST(Compose, SegmentsOfSegmentsAreSegments) {
   // The numbering differs, so the proof is what is compared.
   for (int n : {2, 5}) {
     std::vector<Schedule> all = build_all(chain_reduce, n, 1);
-    for (Schedule& s : all) s = lanes(lanes(s, 2), 3);
+    for (Schedule& s : all) s = segments(segments(s, 2), 3);
     EXPECT_EQ(verify(Collective::reduce, all, 1, 6).value_or(""), "");
   }
 }
@@ -55,7 +55,7 @@ TEST(Compose, ReduceThenBroadcastIsAnAllReduce) {
       for (int root : {0, n - 1}) {
         std::vector<Schedule> all = build_all(reduce, n, root);
         const std::vector<Schedule> back = build_all(broadcast, n, root);
-        for (int r = 0; r < n; ++r) all[r] = lanes(then(all[r], back[r]), 2);
+        for (int r = 0; r < n; ++r) all[r] = segments(then(all[r], back[r]), 2);
         EXPECT_EQ(verify(Collective::all_reduce, all, 0, 2).value_or(""), "") << n;
       }
     }
@@ -86,20 +86,20 @@ TEST(Compose, HierarchicalAllReduceIsProved) {
   const int n = 10, leaders_count = static_cast<int>(hosts.size());
   std::vector<int> leaders;
   for (const auto& host : hosts) leaders.push_back(host[0]);
-  for (int lane_count : {1, 3}) {
+  for (int segment_count : {1, 3}) {
     std::vector<Schedule> all(n);
     for (int h = 0; h < leaders_count; ++h) {
       const int size = static_cast<int>(hosts[h].size());
       for (int i = 0; i < size; ++i) {
         // As many pieces as the ring of the leaders has chunks.
         const Where where{i, size, 0};
-        Schedule s = on(hosts[h], n, lanes(binomial_reduce(where), leaders_count));
+        Schedule s = on(hosts[h], n, segments(binomial_reduce(where), leaders_count));
         if (i == 0) s = then(s, on(leaders, n, ring_all_reduce({h, leaders_count, 0})));
-        s = then(s, on(hosts[h], n, lanes(binomial_broadcast(where), leaders_count)));
-        all[s.rank] = lanes(s, lane_count);
+        s = then(s, on(hosts[h], n, segments(binomial_broadcast(where), leaders_count)));
+        all[s.rank] = segments(s, segment_count);
       }
     }
-    EXPECT_EQ(verify(Collective::all_reduce, all, 0, lane_count).value_or(""), "");
+    EXPECT_EQ(verify(Collective::all_reduce, all, 0, segment_count).value_or(""), "");
   }
 }
 

@@ -75,8 +75,8 @@ TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
     if (!row.accepts(where())) continue;
     hierarchical += !row.accepts(n()) && has_hierarchy();
     for (int root = 0; root < (has_root(row.collective) ? n() : 1); ++root) {
-      for (int lane_count : {1, 3}) {
-        EXPECT_EQ(verify(row, n(), root, lane_count, host()).value_or(""), "")
+      for (int segment_count : {1, 3}) {
+        EXPECT_EQ(verify(row, n(), root, segment_count, host()).value_or(""), "")
             << to_string(row.collective) << ' ' << row.name << " root " << root;
       }
     }

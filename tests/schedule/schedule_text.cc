@@ -47,8 +47,8 @@ TEST(ScheduleText, EveryRowRoundTrips) {
     for (int n : {1, 2, 5, 8}) {
       const auto places = testing::places_for(row, n);
       if (!places) continue;
-      for (int lane_count : {1, 3}) {
-        const Schedule s = lanes(row.build(places->where(n - 1, n, n / 2)), lane_count);
+      for (int segment_count : {1, 3}) {
+        const Schedule s = segments(row.build(places->where(n - 1, n, n / 2)), segment_count);
         EXPECT_EQ(parse_schedule(print(s)), s) << to_string(row.collective) << " " << row.name;
       }
     }

@@ -31,12 +31,12 @@ std::vector<int> roots(const AlgorithmRow& row, int n) {
 
 class EveryRow : public ::testing::TestWithParam<const AlgorithmRow*> {
  protected:
-  void expect_proved(int n, int root, int lane_count) {
+  void expect_proved(int n, int root, int segment_count) {
     const auto places = testing::places_for(*GetParam(), n);
     if (!places) return;
-    const auto flaw = verify(*GetParam(), n, root, lane_count, places->host, places->node);
-    EXPECT_FALSE(flaw) << "n = " << n << " root = " << root << " lanes = " << lane_count << ": "
-                       << *flaw;
+    const auto flaw = verify(*GetParam(), n, root, segment_count, places->host, places->node);
+    EXPECT_FALSE(flaw) << "n = " << n << " root = " << root << " segments = " << segment_count
+                       << ": " << *flaw;
   }
 };
 
@@ -54,9 +54,9 @@ TEST_P(EveryRow, IsProvedForLargeGroups) {
   }
 }
 
-TEST_P(EveryRow, IsProvedInLanes) {
+TEST_P(EveryRow, IsProvedInSegments) {
   for (int n : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16}) {
-    for (int lane_count : {2, 3, 7}) expect_proved(n, n / 2, lane_count);
+    for (int segment_count : {2, 3, 7}) expect_proved(n, n / 2, segment_count);
   }
 }
 
@@ -66,7 +66,7 @@ TEST_P(EveryRow, IsAPureFunctionOfItsPlace) {
     for (int rank = 0; places && rank < n; ++rank) {
       const Schedule s = GetParam()->build(places->where(rank, n, n - 1));
       EXPECT_EQ(s, GetParam()->build(places->where(rank, n, n - 1)));
-      EXPECT_EQ(lanes(s, 1), s);
+      EXPECT_EQ(segments(s, 1), s);
     }
   }
 }
@@ -81,7 +81,7 @@ TEST_P(EveryRow, ClaimsRankOrderIfItHasIt) {
       std::vector<Schedule> all = build_all(row, places->where(0, n, root));
       const bool equal = row.sizes == BlockSizes::equal;
       always = reduces_in_rank_order(row.collective, all, root, 1, equal);
-      for (Schedule& s : all) s = lanes(s, 3);
+      for (Schedule& s : all) s = segments(s, 3);
       EXPECT_EQ(always, reduces_in_rank_order(row.collective, all, root, 3, equal)) << n;
     }
   }

@@ -1,10 +1,10 @@
 // A second opinion on schedules: carries them out with real numbers, by brute force.
 //
-// Shares nothing with graph.h and verify.h, and knows no lanes. Every rank's steps run in a random
-// order that the text of schedule.h allows (an earlier step that touches the same chunk, or is of
-// the same link and direction, goes first); a send happens only together with its receive. Chunk
-// sizes are random within what the collective lets vary. Each element has an exact part, a 64-bit
-// number whose sums show what was added how often, and a float, whose bits show the order.
+// Shares nothing with graph.h and verify.h, and knows no segments. Every rank's steps run in a
+// random order that the text of schedule.h allows (an earlier step that touches the same chunk, or
+// is of the same link and direction, goes first); a send happens only together with its receive.
+// Chunk sizes are random within what the collective lets vary. Each element has an exact part, a
+// 64-bit number whose sums show what was added how often, and a float, whose bits show the order.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct Kind {
   std::string transport;  // as errors name it
   MakeTransport make;
   std::function<void(Options&)> options = [](Options&) {};
-  bool lends = false;  // the messages lie in the arena
+  bool zero_copy = false;  // the messages lie in the arena
 };
 
 class ArenaMemory final : public Memory {
@@ -43,12 +43,12 @@ inline std::vector<Kind> kinds() {
   all.push_back({"shm_small_rings", "shm", make_shm, [](Options& o) { o.shm_ring_bytes = 65536; }});
   all.push_back({"tcp_three_sockets", "tcp", [] { return make_tcp(); },
                  [](Options& o) { o.tcp_sockets = 3; }});
-  all.push_back({"tcp_lending", "tcp", [] { return make_tcp({.always_lend = true}); }});
+  all.push_back({"tcp_zero_copy", "tcp", [] { return make_tcp({.always_zero_copy = true}); }});
   all.push_back({"verbs_small_rings", "verbs", make_verbs, [](Options& o) {
                    o.verbs.ring_bytes = 65536;
                    o.verbs.queue_pairs = 3;
                  }});
-  all.push_back({"verbs_lending", "verbs", make_verbs, [](Options&) {}, true});
+  all.push_back({"verbs_zero_copy", "verbs", make_verbs, [](Options&) {}, true});
   return all;
 }
 
@@ -59,7 +59,7 @@ class Links : public ::testing::TestWithParam<Kind> {
   }
   Memory& memory() {
     static ArenaMemory arena;
-    return GetParam().lends ? arena : *std::pmr::new_delete_resource();
+    return GetParam().zero_copy ? arena : *std::pmr::new_delete_resource();
   }
   Ranks ranks(int size, int channels = 2) {
     Setting setting;

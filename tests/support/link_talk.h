@@ -37,7 +37,7 @@ class Talk {
 
   // Posts, polls, consumes; false if nothing has moved.
   bool step() {
-    const uint64_t before = total_.sent + total_.received + sends_ + receives_ + shown_;
+    const uint64_t before = total_.sent + total_.received + sends_ + receives_ + in_place_;
     for (uint32_t n = random_() % 4; n > 0 && sends_ < messages_ && sends_ - total_.sent < 20; --n)
       send();
     for (uint32_t n = random_() % 4;
@@ -46,7 +46,7 @@ class Talk {
     }
     poll();
     consume();
-    return total_.sent + total_.received + sends_ + receives_ + shown_ != before;
+    return total_.sent + total_.received + sends_ + receives_ + in_place_ != before;
   }
 
   void poll() {
@@ -97,9 +97,10 @@ class Talk {
   void consume() {
     const std::span<const std::byte> piece = link_.incoming();
     if (piece.empty()) return;
-    while (first_shown_ < receives_ && (!in_[first_shown_].shown || !in_[first_shown_].data))
-      ++first_shown_;
-    Data& data = in_.at(first_shown_).data.value();
+    while (first_in_place_ < receives_ &&
+           (!in_[first_in_place_].shown || !in_[first_in_place_].data))
+      ++first_in_place_;
+    Data& data = in_.at(first_in_place_).data.value();
     if (piece.size() > data.size() - offset_)
       throw std::runtime_error("shown more than the message has");
     const bool last = piece.size() == data.size() - offset_;
@@ -107,11 +108,11 @@ class Talk {
     const size_t bytes = random_() % 4 == 0 ? 1 + random_() % piece.size() : piece.size();
     std::memcpy(data.data() + offset_, piece.data(), bytes);
     link_.consume(bytes);
-    shown_ += bytes;
+    in_place_ += bytes;
     offset_ += bytes;
     if (offset_ == data.size()) {
       offset_ = 0;
-      ++first_shown_;
+      ++first_in_place_;
     }
   }
 
@@ -123,7 +124,7 @@ class Talk {
       throw std::runtime_error(
           fmt::format("message {} of {} bytes from {} differs at {}", k, data.size(), peer_, same));
     }
-    if (in.shown && first_shown_ <= k && !(first_shown_ == k && offset_ == 0)) {
+    if (in.shown && first_in_place_ <= k && !(first_in_place_ == k && offset_ == 0)) {
       throw std::runtime_error("finished before it was consumed");
     }
     in.data.reset();
@@ -138,7 +139,7 @@ class Talk {
   std::vector<std::optional<Data>> out_;
   std::vector<Incoming> in_;
   Completions total_;
-  uint64_t sends_ = 0, receives_ = 0, shown_ = 0, first_shown_ = 0;
+  uint64_t sends_ = 0, receives_ = 0, in_place_ = 0, first_in_place_ = 0;
   size_t offset_ = 0;
 };
 

@@ -33,36 +33,35 @@ struct PlanGroup {
   }
 };
 
-// How a group is planned, beside its shape.
+// How a group is planned, beside its args.
 struct PlanWay {
-  int lanes = 1;
+  int segments = 1;
   bool published = false;  // by the odd ranks: each as it likes
-  Opener opener = Opener::agreement;
+  Protocol protocol = Protocol::queued;
   WireFormat wire = WireFormat::exact;
   bool slots = false;  // all ranks have eager slots to all others
   bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
   ProtocolLimits limits = {};
 };
 
-inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
+inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& args,
                             const std::string& algorithm, const PlanWay& way,
                             const Places& places = {}) {
-  const Collective c = shape.collective;
+  const Collective c = args.collective;
   const int n = static_cast<int>(proved.size());
   std::vector<Schedule> bound = proved;
   if (way.wire != WireFormat::exact)
     for (Schedule& s : bound) s = with_roundings(s, c, places.host);
   std::unique_ptr<Sums> sums;
-  const bool matter =
-      way.traces && reduces(c) && n > 1 &&
-      (scales_operands(shape.type, shape.op) || accumulates_wide(shape.type, shape.op));
+  const bool matter = way.traces && reduces(c) && n > 1 &&
+                      (scales_operands(args.type, args.op) || accumulates_wide(args.type, args.op));
   if (matter) sums = std::make_unique<Sums>(trace_sums(c, bound));
   if (sums && sums->apart && way.wire == WireFormat::exact)
     for (Schedule& s : bound) s = with_roundings(s, c, {});
-  PlanGroup group{fmt::format("{} {} of {} ranks, {} {} x {}, {} lanes{}{}{}, {}", to_string(c),
-                              algorithm, n, to_string(shape.type), to_string(shape.op), shape.count,
-                              way.lanes, way.published ? ", published" : "",
-                              way.opener == Opener::one_round ? ", one round" : "",
+  PlanGroup group{fmt::format("{} {} of {} ranks, {} {} x {}, {} segments{}{}{}, {}", to_string(c),
+                              algorithm, n, to_string(args.type), to_string(args.op), args.count,
+                              way.segments, way.published ? ", published" : "",
+                              way.protocol == Protocol::one_round ? ", one round" : "",
                               way.slots ? ", slots" : "", to_string(way.wire)),
                   places,
                   proved,
@@ -72,8 +71,8 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;
-    group.plans.push_back(make_plan(published ? publish(s, c) : s, shape, algorithm, way.lanes,
-                                    way.opener, way.wire == WireFormat::exact ? Wire{} : wire,
+    group.plans.push_back(make_plan(published ? publish(s, c) : s, args, algorithm, way.segments,
+                                    way.protocol, way.wire == WireFormat::exact ? Wire{} : wire,
                                     sums.get(), way.limits));
     group.plans.back()->published = published;
     if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
@@ -81,38 +80,39 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const Shape& shape,
   return group;
 }
 
-inline Shape plan_shape(Collective collective, DataType type, ReduceOp op, size_t count, int root) {
-  Shape shape;
-  shape.collective = collective;
-  shape.type = type;
-  shape.op = op;
-  shape.count = count;
-  shape.root = root;
-  return shape;
+inline CollectiveArgs plan_args(Collective collective, DataType type, ReduceOp op, size_t count,
+                                int root) {
+  CollectiveArgs args;
+  args.collective = collective;
+  args.type = type;
+  args.op = op;
+  args.count = count;
+  args.root = root;
+  return args;
 }
 
 // Of rank `rank` in a group of n: blocks of different sizes where the collective allows them.
-inline void set_uneven_blocks(Shape& shape, int rank, int n) {
+inline void set_uneven_blocks(CollectiveArgs& args, int rank, int n) {
   const auto block = [](int from, int to) {
     return static_cast<size_t>((from * 7 + to * 5) % 4) * 1000 + static_cast<size_t>(from);
   };
-  const Collective c = shape.collective;
+  const Collective c = args.collective;
   if (c == Collective::all_gather || c == Collective::reduce_scatter) {
-    shape.count = 0;
-    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, r));
-    for (const size_t b : shape.blocks) shape.count += b;
+    args.count = 0;
+    for (int r = 0; r < n; ++r) args.blocks.push_back(block(r, r));
+    for (const size_t b : args.blocks) args.count += b;
   }
   if (c == Collective::gather || c == Collective::scatter) {
-    shape.count = 0;
-    const bool root = rank == shape.root;
+    args.count = 0;
+    const bool root = rank == args.root;
     for (int r = 0; r < n; ++r)
-      shape.blocks.push_back(root || (r == rank && c == Collective::gather) ? block(r, r) : 0);
-    if (c == Collective::scatter) shape.blocks.push_back(block(rank, rank));
+      args.blocks.push_back(root || (r == rank && c == Collective::gather) ? block(r, r) : 0);
+    if (c == Collective::scatter) args.blocks.push_back(block(rank, rank));
   }
   if (c == Collective::all_to_all) {
-    shape.count = 0;
-    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(rank, r));
-    for (int r = 0; r < n; ++r) shape.blocks.push_back(block(r, rank));
+    args.count = 0;
+    for (int r = 0; r < n; ++r) args.blocks.push_back(block(rank, r));
+    for (int r = 0; r < n; ++r) args.blocks.push_back(block(r, rank));
   }
 }
 

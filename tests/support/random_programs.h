@@ -21,7 +21,7 @@ struct Program {
 // segment. Memory has all their bits and more: sums of integers wrap.
 Program random_program(std::mt19937& random, int n, size_t count, int events, size_t bytes = 8);
 
-// An all_reduce of any shape: each chunk is added up along a tree, in any order, with or without
+// An all_reduce of any args: each chunk is added up along a tree, in any order, with or without
 // scratch, in rows of several additions or of one, and handed out along another. verify() proves
 // it.
 std::vector<Schedule> random_all_reduce(std::mt19937& random, int n);

@@ -18,9 +18,9 @@
 
 namespace ringwood::testing {
 
-// "shm": every pair over shm; "lent": likewise, with all Guarded buffers in the arena; "adopted":
-// likewise, with their pages turned into the arena's; "verbs_lent" and "verbs_adopted": over verbs
-// instead; "mixed": two pretended hosts, shm inside, tcp between.
+// "shm": every pair over shm; "zero_copy": likewise, with all Guarded buffers in the arena;
+// "remapped": likewise, with their pages turned into the arena's; "verbs_zero_copy" and
+// "verbs_remapped": over verbs instead; "mixed": two pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
   o.timeout = std::chrono::seconds(60);
@@ -28,7 +28,7 @@ inline Options options_for(const std::string& transports, int rank) {
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
-  } else if (transports == "lent" || transports == "adopted") {
+  } else if (transports == "zero_copy" || transports == "remapped") {
     o.transports = {"shm"};
   } else if (transports.starts_with("verbs")) {
     o.transports = {"verbs"};
@@ -63,9 +63,9 @@ inline void run_ranks(int n, const std::string& transports,
   run_ranks(
       n, [&](int rank) { return options_for(transports, rank); },
       [&](Communicator& c) {
-        buffers_placed = transports.ends_with("lent")      ? Placement::arena
-                         : transports.ends_with("adopted") ? Placement::adopted
-                                                           : Placement::heap;
+        buffers_placed = transports.ends_with("zero_copy")  ? Placement::arena
+                         : transports.ends_with("remapped") ? Placement::remapped
+                                                            : Placement::heap;
         body(c);
       });
 }

@@ -15,12 +15,12 @@
 
 namespace ringwood::testing {
 
-inline Shape sum_of(size_t count) {
-  Shape shape;
-  shape.collective = Collective::all_reduce;
-  shape.type = DataType::int64;
-  shape.count = count;
-  return shape;
+inline CollectiveArgs sum_of(size_t count) {
+  CollectiveArgs args;
+  args.collective = Collective::all_reduce;
+  args.type = DataType::int64;
+  args.count = count;
+  return args;
 }
 
 struct Runner {
@@ -36,25 +36,25 @@ struct Runner {
 
   // Steps the executors in random order until all are idle. False: no end within a bound far above
   // what is needed.
-  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes, Memory& memory,
-           std::mt19937& random) {
+  bool run(const std::vector<Schedule>& schedules, const CollectiveArgs& args, int segments,
+           Memory& memory, std::mt19937& random) {
     const size_t n = schedules.size();
     std::vector<void*> buffers;
     for (size_t r = 0; r < n; ++r) buffers.push_back(memory[r].data());
-    return run(schedules, shape, lanes, buffers, random);
+    return run(schedules, args, segments, buffers, random);
   }
-  bool run(const std::vector<Schedule>& schedules, const Shape& shape, int lanes,
+  bool run(const std::vector<Schedule>& schedules, const CollectiveArgs& args, int segments,
            const std::vector<void*>& buffers, std::mt19937& random,
-           Opener opener = Opener::agreement) {
+           Protocol protocol = Protocol::queued) {
     const size_t n = schedules.size();
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
-      plans.push_back(make_plan(schedules[r], shape, "test", lanes, opener));
+      plans.push_back(make_plan(schedules[r], args, "test", segments, protocol));
       if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)
       executors[r]->start({plans[r].get(),
-                           fingerprint_of(shape, "test", lanes, sequence),
+                           fingerprint_of(args, "test", segments, sequence),
                            {&buffers[r], 1},
                            {},
                            {},

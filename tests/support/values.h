@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/kernels/reduce.h"
-#include "transports/memory/adopt.h"
 #include "transports/memory/arena.h"
+#include "transports/memory/remap.h"
 
 namespace ringwood::testing {
 
@@ -79,9 +79,9 @@ inline double shown(DataType type, double v) {
 }
 
 // Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
-// to be lent, in pages of their own that are adopted at once. The latter two are read in place by
+// to be lent, in pages of their own that are remapped at once. The latter two are read in place by
 // peers.
-enum class Placement { heap, arena, adopted };
+enum class Placement { heap, arena, remapped };
 inline thread_local Placement buffers_placed = Placement::heap;
 
 template <class T>
@@ -97,8 +97,8 @@ struct PlacedAllocator {
     void* p =
         ::mmap(nullptr, n * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) throw std::bad_alloc();
-    Adopted::of_process()->adopt(static_cast<std::byte*>(p) + 64,
-                                 n * sizeof(T) - 128);  // its edges too
+    RemappedMemory::of_process()->remap(static_cast<std::byte*>(p) + 64,
+                                        n * sizeof(T) - 128);  // its edges too
     return static_cast<T*>(p);
   }
   void deallocate(T* p, size_t n) {
@@ -113,7 +113,7 @@ struct PlacedAllocator {
 
  private:
   bool mapped(size_t n) const {
-    return place == Placement::adopted && n * sizeof(T) > 16 << 10 && Adopted::of_process();
+    return place == Placement::remapped && n * sizeof(T) > 16 << 10 && RemappedMemory::of_process();
   }
 };
 

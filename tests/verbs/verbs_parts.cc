@@ -8,10 +8,10 @@
 #include "transports/verbs/library/library.h"
 #include "transports/verbs/path/attempts.h"
 #include "transports/verbs/path/explain.h"
-#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/path_address.h"
 #include "transports/verbs/path/posted_writes.h"
+#include "transports/verbs/rail/addresses.h"
 #include "transports/verbs/rail/gids.h"
-#include "transports/verbs/rail/offers.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood::verbs {
@@ -87,11 +87,11 @@ TEST(VerbsGids, RangesAreParsedStrictly) {
   EXPECT_TRUE(parse_range("0.0.0.0/0")->contains(bytes_of("1.2.3.4")));
 }
 
-Offer rails(const std::vector<std::string>& addresses) {
-  Offer offer;
+RankAddress rails(const std::vector<std::string>& addresses) {
+  RankAddress address;
   for (size_t i = 0; i < addresses.size(); ++i)
-    offer.rails.push_back({.name = fmt::format("d{}/1", i), .gid = bytes_of(addresses[i])});
-  return offer;
+    address.rails.push_back({.name = fmt::format("d{}/1", i), .gid = bytes_of(addresses[i])});
+  return address;
 }
 
 struct Pairing {
@@ -139,7 +139,7 @@ TEST(VerbsRails, NearBothRanksComeFirstAndRanksTakeTurns) {
       {0, 0, {}, {}, 1, {}},
   };
   for (const Arrangement& c : kArrangements) {
-    Offer a, b;
+    RankAddress a, b;
     a.node = c.a;
     b.node = c.b;
     std::vector<std::pair<int, int>> pairs;
@@ -166,18 +166,18 @@ TEST(VerbsRails, AreSelectedByName) {
   EXPECT_FALSE(selected("mlx5_0:2", "mlx5_0", 1));
 }
 
-TEST(VerbsOffers, TravelAsText) {
-  Offer offer = rails({"10.0.0.1", "fd00::1"});
-  offer.reason = "a \"reason\"\nof two lines";
-  offer.node = 1;
-  offer.rails[1].node = 3;
-  const Offer back = parse_offer(print(offer));
-  EXPECT_EQ(back.reason, offer.reason);
+TEST(VerbsAddresses, TravelAsText) {
+  RankAddress address = rails({"10.0.0.1", "fd00::1"});
+  address.reason = "a \"reason\"\nof two lines";
+  address.node = 1;
+  address.rails[1].node = 3;
+  const RankAddress back = parse_address(print(address));
+  EXPECT_EQ(back.reason, address.reason);
   EXPECT_EQ(back.node, 1);
-  EXPECT_EQ(back.rails, offer.rails);
+  EXPECT_EQ(back.rails, address.rails);
   for (const char* bad : {"", "{}", "[]", R"({"reason":"","rails":[{}]})", "\xff"})
-    EXPECT_THROW((void)parse_offer(bad), Error) << bad;
-  EXPECT_THROW((void)parse_offer(print(rails(std::vector<std::string>(17, "10.0.0.1")))), Error);
+    EXPECT_THROW((void)parse_address(bad), Error) << bad;
+  EXPECT_THROW((void)parse_address(print(rails(std::vector<std::string>(17, "10.0.0.1")))), Error);
 }
 
 TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
@@ -194,16 +194,16 @@ TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
     EXPECT_THROW((void)parse_hello(bad), Error) << bad;
 }
 
-TEST(VerbsPathOffers, TravelAsTextAndNothingInThemIsBelieved) {
+TEST(VerbsPathAddresses, TravelAsTextAndNothingInThemIsBelieved) {
   const auto parse = [](const std::string& text) {
-    return parse_path_offer(std::as_bytes(std::span(text)));
+    return parse_path_address(std::as_bytes(std::span(text)));
   };
-  const PathOffer offer{
+  const PathAddress address{
       {0x1234, 0xabcdef, Ece{1, 2, 3}}, bytes_of("fd00::1"), 7, 2048, 9, 0x7f0000001000};
-  const std::string text = print(offer);
+  const std::string text = print(address);
   EXPECT_EQ(print(parse(text)), text);
-  const PathOffer wild =
-      parse(print(PathOffer{{~0u, ~0u}, bytes_of("10.0.0.1"), -5, 1 << 20, 0, ~uint64_t{0}}));
+  const PathAddress wild =
+      parse(print(PathAddress{{~0u, ~0u}, bytes_of("10.0.0.1"), -5, 1 << 20, 0, ~uint64_t{0}}));
   EXPECT_EQ(wild.end.number, 0xffffffu);
   EXPECT_EQ(wild.end.first_packet, 0xffffffu);
   EXPECT_EQ(wild.lid, 0);

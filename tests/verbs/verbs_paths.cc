@@ -33,7 +33,7 @@ struct Script {
 Script script;
 ibv_qp pair;
 
-int answer_event(ibv_context*, ibv_async_event* event) {
+int reply_event(ibv_context*, ibv_async_event* event) {
   if (script.events.empty()) return -1;
   event->event_type = script.events.front();
   script.events.pop_front();
@@ -60,7 +60,7 @@ Library functions() {
     ::close(context->cmd_fd);
     return 0;
   };
-  library.get_async_event = answer_event;
+  library.get_async_event = reply_event;
   library.ack_async_event = [](ibv_async_event*) {};
   library.event_type_str = [](ibv_event_type) { return "made up"; };
   library.get_cq_event = [](ibv_comp_channel*, ibv_cq**, void**) { return -1; };
@@ -86,7 +86,7 @@ class VerbsPaths : public ::testing::Test {
   }
   void close_overdue() {
     path_->close();
-    EXPECT_FALSE(path_->settle()) << "nothing has come back";
+    EXPECT_FALSE(path_->drain()) << "nothing has come back";
     const Deadline limit = Deadline::after(std::chrono::seconds(30));
     while (!path_->overdue() && !limit.passed())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -225,7 +225,7 @@ std::vector<std::unique_ptr<End>> connected_ends() {
     End& end = *ends[rank];
     end.setup = std::make_unique<LinkSetup>(
         end.group, 1 - rank, OwnedFd(wires[rank]),
-        std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->offer(), 0}}, end.rings, 0);
+        std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->address(), 0}}, end.rings, 0);
   }
   const Deadline limit = Deadline::after(std::chrono::seconds(60));
   ends[0]->setup->greet();
@@ -288,9 +288,9 @@ TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
   event = GetParam().event;
   // What comes after all comes too late.
   talk(ends, 2, [&] {
-    if (ends[0]->link->detour()) failing->ops.poll_cq = poll;
+    if (ends[0]->link->fallback()) failing->ops.poll_cq = poll;
   });
-  EXPECT_STREQ(ends[0]->link->detour(), "tcp");
+  EXPECT_STREQ(ends[0]->link->fallback(), "tcp");
   failing->ops.poll_cq = poll;
 }
 

@@ -12,7 +12,7 @@
 namespace ringwood::verbs {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20, kPiece = Registrations::kMostBytes;
+constexpr size_t kMiB = size_t{1} << 20, kPiece = Registrations::kMaxBytes;
 
 Arena& arena() { return *Arena::of_process(); }
 

@@ -53,19 +53,19 @@ class Fabric {
       out_data_.emplace_back(1 + random_() % (k % 10 == 0 ? 20000 : 200));
       for (auto& byte : out_data_.back()) byte = std::byte(random_());
       in_data_.emplace_back(out_data_.back().size());
-      shown_.push_back(random_() % 2 == 0);
+      in_place_.push_back(random_() % 2 == 0);
     }
     sent_data_ = out_data_;
     for (size_t k = 0; k < out_data_.size(); ++k) {
       std::vector<std::byte>& data = out_data_[k];
       if (random_() % 3 == 0) {
-        out_.lend(data.data(), data.size(), hold_);
+        out_.post_zero_copy(data.data(), data.size(), hold_);
       } else {
         out_.post(data.data(), data.size());
       }
     }
     for (size_t k = 0; k < in_data_.size(); ++k)
-      in_.post(shown_[k] ? nullptr : in_data_[k].data(), in_data_[k].size());
+      in_.post(in_place_[k] ? nullptr : in_data_[k].data(), in_data_[k].size());
   }
 
   void run() {
@@ -81,7 +81,7 @@ class Fabric {
     flying_.clear();
     overwrite_what_is_sent();
     EXPECT_EQ(out_.sent(), out_data_.size());
-    EXPECT_FALSE(out_.lending());
+    EXPECT_FALSE(out_.reads_user_memory());
     EXPECT_TRUE(out_.idle());
     EXPECT_EQ(hold_.use_count(), 1);
     EXPECT_GT(late_, 0u);
@@ -104,7 +104,7 @@ class Fabric {
       Piece* piece = out_.next();
       if (!piece) return;
       // As when no registration is to be had.
-      if (piece->lent && random_() % 5 == 0) out_.copy(*piece);
+      if (piece->user_data && random_() % 5 == 0) out_.copy(*piece);
       fly(*piece);
     }
   }
@@ -136,7 +136,7 @@ class Fabric {
     for (size_t i = 0; i < out_.pieces().size(); ++i) {
       Piece& piece = out_.pieces()[i];
       if (piece.landed || out_.read(piece)) continue;
-      if (piece.lent && !unknown.count(piece.position)) continue;
+      if (piece.user_data && !unknown.count(piece.position)) continue;
       if (over_the_wire) {
         const std::byte* at = out_.at(piece);
         wire_.push_back({piece.position, {at, at + piece.bytes}});
@@ -173,7 +173,7 @@ class Fabric {
 
   void read() {
     in_.store();
-    const std::span<const std::byte> piece = in_.shown();
+    const std::span<const std::byte> piece = in_.in_place();
     if (!piece.empty() && random_() % 2 == 0) {
       std::vector<std::byte>& data = in_data_[in_.received()];
       const bool last = offset_ + piece.size() == data.size();
@@ -193,7 +193,7 @@ class Fabric {
   std::vector<std::vector<std::byte>> out_data_, sent_data_, in_data_;
   std::shared_ptr<const int> hold_ = std::make_shared<const int>(0);
   uint64_t overwritten_ = 0;
-  std::vector<bool> shown_;
+  std::vector<bool> in_place_;
   alignas(64) std::byte out_ring_[kRing], in_ring_[kRing];
   Outgoing out_{{out_ring_, kRing}, kRing / 8, 32};
   Incoming in_{{in_ring_, kRing}, 32};
@@ -224,12 +224,12 @@ TEST(VerbsStreams, TakeFromTheWireOnlyWhatMayBeThere) {
   EXPECT_EQ(in.arrived(), 64u);
 }
 
-TEST(VerbsStreams, EndALentMessageOnlyWhenAllOfItAndAllBeforeItHasLanded) {
+TEST(VerbsStreams, EndAZeroCopyMessageOnlyWhenAllOfItAndAllBeforeItHasLanded) {
   std::byte ring[4096], data[1000] = {};
   Outgoing out({ring, sizeof ring}, 512, 32);
-  out.lend(data, sizeof data);
+  out.post_zero_copy(data, sizeof data);
   out.post(data, 100);
-  out.lend(data, 100);
+  out.post_zero_copy(data, 100);
   std::set<uint64_t> landed;
   const auto step = [&](uint64_t position) {
     landed.insert(position);
@@ -247,7 +247,7 @@ TEST(VerbsStreams, EndALentMessageOnlyWhenAllOfItAndAllBeforeItHasLanded) {
   EXPECT_EQ(step(1152), 0u);
   EXPECT_EQ(step(0), 3u) << "what is copied need not land";
   EXPECT_TRUE(out.idle());
-  EXPECT_FALSE(out.lending());
+  EXPECT_FALSE(out.reads_user_memory());
   EXPECT_EQ(out.pieces().size(), 4u) << "the peer has read nothing";
   ASSERT_TRUE(out.credit(1024));
   EXPECT_EQ(step(0), 3u);

@@ -25,21 +25,21 @@ std::vector<std::byte> payload(uint64_t number, size_t bytes) {
 
 // As write_pieces() does: there is always something queued, up to a bound.
 TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
-  constexpr size_t kMostQueued = 256 << 10, kFrames = 2000;
+  constexpr size_t kMaxQueued = 256 << 10, kFrames = 2000;
   auto [here, there] = pair();
   Wire out(std::move(here)), in(std::move(there));
   uint64_t sent = 0, arrived = 0;
   size_t most = 0;
   while (arrived < kFrames) {
-    while (sent < kFrames && out.queued() < kMostQueued) {
-      const auto data = payload(sent, 1 + sent * 977 % Wire::kMostPayload);
+    while (sent < kFrames && out.queued() < kMaxQueued) {
+      const auto data = payload(sent, 1 + sent * 977 % Wire::kMaxPayload);
       out.queue({.type = FrameType::data, .position = sent++}, data);
     }
     out.flush();
     most = std::max(most, out.memory());
     in.receive([&](const Frame& frame, std::span<const std::byte> bytes) {
       EXPECT_EQ(frame.position, arrived);
-      const auto expected = payload(arrived, 1 + arrived * 977 % Wire::kMostPayload);
+      const auto expected = payload(arrived, 1 + arrived * 977 % Wire::kMaxPayload);
       EXPECT_TRUE(std::ranges::equal(bytes, expected));
       ++arrived;
       return true;
@@ -47,14 +47,14 @@ TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
     ASSERT_FALSE(in.closed());
   }
   EXPECT_EQ(out.queued(), 0u);
-  EXPECT_LE(most, 4 * kMostQueued);
+  EXPECT_LE(most, 4 * kMaxQueued);
 }
 
 // When data goes over RDMA again, a few frames are all that there is.
 TEST(VerbsWire, GivesMemoryBackWhenItIsNotNeeded) {
   auto [here, there] = pair();
   Wire out(std::move(here)), in(std::move(there));
-  const auto data = payload(0, Wire::kMostPayload);
+  const auto data = payload(0, Wire::kMaxPayload);
   size_t frames = 0;
   const auto take = [&](const Frame&, std::span<const std::byte>) { return ++frames > 0; };
   for (int i = 0; i < 5; ++i) out.queue({.type = FrameType::data}, data);

@@ -12,7 +12,7 @@ struct Refuted {
   std::vector<const char*> texts;
   const char* words;  // "" = proved
   int root = 0;
-  int lane_count = 1;
+  int segment_count = 1;
   bool equal_blocks = false;
 };
 
@@ -23,26 +23,26 @@ const Refuted kRefuted[] = {
      {"schedule rank 0 of 1 chunks 1"},
      "root 1 is not one of 1 ranks",
      1},
-    {"lane_number",
+    {"segment_number",
      Collective::reduce,
      {"schedule rank 0 of 1 chunks 1"},
-     "the number of lanes is 0",
+     "the number of segments is 0",
      0,
      0},
     {"chunk_number",
      Collective::all_to_all,
      {"schedule rank 0 of 1 chunks 1"},
-     "all_to_all of 1 ranks and 1 lanes cannot have 1 chunks, but 2"},
-    {"chunks_not_in_lanes",
+     "all_to_all of 1 ranks and 1 segments cannot have 1 chunks, but 2"},
+    {"chunks_not_in_segments",
      Collective::all_reduce,
      {"schedule rank 0 of 1 chunks 3"},
-     "all_reduce of 1 ranks and 2 lanes cannot have 3 chunks, but a multiple of 2",
+     "all_reduce of 1 ranks and 2 segments cannot have 3 chunks, but a multiple of 2",
      0,
      2},
     {"no_chunks",
      Collective::broadcast,
      {"schedule rank 0 of 1 chunks 0"},
-     "broadcast of 1 ranks and 1 lanes cannot have 0 chunks, but a multiple of 1"},
+     "broadcast of 1 ranks and 1 segments cannot have 0 chunks, but a multiple of 1"},
     {"rank_order",
      Collective::all_reduce,
      {"schedule rank 1 of 2 chunks 1", "schedule rank 0 of 2 chunks 1"},
@@ -74,7 +74,7 @@ const Refuted kRefuted[] = {
      {"schedule rank 0 of 2 chunks 2\nsend 1 [0]",
       "schedule rank 1 of 2 chunks 2 scratch 1\nrecv 0 [2]"},
      "rank 0 step 0 (send 1 [0]) meets rank 1 step 0 (recv 0 [2]), whose size may differ"},
-    {"size_of_lanes",
+    {"size_of_segments",
      Collective::reduce_scatter,
      {"schedule rank 0 of 1 chunks 4\ncopy [1] <- [2]\ncopy [3] <- [0]"},
      "rank 0 step 0 (copy [1] <- [2]) joins chunks 1 and 2, whose sizes may differ",
@@ -97,16 +97,16 @@ const Refuted kRefuted[] = {
      Collective::all_reduce,
      {"schedule rank 0 of 1 chunks 1\nreduce [0] <- [0]"},
      "rank 0 step 0 (reduce [0] <- [0]) has spans that overlap"},
-    {"across_lanes",
+    {"across_segments",
      Collective::broadcast,
      {"schedule rank 0 of 2 chunks 4\nsend 1 [1:3]", "schedule rank 1 of 2 chunks 4\nrecv 0 [1:3]"},
-     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or lanes",
+     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or segments",
      0,
      2},
     {"across_buffers",
      Collective::reduce_scatter,
      {"schedule rank 0 of 2 chunks 3\nsend 1 [1:3]", "schedule rank 1 of 2 chunks 3"},
-     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or lanes"},
+     "rank 0 step 0 (send 1 [1:3]) has a span across two buffers or segments"},
     {"read_only_operand",
      Collective::reduce,
      {"schedule rank 0 of 2 chunks 1\nsend 1 [0]",
@@ -229,14 +229,15 @@ const Refuted kRefuted[] = {
     {"barrier_size",
      Collective::barrier,
      {"schedule rank 0 of 1 chunks 1"},
-     "barrier of 1 ranks and 1 lanes cannot have 1 chunks, but 0"},
+     "barrier of 1 ranks and 1 segments cannot have 1 chunks, but 0"},
 };
 
 TEST(Verifier, RefutesInWords) {
   for (const Refuted& c : kRefuted) {
     std::vector<Schedule> all;
     for (const char* text : c.texts) all.push_back(parse_schedule(text));
-    EXPECT_EQ(verify(c.collective, all, c.root, c.lane_count, c.equal_blocks).value_or(""), c.words)
+    EXPECT_EQ(verify(c.collective, all, c.root, c.segment_count, c.equal_blocks).value_or(""),
+              c.words)
         << c.name;
   }
 }
@@ -294,7 +295,7 @@ TEST(Verifier, RefusesRowsOutOfTheirRange) {
   EXPECT_EQ(verify(row, 5), "ring does not accept 5 ranks");
   EXPECT_EQ(verify(row, 0), "ring does not accept 0 ranks");
   EXPECT_EQ(verify(row, 4, 4), "root 4 is not one of 4 ranks");
-  EXPECT_EQ(verify(row, 4, 0, 0), "the number of lanes is 0");
+  EXPECT_EQ(verify(row, 4, 0, 0), "the number of segments is 0");
   EXPECT_FALSE(verify(row, 4));
 }
 

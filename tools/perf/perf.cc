@@ -31,7 +31,7 @@ Options communicator_options(const PerfOptions& perf) {
     options.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
     options.init_timeout = options.timeout;
   }
-  if (perf.memory == BufferKind::adopted && options.adopt == 0) options.adopt = 16 << 10;
+  if (perf.memory == BufferKind::remapped && options.remap == 0) options.remap = 16 << 10;
   return options;
 }
 
@@ -107,7 +107,7 @@ class Run {
         }
       }
     }
-    if (report_ != nullptr) report_->end(fabric_.risen());
+    if (report_ != nullptr) report_->end(network_.risen());
     return wrong_ == 0;
   }
 
@@ -116,7 +116,7 @@ class Run {
              const std::vector<size_t>& sizes) {
     Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
     if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
-    call.options.lanes = perf_.lanes;
+    call.options.segments = perf_.segments;
     call.options.schedules = perf_.schedules;
     if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
@@ -157,7 +157,7 @@ class Run {
     return names;
   }
 
-  // Each algorithm with one lane and with the lanes that are predicted to be its best.
+  // Each algorithm with one segment and with the segments that are predicted to be its best.
   std::vector<Candidate> contestants(const OperationRow& row, const Call& call) const {
     std::vector<Candidate> taken;
     const auto choice =
@@ -170,10 +170,10 @@ class Run {
       const auto [it, first] = best.try_emplace(c.algorithm, c);
       if (!first && (c.chosen || (!it->second.chosen && c.seconds < it->second.seconds)))
         it->second = c;
-      if (c.lanes == 1) taken.push_back(c);
+      if (c.segments == 1) taken.push_back(c);
     }
     for (const auto& [name, c] : best)
-      if (c.lanes != 1) taken.push_back(c);
+      if (c.segments != 1) taken.push_back(c);
     return taken;
   }
 
@@ -186,7 +186,7 @@ class Run {
     for (const Candidate& c : taken) {
       Call& one = calls.emplace_back(call);
       one.options.algorithm = c.algorithm;
-      one.options.lanes = c.lanes;
+      one.options.segments = c.segments;
       Trial& trial = trials.emplace_back(row, one, perf_.trial);
       trial.warm_up();
       wrong.push_back(perf_.check ? trial.check(pattern) : 0);
@@ -203,9 +203,10 @@ class Run {
     for (size_t i = 0; i < taken.size(); ++i) {
       Row result = describe(row, calls[i]);
       result.algorithm = taken[i].algorithm;
-      result.lanes = taken[i].lanes;
+      result.segments = taken[i].segments;
       result.predicted_us =
-          (perf_.memory != BufferKind::ordinary ? taken[i].lent_seconds : taken[i].seconds) * 1e6;
+          (perf_.memory != BufferKind::ordinary ? taken[i].zero_copy_seconds : taken[i].seconds) *
+          1e6;
       result.chosen = taken[i].chosen;
       if (perf_.check) result.wrong = wrong[i];
       wrong_ += wrong[i];
@@ -261,7 +262,7 @@ class Run {
                          : perf_.schedules ? std::string(kUserSchedules)
                                            : perf_.algorithm;
       if (chosen && choice.wire != "float32") result.algorithm += "+" + choice.wire;
-      result.lanes = perf_.lanes > 0 ? perf_.lanes : perf_.schedules ? 1 : choice.lanes;
+      result.segments = perf_.segments > 0 ? perf_.segments : perf_.schedules ? 1 : choice.segments;
       result.transports = choice.transports;
     }
     return result;
@@ -271,7 +272,7 @@ class Run {
   const double tolerance_;
   Communicator& communicator_;
   Report* report_;
-  const FabricCounters fabric_;
+  const NetworkCounters network_;
   int64_t wrong_ = 0;
 };
 
@@ -279,7 +280,7 @@ std::string remarks(const PerfOptions& perf) {
   std::string text;
   if (perf.memory == BufferKind::shared)
     text += ", buffers in memory that the ranks of a host share";
-  if (perf.memory == BufferKind::adopted) text += ", buffers that became shared memory in place";
+  if (perf.memory == BufferKind::remapped) text += ", buffers that became shared memory in place";
   if (perf.trial.touch) text += ", buffers touched before and after";
   return text;
 }

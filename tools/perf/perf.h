@@ -37,7 +37,7 @@ struct PerfOptions {
   int root = 0;
   std::string algorithm;  // "" = chosen by the communicator; "all": each in turn
   bool compares() const { return algorithm == "all"; }
-  int lanes = 0;  // 0 = chosen
+  int segments = 0;  // 0 = chosen
   // Run instead of an algorithm (`ringwood schedule run`); of the one operation that is measured.
   std::shared_ptr<const ProvedSchedules> schedules;
   double tolerance = -1;  // negative: that of the environment

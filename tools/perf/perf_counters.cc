@@ -19,9 +19,9 @@ constexpr const char* kTelling[] = {
 
 }  // namespace
 
-FabricCounters::FabricCounters(std::string root) : root_(std::move(root)), before_(read()) {}
+NetworkCounters::NetworkCounters(std::string root) : root_(std::move(root)), before_(read()) {}
 
-FabricCounters::Values FabricCounters::read() const {
+NetworkCounters::Values NetworkCounters::read() const {
   Values values;
   std::error_code error;
   for (const auto& device : std::filesystem::directory_iterator(root_, error)) {
@@ -38,7 +38,7 @@ FabricCounters::Values FabricCounters::read() const {
   return values;
 }
 
-std::vector<std::string> FabricCounters::risen() const {
+std::vector<std::string> NetworkCounters::risen() const {
   std::vector<std::string> lines;
   const Values now = read();
   for (const auto& [port, before] : before_) {

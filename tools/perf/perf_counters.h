@@ -8,10 +8,10 @@
 
 namespace ringwood::tools {
 
-class FabricCounters final {
+class NetworkCounters final {
  public:
   // Reads them now. `root` is where ports are found; a folder that is not there has none.
-  explicit FabricCounters(std::string root = "/sys/class/infiniband");
+  explicit NetworkCounters(std::string root = "/sys/class/infiniband");
   // What has risen since, one line per port: "rxe0/1: out_of_seq_request +29, rcvd_seq_err +16".
   // Drivers may refresh them only every few milliseconds.
   std::vector<std::string> risen() const;

@@ -137,7 +137,7 @@ bool ranks_share_a_clock(const Call& c) {
 
 }  // namespace
 
-// What is to be adopted comes from the kernel: of malloc()'s heaps nothing is.
+// What is to be remapped comes from the kernel: of malloc()'s heaps nothing is.
 Buffer::Buffer(size_t bytes, BufferKind kind) : kind_(kind), bytes_(bytes + 1) {
   if (kind == BufferKind::shared) {
     Arena* arena = Arena::of_process();
@@ -147,7 +147,7 @@ Buffer::Buffer(size_t bytes, BufferKind kind) : kind_(kind), bytes_(bytes + 1) {
     return;
   }
   void* data = nullptr;
-  if (kind == BufferKind::adopted) {
+  if (kind == BufferKind::remapped) {
     data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   } else {
     data = std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096);
@@ -161,7 +161,7 @@ Buffer::Buffer(size_t bytes, BufferKind kind) : kind_(kind), bytes_(bytes + 1) {
 Buffer::~Buffer() {
   if (kind_ == BufferKind::shared)
     Arena::of_process()->release(data_);
-  else if (kind_ == BufferKind::adopted)
+  else if (kind_ == BufferKind::remapped)
     ::munmap(data_, bytes_);
   else
     std::free(data_);

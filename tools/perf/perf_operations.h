@@ -17,8 +17,8 @@
 namespace ringwood::tools {
 
 // Page-aligned memory: this process's own, of the arena that its host's ranks can map, or its own
-// until the group adopts it.
-enum class BufferKind { ordinary, shared, adopted };
+// until the group remaps it.
+enum class BufferKind { ordinary, shared, remapped };
 class Buffer final {
  public:
   Buffer(size_t bytes, BufferKind kind);  // throws Error(system)

@@ -133,7 +133,7 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
   perf.check = typed.check != 0;
   static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
                                                         {"shared", BufferKind::shared},
-                                                        {"adopted", BufferKind::adopted}};
+                                                        {"remapped", BufferKind::remapped}};
   perf.memory = kKinds.at(typed.memory);
   perf.launch.pin = typed.pin != 0;
   require_supported(typed, perf);
@@ -173,14 +173,15 @@ void add_how(CLI::App& command, Typed& typed) {
       ->check(in_range(1, 1024));
   add("-a,--algorithm", perf.algorithm, "NAME",
       "instead of the choice, or all, in turns; see ringwood algorithms");
-  add("--lanes", perf.lanes, "N", "pipeline lanes instead of the choice")->check(in_range(1, 4096));
+  add("--segments", perf.segments, "N", "pipeline segments instead of the choice")
+      ->check(in_range(1, 4096));
   add("--tolerance", perf.tolerance, "ERROR",
       "relative error that fp32 sums between hosts may have (RINGWOOD_TOLERANCE)")
       ->check(in_range(0.0, 0.999));
   add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "KIND",
-      "private; shared: the ranks of a host read it in place; adopted: becomes so (private)")
-      ->check(CLI::IsMember({"private", "shared", "adopted"}));
+      "private; shared: the ranks of a host read it in place; remapped: becomes so (private)")
+      ->check(CLI::IsMember({"private", "shared", "remapped"}));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(in_range(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")

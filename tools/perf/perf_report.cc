@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kCsvHead =
     "collective,ranks,bytes,count,dtype,op,time_us_best,time_us_median,algbw_gbs,busbw_gbs,cpu_"
     "percent,wrong,"
-    "algorithm,lanes,transports";
+    "algorithm,segments,transports";
 
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
@@ -47,7 +47,8 @@ std::string csv_line(const Row& r) {
   return fmt::format("{},{},{},{},{},{},{:.4f},{:.4f},{:.6g},{:.6g},{:.1f},{},{},{},{}\n",
                      r.collective, r.ranks, r.bytes, r.count, r.dtype, r.op, r.time_us_best,
                      r.time_us_median, r.algbw_gbs, r.busbw_gbs, r.cpu_percent,
-                     r.wrong ? fmt::to_string(*r.wrong) : "", r.algorithm, r.lanes, r.transports);
+                     r.wrong ? fmt::to_string(*r.wrong) : "", r.algorithm, r.segments,
+                     r.transports);
 }
 
 nlohmann::ordered_json json_row(const Row& r) {
@@ -64,7 +65,7 @@ nlohmann::ordered_json json_row(const Row& r) {
                                 {"cpu_percent", r.cpu_percent},
                                 {"wrong", nullptr},
                                 {"algorithm", r.algorithm},
-                                {"lanes", r.lanes},
+                                {"segments", r.segments},
                                 {"transports", r.transports}};
   if (r.wrong) row["wrong"] = *r.wrong;
   if (r.predicted_us) {
@@ -106,7 +107,7 @@ void Report::begin(const std::string& collective) {
       table_,
       "# {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8} {:>8} {:>6} {:>9}  {:<17} {:>5}  {}\n",
       "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "median",
-      "algorithm", "lanes", "transports");
+      "algorithm", "segments", "transports");
   fmt::print(table_, "# {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8} {:>8} {:>6} {:>9}\n", "(B)",
              "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)");
   std::fflush(table_);
@@ -120,7 +121,7 @@ void Report::add(const Row& r) {
              "{:>5}  {}{}\n",
              r.chosen ? '*' : ' ', r.bytes, r.count, r.dtype, r.op, r.root, micros(r.time_us_best),
              r.algbw_gbs, r.busbw_gbs, r.wrong ? fmt::to_string(*r.wrong) : "N/A",
-             micros(r.time_us_median), r.algorithm, r.lanes, r.transports,
+             micros(r.time_us_median), r.algorithm, r.segments, r.transports,
              r.predicted_us ? fmt::format("  predicted {}", micros(*r.predicted_us)) : "");
   std::fflush(table_);
   if (csv_ != nullptr) {

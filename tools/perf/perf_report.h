@@ -25,7 +25,7 @@ struct Row {
   double cpu_percent = 0;        // of one core, by the busiest rank; not in the table
   std::optional<int64_t> wrong;  // over all ranks; none: not checked
   std::string algorithm;
-  int lanes = 1;
+  int segments = 1;
   std::string transports;
   // Only where all algorithms are compared.
   std::optional<double> predicted_us;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kBatchSeconds =
     2e-3;  // long beside a barrier, short beside the pauses of a busy machine
-constexpr int kMostIterations = 20000;
+constexpr int kMaxIterations = 20000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -113,9 +113,9 @@ int Trial::fitting_iterations() {
   for (int iterations = 1;; iterations *= 2) {
     std::vector<double> seconds{batch_seconds(iterations)};
     slowest(seconds);
-    if (seconds[0] > kBatchSeconds / 8 || iterations >= kMostIterations) {
+    if (seconds[0] > kBatchSeconds / 8 || iterations >= kMaxIterations) {
       return std::clamp(static_cast<int>(kBatchSeconds / seconds[0] * iterations), 1,
-                        kMostIterations);
+                        kMaxIterations);
     }
   }
 }

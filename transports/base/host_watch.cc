@@ -21,10 +21,10 @@ void keep_alive(int fd, Duration idle, Duration patience) {
     const auto whole = std::chrono::ceil<std::chrono::seconds>(d).count();
     return static_cast<int>(std::clamp<int64_t>(whole, 1, most));
   };
-  constexpr int kMostProbes = 127, kMostSeconds = 32767;  // the kernel's limits
-  const int on = 1, idle_s = seconds(idle, kMostSeconds);
-  const int every_s = seconds(patience / kMostProbes, kMostSeconds);
-  const int probes = std::clamp(seconds(patience, kMostSeconds) / every_s + 1, 2, kMostProbes);
+  constexpr int kMaxProbes = 127, kMaxSeconds = 32767;  // the kernel's limits
+  const int on = 1, idle_s = seconds(idle, kMaxSeconds);
+  const int every_s = seconds(patience / kMaxProbes, kMaxSeconds);
+  const int probes = std::clamp(seconds(patience, kMaxSeconds) / every_s + 1, 2, kMaxProbes);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);

@@ -18,7 +18,7 @@
 namespace ringwood {
 
 // The most collectives of a group that can be under way at once.
-inline constexpr int kMostInFlight = 8;
+inline constexpr int kMaxInFlight = 8;
 
 // Knobs of the verbs transport (InfiniBand, RoCE). Each takes the name in brackets as well, so that
 // a cluster's job script works unchanged; the defaults are those of NCCL.
@@ -96,9 +96,9 @@ struct Options {
   VerbsOptions verbs;
   // RINGWOOD_ALGORITHM=all_reduce:ring,broadcast:binomial: overrides the choice.
   std::string algorithm;
-  // RINGWOOD_LANE_BYTES: pipeline grain; a schedule is split so that one lane's message is about
-  // this size.
-  size_t lane_bytes = size_t{512} << 10;
+  // RINGWOOD_SEGMENT_BYTES: pipeline grain; a schedule is split so that one segment's message is
+  // about this size.
+  size_t segment_bytes = size_t{512} << 10;
   // RINGWOOD_CALIBRATION=keep|refresh|off: the figures of this host from which algorithms are
   // chosen are read from a file in the user's cache, measured and written anew, or left at their
   // defaults. For hosts that change under the same name, and for runs that must choose alike.
@@ -116,11 +116,11 @@ struct Options {
   // the first group lie where the ranks of a host read them in place, in a script that knows
   // nothing of it. 0: none.
   size_t share_tensors = 0;
-  // RINGWOOD_ADOPT=1M: buffers of at least so many bytes that operations use again and again become
+  // RINGWOOD_REMAP=1M: buffers of at least so many bytes that operations use again and again become
   // shared memory where they lie, so that the ranks of a host read them in place, whatever
   // allocated them. 0: never; off by default because not every program may be treated so
-  // (adopt.h).
-  size_t adopt = 0;
+  // (remap.h).
+  size_t remap = 0;
   // RINGWOOD_IN_FLIGHT: how many collectives of a group may be under way at once, each over links
   // of its own; the same on all ranks. From 2 on, one of them is a call of high priority. Each more
   // costs a connection for each pair of ranks and socket (tcp), two rings per pair (verbs), and

@@ -9,11 +9,11 @@ namespace ringwood {
 using std::chrono::milliseconds;
 
 milliseconds parse_seconds(const std::string& text) {
-  constexpr double kMostSeconds = 30.0 * 24 * 3600;
+  constexpr double kMaxSeconds = 30.0 * 24 * 3600;
   double seconds = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(seconds);
-  if (!number || seconds < 0.001 || seconds > kMostSeconds) {
+  if (!number || seconds < 0.001 || seconds > kMaxSeconds) {
     throw Expected("seconds, from 0.001 to 2592000 (30 days)");
   }
   return milliseconds(std::llround(seconds * 1000));

@@ -13,7 +13,7 @@ namespace ringwood {
 OwnedFd make_shared_file(const char* name) noexcept;
 
 // Addresses are cheap, but 47 bits of them must do for the files of all ranks of a host.
-inline constexpr uint64_t kMostSharedBytes = uint64_t{256} << 30;
+inline constexpr uint64_t kMaxSharedBytes = uint64_t{256} << 30;
 // Whether this process may have only so many addresses (ulimit -v): then large files are not
 // mapped.
 bool addresses_are_limited() noexcept;

@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kLeastSecret = 32, kMostSecret = 4096, kLeastDifferentBytes = 10;
+constexpr size_t kMinSecret = 32, kMaxSecret = 4096, kMinDifferentBytes = 10;
 
 Status wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
@@ -116,14 +116,14 @@ std::array<uint8_t, n> random_bytes() {
 
 // 32 random bytes, and as many random hexadecimal digits, have more different values than these.
 bool looks_random(const std::string& secret) {
-  return std::set<char>(secret.begin(), secret.end()).size() >= kLeastDifferentBytes;
+  return std::set<char>(secret.begin(), secret.end()).size() >= kMinDifferentBytes;
 }
 
 std::string objection_to(const std::string& secret, const struct stat& status) {
   if ((status.st_mode & 077) != 0) return "other users may read it";
   if (status.st_uid != geteuid() && status.st_uid != 0) return "it belongs to another user";
-  if (secret.size() < kLeastSecret || secret.size() > kMostSecret)
-    return fmt::format("a secret has {} to {} random bytes", kLeastSecret, kMostSecret);
+  if (secret.size() < kMinSecret || secret.size() > kMaxSecret)
+    return fmt::format("a secret has {} to {} random bytes", kMinSecret, kMaxSecret);
   return looks_random(secret) ? "" : "what it holds is not random";
 }
 
@@ -132,7 +132,7 @@ std::string objection_to(const std::string& secret, const struct stat& status) {
 std::string read_secret(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) bad_key_file(path, system_message("open"));
-  std::string secret(kMostSecret + 1, '\0');
+  std::string secret(kMaxSecret + 1, '\0');
   struct stat status {};
   ssize_t bytes = fstat(fd, &status) == 0 ? read(fd, secret.data(), secret.size()) : -1;
   std::string why = bytes < 0 ? system_message("read") : "";

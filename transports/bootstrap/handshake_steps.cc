@@ -17,8 +17,8 @@ constexpr size_t kMacBytes = 32, kNonceBytes = 32, kSessionBytes = 16;
 constexpr size_t kHelloBytes = 4 + 2 + kSessionBytes + 2 + 2 + 4 + 4 + kNonceBytes;
 // Of the size that version 1 expects, which finds our version at the same place.
 constexpr size_t kNonceAt = 32, kChallengeBytes = kNonceAt + kNonceBytes;
-constexpr size_t kProofBytes = kMacBytes, kVerdictBytes = 1 + kMacBytes;
-static_assert(kHelloBytes == 66 && kChallengeBytes == 64 && kVerdictBytes == 33);
+constexpr size_t kProofBytes = kMacBytes, kResultBytes = 1 + kMacBytes;
+static_assert(kHelloBytes == 66 && kChallengeBytes == 64 && kResultBytes == 33);
 
 enum Reason : uint8_t {
   kWelcome = 0,
@@ -106,13 +106,13 @@ Bytes DialSteps::take_challenge(std::span<const uint8_t> message) {
   if (std::any_of(message.begin() + at, message.begin() + kNonceAt, [](uint8_t b) { return b; }))
     return refuse(ErrorCode::invalid_argument, "what the other side sent is no Ringwood handshake");
   nonce_.assign(message.begin() + kNonceAt, message.end());
-  wanted_ = kVerdictBytes;
+  wanted_ = kResultBytes;
   auto proof = mac(me_, "dial", 0, hello_, nonce_);
   return Bytes(proof.begin(), proof.end());
 }
 
 // Who does not know the key can say anything but welcome.
-Bytes DialSteps::take_verdict(std::span<const uint8_t> message) {
+Bytes DialSteps::take_result(std::span<const uint8_t> message) {
   wanted_ = 0;
   const uint8_t reason = message[0];
   const bool proved = same(message.subspan(1), mac(me_, "accept", reason, hello_, nonce_));
@@ -127,7 +127,7 @@ Bytes DialSteps::take_verdict(std::span<const uint8_t> message) {
 }
 
 Bytes DialSteps::take(std::span<const uint8_t> message) {
-  return wanted_ == kChallengeBytes ? take_challenge(message) : take_verdict(message);
+  return wanted_ == kChallengeBytes ? take_challenge(message) : take_result(message);
 }
 
 Status DialSteps::result() const {
@@ -187,13 +187,13 @@ Bytes AcceptSteps::take_proof(std::span<const uint8_t> message) {
   const uint8_t reason = proved ? objection_ : uint8_t(kWrongKey);
   welcome_ = reason == kWelcome;
   if (!welcome_) error_ = Error(ErrorCode::invalid_argument, describe_reason(reason));
-  Bytes verdict(kVerdictBytes);
-  verdict[0] = reason;
+  Bytes result(kResultBytes);
+  result[0] = reason;
   if (proved) {
     auto proof = mac(me_, "accept", reason, hello_, nonce_);
-    std::copy(proof.begin(), proof.end(), verdict.begin() + 1);
+    std::copy(proof.begin(), proof.end(), result.begin() + 1);
   }
-  return verdict;
+  return result;
 }
 
 Bytes AcceptSteps::take(std::span<const uint8_t> message) {

@@ -29,7 +29,7 @@ class DialSteps {
 
  private:
   Bytes take_challenge(std::span<const uint8_t> message);
-  Bytes take_verdict(std::span<const uint8_t> message);
+  Bytes take_result(std::span<const uint8_t> message);
   Bytes refuse(ErrorCode code, std::string why);
 
   const Identity& me_;

@@ -105,7 +105,7 @@ void KeyedAcceptor::accept_all() {
 
 // False: accepting goes on when this pause is over.
 bool KeyedAcceptor::make_room() {
-  if (pending_.size() < kMostPending) return true;
+  if (pending_.size() < kMaxPending) return true;
   PendingPtr oldest = pending_.front();
   if (auto ripe = oldest->since + kGrace; Clock::now() < ripe) {
     pause_until(ripe);

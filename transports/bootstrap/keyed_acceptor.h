@@ -1,7 +1,7 @@
 // A listening socket at which only holders of the key get in: handshakes run beside each other, so
 // that nobody who is silent or slow delays another.
 //
-//   1. Strangers cost a bounded amount: at most kMostPending handshakes, 5 s each. When there are
+//   1. Strangers cost a bounded amount: at most kMaxPending handshakes, 5 s each. When there are
 //      more, the oldest gives way, but none younger than 100 ms: a crowd must not push out a peer
 //      whose answer is on its way. What comes meanwhile waits in the kernel's queue.
 //   2. At a Unix socket only processes of this user are listened to at all.
@@ -24,7 +24,7 @@ namespace ringwood {
 
 class KeyedAcceptor final {
  public:
-  static constexpr size_t kMostPending = 64;
+  static constexpr size_t kMaxPending = 64;
 
   struct Events {
     // Takes over the descriptor, which is non-blocking and registered with close_on_fork.

@@ -27,8 +27,8 @@ namespace ringwood {
 namespace {
 
 using store_wire::get;
-using store_wire::kMostKey;
-using store_wire::kMostValue;
+using store_wire::kMaxKey;
+using store_wire::kMaxValue;
 using store_wire::put;
 
 constexpr uint64_t kMagic = 0x31305f676f4c5752;  // "RWLog_01"
@@ -70,11 +70,11 @@ class FileStore final : public Store {
   }
 
   void set(const std::string& key, const std::string& value) override {
-    if (key.size() > kMostKey || value.size() > kMostValue) {
+    if (key.size() > kMaxKey || value.size() > kMaxValue) {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
-                      kMostKey, kMostValue, key.size(), value.size()));
+                      kMaxKey, kMaxValue, key.size(), value.size()));
     }
     Locked locked(*this);
     locked.refresh();

@@ -26,7 +26,7 @@ namespace {
 
 using namespace store_wire;
 
-// An answer that is not taken, or a request that does not end: longer than its client waits itself.
+// An reply that is not taken, or a request that does not end: longer than its client waits itself.
 constexpr Duration kRequestTime = std::chrono::seconds(60);
 constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
 constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
@@ -44,7 +44,7 @@ struct Session {
     if (!error) close_connection(fd);
   }
   asio::generic::stream_protocol::socket socket;
-  asio::steady_timer timer;  // of a get that waits, or of a request or an answer on its way
+  asio::steady_timer timer;  // of a get that waits, or of a request or an reply on its way
   RequestHeader header;
   std::string in, out;
   std::string awaited;  // the key of a get that waits
@@ -165,31 +165,31 @@ class Server {
     auto found = values_.find(key);
     bool exists = found != values_.end();
     switch (session->header.operation) {
-      case Operation::set: return answer_set(session, key, value, "");
-      case Operation::has: return answer(session, exists ? Answer::ok : Answer::missing, "");
+      case Operation::set: return reply_set(session, key, value, "");
+      case Operation::has: return reply(session, exists ? Reply::ok : Reply::missing, "");
       case Operation::get:
-        if (exists) return answer(session, Answer::ok, found->second);
+        if (exists) return reply(session, Reply::ok, found->second);
         return wait(session, key, store_wire::get<int64_t>(value, 0));
       case Operation::remove:
         if (exists) forget(found);
-        return answer(session, Answer::ok, "");
+        return reply(session, Reply::ok, "");
       case Operation::add: break;
     }
     try {
       auto sum = add_to_value(key, exists ? found->second : "", store_wire::get<int64_t>(value, 0));
-      answer_set(session, key, std::to_string(sum), std::to_string(sum));
+      reply_set(session, key, std::to_string(sum), std::to_string(sum));
     } catch (const Error& error) {
-      answer(session, Answer::refused, error.cause);
+      reply(session, Reply::refused, error.cause);
     }
   }
 
-  void answer_set(const SessionPtr& session, const std::string& key, const std::string& value,
-                  const std::string& payload) {
+  void reply_set(const SessionPtr& session, const std::string& key, const std::string& value,
+                 const std::string& payload) {
     const bool fresh = values_.count(key) == 0;
     if (stored_ + key.size() + value.size() > limits_.bytes ||
         (fresh && values_.size() >= limits_.keys)) {
-      return answer(
-          session, Answer::refused,
+      return reply(
+          session, Reply::refused,
           fmt::format("the store is full ({} keys, {} bytes); does every user remove what it set?",
                       values_.size(), stored_));
     }
@@ -201,9 +201,9 @@ class Server {
     if (waiters != waiters_.end()) woken = waiters->second;
     for (const SessionPtr& waiter : woken) {
       stop_waiting(waiter);
-      answer(waiter, Answer::ok, value);
+      reply(waiter, Reply::ok, value);
     }
-    answer(session, Answer::ok, payload);
+    reply(session, Reply::ok, payload);
   }
 
   void forget(std::map<std::string, std::string>::iterator found) {
@@ -211,8 +211,8 @@ class Server {
     values_.erase(found);
   }
 
-  void answer(const SessionPtr& session, Answer answer, std::string_view payload) {
-    session->out = encode_response(answer, payload);
+  void reply(const SessionPtr& session, Reply reply, std::string_view payload) {
+    session->out = encode_response(reply, payload);
     limit_time(session);
     asio::async_write(session->socket, asio::buffer(session->out),
                       [this, session](asio::error_code error, size_t) {
@@ -223,7 +223,7 @@ class Server {
   }
 
   void wait(const SessionPtr& session, const std::string& key, int64_t wait_ms) {
-    if (wait_ms == 0) return answer(session, Answer::missing, "");
+    if (wait_ms == 0) return reply(session, Reply::missing, "");
     session->awaited = key;
     session->waiting = true;
     waiters_[key].insert(session);
@@ -233,7 +233,7 @@ class Server {
       session->timer.async_wait([this, session](asio::error_code error) {
         if (error || !session->open || !session->waiting) return;
         stop_waiting(session);
-        answer(session, Answer::missing, "");
+        reply(session, Reply::missing, "");
       });
     }
     // Whatever comes while it waits is the end of the connection or a breach of the format.

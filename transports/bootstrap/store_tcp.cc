@@ -21,8 +21,8 @@ namespace {
 
 using namespace store_wire;
 
-// A server that lives answers at once; one that is stopped must not hold a rank for ever.
-constexpr Duration kAnswerTime = std::chrono::seconds(60);
+// A server that lives replies at once; one that is stopped must not hold a rank for ever.
+constexpr Duration kReplyTime = std::chrono::seconds(60);
 // Beyond the deadline of a get, for the server's own "not there" to arrive.
 constexpr Duration kSlack = std::chrono::seconds(1);
 
@@ -34,7 +34,7 @@ double seconds_since(Clock::time_point began) {
 }
 
 struct Response {
-  Answer answer = Answer::ok;
+  Reply reply = Reply::ok;
   std::string payload;
 };
 
@@ -51,13 +51,13 @@ class Connection {
   Response ask(const std::string& request, Deadline deadline) {
     send_all(request, deadline);
     std::string header = recv_all(kResponseHeader, deadline);
-    auto answer = store_wire::get<uint32_t>(header, 0);
+    auto reply = store_wire::get<uint32_t>(header, 0);
     size_t bytes = store_wire::get<uint32_t>(header, 4);
-    if (answer > uint32_t(Answer::refused) || bytes > kMostValue) {
+    if (reply > uint32_t(Reply::refused) || bytes > kMaxValue) {
       throw Error(ErrorCode::network,
-                  fmt::format("what answers at {} is no store of ours", server_));
+                  fmt::format("what replies at {} is no store of ours", server_));
     }
-    return {static_cast<Answer>(answer), recv_all(bytes, deadline)};
+    return {static_cast<Reply>(reply), recv_all(bytes, deadline)};
   }
 
  private:
@@ -99,7 +99,7 @@ class Connection {
     }
     pollfd one{fd_, events, 0};
     if (poll(&one, 1, deadline.left_ms()) == 0 && deadline.passed()) {
-      throw Error(ErrorCode::timeout, fmt::format("the store at {} does not answer", server_));
+      throw Error(ErrorCode::timeout, fmt::format("the store at {} does not reply", server_));
     }
   }
 
@@ -134,17 +134,17 @@ class TcpStore final : public Store {
       try {
         Response response = ask(Operation::get, key, value,
                                 Deadline::after(std::chrono::milliseconds(wait_ms) + kSlack));
-        if (response.answer == Answer::ok) return response.payload;
+        if (response.reply == Reply::ok) return response.payload;
       } catch (const Error& error) {
         if (error.code != ErrorCode::timeout) throw;
-        throw key_timeout(key, began, fmt::format("at {}, which does not answer,", name()));
+        throw key_timeout(key, began, fmt::format("at {}, which does not reply,", name()));
       }
     } while (!deadline.passed());
     throw key_timeout(key, began, "at " + name());
   }
 
   bool has(const std::string& key) override {
-    return ask(Operation::has, key, "").answer == Answer::ok;
+    return ask(Operation::has, key, "").reply == Reply::ok;
   }
 
   int64_t add(const std::string& key, int64_t delta) override {
@@ -195,17 +195,17 @@ class TcpStore final : public Store {
   }
 
   Response ask(Operation operation, const std::string& key, const std::string& value,
-               Deadline deadline = Deadline::after(kAnswerTime)) {
-    if (key.size() > kMostKey || value.size() > kMostValue) {
+               Deadline deadline = Deadline::after(kReplyTime)) {
+    if (key.size() > kMaxKey || value.size() > kMaxValue) {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
-                      kMostKey, kMostValue, key.size(), value.size()));
+                      kMaxKey, kMaxValue, key.size(), value.size()));
     }
     auto connection = borrow(deadline);
     Response response = connection->ask(encode_request(operation, key, value), deadline);
     give_back(std::move(connection));
-    if (response.answer == Answer::refused)
+    if (response.reply == Reply::refused)
       throw Error(ErrorCode::invalid_argument, response.payload);
     return response;
   }

@@ -1,7 +1,7 @@
 // What travels between a tcp_store and its server. Numbers are little-endian.
 //
 //   request   magic 4 | operation 1 | zero 3 | key bytes 4 | value bytes 4 | key | value
-//   response  answer 1 | zero 3 | bytes 4 | payload
+//   response  reply 1 | zero 3 | bytes 4 | payload
 //
 // set: value. get: value is the time to wait in ms (8 bytes, signed, -1 for ever). add: value is
 // the delta (8 bytes). One request at a time on a connection; whoever breaks the format is
@@ -16,11 +16,11 @@
 namespace ringwood::store_wire {
 
 enum class Operation : uint8_t { set = 1, get, has, add, remove };
-enum class Answer : uint8_t { ok = 0, missing, refused };
+enum class Reply : uint8_t { ok = 0, missing, refused };
 
 inline constexpr uint32_t kMagic = 0x53575352;  // "RSWS"
 inline constexpr size_t kRequestHeader = 16, kResponseHeader = 8;
-inline constexpr size_t kMostKey = 1024, kMostValue = size_t{1} << 20;
+inline constexpr size_t kMaxKey = 1024, kMaxValue = size_t{1} << 20;
 
 template <class T>
 void put(std::string& out, T value) {
@@ -62,7 +62,7 @@ inline bool decode_request_header(std::string_view in, RequestHeader& header) {
   header.key_bytes = get<uint32_t>(in, 8);
   header.value_bytes = get<uint32_t>(in, 12);
   bool known = operation >= uint32_t(Operation::set) && operation <= uint32_t(Operation::remove);
-  if (!known || header.key_bytes > kMostKey || header.value_bytes > kMostValue) return false;
+  if (!known || header.key_bytes > kMaxKey || header.value_bytes > kMaxValue) return false;
   switch (header.operation) {
     case Operation::set: return true;
     case Operation::get:
@@ -71,9 +71,9 @@ inline bool decode_request_header(std::string_view in, RequestHeader& header) {
   }
 }
 
-inline std::string encode_response(Answer answer, std::string_view payload) {
+inline std::string encode_response(Reply reply, std::string_view payload) {
   std::string out;
-  put(out, static_cast<uint32_t>(answer));
+  put(out, static_cast<uint32_t>(reply));
   put(out, static_cast<uint32_t>(payload.size()));
   return out.append(payload);
 }

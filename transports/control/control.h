@@ -7,10 +7,10 @@
 // is only stopped still acknowledges, however long, and is warned about, not killed. It gets a few
 // heartbeats more, and then the kernels ask each other (host_watch.h).
 //
-// fail(): the first error wins. Rank 0 takes a census (every rank answers with its Standings within
-// 60 ms), adds to a timeout who is behind and to a mismatch who called what, and sends one verdict
-// to all, so every rank reports the same error with the culprit's name within 0.1 s. Without an
-// answer from rank 0 within 300 ms the local error stands.
+// fail(): the first error wins. Rank 0 takes a status query (every rank answers with its OpStatuses
+// within 60 ms), adds to a timeout who is behind and to a mismatch who called what, and sends one
+// group error to all, so every rank reports the same error with the culprit's name within 0.1 s.
+// Without an answer from rank 0 within 300 ms the local error stands.
 //
 // When rank 0 has left in good order, the others stay connected to nobody: no death is reported
 // falsely, but from then on an error stays with the rank that reports it, and a death is noticed by
@@ -35,7 +35,7 @@ namespace ringwood {
 // What a rank is doing now, of the collectives of one channel: they are carried out one at a time.
 // `text` ("all_reduce float32 x 1024, sum"; at most 200 bytes, fewer where channels are many) is
 // shown to people.
-struct Standing {
+struct OpStatus {
   int64_t sequence = -1;  // operations begun; a rank with a lower number than the others' is behind
   bool inside = false;    // within operation `sequence` now
   std::string text;
@@ -43,13 +43,13 @@ struct Standing {
 // Of all channels of collectives, in an order that is the same on all ranks. An operation has its
 // channel by its priority and the priorities of those before it; so ranks of which one has it on
 // another channel have called different things, and rank 0 ends the group when it hears of both.
-using Standings = std::vector<Standing>;
+using OpStatuses = std::vector<OpStatus>;
 
 class Control {
  public:
   struct Handlers {
-    std::function<Standings()> standing;
-    std::function<void(const Error&)> failed;  // at most once: the group's verdict
+    std::function<OpStatuses()> op_status;
+    std::function<void(const Error&)> failed;  // at most once: the group's group_error
     std::function<void(int rank)> left;        // that rank ended in good order
   };
   virtual ~Control() = default;  // leaves, if it was not done; never in a handler

@@ -7,7 +7,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kMostHost = 64, kMostStanding = 200, kMostName = 48;
+constexpr size_t kMaxHost = 64, kMaxOpStatus = 200, kMaxName = 48;
 
 // At most `most` bytes, cut between UTF-8 characters: Python refuses a message with half of one.
 std::string_view clip(std::string_view text, size_t most) {
@@ -29,7 +29,7 @@ class Writer {
     number(static_cast<uint16_t>(value.size()));
     out_.append(value);
   }
-  size_t room() const { return kMostBody - out_.size(); }
+  size_t room() const { return kMaxBody - out_.size(); }
   std::string take() { return std::move(out_); }
 
  private:
@@ -84,41 +84,41 @@ std::string frame(MessageType type, std::string_view body) {
 std::string encode(const Introduction& introduction) {
   Writer out;
   out.number(static_cast<int32_t>(introduction.pid));
-  out.text(introduction.host, kMostHost);
+  out.text(introduction.host, kMaxHost);
   return out.take();
 }
 
 bool decode(std::string_view body, Introduction& introduction) {
   Reader in(body);
   introduction.pid = in.number<int32_t>();
-  introduction.host = in.text(kMostHost);
+  introduction.host = in.text(kMaxHost);
   return in.finished();
 }
 
-std::string encode(const Standings& standings) {
+std::string encode(const OpStatuses& op_statuses) {
   Writer out;
-  out.number(static_cast<uint8_t>(standings.size()));
-  for (size_t left = standings.size(); const Standing& standing : standings) {
+  out.number(static_cast<uint8_t>(op_statuses.size()));
+  for (size_t left = op_statuses.size(); const OpStatus& op_status : op_statuses) {
     constexpr size_t kBeside = sizeof(int64_t) + sizeof(uint8_t) + sizeof(uint16_t);
     const size_t share = out.room() / left--;
-    out.number(standing.sequence);
-    out.number(static_cast<uint8_t>(standing.inside));
-    out.text(standing.text, std::min(kMostStanding, share - kBeside));
+    out.number(op_status.sequence);
+    out.number(static_cast<uint8_t>(op_status.inside));
+    out.text(op_status.text, std::min(kMaxOpStatus, share - kBeside));
   }
   return out.take();
 }
 
-bool decode(std::string_view body, Standings& standings) {
+bool decode(std::string_view body, OpStatuses& op_statuses) {
   Reader in(body);
   const auto count = in.number<uint8_t>();
-  if (count > kMostInFlight) return false;
-  standings.assign(count, {});
+  if (count > kMaxInFlight) return false;
+  op_statuses.assign(count, {});
   bool sound = true;
-  for (Standing& standing : standings) {
-    standing.sequence = in.number<int64_t>();
+  for (OpStatus& op_status : op_statuses) {
+    op_status.sequence = in.number<int64_t>();
     const auto inside = in.number<uint8_t>();
-    standing.inside = inside == 1;
-    standing.text = in.text(kMostStanding);
+    op_status.inside = inside == 1;
+    op_status.text = in.text(kMaxOpStatus);
     sound = sound && inside <= 1;
   }
   return in.finished() && sound;
@@ -129,9 +129,9 @@ std::string encode(const Error& error) {
   out.number(static_cast<uint8_t>(error.code));
   for (int value : {error.rank, error.peer, error.step}) out.number(static_cast<int32_t>(value));
   out.number(error.sequence);
-  out.text(error.host, kMostHost);
-  out.text(error.collective, kMostName);
-  out.text(error.transport, kMostName);
+  out.text(error.host, kMaxHost);
+  out.text(error.collective, kMaxName);
+  out.text(error.transport, kMaxName);
   out.text(error.cause, out.room() - sizeof(uint16_t));
   return out.take();
 }
@@ -144,10 +144,10 @@ bool decode(std::string_view body, Error& error) {
   error.peer = in.number<int32_t>();
   error.step = in.number<int32_t>();
   error.sequence = in.number<int64_t>();
-  error.host = in.text(kMostHost);
-  error.collective = in.text(kMostName);
-  error.transport = in.text(kMostName);
-  error.cause = in.text(kMostBody);
+  error.host = in.text(kMaxHost);
+  error.collective = in.text(kMaxName);
+  error.transport = in.text(kMaxName);
+  error.cause = in.text(kMaxBody);
   return in.finished() && code <= static_cast<uint8_t>(ErrorCode::internal);
 }
 
@@ -170,8 +170,8 @@ MessageReader::Found MessageReader::next(Message& message, std::string& why) {
   auto type = in.number<uint8_t>();
   auto reserved = in.number<uint8_t>();
   size_t bytes = in.number<uint16_t>();
-  bool known = type >= uint8_t(MessageType::introduce) && type <= uint8_t(MessageType::verdict);
-  if (!known || reserved != 0 || bytes > kMostBody) {
+  bool known = type >= uint8_t(MessageType::introduce) && type <= uint8_t(MessageType::group_error);
+  if (!known || reserved != 0 || bytes > kMaxBody) {
     why = fmt::format("a message of type {} and {} bytes", type, bytes);
     return Found::malformed;
   }

@@ -19,8 +19,8 @@ enum class MessageType : uint8_t {
   left,           // root -> others: rank
   failure,        // rank -> root: its Error
   query,          // root -> all: what are you doing?
-  standing,       // rank -> root: the answer
-  verdict         // root -> all: the group's Error
+  op_status,      // rank -> root: the answer
+  group_error     // root -> all: the group's Error
 };
 
 struct Message {
@@ -33,16 +33,16 @@ struct Introduction {
   std::string host;
 };
 
-inline constexpr size_t kMostBody = 1024, kMessageHeader = 4;
+inline constexpr size_t kMaxBody = 1024, kMessageHeader = 4;
 
 std::string frame(MessageType type, std::string_view body = {});
 
 std::string encode(const Introduction& introduction);
-std::string encode(const Standings& standings);  // texts: at most 200 bytes, cut alike to fit
-std::string encode(const Error& error);          // fits; the cause is cut if it must be
+std::string encode(const OpStatuses& op_statuses);  // texts: at most 200 bytes, cut alike to fit
+std::string encode(const Error& error);             // fits; the cause is cut if it must be
 std::string encode_rank(int rank);
 bool decode(std::string_view body, Introduction& introduction);
-bool decode(std::string_view body, Standings& standings);
+bool decode(std::string_view body, OpStatuses& op_statuses);
 bool decode(std::string_view body, Error& error);
 bool decode_rank(std::string_view body, int size, int& rank);
 

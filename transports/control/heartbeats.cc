@@ -11,18 +11,19 @@ constexpr int kSilentPeriods = 6;
 // A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
 // at its end is for what matters, and if it were ever full, the kernel would take its host for
 // lost.
-constexpr int kMostUnanswered = 32;
+constexpr int kMaxUnanswered = 32;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
 Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-                       std::chrono::milliseconds period, const std::function<Standings()>& standing)
+                       std::chrono::milliseconds period,
+                       const std::function<OpStatuses()>& op_status)
     : connections_(connections),
       error_(error),
       period_(period),
-      standing_(standing),
+      op_status_(op_status),
       ticks_(io),
       pulses_(connections.size()) {}
 
@@ -38,12 +39,12 @@ void Heartbeats::tick() {
     for (Pulse& pulse : pulses_) pulse.heard += own_pause;
   }
   ticked_ = now;
-  said_ = standing_();
-  for (Standing& standing : said_) standing.text.clear();
+  said_ = op_status_();
+  for (OpStatus& op_status : said_) op_status.text.clear();
   std::string body = encode(said_);
   for (int rank = 0; rank < connections_.size(); ++rank) {
     if (!connections_.present(rank)) continue;
-    if (Pulse& pulse = pulses_[rank]; pulse.unanswered < kMostUnanswered) {
+    if (Pulse& pulse = pulses_[rank]; pulse.unanswered < kMaxUnanswered) {
       connections_.send(rank, MessageType::heartbeat, body);
       ++pulse.unanswered;
     }

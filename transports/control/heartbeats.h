@@ -19,16 +19,16 @@ namespace ringwood {
 
 class Heartbeats final {
  public:
-  // A heartbeat says what `standing` returns, which is not empty. After the group's verdict nobody
-  // is warned about. All have to outlive this.
+  // A heartbeat says what `op_status` returns, which is not empty. After the group's group_error
+  // nobody is warned about. All have to outlive this.
   Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-             std::chrono::milliseconds period, const std::function<Standings()>& standing);
+             std::chrono::milliseconds period, const std::function<OpStatuses()>& op_status);
 
   void start();
   // A message has come from that rank.
   void note_heard(int rank);
   // What this rank's last heartbeat said.
-  const Standings& said() const { return said_; }
+  const OpStatuses& said() const { return said_; }
   // Since the last message.
   double silent_s(int rank) const;
 
@@ -45,11 +45,11 @@ class Heartbeats final {
   OobConnections& connections_;
   const OobError& error_;
   const std::chrono::milliseconds period_;
-  const std::function<Standings()>& standing_;
+  const std::function<OpStatuses()>& op_status_;
   asio::steady_timer ticks_;
   std::vector<Pulse> pulses_;  // by rank
   Clock::time_point ticked_ = Clock::now();
-  Standings said_;
+  OpStatuses said_;
 };
 
 }  // namespace ringwood

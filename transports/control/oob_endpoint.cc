@@ -19,7 +19,7 @@ namespace ringwood {
 namespace {
 
 // Idle connections are probed every second: one answer that is late on a busy host is no loss.
-constexpr Duration kLeastPatience = std::chrono::milliseconds(2250);
+constexpr Duration kMinPatience = std::chrono::milliseconds(2250);
 
 Greeting greeting_of(int rank) { return {Purpose::control, 0, rank, 0}; }
 
@@ -47,7 +47,7 @@ std::vector<int> take_all(const Group& group) {
 }
 
 Control::Handlers without_empty(Control::Handlers handlers) {
-  if (!handlers.standing) handlers.standing = [] { return Standings{}; };
+  if (!handlers.op_status) handlers.op_status = [] { return OpStatuses{}; };
   if (!handlers.failed) handlers.failed = [](const Error&) {};
   if (!handlers.left) handlers.left = [](int) {};
   return handlers;
@@ -68,7 +68,7 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
       handlers_(without_empty(std::move(handlers))),
       connections_(group.size()),
       error_(io_, handlers_.failed),
-      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.standing),
+      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status),
       goodbyes_(connections_),
       side_(make_side(rank_, connections_, heartbeats_, error_, handlers_)) {
   connect(group);
@@ -92,7 +92,7 @@ void OobEndpoint::add(int rank, int fd) {
   ControlChannel::Events events;
   events.message = [this, rank](const Message& message) { return on_message(rank, message); };
   events.ended = [this, rank](const std::string& why) { on_ended(rank, why); };
-  const Duration patience = std::max(host_patience(heartbeat_), kLeastPatience);
+  const Duration patience = std::max(host_patience(heartbeat_), kMinPatience);
   connections_.add(rank, std::make_unique<ControlChannel>(io_, fd, patience, std::move(events)));
 }
 
@@ -144,8 +144,8 @@ void OobEndpoint::on_ended(int rank, const std::string& why) {
   if (connections_.left(rank) || goodbyes_.said() || error_.delivered()) return;
   connections_.set_died(rank);
   Error death(ErrorCode::peer_lost, fmt::format("{} {}", connections_.name(rank), why));
-  const Standings own = handlers_.standing();
-  if (std::ranges::any_of(own, &Standing::inside))
+  const OpStatuses own = handlers_.op_status();
+  if (std::ranges::any_of(own, &OpStatus::inside))
     death.cause += fmt::format("; rank {} was {}", rank_, place_of(own));
   death.rank = rank_;
   death.host = host_name();

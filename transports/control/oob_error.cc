@@ -1,6 +1,6 @@
 #include "transports/control/oob_error.h"
 
-#include "transports/control/control_verdict.h"
+#include "transports/control/compose_error.h"
 
 namespace ringwood {
 
@@ -20,11 +20,11 @@ void OobError::call_at(Clock::time_point time, std::function<void()> then) {
   });
 }
 
-void OobError::deliver(const Error& verdict) {
+void OobError::deliver(const Error& group_error) {
   if (delivered_) return;
   delivered_ = true;
   timer_.cancel();
-  failed_(verdict);
+  failed_(group_error);
 }
 
 void OobError::deliver_own(Error error, const OobConnections& connections) {

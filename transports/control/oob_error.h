@@ -1,8 +1,8 @@
 // The error of a group, as one rank comes to know it.
 //
 // It goes through three stages: the first error (frozen by the root, or reported to it by a peer),
-// a time in which more is learnt about it, and the verdict, which is delivered once. A rank that is
-// the first to hear of it from the root delivers at once. Used in the control thread only.
+// a time in which more is learnt about it, and the group's error, which is delivered once. A rank
+// that is the first to hear of it from the root delivers at once. Used in the control thread only.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace ringwood {
 class OobError final {
  public:
   using Failed = std::function<void(const Error&)>;
-  // `failed` is called with the verdict. It is not empty, and outlives this.
+  // `failed` is called with the group's error. It is not empty, and outlives this.
   OobError(asio::io_context& io, const Failed& failed) : failed_(failed), timer_(io) {}
 
   // Any later error is too late.
@@ -35,10 +35,11 @@ class OobError final {
   // What became of the lost rank. Precondition: it has begun with that loss.
   void explain_loss(const Error& death);
 
-  // Calls `then` at that time, unless the verdict is delivered before; replaces an earlier call.
+  // Calls `then` at that time, unless the group's error is delivered before; replaces an earlier
+  // call.
   void call_at(Clock::time_point time, std::function<void()> then);
   // Only the first has an effect.
-  void deliver(const Error& verdict);
+  void deliver(const Error& group_error);
   // Without a root: with what this rank knows of the error's peer.
   void deliver_own(Error error, const OobConnections& connections);
 

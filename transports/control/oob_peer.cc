@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "transports/control/control_verdict.h"
+#include "transports/control/compose_error.h"
 
 namespace ringwood {
 namespace {
@@ -18,19 +18,19 @@ OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Ha
     : connections_(connections), error_(error), handlers_(handlers) {}
 
 bool OobPeer::on_message(int, const Message& message) {
-  Standings standings;
+  OpStatuses op_statuses;
   Error error;
   int rank = -1;
-  if (message.type == MessageType::heartbeat) return decode(message.body, standings);
+  if (message.type == MessageType::heartbeat) return decode(message.body, op_statuses);
   if (message.type == MessageType::query && message.body.empty()) {
-    connections_.send(kRoot, MessageType::standing, encode(handlers_.standing()));
+    connections_.send(kRoot, MessageType::op_status, encode(handlers_.op_status()));
     return true;
   }
   if (message.type == MessageType::left && decode_rank(message.body, connections_.size(), rank)) {
     handlers_.left(rank);
     return true;
   }
-  if (message.type == MessageType::verdict && decode(message.body, error)) {
+  if (message.type == MessageType::group_error && decode(message.body, error)) {
     error_.deliver(error);
     return true;
   }
@@ -60,14 +60,14 @@ void OobPeer::report(Error error) {
     return error_.deliver_own(std::move(error), connections_);
   connections_.send(kRoot, MessageType::failure, encode(error));
   error_.begin(std::move(error));
-  await_verdict();
+  await_group_error();
 }
 
 // The root has its time; whatever kept this process from running is not held against it.
-void OobPeer::await_verdict() {
+void OobPeer::await_group_error() {
   const auto until = Clock::now() + kRootPatience;
   error_.call_at(until, [this, until] {
-    if (Clock::now() - until > kStarved) return await_verdict();
+    if (Clock::now() - until > kStarved) return await_group_error();
     error_.deliver_own(error_.first(), connections_);
   });
 }

@@ -1,5 +1,5 @@
 // A side of the control connections that is not rank 0's: it tells the root of its error, and waits
-// for the root's verdict.
+// for the root's group_error.
 //
 // Without one, after 300 ms or when the root is gone, its own error stands. When the root has left,
 // the peers no longer hear of each other: an error stays with the rank that reports it, and a death
@@ -22,7 +22,7 @@ class OobPeer final : public OobSide {
   void on_leaving() override;
 
  private:
-  void await_verdict();
+  void await_group_error();
 
   OobConnections& connections_;
   OobError& error_;

@@ -6,7 +6,7 @@ namespace {
 constexpr std::chrono::milliseconds kQueryTime{60};
 // A link often sees the end of its peer before the control connection does, which knows more. And
 // what a rank had sent before it left in good order may still be on its way to the others: they end
-// their earlier operations with it before the verdict ends them all.
+// their earlier operations with it before the group's error ends them all.
 constexpr std::chrono::milliseconds kDeathGrace{50};
 
 }  // namespace
@@ -20,15 +20,15 @@ OobRoot::OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobE
       query_(connections.size()) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
-  Standings standings;
+  OpStatuses op_statuses;
   Error error;
-  if (message.type == MessageType::heartbeat && decode(message.body, standings)) {
-    query_.note_heartbeat(rank, standings);
-    compare_channels(rank, standings);
+  if (message.type == MessageType::heartbeat && decode(message.body, op_statuses)) {
+    query_.note_heartbeat(rank, op_statuses);
+    compare_channels(rank, op_statuses);
     return true;
   }
-  if (message.type == MessageType::standing && decode(message.body, standings)) {
-    count(rank, standings);
+  if (message.type == MessageType::op_status && decode(message.body, op_statuses)) {
+    count(rank, op_statuses);
     return true;
   }
   if (message.type == MessageType::failure && decode(message.body, error)) {
@@ -63,7 +63,7 @@ void OobRoot::report(Error error) {
 void OobRoot::freeze(Error error) {
   if (error_.begun()) return;
   const int peer = error.peer;
-  const bool query = needs_census(error.code);
+  const bool query = needs_status_query(error.code);
   const bool grace = is_loss(error) && peer > 0 && peer < connections_.size() &&
                      (connections_.present(peer) || connections_.left(peer));
   error_.begin(std::move(error));
@@ -71,35 +71,35 @@ void OobRoot::freeze(Error error) {
   error_.call_at(Clock::now() + (query ? kQueryTime : kDeathGrace), [this] { conclude(); });
   if (!query) return;
   connections_.send_to_present(MessageType::query);
-  count(0, handlers_.standing());
+  count(0, handlers_.op_status());
 }
 
 // Nobody else can see it: each waits on its channel for the other to begin. A channel is an
 // operation's for good, so it does not matter that the two were asked at different times.
-void OobRoot::compare_channels(int rank, const Standings& theirs) {
+void OobRoot::compare_channels(int rank, const OpStatuses& theirs) {
   if (error_.begun() || leaving_) return;
   const int64_t sequence = on_other_channel(heartbeats_.said(), theirs);
   if (sequence >= 0) freeze(different_priorities(sequence, 0, rank));
 }
 
-void OobRoot::count(int rank, const Standings& standings) {
-  query_.note_answer(rank, standings);
+void OobRoot::count(int rank, const OpStatuses& op_statuses) {
+  query_.note_reply(rank, op_statuses);
   conclude_when_complete();
 }
 
 void OobRoot::conclude_when_complete() {
-  if (!error_.pending() || !needs_census(error_.first().code)) return;
+  if (!error_.pending() || !needs_status_query(error_.first().code)) return;
   if (query_.complete(connections_)) conclude();
 }
 
 // The root tells and believes the same bytes.
 void OobRoot::conclude() {
   const std::string body =
-      encode(compose_verdict(error_.first(), query_.rows(connections_, heartbeats_)));
-  connections_.send_to_present(MessageType::verdict, body);
-  Error verdict;
-  decode(body, verdict);
-  error_.deliver(verdict);
+      encode(compose_group_error(error_.first(), query_.rows(connections_, heartbeats_)));
+  connections_.send_to_present(MessageType::group_error, body);
+  Error group_error;
+  decode(body, group_error);
+  error_.deliver(group_error);
 }
 
 void OobRoot::on_leaving() {

@@ -2,7 +2,7 @@
 //
 // The first error, its own or a peer's, is frozen. To a timeout and a mismatch it adds what every
 // rank is doing (StatusQuery: 60 ms), to a lost connection what became of the peer (50 ms), and
-// then it sends one verdict to all.
+// then it sends one group error to all.
 #pragma once
 
 #include "transports/control/oob_error.h"
@@ -24,8 +24,8 @@ class OobRoot final : public OobSide {
 
  private:
   void freeze(Error error);
-  void count(int rank, const Standings& standings);
-  void compare_channels(int rank, const Standings& theirs);
+  void count(int rank, const OpStatuses& op_statuses);
+  void compare_channels(int rank, const OpStatuses& theirs);
   void conclude_when_complete();
   void conclude();
 

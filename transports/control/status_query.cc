@@ -2,34 +2,34 @@
 
 namespace ringwood {
 
-void StatusQuery::note_heartbeat(int rank, const Standings& standings) {
-  if (!statuses_[rank].answered) statuses_[rank].standings = standings;
+void StatusQuery::note_heartbeat(int rank, const OpStatuses& op_statuses) {
+  if (!statuses_[rank].replied) statuses_[rank].op_statuses = op_statuses;
 }
 
-void StatusQuery::note_answer(int rank, const Standings& standings) {
-  statuses_[rank] = {true, standings};
+void StatusQuery::note_reply(int rank, const OpStatuses& op_statuses) {
+  statuses_[rank] = {true, op_statuses};
 }
 
 bool StatusQuery::complete(const OobConnections& connections) const {
   for (int rank = 0; rank < connections.size(); ++rank) {
-    if (connections.present(rank) && !statuses_[rank].answered) return false;
+    if (connections.present(rank) && !statuses_[rank].replied) return false;
   }
   return true;
 }
 
-std::vector<CensusRow> StatusQuery::rows(const OobConnections& connections,
+std::vector<StatusRow> StatusQuery::rows(const OobConnections& connections,
                                          const Heartbeats& heartbeats) const {
-  std::vector<CensusRow> rows(statuses_.size());
+  std::vector<StatusRow> rows(statuses_.size());
   for (int rank = 0; rank < connections.size(); ++rank) {
-    CensusRow& row = rows[rank];
-    row.standings = statuses_[rank].standings;
+    StatusRow& row = rows[rank];
+    row.op_statuses = statuses_[rank].op_statuses;
     row.heard_ago_s = heartbeats.silent_s(rank);
-    if (statuses_[rank].answered) {
-      row.state = CensusRow::State::answered;
+    if (statuses_[rank].replied) {
+      row.state = StatusRow::State::replied;
     } else if (connections.died(rank)) {
-      row.state = CensusRow::State::died;
+      row.state = StatusRow::State::died;
     } else if (connections.left(rank)) {
-      row.state = CensusRow::State::departed;
+      row.state = StatusRow::State::departed;
     }
   }
   return rows;

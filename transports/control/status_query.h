@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "transports/control/control_verdict.h"
+#include "transports/control/compose_error.h"
 #include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"
 
@@ -15,17 +15,17 @@ class StatusQuery final {
   explicit StatusQuery(int size) : statuses_(size) {}
 
   // What a heartbeat said; an answer is not replaced by it.
-  void note_heartbeat(int rank, const Standings& standings);
-  void note_answer(int rank, const Standings& standings);
-  // Every rank that is present has answered.
+  void note_heartbeat(int rank, const OpStatuses& op_statuses);
+  void note_reply(int rank, const OpStatuses& op_statuses);
+  // Every rank that is present has replied.
   bool complete(const OobConnections& connections) const;
-  std::vector<CensusRow> rows(const OobConnections& connections,
+  std::vector<StatusRow> rows(const OobConnections& connections,
                               const Heartbeats& heartbeats) const;
 
  private:
   struct Status {
-    bool answered = false;
-    Standings standings;
+    bool replied = false;
+    OpStatuses op_statuses;
   };
   std::vector<Status> statuses_;  // by rank
 };

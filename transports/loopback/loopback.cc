@@ -19,7 +19,7 @@ namespace {
 // How much is copied under a lock; the other side's post may wait that long.
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
-struct Posted {
+struct PostedMessage {
   std::byte* data;  // null: to be shown by incoming()
   size_t bytes;
 };
@@ -27,7 +27,7 @@ struct Posted {
 // Messages on their way to one side. The sender posts, the receiver copies, both under the lock.
 struct Direction {
   std::mutex mutex;
-  Fifo<Posted> sends;
+  Fifo<PostedMessage> sends;
   size_t taken = 0;  // bytes of the first send that are copied
   // Sends; written under the lock, and looked at without it to see that nothing has changed.
   std::atomic<uint64_t> posted{0}, finished{0};
@@ -83,14 +83,14 @@ class Chaos {
     return true;
   }
   void next_message() { hold_ = active() ? draw() % (faults_.delay + 1) : 0; }
-  // Lets `shown` follow `real`, late and by leaps. One `wait` per direction.
-  void follow(uint64_t& shown, uint64_t real, uint32_t& wait) {
+  // Lets `reported` follow `real`, late and by leaps. One `wait` per direction.
+  void follow(uint64_t& reported, uint64_t real, uint32_t& wait) {
     if (!active()) {
-      shown = real;
-    } else if (shown != real && wait-- == 0) {
-      shown += 1 + draw() % (real - shown);
+      reported = real;
+    } else if (reported != real && wait-- == 0) {
+      reported += 1 + draw() % (real - reported);
       wait = draw() % (faults_.delay + 1);
-    } else if (shown == real) {
+    } else if (reported == real) {
       wait = draw() % (faults_.delay + 1);
     }
   }
@@ -158,13 +158,13 @@ class LoopbackLink final : public Link {
     Status status = check(1);
     const bool more = status && receive();
     const uint64_t sent = outgoing().finished.load(std::memory_order_acquire);
-    chaos_.follow(shown_.sent, sent, wait_sent_);
-    chaos_.follow(shown_.received, received_, wait_received_);
+    chaos_.follow(reported_.sent, sent, wait_sent_);
+    chaos_.follow(reported_.received, received_, wait_received_);
     // What is held back must not be slept upon.
-    if (more || shown_.sent != sent || shown_.received != received_) self_->bell.ring();
+    if (more || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
     if (status && fault_) status = fault_.status();
     if (status) status = peer_end();
-    completions = status ? shown_ : Completions{outgoing().finished, received_};
+    completions = status ? reported_ : Completions{outgoing().finished, received_};
     return status;
   }
 
@@ -201,7 +201,7 @@ class LoopbackLink final : public Link {
     return fault_.fail(ErrorCode::peer_lost, fmt::format("the peer {} its end of the link", verb));
   }
 
-  Status post(const Posted& receive) {
+  Status post(const PostedMessage& receive) {
     if (Status bad = check(receive.bytes); !bad) return bad;
     receives_.push(receive);
     return {};
@@ -215,8 +215,8 @@ class LoopbackLink final : public Link {
       std::lock_guard lock(in.mutex);
       if (ended() || peer_left()) break;
       if (in.taken == 0 && (held = chaos_.holds())) break;
-      const Posted& from = in.sends.front();
-      Posted& to = receives_.front();
+      const PostedMessage& from = in.sends.front();
+      PostedMessage& to = receives_.front();
       if (from.bytes != to.bytes) {
         fault_.set(ErrorCode::mismatch,
                    fmt::format("the peer sent a message of {} bytes where {} were expected",
@@ -260,9 +260,9 @@ class LoopbackLink final : public Link {
   const std::shared_ptr<Member> self_, other_;
   LinkFault fault_;
   Chaos chaos_;
-  Fifo<Posted> receives_;
+  Fifo<PostedMessage> receives_;
   uint64_t received_ = 0;
-  Completions shown_;
+  Completions reported_;
   uint32_t wait_sent_ = 0, wait_received_ = 0;
   // incoming() shows a copy, made under the lock, so that the sender may abort while it is being
   // read.

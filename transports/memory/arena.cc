@@ -24,7 +24,7 @@ uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * un
 // As much as the machine has; beyond the limit of file sizes the kernel would end the process.
 uint64_t fitting_bytes() {
   const auto pages = static_cast<uint64_t>(std::max<long>(::sysconf(_SC_PHYS_PAGES), 1));
-  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kMostSharedBytes);
+  const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kMaxSharedBytes);
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return bytes;
   return std::min<uint64_t>(bytes, limit.rlim_cur / kHugePage * kHugePage);

@@ -63,7 +63,7 @@ void after_fork_in_child() {
   const CopiedFile* const inherited = copied.exchange(nullptr);
   if (!inherited) return;
   if (!make_private(inherited->file)) {
-    constexpr char kWhy[] = "ringwood: no memory for a forked process's copy of adopted buffers\n";
+    constexpr char kWhy[] = "ringwood: no memory for a forked process's copy of remapped buffers\n";
     (void)!::write(2, kWhy, sizeof kWhy - 1);
     ::_exit(71);
   }

@@ -1,4 +1,4 @@
-// What malloc() does with memory, where it decides which buffers can be remapped (adopt.h).
+// What malloc() does with memory, where it decides which buffers can be remapped (remap.h).
 // Thread safety: all functions.
 #pragma once
 

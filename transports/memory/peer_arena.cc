@@ -67,7 +67,7 @@ void PeerArena::map(int fd) noexcept {
   const int seals = fd >= 0 ? ::fcntl(fd, F_GET_SEALS) : -1;
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &file) != 0) return;
   const auto bytes = static_cast<uint64_t>(file.st_size);
-  if (bytes == 0 || bytes > kMostSharedBytes || addresses_are_limited()) return;
+  if (bytes == 0 || bytes > kMaxSharedBytes || addresses_are_limited()) return;
   base_ = map_shared_file(fd, bytes);
   if (!base_) return;
   bytes_ = bytes;

@@ -1,4 +1,4 @@
-// Which buffers are used so often that they are to be remapped (adopt.h). One thread at a time.
+// Which buffers are used so often that they are to be remapped (remap.h). One thread at a time.
 #pragma once
 
 #include <algorithm>

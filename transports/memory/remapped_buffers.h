@@ -1,5 +1,5 @@
 // Which buffers have pages of the arena under their own addresses, as far as this process has done
-// it (adopt.h), and where in the arena.
+// it (remap.h), and where in the arena.
 //
 //   user:   [ others | edge ][  whole pages  ][ edge | others ]
 //                       |     same memory         |

@@ -1,4 +1,4 @@
-// Puts pages of the arena under the addresses of a buffer (adopt.h), or private ones in their
+// Puts pages of the arena under the addresses of a buffer (remap.h), or private ones in their
 // place, and asks the kernel which lie there.
 //
 // A switch is one system call: readers see the same bytes before and after, and nobody may write

@@ -1,4 +1,4 @@
-// Blocks of buffers that do not lie where they were remapped (adopt.h), until nobody can reach
+// Blocks of buffers that do not lie where they were remapped (remap.h), until nobody can reach
 // them.
 //
 // A block is used again, or its memory given back, when no message is lent from it and the kernel

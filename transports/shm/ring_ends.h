@@ -1,4 +1,4 @@
-// The two sides of a lane's ring (segment.h): who writes it and who reads it.
+// The two sides of a direction's ring (shared_region.h): who writes it and who reads it.
 //
 // Positions count bytes since the beginning; the ring's size is a power of two. A message begins
 // and ends at multiples of a line. Each side is used by one thread at a time. Nothing that the peer
@@ -11,7 +11,7 @@
 #include <span>
 
 #include "transports/link_parts.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 
 namespace ringwood::shm {
 
@@ -22,8 +22,8 @@ inline uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t
 
 class RingWriter final {
  public:
-  RingWriter(Lane& lane, std::byte* ring, uint64_t bytes)
-      : lane_(lane), ring_(ring), bytes_(bytes) {}
+  RingWriter(Direction& direction, std::byte* ring, uint64_t bytes)
+      : direction_(direction), ring_(ring), bytes_(bytes) {}
 
   // A message begins. A ring that was read empty is used from its beginning again: what both ends
   // have in their caches, and pages that were touched before, are worth more than a ring's length
@@ -51,7 +51,7 @@ class RingWriter final {
     head_ += line_up(piece);  // only the end of a message is no multiple of a line
     return piece;
   }
-  void publish() { lane_.writer.head.store(head_, std::memory_order_release); }
+  void publish() { direction_.writer.head.store(head_, std::memory_order_release); }
   // Where the next piece goes.
   uint64_t head() const { return head_; }
 
@@ -60,14 +60,14 @@ class RingWriter final {
   static constexpr uint64_t kWarmBytes = uint64_t{16} << 10;
 
   bool look_at_tail() {
-    const uint64_t tail = lane_.reader.tail.load(std::memory_order_acquire);
+    const uint64_t tail = direction_.reader.tail.load(std::memory_order_acquire);
     if (tail < seen_tail_ || tail > head_ || tail % kLine != 0) return false;
     seen_tail_ = tail;
     tail_ = std::max(tail_, tail);
     return true;
   }
 
-  Lane& lane_;
+  Direction& direction_;
   std::byte* const ring_;
   const uint64_t bytes_;
   uint64_t head_ = 0, tail_ = 0;  // our own, and what the peer has read or was skipped
@@ -76,12 +76,12 @@ class RingWriter final {
 
 class RingReader final {
  public:
-  RingReader(Lane& lane, const std::byte* ring, uint64_t bytes)
-      : lane_(lane), ring_(ring), bytes_(bytes) {}
+  RingReader(Direction& direction, const std::byte* ring, uint64_t bytes)
+      : direction_(direction), ring_(ring), bytes_(bytes) {}
 
   // A message begins at `start`, and its first piece reaches to `head`. False: impossible.
   bool start(uint64_t start, uint64_t head) {
-    // The lane's `head` may have told of this message's later pieces already.
+    // The direction's `head` may have told of this message's later pieces already.
     const bool believable = start >= read_ && start - read_ < bytes_ && start % kLine == 0 &&
                             head > start && head - start <= bytes_ && head % kLine == 0;
     if (!believable) return false;
@@ -92,7 +92,7 @@ class RingReader final {
   // What has come, in one piece, of a message of which `rest` bytes are not read.
   std::span<const std::byte> arrived(size_t rest, bool& believable) {
     if (head_ <= read_) {
-      const uint64_t head = lane_.writer.head.load(std::memory_order_acquire);
+      const uint64_t head = direction_.writer.head.load(std::memory_order_acquire);
       if (head <= head_) return {};  // of a first piece, only the notice tells
       believable = head - floor() <= bytes_ && head % kLine == 0;
       if (!believable) return {};
@@ -108,7 +108,7 @@ class RingReader final {
   bool take(size_t bytes, bool last) {
     read_ = last ? line_up(read_ + bytes) : read_ + bytes;
     const bool needed = floor() - woken_at_ >= bytes_ / 8;
-    if (needed || last) lane_.reader.tail.store(floor(), std::memory_order_release);
+    if (needed || last) direction_.reader.tail.store(floor(), std::memory_order_release);
     if (needed) woken_at_ = floor();
     return needed;
   }
@@ -116,7 +116,7 @@ class RingReader final {
  private:
   uint64_t floor() const { return read_ & ~uint64_t{kLine - 1}; }
 
-  Lane& lane_;
+  Direction& direction_;
   const std::byte* const ring_;
   const uint64_t bytes_;
   uint64_t head_ = 0;      // the peer's as last seen

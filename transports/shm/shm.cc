@@ -4,17 +4,17 @@
 #include <optional>
 
 #include "transports/link_parts.h"
-#include "transports/shm/lane_ends.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/direction_ends.h"
+#include "transports/shm/shared_region.h"
 
 namespace ringwood {
 namespace {
 
 // Below, a copy through the ring is cheaper than the two lines that lending costs.
-constexpr size_t kLendFrom = 16 << 10;
+constexpr size_t kZeroCopyFrom = 16 << 10;
 // Of messages between users a short one must leave also while its receiver is busy with something
 // else.
-constexpr size_t kLendFromUsers = kLendFrom + 1;
+constexpr size_t kZeroCopyFromUsers = kZeroCopyFrom + 1;
 
 struct Ends {
   int mine, theirs, channel;
@@ -22,50 +22,50 @@ struct Ends {
 
 class ShmLink final : public Link {
  public:
-  ShmLink(const shm::Meeting& meeting, Ends e, int peer)
-      : segment_(meeting.segment),
-        alarm_(segment_->seat(e.theirs).armed, meeting.bells[peer]),
+  ShmLink(const shm::Bootstrap& bootstrap, Ends e, int peer)
+      : region_(bootstrap.region),
+        alarm_(region_->member(e.theirs).armed, bootstrap.bells[peer]),
         fault_(peer, "shm"),
-        outgoing_(segment_->lane(e.mine, e.theirs, e.channel)),
-        arriving_(segment_->lane(e.theirs, e.mine, e.channel)),
-        sender_(outgoing_, segment_->ring(e.mine, e.theirs, e.channel),
-                segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
-                e.channel == kPointToPointChannel ? kLendFromUsers : kLendFrom),
-        receiver_(arriving_, segment_->ring(e.theirs, e.mine, e.channel),
-                  segment_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
-                  meeting.arenas[peer]) {
-    if (e.channel != kPointToPointChannel && segment_->geometry().has_mail())
-      mailbox_.emplace(segment_->mail(e.mine, e.theirs, e.channel),
-                       segment_->mail(e.theirs, e.mine, e.channel), alarm_,
-                       arriving_.writer.closed);
+        outgoing_(region_->direction(e.mine, e.theirs, e.channel)),
+        arriving_(region_->direction(e.theirs, e.mine, e.channel)),
+        sender_(outgoing_, region_->ring(e.mine, e.theirs, e.channel),
+                region_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
+                e.channel == kPointToPointChannel ? kZeroCopyFromUsers : kZeroCopyFrom),
+        receiver_(arriving_, region_->ring(e.theirs, e.mine, e.channel),
+                  region_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
+                  bootstrap.arenas[peer]) {
+    if (e.channel != kPointToPointChannel && region_->geometry().has_eager_slots())
+      eager_channel_.emplace(region_->eager_slots(e.mine, e.theirs, e.channel),
+                             region_->eager_slots(e.theirs, e.mine, e.channel), alarm_,
+                             arriving_.writer.closed);
   }
   ~ShmLink() override {
-    if (!segment_->mapped_here()) return;
-    if (!sender_.idle()) sender_.revoke(arriving_.writer.answering);
+    if (!region_->mapped_here()) return;
+    if (!sender_.idle()) sender_.revoke(arriving_.writer.putting);
     sender_.close();
   }
 
   Status post_send(const void* data, size_t bytes) override { return send(data, bytes, 0); }
-  Status post_offer(void* data, size_t bytes, uint64_t answer) override {
-    return send(data, bytes, answer + 1);
+  Status post_exposed(void* data, size_t bytes, uint64_t put) override {
+    return send(data, bytes, put + 1);
   }
 
-  std::byte* answer_place(uint64_t number) override {
+  std::byte* put_place(uint64_t number) override {
     if (unusable(1) || !receiver_.shows()) return nullptr;
-    return receiver_.answer_place(number);
+    return receiver_.put_place(number);
   }
 
-  bool begin_answer() override {
-    outgoing_.writer.answering.store(1, std::memory_order_relaxed);
+  bool begin_put() override {
+    outgoing_.writer.putting.store(1, std::memory_order_relaxed);
     full_fence();  // pairs with Sender::revoke
     if (!gate_.aborted() && arriving_.revocation.revoked.load(std::memory_order_acquire) == 0)
       return true;
-    end_answer();
+    end_put();
     return false;
   }
-  void end_answer() override { outgoing_.writer.answering.store(0, std::memory_order_release); }
+  void end_put() override { outgoing_.writer.putting.store(0, std::memory_order_release); }
 
-  Status post_answered(size_t bytes) override {
+  Status post_put(size_t bytes) override {
     if (unusable(bytes)) [[unlikely]]
       return why(bytes);
     if (!sender_.post_placed(bytes)) [[unlikely]]
@@ -101,11 +101,11 @@ class ShmLink final : public Link {
     return status;
   }
 
-  Mailbox* mailbox() override { return mailbox_ ? &*mailbox_ : nullptr; }
+  EagerChannel* eager_channel() override { return eager_channel_ ? &*eager_channel_ : nullptr; }
 
   void abort() noexcept override {
     gate_.abort();
-    if (segment_->mapped_here()) sender_.revoke(arriving_.writer.answering);
+    if (region_->mapped_here()) sender_.revoke(arriving_.writer.putting);
   }
 
  private:
@@ -114,10 +114,10 @@ class ShmLink final : public Link {
     if (fault_) return fault_.status();
     return gate_.aborted() || bytes > 0 ? fault_.aborted() : fault_.empty_message();
   }
-  Status send(const void* data, size_t bytes, uint64_t answer) {
+  Status send(const void* data, size_t bytes, uint64_t put) {
     if (unusable(bytes)) [[unlikely]]
       return why(bytes);
-    if (!sender_.post(data, bytes, answer)) [[unlikely]]
+    if (!sender_.post(data, bytes, put)) [[unlikely]]
       return disbelieve();
     return {};
   }
@@ -149,16 +149,16 @@ class ShmLink final : public Link {
     return fault_.fail(ErrorCode::peer_lost, "the peer closed its end of the link");
   }
 
-  const std::shared_ptr<shm::Segment> segment_;
+  const std::shared_ptr<shm::SharedRegion> region_;
   Alarm alarm_;
   AbortGate gate_;
   shm::AwaitedEdges edges_;
   LinkFault fault_;
-  shm::Lane& outgoing_;
-  shm::Lane& arriving_;
+  shm::Direction& outgoing_;
+  shm::Direction& arriving_;
   shm::Sender sender_;
   shm::Receiver receiver_;
-  std::optional<Mailbox> mailbox_;
+  std::optional<EagerChannel> eager_channel_;
 };
 
 class Shm final : public Transport {
@@ -168,33 +168,33 @@ class Shm final : public Transport {
                                                           int channels) override {
     std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
     for (auto& channel : links) channel.resize(group.size());
-    shm::Meeting meeting = shm::meet(group, wanted, channels);
-    if (!meeting.segment) return links;
-    const int mine = meeting.seats[group.rank()];
+    shm::Bootstrap bootstrap = shm::bootstrap_region(group, wanted, channels);
+    if (!bootstrap.region) return links;
+    const int mine = bootstrap.members[group.rank()];
     for (int peer = 0; peer < group.size(); ++peer) {
-      if (!meeting.bells[peer]) continue;
+      if (!bootstrap.bells[peer]) continue;
       for (int channel = 0; channel < channels; ++channel) {
-        links[channel][peer] =
-            std::make_unique<ShmLink>(meeting, Ends{mine, meeting.seats[peer], channel}, peer);
+        links[channel][peer] = std::make_unique<ShmLink>(
+            bootstrap, Ends{mine, bootstrap.members[peer], channel}, peer);
       }
     }
-    segment_ = std::move(meeting.segment);
-    seat_ = mine;
+    region_ = std::move(bootstrap.region);
+    member_ = mine;
     return links;
   }
 
   void arm() noexcept override {
-    if (!segment_) return;
-    segment_->seat(seat_).armed.store(1, std::memory_order_relaxed);
+    if (!region_) return;
+    region_->member(member_).armed.store(1, std::memory_order_relaxed);
     full_fence();  // pairs with Alarm::wake
   }
   void disarm() noexcept override {
-    if (segment_) segment_->seat(seat_).armed.store(0, std::memory_order_relaxed);
+    if (region_) region_->member(member_).armed.store(0, std::memory_order_relaxed);
   }
 
  private:
-  std::shared_ptr<shm::Segment> segment_;
-  int seat_ = -1;
+  std::shared_ptr<shm::SharedRegion> region_;
+  int member_ = -1;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Who writes the slots of a lane (segment.h): every message takes the next one. Used by one thread
-// at a time; what the peer has written is not believed.
+// Who writes the slots of a direction (shared_region.h): every message takes the next one. Used by
+// one thread at a time; what the peer has written is not believed.
 #pragma once
 
 #include <atomic>
@@ -8,18 +8,18 @@
 #include <cstring>
 
 #include "transports/link_parts.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 
 namespace ringwood::shm {
 
 class SlotWriter final {
  public:
-  explicit SlotWriter(Lane& lane) : lane_(lane) {}
+  explicit SlotWriter(Direction& direction) : direction_(direction) {}
 
   // The next slot was read.
   bool free(bool& believable) {
     if (written_ - read_ < kSlots) return true;
-    const uint64_t read = lane_.reader.slots_read.load(std::memory_order_acquire);
+    const uint64_t read = direction_.reader.slots_read.load(std::memory_order_acquire);
     believable = read >= read_ && read <= written_;
     if (!believable || read == read_) return false;
     read_ = read;
@@ -27,14 +27,14 @@ class SlotWriter final {
   }
   // Into the next slot, which the peer then sees. Preconditions: it is free, and the payload fits.
   void write(const void* payload, size_t bytes) {
-    Slot& slot = lane_.slots[written_ % kSlots];
+    Slot& slot = direction_.slots[written_ % kSlots];
     std::memcpy(slot.payload, payload, bytes);
     slot.stamp.store(++written_, std::memory_order_release);
-    fetch_to_write(&lane_.slots[written_ % kSlots]);
+    fetch_to_write(&direction_.slots[written_ % kSlots]);
   }
 
  private:
-  Lane& lane_;
+  Direction& direction_;
   uint64_t written_ = 0, read_ = 0;  // ours, and the peer's as last seen
 };
 

@@ -19,20 +19,20 @@ constexpr size_t kSendBytes = size_t{128} << 10;
 constexpr size_t kReceiveBytes = size_t{256} << 10;
 
 // Pinning pages and hearing of them again costs more than copying less than this.
-constexpr size_t kLentBytes = size_t{256} << 10;
-constexpr size_t kLendBytes = size_t{1} << 20;  // per system call
+constexpr size_t kZeroCopyBytes = size_t{256} << 10;
+constexpr size_t kZeroCopyCallBytes = size_t{1} << 20;  // per system call
 
 constexpr size_t kParts = 32;  // of a system call
 
 }  // namespace
 
-Stream::Stream(OwnedFd fd, bool lend) : fd_(std::move(fd)) {
-  if (lend) lent_.start(fd_.get());
+Stream::Stream(OwnedFd fd, bool zero_copy) : fd_(std::move(fd)) {
+  if (zero_copy) zero_copy_.start(fd_.get());
 }
 
 Stream::~Stream() {
   if (!fd_) return;
-  if (!lent_.idle()) sever();
+  if (!zero_copy_.idle()) sever();
   ::shutdown(fd_.get(), SHUT_WR);
   std::array<std::byte, 16384> unread;
   for (int i = 0; i < 1024; ++i) {
@@ -58,7 +58,7 @@ Outcome Stream::fail(int error_number) {
 }
 
 Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
-  const bool given_back = lent_.any() && take_back(finished);
+  const bool given_back = zero_copy_.any() && take_back(finished);
   const Outcome sent = out_.empty() ? Outcome::blocked : transmit(gate, finished);
   return sent == Outcome::blocked && given_back ? Outcome::moved : sent;
 }
@@ -66,31 +66,31 @@ Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
 Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   AbortGate::Pass pass(gate);
   if (!pass) return Outcome::blocked;
-  bool lend = lent_.on() && out_.front().bytes >= kLentBytes;
+  bool zero_copy = zero_copy_.on() && out_.front().bytes >= kZeroCopyBytes;
   std::array<iovec, kParts> parts;
   size_t offered = 0;
   msghdr message{};
   message.msg_iov = parts.data();
-  message.msg_iovlen = room_for_send(parts, offered, lend);
+  message.msg_iovlen = room_for_send(parts, offered, zero_copy);
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  ssize_t sent = ::sendmsg(fd_.get(), &message, kFlags | (lend ? MSG_ZEROCOPY : 0));
-  if (sent < 0 && lend && errno == ENOBUFS) {  // too much is lent already
-    lend = false;
+  ssize_t sent = ::sendmsg(fd_.get(), &message, kFlags | (zero_copy ? MSG_ZEROCOPY : 0));
+  if (sent < 0 && zero_copy && errno == ENOBUFS) {  // too much is lent already
+    zero_copy = false;
     sent = ::sendmsg(fd_.get(), &message, kFlags);
   }
   if (sent < 0) return fail(errno);
-  if (lend) lent_.note_call();
+  if (zero_copy) zero_copy_.note_call();
   taken(static_cast<size_t>(sent), finished);
   return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
 }
 
 // Large pieces are lent one by one; small ones go together, and are not worth lending.
-size_t Stream::room_for_send(std::span<iovec> parts, size_t& offered, bool lend) {
-  const size_t most = lend ? kLendBytes : kSendBytes;
+size_t Stream::room_for_send(std::span<iovec> parts, size_t& offered, bool zero_copy) {
+  const size_t most = zero_copy ? kZeroCopyCallBytes : kSendBytes;
   size_t count = 0;
-  for (; count < std::min(lend ? 1 : parts.size(), out_.size()) && offered < most; ++count) {
+  for (; count < std::min(zero_copy ? 1 : parts.size(), out_.size()) && offered < most; ++count) {
     const Piece& piece = out_[count];
-    if (!lend && count > 0 && lent_.on() && piece.bytes >= kLentBytes) break;
+    if (!zero_copy && count > 0 && zero_copy_.on() && piece.bytes >= kZeroCopyBytes) break;
     const size_t bytes = std::min(piece.bytes - piece.done, most - offered);
     parts[count] = {piece.data + piece.done, bytes};
     offered += bytes;
@@ -105,7 +105,7 @@ void Stream::taken(size_t bytes, Fifo<uint64_t>& finished) {
     piece.done += part;
     bytes -= part;
     if (piece.done < piece.bytes) break;
-    if (!lent_.keep(piece.message)) finished.push(piece.message);
+    if (!zero_copy_.keep(piece.message)) finished.push(piece.message);
     out_.pop();
   }
 }
@@ -126,7 +126,7 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got < 0) return fail(errno);
   // What was sent before the end is still there to be read in place.
-  if (got == 0) return shown().empty() ? fail(0) : Outcome::blocked;
+  if (got == 0) return in_place().empty() ? fail(0) : Outcome::blocked;
   arrived(static_cast<size_t>(got), stored, finished);
   return Outcome::moved;
 }
@@ -179,7 +179,7 @@ void Stream::arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished) {
   ahead_.add(bytes);
 }
 
-std::span<const std::byte> Stream::shown() {
+std::span<const std::byte> Stream::in_place() {
   if (in_.empty() || in_.front().data || ahead_.empty()) return {};
   const Piece& piece = in_.front();
   const std::span<const std::byte> have = ahead_.bytes();

@@ -26,7 +26,7 @@ using tcp::Stream;
 constexpr size_t kStripeBytes = size_t{256} << 10;
 // ... but small ones all use the first, where they share system calls.
 constexpr size_t kUnstripedBytes = size_t{64} << 10;
-constexpr int kMostSockets = 16;
+constexpr int kMaxSockets = 16;
 // Turns in one poll(); a peer as fast as we would otherwise never let us go.
 constexpr int kTurns = 32;
 
@@ -60,7 +60,7 @@ class Ledger {
   struct Entry {
     size_t bytes;
     uint32_t pieces, first_socket;
-    bool shown;
+    bool in_place;
     size_t consumed = 0;
   };
   bool idle() const { return open_.empty(); }
@@ -84,7 +84,7 @@ class Ledger {
 class TcpLink final : public Link {
  public:
   TcpLink(std::vector<Stream> streams, WaitSet& wait_set, const bool& armed, int peer)
-      : lends_(streams[0].lends()),
+      : zero_copy_(streams[0].zero_copy()),
         streams_(std::move(streams)),
         out_(streams_.size()),
         in_(streams_.size()),
@@ -110,8 +110,8 @@ class TcpLink final : public Link {
   Status post_incoming(size_t bytes) override { return post(nullptr, bytes); }
 
   std::span<const std::byte> incoming() override {
-    if (unusable(1) || receives_.idle() || !receives_.front().shown) return {};
-    return first_stream().shown();
+    if (unusable(1) || receives_.idle() || !receives_.front().in_place) return {};
+    return first_stream().in_place();
   }
 
   void consume(size_t bytes) override {
@@ -131,7 +131,7 @@ class TcpLink final : public Link {
   void abort() noexcept override {
     gate_.abort();
     for (const Stream& stream : streams_)
-      if (lends_) stream.sever();
+      if (zero_copy_) stream.sever();
   }
 
  private:
@@ -214,7 +214,7 @@ class TcpLink final : public Link {
   }
 
   AbortGate gate_;
-  const bool lends_;  // or has done so
+  const bool zero_copy_;  // or has done so
   std::vector<Stream> streams_;
   Dealer out_, in_;
   Ledger sends_, receives_;
@@ -257,7 +257,7 @@ class Tcp final : public Transport {
   }
 
   static int wished_sockets(const Group& group) {
-    if (group.options->tcp_sockets > 0) return std::min(group.options->tcp_sockets, kMostSockets);
+    if (group.options->tcp_sockets > 0) return std::min(group.options->tcp_sockets, kMaxSockets);
     cpu_set_t cores;
     CPU_ZERO(&cores);
     if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
@@ -294,7 +294,7 @@ class Tcp final : public Transport {
     uint8_t sockets = 0;
     pollfd one{fd, POLLIN, 0};
     while (::poll(&one, 1, deadline.left_ms()) <= 0 && !deadline.passed()) continue;
-    if (::recv(fd, &sockets, 1, MSG_DONTWAIT) == 1 && sockets >= 1 && sockets <= kMostSockets)
+    if (::recv(fd, &sockets, 1, MSG_DONTWAIT) == 1 && sockets >= 1 && sockets <= kMaxSockets)
       return sockets;
     Error error(ErrorCode::network, "the peer did not say how many connections it makes");
     error.peer = peer;
@@ -307,8 +307,8 @@ class Tcp final : public Transport {
     streams.reserve(sockets);
     for (size_t i = 0; i < sockets; ++i) {
       group.wait_set->add(fds[i].get(), EPOLLIN | EPOLLOUT);
-      const bool lend = settings_.always_lend || tcp::leaves_by_hardware(fds[i].get());
-      streams.emplace_back(std::move(fds[i]), lend);
+      const bool zero_copy = settings_.always_zero_copy || tcp::leaves_by_hardware(fds[i].get());
+      streams.emplace_back(std::move(fds[i]), zero_copy);
       streams.back().watch_host(host_patience(group.options->heartbeat));
     }
     return std::make_unique<TcpLink>(std::move(streams), *group.wait_set, armed_, peer);

@@ -16,7 +16,7 @@ namespace ringwood {
 
 // For tests: memory is lent to the kernel also where no network card is.
 struct TcpSettings {
-  bool always_lend = false;
+  bool always_zero_copy = false;
 };
 std::unique_ptr<Transport> make_tcp(const TcpSettings& settings);
 std::unique_ptr<Transport> make_tcp();

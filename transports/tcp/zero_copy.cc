@@ -63,7 +63,7 @@ void ZeroCopy::start(int fd) {
   on_ = ::setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on) == 0;
 }
 
-uint64_t ZeroCopy::lent() {
+uint64_t ZeroCopy::call_made() {
   open_.push(0);
   return finished_ + open_.size();
 }

@@ -23,7 +23,7 @@ class ZeroCopy final {
   void start(int fd);
   bool on() const { return on_; }
   // The number of the call that has just lent memory; counted from 1.
-  uint64_t lent();
+  uint64_t call_made();
   // Reads what the kernel has said. Returns the number of calls, the first ones, that are finished.
   uint64_t collect(int fd);
   bool idle() const { return open_.empty(); }

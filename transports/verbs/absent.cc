@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "transports/base/log.h"
-#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/addresses.h"
 #include "transports/verbs/verbs.h"
 
 namespace ringwood {
@@ -15,9 +15,9 @@ class Absent final : public Transport {
                                                           int channels) override {
     log(LogLevel::info, "verbs",
         "not used: this build has no verbs; install libibverbs-dev and build again");
-    // The others ask what this rank offers.
+    // The others ask what this rank addresses.
     if (std::find(wanted.begin(), wanted.end(), true) != wanted.end())
-      verbs::exchange_offers(group, wanted, {"its build has no verbs", {}});
+      verbs::exchange_addresses(group, wanted, {"its build has no verbs", {}});
     std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
     for (auto& channel : links) channel.resize(group.size());
     return links;

@@ -92,7 +92,7 @@ void Connection::read_wire() {
 bool Connection::take(const Frame& frame, std::span<const std::byte> payload) {
   switch (frame.type) {
     case FrameType::path_down: return paths_.take_path_down(frame.path);
-    case FrameType::verdict: verdict_ = frame.path == 1; return true;
+    case FrameType::result: result_ = frame.path == 1; return true;
     case FrameType::credit:
     case FrameType::data: return data_.take(frame, payload);
     default: return in_use_ && reopener_.take(frame, payload);
@@ -121,7 +121,7 @@ Status Connection::peer_is_gone() {
 
 void Connection::abort() noexcept {
   link_.gate.abort();
-  if (data_.lending() && !link_.inherited()) paths_.stop();
+  if (data_.reads_user_memory() && !link_.inherited()) paths_.stop();
 }
 
 bool Connection::all_quiet() {

@@ -44,7 +44,7 @@ class Connection final : private PathEvents {
   // False: the peer cannot mean it.
   bool take(const Frame& frame, std::span<const std::byte> payload);
   // Whether the peer could do its part of set-up, once it has told; told once for each part.
-  std::optional<bool> take_verdict() { return std::exchange(verdict_, std::nullopt); }
+  std::optional<bool> take_result() { return std::exchange(result_, std::nullopt); }
 
  private:
   void arrived(uint32_t immediate, uint32_t bytes) override { data_.arrived(immediate, bytes); }
@@ -71,7 +71,7 @@ class Connection final : private PathEvents {
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0, polls_ = 0;
   bool in_use_ = false;
-  std::optional<bool> verdict_;
+  std::optional<bool> result_;
 };
 
 }  // namespace ringwood::verbs

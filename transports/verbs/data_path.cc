@@ -7,10 +7,10 @@
 namespace ringwood::verbs {
 namespace {
 
-constexpr size_t kMostQueuedBytes = 256 << 10;  // on the wire, beyond the kernel's buffers
+constexpr size_t kMaxQueuedBytes = 256 << 10;  // on the wire, beyond the kernel's buffers
 constexpr uint32_t kPieceBytes = 64 << 10;
 
-static_assert(kPieceBytes <= Registrations::kMostBytes);
+static_assert(kPieceBytes <= Registrations::kMaxBytes);
 
 uint32_t piece_bytes(uint64_t ring_bytes) {
   return static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, ring_bytes / 8));
@@ -22,8 +22,8 @@ DataPath::DataPath(LinkState& link, PathSet& paths, const Rings& rings, size_t n
     : link_(link),
       paths_(paths),
       ring_bytes_(rings.ring_bytes),
-      out_(rings.outgoing(number), piece_bytes(rings.ring_bytes), kMostPieces),
-      in_(rings.incoming(number), kMostPieces) {}
+      out_(rings.outgoing(number), piece_bytes(rings.ring_bytes), kMaxPieces),
+      in_(rings.incoming(number), kMaxPieces) {}
 
 DataPath::~DataPath() {
   if (!link_.inherited()) out_.end_registrations();
@@ -34,7 +34,7 @@ bool DataPath::move() {
   if (!pass) return false;
   in_.store();
   write_pieces();
-  lending_.store(out_.lending(), std::memory_order_release);
+  reading_user_memory_.store(out_.reads_user_memory(), std::memory_order_release);
   return true;
 }
 
@@ -52,7 +52,7 @@ void DataPath::arrived(uint32_t immediate, uint32_t bytes) {
 
 bool DataPath::take(const Frame& frame, std::span<const std::byte> payload) {
   if (frame.type == FrameType::credit) return out_.credit(frame.position);
-  detour_ = true;
+  fallback_ = true;
   return in_.take(frame.position, payload);
 }
 
@@ -61,7 +61,7 @@ bool DataPath::take_the_rest() {
   AbortGate::Pass pass(link_.gate);
   if (!pass) return false;
   in_.store();
-  if (!out_.lending()) return true;
+  if (!out_.reads_user_memory()) return true;
   paths_.close();
   out_.forget([&](const Piece& piece) { return landed(piece) || out_.read(piece); });
   return true;
@@ -110,7 +110,7 @@ void DataPath::write_pieces() {
 
 bool DataPath::can_write() {
   if (!paths_.none_left()) return paths_.choose() != nullptr;
-  return link_.wire.queued() < kMostQueuedBytes && !link_.wire.closed();
+  return link_.wire.queued() < kMaxQueuedBytes && !link_.wire.closed();
 }
 
 bool DataPath::write(Piece& piece) {
@@ -124,7 +124,7 @@ bool DataPath::write(Piece& piece) {
                                              .key = slot->rail->key,
                                              .immediate = pack({false, piece.position}),
                                              .own_key = own,
-                                             .signalled = piece.replayed || piece.lent});
+                                             .signalled = piece.replayed || piece.user_data});
   if (number == 0) {
     end_registration(piece);
     paths_.fail(*slot, system_message("ibv_post_send"));
@@ -137,7 +137,7 @@ bool DataPath::write(Piece& piece) {
 }
 
 bool DataPath::write_to_wire(Piece& piece) {
-  detour_ = true;
+  fallback_ = true;
   link_.wire.queue({.type = FrameType::data, .position = piece.position},
                    {out_.at(piece), piece.bytes});
   piece.path = static_cast<int>(paths_.slots().size());
@@ -147,9 +147,9 @@ bool DataPath::write_to_wire(Piece& piece) {
 
 // For the device to read the piece; copies it where that needs a registration and there is none.
 uint32_t DataPath::own_key(Piece& piece, Rail& rail) {
-  if (piece.lent) {
-    Registrations* const lent = rail.memory().registrations();
-    piece.registration = lent ? lent->use(piece.lent, piece.bytes) : nullptr;
+  if (piece.user_data) {
+    Registrations* const registrations = rail.memory().registrations();
+    piece.registration = registrations ? registrations->use(piece.user_data, piece.bytes) : nullptr;
     if (piece.registration) return piece.registration->key;
     out_.copy(piece);
   }

@@ -6,7 +6,7 @@
 // pieces have the same places in the peer's ring as if they had been copied. Until a piece is
 // acknowledged it may be read again, for another path or for the wire.
 //
-// Thread safety: lending() and detour() from any thread, the rest from the link's user.
+// Thread safety: reads_user_memory() and fallback() from any thread, the rest from the link's user.
 #pragma once
 
 #include <atomic>
@@ -48,9 +48,9 @@ class DataPath final {
   bool replayed() const { return again_ == 0; }
 
   // A device may be reading the user's memory.
-  bool lending() const { return lending_.load(std::memory_order_acquire); }
+  bool reads_user_memory() const { return reading_user_memory_.load(std::memory_order_acquire); }
   // A piece has travelled over the wire.
-  bool detour() const { return detour_; }
+  bool fallback() const { return fallback_; }
 
  private:
   void write_pieces();
@@ -66,9 +66,9 @@ class DataPath final {
   Outgoing out_;
   Incoming in_;
   uint64_t peer_ring_ = 0;
-  size_t again_ = 0;                  // pieces that have to be written again
-  std::atomic<bool> lending_{false};  // as of the last move()
-  std::atomic<bool> detour_{false};
+  size_t again_ = 0;                              // pieces that have to be written again
+  std::atomic<bool> reading_user_memory_{false};  // as of the last move()
+  std::atomic<bool> fallback_{false};
 };
 
 }  // namespace ringwood::verbs

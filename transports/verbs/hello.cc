@@ -37,7 +37,7 @@ Hello parse_hello(std::string_view text) {
     hello.service_level = std::clamp(json.at("sl").get<int>(), 0, 15);
     hello.keys = json.at("keys").get<std::vector<uint32_t>>();
     hello.paths = json.at("paths").get<std::vector<PathEnd>>();
-    if (hello.paths.size() > kMostPaths) throw std::runtime_error("too many paths");
+    if (hello.paths.size() > kMaxPaths) throw std::runtime_error("too many paths");
   } catch (const std::exception& error) {
     throw Error(ErrorCode::network,
                 fmt::format("the peer's greeting over verbs: {}", error.what()));

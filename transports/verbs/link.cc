@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "transports/memory/adopt.h"
+#include "transports/memory/remap.h"
 
 namespace ringwood::verbs {
 namespace {
 
 // Below, the copy (5 us for so much) costs less than the wait for an acknowledgement at the end: in
-// the laboratory all-reduces of 32 to 128 KiB took 1.2 to 1.9 times as long when all was lent.
-constexpr size_t kLendFrom = 128 << 10;
+// the laboratory all-reduces of 32 to 128 KiB took 1.2 to 1.9 times as long when all was exposed.
+constexpr size_t kZeroCopyFrom = 128 << 10;
 
 }  // namespace
 
@@ -28,23 +28,23 @@ VerbsLink::~VerbsLink() {
 // Only poll() sends, so that messages that were posted together are written together.
 Status VerbsLink::post_send(const void* data, size_t bytes) {
   if (unusable(bytes)) return connection_->why(bytes);
-  if (bytes < kLendFrom || !arena_ || !lend(data, bytes)) out_.post(data, bytes);
+  if (bytes < kZeroCopyFrom || !arena_ || !post_zero_copy(data, bytes)) out_.post(data, bytes);
   return {};
 }
 
 // False: it is in no memory that a device knows.
-bool VerbsLink::lend(const void* data, size_t bytes) {
+bool VerbsLink::post_zero_copy(const void* data, size_t bytes) {
   if (arena_->offset_of(data, bytes)) {
-    out_.lend(data, bytes);
+    out_.post_zero_copy(data, bytes);
     return true;
   }
-  Adopted* const adopted = Adopted::current();
-  if (!adopted) return false;
+  RemappedMemory* const remapped = RemappedMemory::current();
+  if (!remapped) return false;
   AbortGate::Pass pass(link_.gate);
   if (!pass) return false;
-  auto lent = adopted->lend(data, bytes);
-  if (!lent) return false;
-  out_.lend(arena_->at(lent->offset), bytes, std::move(lent->hold));
+  auto exposed = remapped->expose(data, bytes);
+  if (!exposed) return false;
+  out_.post_zero_copy(arena_->at(exposed->offset), bytes, std::move(exposed->hold));
   return true;
 }
 
@@ -62,7 +62,7 @@ Status VerbsLink::post_incoming(size_t bytes) {
 
 std::span<const std::byte> VerbsLink::incoming() {
   if (unusable(1)) return {};
-  return in_.shown();
+  return in_.in_place();
 }
 
 void VerbsLink::consume(size_t bytes) {

@@ -1,12 +1,12 @@
 // A link over queue pairs, as its user sees it: one or more paths over one or more rails, and a TCP
 // connection (the wire) for what must be agreed and as the path of last resort.
 //
-// Large messages (kLendFrom, link.cc) that lie in the arena, or are adopted, are lent to the device
-// where they lie (data_path.h). Such a message is sent when every piece is acknowledged. abort()
-// therefore stops the queue pairs if anything is lent, before it returns: the user may write to
-// that memory at once, and the peer must not get the new bytes as the message. A peer that has read
-// everything and leaves says so over the wire, because the acknowledgements of what it read may
-// have been lost with its queue pairs.
+// Large messages (kZeroCopyFrom, link.cc) that lie in the arena, or are remapped, are lent to the
+// device where they lie (data_path.h). Such a message is sent when every piece is acknowledged.
+// abort() therefore stops the queue pairs if anything is lent, before it returns: the user may
+// write to that memory at once, and the peer must not get the new bytes as the message. A peer that
+// has read everything and leaves says so over the wire, because the acknowledgements of what it
+// read may have been lost with its queue pairs.
 #pragma once
 
 #include <memory>
@@ -30,11 +30,11 @@ class VerbsLink final : public Link {
   void consume(size_t bytes) override;
   Status poll(Completions& completions) override;
   void abort() noexcept override { connection_->abort(); }
-  const char* detour() const override { return connection_->data().detour() ? "tcp" : nullptr; }
+  const char* fallback() const override { return connection_->data().fallback() ? "tcp" : nullptr; }
 
  private:
   bool unusable(size_t bytes) const { return link_.over() || bytes == 0; }
-  bool lend(const void* data, size_t bytes);
+  bool post_zero_copy(const void* data, size_t bytes);
 
   const std::unique_ptr<Connection> connection_;
   LinkState& link_;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/path_address.h"
 #include "transports/verbs/ring/ring.h"
 
 namespace ringwood::verbs {

@@ -93,11 +93,12 @@ void LinkSetup::connect_paths(const Hello& theirs, Deadline patience) {
     log(LogLevel::info, "verbs",
         fmt::format("rank {} to {}: {} {} GID {} [{}] to {} {}, path MTU {}, traffic class {} "
                     "(DSCP {}), service level {}, timeout {}, retries {}",
-                    link_.rank, link_.peer, rail.rail->offer().name,
-                    rail.peer.infiniband ? "InfiniBand" : "RoCE", to_string(rail.rail->offer().gid),
-                    rail.rail->port().gid_index(), rail.peer.name, to_string(rail.peer.gid),
-                    rail.mtu(), setting.traffic_class, setting.traffic_class >> 2,
-                    setting.service_level, setting.timeout, setting.retries));
+                    link_.rank, link_.peer, rail.rail->address().name,
+                    rail.peer.infiniband ? "InfiniBand" : "RoCE",
+                    to_string(rail.rail->address().gid), rail.rail->port().gid_index(),
+                    rail.peer.name, to_string(rail.peer.gid), rail.mtu(), setting.traffic_class,
+                    setting.traffic_class >> 2, setting.service_level, setting.timeout,
+                    setting.retries));
   }
 }
 
@@ -139,26 +140,26 @@ void LinkSetup::end_probe() {
       "{}: nothing came through: compare both GIDs, the subnets and routes "
       "between them, VLAN and MTU of the switches, and let UDP port 4791 "
       "through",
-      paths_.rails()[0].rail->offer().name);
+      paths_.rails()[0].rail->address().name);
 }
 
-// ---- the verdict -------------------------------------------------------------------------------
+// ---- the result -------------------------------------------------------------------------------
 
-void LinkSetup::tell_verdict() {
-  link_.wire.queue({.type = FrameType::verdict, .path = uint8_t(failure_.empty() ? 1 : 0)});
+void LinkSetup::tell_result() {
+  link_.wire.queue({.type = FrameType::result, .path = uint8_t(failure_.empty() ? 1 : 0)});
   link_.wire.flush();
 }
 
 // A peer that was faster has told already, while we were probing.
-void LinkSetup::take_verdict(Deadline deadline) {
+void LinkSetup::take_result(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;
-  std::optional<bool> verdict = connection_->take_verdict();
-  while (!verdict && link_.wire.await(frame, payload, deadline)) {
+  std::optional<bool> result = connection_->take_result();
+  while (!result && link_.wire.await(frame, payload, deadline)) {
     if (!connection_->take(frame, payload)) break;
-    verdict = connection_->take_verdict();
+    result = connection_->take_result();
   }
-  if (failure_.empty() && verdict != true) failure_ = "the peer could not: see its log";
+  if (failure_.empty() && result != true) failure_ = "the peer could not: see its log";
 }
 
 std::unique_ptr<Link> LinkSetup::finish(WaitSet& wait_set,

@@ -3,7 +3,7 @@
 // common.
 //
 // The calls in this order. connect() waits for the lower rank's greet(), or the higher's connect().
-// A verdict of both ends follows connect() and end_probe(): what is sent before the peer's queue
+// A result of both ends follows connect() and end_probe(): what is sent before the peer's queue
 // pair is ready is sent again only after a timeout of seconds. After a failure the rest does
 // nothing but tell the peer.
 //
@@ -30,12 +30,12 @@ class LinkSetup final {
   void begin_probe();
   bool probe_ended();
   void end_probe();
-  void tell_verdict();
-  void take_verdict(Deadline deadline);
+  void tell_result();
+  void take_result(Deadline deadline);
   // Why there will be no link; empty as long as there may be.
   const std::string& failure() const { return failure_; }
 
-  // Once, after the last verdict, if nothing failed. When `look` changes, somebody is going to
+  // Once, after the last result, if nothing failed. When `look` changes, somebody is going to
   // sleep in the wait set.
   std::unique_ptr<Link> finish(WaitSet& wait_set,
                                std::shared_ptr<const std::atomic<unsigned>> look);

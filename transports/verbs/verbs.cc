@@ -14,7 +14,7 @@
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/pairs.h"
-#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/addresses.h"
 #include "transports/verbs/rail/open_rails.h"
 #include "transports/verbs/setup.h"
 
@@ -22,8 +22,8 @@ namespace ringwood {
 namespace {
 
 using verbs::LinkSetup;
-using verbs::Offer;
 using verbs::Rail;
+using verbs::RankAddress;
 using verbs::Rings;
 
 // For a path that works a hundred times too long, for one that does not a short wait.
@@ -65,20 +65,20 @@ class Verbs final : public Transport {
     std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
     for (auto& channel : links) channel.resize(group.size());
     if (std::count(wanted.begin(), wanted.end(), true) == 0) return links;
-    const Offer mine = prepare(*group.options);
-    const std::vector<Offer> offers = verbs::exchange_offers(group, wanted, mine);
+    const RankAddress mine = prepare(*group.options);
+    const std::vector<RankAddress> addresses = verbs::exchange_addresses(group, wanted, mine);
     std::vector<bool> reached = wanted;
     for (int peer = 0; peer < group.size(); ++peer) {
       if (!wanted[peer]) continue;
-      reached[peer] = !pair_with(group, peer, offers).empty();
+      reached[peer] = !pair_with(group, peer, addresses).empty();
       if (!reached[peer] && !mine.rails.empty())
         tell_once(LogLevel::warn, fmt::format("rank {} is not reached: {}", peer,
-                                              offers[peer].rails.empty()
-                                                  ? offers[peer].reason
+                                              addresses[peer].rails.empty()
+                                                  ? addresses[peer].reason
                                                   : "no rail of it goes with one of ours (link "
                                                     "layers or address families differ)"));
     }
-    make_links(group, offers, reached, channels, links);
+    make_links(group, addresses, reached, channels, links);
     return links;
   }
 
@@ -91,25 +91,25 @@ class Verbs final : public Transport {
   using Links = std::vector<std::vector<std::unique_ptr<LinkSetup>>>;  // [peer][channel]
 
   // Opens what there is; a reason where that is nothing.
-  Offer prepare(const Options& options) {
-    Offer offer;
-    offer.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
+  RankAddress prepare(const Options& options) {
+    RankAddress address;
+    address.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
     if (options.verbs.disable) {
-      offer.reason = "RINGWOOD_VERBS_DISABLE=1";
-      return offer;
+      address.reason = "RINGWOOD_VERBS_DISABLE=1";
+      return address;
     }
     bool worth_telling = false;
-    rails_ = verbs::open_rails(options.verbs, offer.reason, worth_telling);
+    rails_ = verbs::open_rails(options.verbs, address.reason, worth_telling);
     const auto& asked = options.transports;
     const bool named = std::find(asked.begin(), asked.end(), "verbs") != asked.end();
     if (rails_.empty())
       tell_once(worth_telling || named ? LogLevel::warn : LogLevel::info,
-                "not used between hosts: " + offer.reason);
+                "not used between hosts: " + address.reason);
     for (auto& rail : rails_) {
-      rail->memory().lend_from_arena(options.verbs.registered_bytes);
-      offer.rails.push_back(rail->offer());
+      rail->memory().register_arena(options.verbs.registered_bytes);
+      address.rails.push_back(rail->address());
     }
-    return offer;
+    return address;
   }
 
   // Only for what will be connected: it is pinned. What fails is told to the peers, who wait.
@@ -125,20 +125,20 @@ class Verbs final : public Transport {
 
   // Pairs of (ours, theirs), the same from both ends.
   static std::vector<std::pair<int, int>> pair_with(const Group& group, int peer,
-                                                    const std::vector<Offer>& offers) {
+                                                    const std::vector<RankAddress>& addresses) {
     const int low = std::min(group.rank(), peer), high = std::max(group.rank(), peer);
     const auto before = [&](int rank) {  // on its host
       const auto first = group.hosts.begin();
       return static_cast<int>(std::count(first, first + rank, group.hosts[rank]));
     };
-    auto pairs = verbs::pair_rails(offers[low], offers[high]);
-    verbs::arrange(pairs, offers[low], offers[high], before(low) + before(high));
+    auto pairs = verbs::pair_rails(addresses[low], addresses[high]);
+    verbs::arrange(pairs, addresses[low], addresses[high], before(low) + before(high));
     if (group.rank() > peer)
       for (auto& [a, b] : pairs) std::swap(a, b);
     return pairs;
   }
 
-  void make_links(const Group& group, const std::vector<Offer>& offers,
+  void make_links(const Group& group, const std::vector<RankAddress>& addresses,
                   const std::vector<bool>& reached, int channels,
                   std::vector<std::vector<std::unique_ptr<Link>>>& links) {
     const auto peers = std::count(reached.begin(), reached.end(), true);
@@ -152,7 +152,7 @@ class Verbs final : public Transport {
     std::vector<std::vector<std::pair<int, int>>> pairs(group.size());
     std::set<int> used;
     for (int peer = 0; peer < group.size(); ++peer) {
-      if (reached[peer]) pairs[peer] = pair_with(group, peer, offers);
+      if (reached[peer]) pairs[peer] = pair_with(group, peer, addresses);
       for (const auto& [ours, theirs] : pairs[peer]) used.insert(ours);
     }
     pin(group, static_cast<size_t>(peers * channels), used);
@@ -162,8 +162,8 @@ class Verbs final : public Transport {
       for (OwnedFd& fd : fds[peer]) {
         std::vector<verbs::RailPair> rails;
         for (const auto& pair : pairs[peer])
-          rails.push_back({rails_[pair.first], offers[peer].rails[pair.second],
-                           verbs::far_ends(offers[group.rank()], offers[peer], pair)});
+          rails.push_back({rails_[pair.first], addresses[peer].rails[pair.second],
+                           verbs::far_ends(addresses[group.rank()], addresses[peer], pair)});
         fresh[peer].push_back(std::make_unique<LinkSetup>(group, peer, std::move(fd),
                                                           std::move(rails), rings_, number++));
       }
@@ -197,8 +197,8 @@ class Verbs final : public Transport {
 
   template <class Each>
   static void both_agree(const Group& group, Each& each) {
-    each([](LinkSetup& link) { link.tell_verdict(); });
-    each([&](LinkSetup& link) { link.take_verdict(group.deadline); });
+    each([](LinkSetup& link) { link.tell_result(); });
+    each([&](LinkSetup& link) { link.take_result(group.deadline); });
   }
 
   // All links of a peer or none, at both ends.

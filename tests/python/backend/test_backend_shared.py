@@ -214,7 +214,7 @@ def test_training_with_loaders_on_shared_tensors():
     assert results[0] == results[1]
 
 
-def adopted_bytes() -> int:
+def remapped_bytes() -> int:
     """Of this process's addresses, what lies in the arena although it is not the arena."""
     sizes = []
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -229,8 +229,8 @@ MAPPED = 9_000_000
 
 
 @pytest.mark.fresh
-def test_adopted_tensors_and_forks(monkeypatch):
-    monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
+def test_remapped_tensors_and_forks(monkeypatch):
+    monkeypatch.setenv("RINGWOOD_REMAP", "1M")
 
     def body(rank, size):
         tensor = torch.zeros(MAPPED)
@@ -240,12 +240,12 @@ def test_adopted_tensors_and_forks(monkeypatch):
             dist.all_reduce(tensor)
             assert tensor.eq(2 * step + 1).all()
         assert tensor.data_ptr() == address
-        assert adopted_bytes() > 4 * MAPPED - 8192
+        assert remapped_bytes() > 4 * MAPPED - 8192
 
         def change() -> bool:
             right = bool(tensor.eq(11.0).all())
             tensor.fill_(-1.0)
-            return right and adopted_bytes() == 0
+            return right and remapped_bytes() == 0
 
         assert child(change) == 0
         assert tensor.eq(11.0).all()
@@ -262,21 +262,21 @@ def test_adopted_tensors_and_forks(monkeypatch):
 
 
 @pytest.mark.fresh
-def test_training_with_loaders_on_adopted_buckets(monkeypatch):
+def test_training_with_loaders_on_remapped_buckets(monkeypatch):
     def body(rank, size):
-        # As MALLOC_MMAP_THRESHOLD_=1048576 in the environment: nothing is adopted of heaps.
+        # As MALLOC_MMAP_THRESHOLD_=1048576 in the environment: nothing is remapped of heaps.
         m_mmap_threshold = -3
         assert ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20) == 1
         seen = []
-        weights = train(rank, 8_000, lambda: seen.append(adopted_bytes()))
+        weights = train(rank, 8_000, lambda: seen.append(remapped_bytes()))
         return weights.double().sum().item(), max(seen)
 
     plain = run_ranks(2, body)
-    monkeypatch.setenv("RINGWOOD_ADOPT", "1M")
-    adopted = run_ranks(2, body)
-    assert [total for total, _ in plain] == [total for total, _ in adopted]
+    monkeypatch.setenv("RINGWOOD_REMAP", "1M")
+    remapped = run_ranks(2, body)
+    assert [total for total, _ in plain] == [total for total, _ in remapped]
     assert plain[0][1] == 0
-    assert min(count for _, count in adopted) > 1 << 20
+    assert min(count for _, count in remapped) > 1 << 20
 
 
 def test_shapes_and_types():

@@ -18,7 +18,7 @@ bool Path::make(ibv_cq* queue, const PathSetting& setting, std::string& why) {
   return true;
 }
 
-bool Path::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+bool Path::connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                    Deadline patience, std::string& why) {
   if (!pair_.connect(peer, rail, setting, patience, why)) return false;
   state_ = State::proving;
@@ -54,10 +54,10 @@ bool Path::destroy() {
   errno = error;
   if (error != 0 && !pair_.rail().events().dead()) return false;
   receives_ = 0;
-  return settle();
+  return drain();
 }
 
-bool Path::settle() {
+bool Path::drain() {
   if (state_ != State::closing || receives_ > 0) return false;
   state_ = State::closed;
   return true;

@@ -1,6 +1,6 @@
 // One queue pair of a link through its life, with an account of what is in its queues.
 //
-//   made --connect--> proving --use--> alive --close--> closing --settle, destroy--> closed
+//   made --connect--> proving --use--> alive --close--> closing --drain, destroy--> closed
 //
 // Closing lasts until every receive that was posted has come back, which shows that the peer can
 // write no more. A device that has failed may give nothing back: then the queue pair is destroyed,
@@ -26,7 +26,7 @@ class Path final {
 
   // As those of QueuePair.
   bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
-  bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+  bool connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                Deadline patience, std::string& why);
   QueuePair& pair() { return pair_; }
   const QueuePair& pair() const { return pair_; }
@@ -52,7 +52,7 @@ class Path final {
   // more.
   void stop() noexcept { pair_.stop(); }
   // closing -> closed when nothing can arrive any more.
-  bool settle();
+  bool drain();
   bool overdue() const { return state_ == State::closing && patience_.passed(); }
   // overdue -> closed, by the end of the queue pair; not while another thread may stop() it. False
   // when the device holds on to it (errno).

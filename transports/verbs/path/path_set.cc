@@ -12,8 +12,8 @@
 namespace ringwood::verbs {
 
 std::string LinkRail::in_words() const {
-  return fmt::format("{} (GID {}) to {} (GID {})", rail->offer().name, to_string(rail->offer().gid),
-                     peer.name, to_string(peer.gid));
+  return fmt::format("{} (GID {}) to {} (GID {})", rail->address().name,
+                     to_string(rail->address().gid), peer.name, to_string(peer.gid));
 }
 
 PathSet::PathSet(LinkState& link, PathEvents& events)
@@ -28,7 +28,7 @@ PathSet::PathSet(LinkState& link, PathEvents& events)
 
 bool PathSet::make(std::vector<RailPair> pairs, std::string& why) {
   const int each =
-      std::max(1, std::min(link_.options.queue_pairs, static_cast<int>(kMostPaths / pairs.size())));
+      std::max(1, std::min(link_.options.queue_pairs, static_cast<int>(kMaxPaths / pairs.size())));
   for (RailPair& pair : pairs) {
     LinkRail& rail = rails_.emplace_back(std::move(pair), each * (kSends + kReceives));
     if (!rail.queue.get()) {
@@ -118,7 +118,7 @@ void PathSet::watch() {
   for (PathSlot& slot : slots_) {
     Path& path = *slot.path;
     if (path.connected() && path.interrupted()) fail(slot, slot.rail->rail->events().why_down());
-    if (path.state() == Path::State::closing) path.settle();
+    if (path.state() == Path::State::closing) path.drain();
     if (path.overdue()) destroy(slot);
     if (path.state() == Path::State::closed && !slot.told) {
       link_.wire.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(slot.index)});
@@ -137,7 +137,7 @@ void PathSet::destroy(PathSlot& slot) {
   link_.fault.set(
       ErrorCode::network,
       fmt::format("{} does not give back what was posted to it ({}): look at the kernel's log",
-                  slot.rail->rail->offer().name, system_message("ibv_destroy_qp")));
+                  slot.rail->rail->address().name, system_message("ibv_destroy_qp")));
 }
 
 bool PathSet::take_path_down(size_t index) {

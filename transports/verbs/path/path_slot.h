@@ -16,7 +16,7 @@ namespace ringwood::verbs {
 // The rails of a link: ours, and the peer's that goes with it.
 struct RailPair {
   std::shared_ptr<Rail> rail;
-  RailOffer peer;
+  RailAddress peer;
   int far = 0;  // far_ends()
 };
 
@@ -24,11 +24,11 @@ struct RailPair {
 struct LinkRail {
   LinkRail(RailPair pair, int entries)
       : rail(std::move(pair.rail)), peer(pair.peer), far(pair.far), queue(rail, entries) {}
-  int mtu() const { return std::min(rail->offer().mtu, peer.mtu); }
+  int mtu() const { return std::min(rail->address().mtu, peer.mtu); }
   std::string in_words() const;  // for the log: "rxe0/1 (GID 10.0.0.1) to rxe0/1 (GID 10.0.0.2)"
 
   const std::shared_ptr<Rail> rail;
-  RailOffer peer;
+  RailAddress peer;
   const int far;
   uint32_t key = 0;  // of the peer's memory
   CompletionQueue queue;

@@ -26,13 +26,13 @@ ibv_mtu mtu_code(int bytes) {
   return static_cast<ibv_mtu>(std::bit_width(static_cast<unsigned>(bytes)) - 8);
 }
 
-void fill_route(ibv_ah_attr& route, const Port& port, const RailOffer& peer,
+void fill_route(ibv_ah_attr& route, const Port& port, const RailAddress& peer,
                 const PathSetting& setting) {
   route.port_num = static_cast<uint8_t>(port.number());
   route.sl = static_cast<uint8_t>(setting.service_level);
   route.dlid = static_cast<uint16_t>(peer.lid);
   // RoCE has no addresses but GIDs; InfiniBand needs them only between subnets.
-  route.is_global = !peer.infiniband || shared_prefix(port.offer().gid, peer.gid) < 64;
+  route.is_global = !peer.infiniband || shared_prefix(port.address().gid, peer.gid) < 64;
   std::memcpy(route.grh.dgid.raw, peer.gid.data(), peer.gid.size());
   route.grh.sgid_index = static_cast<uint8_t>(port.gid_index());
   route.grh.hop_limit = 255;
@@ -61,7 +61,7 @@ bool QueuePair::make(ibv_cq* queue, const PathSetting& setting, std::string& why
     if (pair_ || errno != EINVAL) break;
   }
   if (!pair_) {
-    why = fmt::format("{}: {}", rail_->offer().name, system_message("ibv_create_qp"));
+    why = fmt::format("{}: {}", rail_->address().name, system_message("ibv_create_qp"));
     return false;
   }
   first_packet_ = std::random_device{}() & 0xffffff;
@@ -76,7 +76,7 @@ bool QueuePair::make(ibv_cq* queue, const PathSetting& setting, std::string& why
     ece_ = query_ece(library, pair_);
     return true;
   }
-  why = fmt::format("{}: {}", rail_->offer().name, explain_connect(error ? error : errno));
+  why = fmt::format("{}: {}", rail_->address().name, explain_connect(error ? error : errno));
   return false;
 }
 
@@ -86,7 +86,7 @@ void QueuePair::agree(const std::optional<Ece>& theirs) {
   ece_ = taken ? query_ece(library, pair_) : std::nullopt;
 }
 
-bool QueuePair::connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+bool QueuePair::connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                         Deadline patience, std::string& why) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
@@ -114,8 +114,8 @@ bool QueuePair::connect(const PathEnd& peer, const RailOffer& rail, const PathSe
                                    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
   }
   if (error == 0) return true;
-  why =
-      fmt::format("{} to {}: {}", rail_->offer().name, to_string(rail.gid), explain_connect(error));
+  why = fmt::format("{} to {}: {}", rail_->address().name, to_string(rail.gid),
+                    explain_connect(error));
   return false;
 }
 

@@ -16,7 +16,7 @@ namespace ringwood::verbs {
 
 // Data that may be on its way per link, and so what a receiver has to be ready for, and a margin
 // for credits.
-inline constexpr int kMostPieces = 256, kReceives = kMostPieces + 64, kSends = kMostPieces + 64;
+inline constexpr int kMaxPieces = 256, kReceives = kMaxPieces + 64, kSends = kMaxPieces + 64;
 // In the number of a work request that is a receive.
 inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
 
@@ -55,7 +55,7 @@ class QueuePair final {
   void agree(const std::optional<Ece>& theirs);
   // The kernel asks the network for the peer's address, and the answer may be late: until
   // `patience` has passed it is asked again, and this waits.
-  bool connect(const PathEnd& peer, const RailOffer& rail, const PathSetting& setting,
+  bool connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                Deadline patience, std::string& why);
 
   const Rail& rail() const { return *rail_; }

@@ -18,7 +18,7 @@ void Reopener::look() {
       reopening.attempts.hurry(now);
       if (link_.rank > link_.peer) tell(FrameType::path_ready, slot);
     }
-    if (link_.rank < link_.peer && reopening.attempts.due(now)) offer(slot);
+    if (link_.rank < link_.peer && reopening.attempts.due(now)) address(slot);
   }
 }
 
@@ -27,8 +27,8 @@ bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) try 
   PathSlot& slot = paths_.slots()[frame.path];
   switch (frame.type) {
     case FrameType::path_ready: slot.reopening.attempts.hurry(Clock::now()); return true;
-    case FrameType::path_offer: return take_offer(slot, payload);
-    case FrameType::path_answer: return take_answer(slot, payload);
+    case FrameType::path_address: return take_address(slot, payload);
+    case FrameType::path_reply: return take_reply(slot, payload);
     case FrameType::path_refused: return take_refusal(slot, payload);
     default: return false;
   }
@@ -51,7 +51,7 @@ std::unique_ptr<Path> Reopener::make(const PathSlot& slot, std::string& why) con
   return path->make(rail.queue.get(), paths_.setting(), why) ? std::move(path) : nullptr;
 }
 
-bool Reopener::connect(Path& path, const PathOffer& theirs, PathSlot& slot,
+bool Reopener::connect(Path& path, const PathAddress& theirs, PathSlot& slot,
                        std::string& why) const {
   LinkRail& rail = *slot.rail;
   rail.peer.gid = theirs.gid;
@@ -63,25 +63,25 @@ bool Reopener::connect(Path& path, const PathOffer& theirs, PathSlot& slot,
   return paths_.connect(path, rail, theirs.end, Deadline::after(Duration::zero()), why);
 }
 
-std::string Reopener::offer_of(const Path& path) const {
+std::string Reopener::address_of(const Path& path) const {
   const Rail& rail = path.pair().rail();
-  const RailOffer& port = rail.offer();
-  return print(PathOffer{path.pair().end(), port.gid, port.lid, port.mtu,
-                         rail.memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
+  const RailAddress& port = rail.address();
+  return print(PathAddress{path.pair().end(), port.gid, port.lid, port.mtu,
+                           rail.memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
 }
 
 // ---- what the ends tell each other -------------------------------------------------------------
 
-void Reopener::offer(PathSlot& slot) {
+void Reopener::address(PathSlot& slot) {
   std::string why;
   slot.reopening.fresh = make(slot, why);
   if (!slot.reopening.fresh) return not_proven(slot, why);
-  tell(FrameType::path_offer, slot, offer_of(*slot.reopening.fresh));
+  tell(FrameType::path_address, slot, address_of(*slot.reopening.fresh));
 }
 
-bool Reopener::take_offer(PathSlot& slot, std::span<const std::byte> payload) {
+bool Reopener::take_address(PathSlot& slot, std::span<const std::byte> payload) {
   if (link_.rank < link_.peer || !slot.told || !slot.peer_closed) return false;
-  const PathOffer theirs = parse_path_offer(payload);
+  const PathAddress theirs = parse_path_address(payload);
   if (!slot.over) paths_.end_life(slot);
   std::string why;
   std::unique_ptr<Path> path = make(slot, why);
@@ -90,16 +90,16 @@ bool Reopener::take_offer(PathSlot& slot, std::span<const std::byte> payload) {
     not_proven(slot, why);
     return true;
   }
-  const std::string ours = offer_of(*path);
-  if (paths_.replace(slot, std::move(path))) tell(FrameType::path_answer, slot, ours);
+  const std::string ours = address_of(*path);
+  if (paths_.replace(slot, std::move(path))) tell(FrameType::path_reply, slot, ours);
   return true;
 }
 
 // From the answer on the peer has a queue pair, so the attempt ends by path_down of both.
-bool Reopener::take_answer(PathSlot& slot, std::span<const std::byte> payload) {
+bool Reopener::take_reply(PathSlot& slot, std::span<const std::byte> payload) {
   auto& fresh = slot.reopening.fresh;
   if (!fresh) return false;
-  const PathOffer theirs = parse_path_offer(payload);
+  const PathAddress theirs = parse_path_address(payload);
   std::string why;
   const bool connected = connect(*fresh, theirs, slot, why);
   if (!paths_.replace(slot, std::move(fresh))) return true;

@@ -1,14 +1,14 @@
 // A path that failed is opened again when its rail is back: when that is tried (attempts.h), and
-// what the two ends tell each other (path_offer.h).
+// what the two ends tell each other (path_address.h).
 //
 //   lower rank                         higher rank
 //       |  <------- path_ready --------   |     its rail is up again: do not wait any longer
-//       |  -------- path_offer -------->  |     a queue pair is made; made and connected there
-//       |  <------- path_answer -------   |     or path_refused, with the reason
+//       |  -------- path_address -------->  |     a queue pair is made; made and connected there
+//       |  <------- path_reply -------   |     or path_refused, with the reason
 //       |  ======== probe ============>   |     over the path, with packets of full size
 //       |  <======= probe =============   |     only now: before, the lower rank's was not ready
 //
-// The lower rank begins, so offers never cross, and only when both ends have closed the path
+// The lower rank begins, so addresses never cross, and only when both ends have closed the path
 // (path_down went both ways); the wire is in order, so no frame can be of an earlier attempt. An
 // end uses the path once its own probe is acknowledged and the peer's has come. Either may close it
 // at any time, which is said by path_down as ever, and the next attempt follows that.
@@ -40,7 +40,7 @@
 #include <string>
 #include <string_view>
 
-#include "transports/verbs/path/path_offer.h"
+#include "transports/verbs/path/path_address.h"
 #include "transports/verbs/path/path_set.h"
 
 namespace ringwood::verbs {
@@ -62,13 +62,13 @@ class Reopener final {
   void lost(PathSlot& slot) { slot.reopening.attempts.lost(Clock::now()); }
 
  private:
-  void offer(PathSlot& slot);
-  bool take_offer(PathSlot& slot, std::span<const std::byte> payload);
-  bool take_answer(PathSlot& slot, std::span<const std::byte> payload);
+  void address(PathSlot& slot);
+  bool take_address(PathSlot& slot, std::span<const std::byte> payload);
+  bool take_reply(PathSlot& slot, std::span<const std::byte> payload);
   bool take_refusal(PathSlot& slot, std::span<const std::byte> payload);
   std::unique_ptr<Path> make(const PathSlot& slot, std::string& why) const;
-  bool connect(Path& path, const PathOffer& theirs, PathSlot& slot, std::string& why) const;
-  std::string offer_of(const Path& path) const;
+  bool connect(Path& path, const PathAddress& theirs, PathSlot& slot, std::string& why) const;
+  std::string address_of(const Path& path) const;
   void send_probe(PathSlot& slot);
   void tell(FrameType type, const PathSlot& slot, std::string_view text = {});
 

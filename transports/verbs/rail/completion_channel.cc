@@ -17,7 +17,7 @@ CompletionChannel::~CompletionChannel() {
 bool CompletionChannel::open(std::string& why) {
   channel_ = port_.library().create_comp_channel(port_.context());
   if (!channel_) {
-    why = fmt::format("{}: {}", port_.offer().name, system_message("ibv_create_comp_channel"));
+    why = fmt::format("{}: {}", port_.address().name, system_message("ibv_create_comp_channel"));
     return false;
   }
   make_nonblocking(channel_->fd);

@@ -25,7 +25,7 @@ void DeviceEvents::read() noexcept {
     port_.library().ack_async_event(&event);
     if (!ours) continue;
     log(LogLevel::info, "verbs",
-        fmt::format("{}: event: {}", port_.offer().name, port_.library().event_type_str(type)));
+        fmt::format("{}: event: {}", port_.address().name, port_.library().event_type_str(type)));
     if (type == IBV_EVENT_PORT_ACTIVE) returns_.fetch_add(1, std::memory_order_release);
     if (type != IBV_EVENT_PORT_ERR && !ends_a_device(type)) continue;
     if (ends_a_device(type)) dead_.store(true, std::memory_order_release);

@@ -34,7 +34,7 @@ DeviceMemory::~DeviceMemory() {
 
 bool DeviceMemory::open(std::string& why) {
   domain_ = port_.library().alloc_pd(port_.context());
-  if (!domain_) why = fmt::format("{}: {}", port_.offer().name, system_message("ibv_alloc_pd"));
+  if (!domain_) why = fmt::format("{}: {}", port_.address().name, system_message("ibv_alloc_pd"));
   return domain_ != nullptr;
 }
 
@@ -46,12 +46,12 @@ bool DeviceMemory::register_rings(std::shared_ptr<std::byte> data, size_t bytes,
   data_ = std::move(data);
   if (rings_) return true;
   const int error = errno;
-  why = fmt::format("{}: {} bytes could not be registered: {}; {}", port_.offer().name, bytes,
+  why = fmt::format("{}: {} bytes could not be registered: {}; {}", port_.address().name, bytes,
                     system_message("ibv_reg_mr", error), memory_limit());
   return false;
 }
 
-void DeviceMemory::lend_from_arena(size_t most_bytes) {
+void DeviceMemory::register_arena(size_t most_bytes) {
   Arena* const arena = most_bytes > 0 ? Arena::of_process() : nullptr;
   if (!arena) return;
   Registrations::Registrar registrar;
@@ -72,7 +72,7 @@ void DeviceMemory::lend_from_arena(size_t most_bytes) {
     if (told.exchange(true)) return;
     log(LogLevel::warn, "verbs",
         fmt::format("{}: {} bytes of shared buffers could not be registered and are copied: {}; {}",
-                    port_.offer().name, bytes, system_message("ibv_reg_mr", error),
+                    port_.address().name, bytes, system_message("ibv_reg_mr", error),
                     memory_limit()));
   };
   registrations_ = std::make_unique<Registrations>(*arena, std::move(registrar),

@@ -26,7 +26,7 @@ class DeviceMemory final {
   // Makes the rings readable and writable for the device and its peers. False with `why`.
   bool register_rings(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
   // Makes the arena's memory readable for the device, up to so many bytes at a time.
-  void lend_from_arena(size_t most_bytes);
+  void register_arena(size_t most_bytes);
 
   ibv_pd* domain() const { return domain_; }
   // Null before register_rings().

@@ -17,7 +17,7 @@ namespace ringwood::verbs {
 namespace {
 
 // The kernel takes answers of less than 64 KiB.
-constexpr size_t kMostGids = 65535 / sizeof(ibv_gid_entry);
+constexpr size_t kMaxGids = 65535 / sizeof(ibv_gid_entry);
 
 // An interface of another network namespace has no name here.
 void describe_interface(uint32_t number, Gid& gid) {
@@ -35,7 +35,7 @@ void describe_interface(uint32_t number, Gid& gid) {
 }
 
 std::vector<Gid> gid_table(const Library& library, ibv_context* context, int port) {
-  std::vector<ibv_gid_entry> entries(kMostGids);
+  std::vector<ibv_gid_entry> entries(kMaxGids);
   const ssize_t count =
       library.query_gid_table(context, entries.data(), entries.size(), 0, sizeof(ibv_gid_entry));
   std::vector<Gid> table;
@@ -84,8 +84,8 @@ Port::~Port() {
 }
 
 bool Port::open(const VerbsOptions& options, std::string& why) {
-  offer_.name = fmt::format("{}/{}", library_.get_device_name(context_->device), number_);
-  offer_.node = device_numa_node(context_->device->ibdev_path);
+  address_.name = fmt::format("{}/{}", library_.get_device_name(context_->device), number_);
+  address_.node = device_numa_node(context_->device->ibdev_path);
   return ask(options, why);
 }
 
@@ -96,17 +96,17 @@ bool Port::ask(const VerbsOptions& options, std::string& why) {
 bool Port::ask_state(std::string& why) {
   ibv_port_attr attributes;
   if (const int error = library_.port(context_, static_cast<uint8_t>(number_), attributes)) {
-    why = fmt::format("{}: {}", offer_.name, system_message("ibv_query_port", error));
+    why = fmt::format("{}: {}", address_.name, system_message("ibv_query_port", error));
     return false;
   }
   if (attributes.state != IBV_PORT_ACTIVE) {
     why = fmt::format("{}: the port is {}: check cable and switch, and set its interface up",
-                      offer_.name, to_string(attributes.state));
+                      address_.name, to_string(attributes.state));
     return false;
   }
-  offer_.infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
-  offer_.lid = attributes.lid;
-  offer_.mtu = 128 << attributes.active_mtu;
+  address_.infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
+  address_.lid = attributes.lid;
+  address_.mtu = 128 << attributes.active_mtu;
   return true;
 }
 
@@ -117,15 +117,15 @@ bool Port::choose_gid(const VerbsOptions& options, std::string& why) {
   std::string cause;
   const std::optional<size_t> chosen = choose(table, wish, cause);
   if (!chosen) {
-    why = fmt::format("{}: {}", offer_.name, cause);
+    why = fmt::format("{}: {}", address_.name, cause);
     return false;
   }
-  const bool same = gid_index_ == table[*chosen].index && offer_.gid == table[*chosen].bytes;
+  const bool same = gid_index_ == table[*chosen].index && address_.gid == table[*chosen].bytes;
   gid_index_ = table[*chosen].index;
-  offer_.gid = table[*chosen].bytes;
+  address_.gid = table[*chosen].bytes;
   if (same) return true;
   log(LogLevel::info, "verbs",
-      fmt::format("{}: GID {} of: {}", offer_.name, gid_index_, print(table)));
+      fmt::format("{}: GID {} of: {}", address_.name, gid_index_, print(table)));
   return true;
 }
 

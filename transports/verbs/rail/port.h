@@ -3,8 +3,8 @@
 // A context for each port, so that an event is never delivered to another port's reader. Children
 // do not inherit its descriptors; in a child the destructor gives nothing back.
 //
-// Thread safety: library(), context(), number() and the offer's name never change after open() and
-// may be asked from any thread; the rest from one at a time.
+// Thread safety: library(), context(), number() and the address's name never change after open()
+// and may be asked from any thread; the rest from one at a time.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 #include "transports/base/fork_guard.h"
 #include "transports/base/options.h"
 #include "transports/verbs/library/library.h"
-#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/addresses.h"
 
 namespace ringwood::verbs {
 
@@ -32,7 +32,7 @@ class Port final {
   const Library& library() const { return library_; }
   ibv_context* context() const { return context_; }
   int number() const { return number_; }
-  const RailOffer& offer() const { return offer_; }
+  const RailAddress& address() const { return address_; }
   int gid_index() const { return gid_index_; }
   // This is a child of the process that opened it: whatever was made of it is the parent's.
   bool inherited() const noexcept { return forked_since(process_); }
@@ -45,7 +45,7 @@ class Port final {
   ibv_context* const context_;
   const int number_;
   int process_ = 0;
-  RailOffer offer_;
+  RailAddress address_;
   int gid_index_ = 0;
 };
 

@@ -18,7 +18,7 @@ Rail::~Rail() {
 bool Rail::open(const VerbsOptions& options, std::string& why) {
   if (!port_.open(options, why) || !memory_.open(why) || !channel_.open(why)) return false;
   log(LogLevel::info, "verbs",
-      fmt::format("{}: {}", offer().name,
+      fmt::format("{}: {}", address().name,
                   capabilities(port_.library(), port_.context(), memory_.domain())));
   return true;
 }
@@ -26,7 +26,7 @@ bool Rail::open(const VerbsOptions& options, std::string& why) {
 bool Rail::revive(const VerbsOptions& options, std::string& why) {
   events_.read();
   if (events_.dead())
-    why = fmt::format("{}: {}; it does not return", offer().name, events_.why_down());
+    why = fmt::format("{}: {}; it does not return", address().name, events_.why_down());
   return !events_.dead() && port_.ask(options, why);
 }
 

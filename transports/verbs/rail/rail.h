@@ -38,7 +38,7 @@ class Rail final {
   void arm() noexcept;
 
   const Port& port() const { return port_; }
-  const RailOffer& offer() const { return port_.offer(); }
+  const RailAddress& address() const { return port_.address(); }
   const DeviceEvents& events() const { return events_; }
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }

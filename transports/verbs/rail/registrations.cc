@@ -22,7 +22,7 @@ Registrations::~Registrations() {
 
 Registration* Registrations::use(const std::byte* data, size_t bytes) noexcept {
   const auto offset = arena_.offset_of(data, bytes);
-  if (!offset || bytes == 0 || bytes > kMostBytes) return nullptr;
+  if (!offset || bytes == 0 || bytes > kMaxBytes) return nullptr;
   std::lock_guard lock(mutex_);
   Registration* found = find(*offset, *offset + bytes);
   if (!found) {
@@ -30,7 +30,7 @@ Registration* Registrations::use(const std::byte* data, size_t bytes) noexcept {
     if (!block) return nullptr;
     const uint64_t window = *offset / kWindow * kWindow;
     found = add(std::max(window, block->offset),
-                std::min(window + kWindow + kMostBytes, block->offset + block->bytes));
+                std::min(window + kWindow + kMaxBytes, block->offset + block->bytes));
   }
   if (!found) return nullptr;
   ++found->uses;

@@ -2,7 +2,7 @@
 // in one protection domain.
 //
 // What is registered is a window of a block, not the message: the next messages of a buffer then
-// find it. Windows begin at multiples of kWindow and reach kMostBytes over their end, so that
+// find it. Windows begin at multiples of kWindow and reach kMaxBytes over their end, so that
 // whatever begins in one lies wholly in it; both ends are cut to the block.
 //
 //   block    [ |               |               |     ]
@@ -14,7 +14,7 @@
 // of them is forgotten: nobody is given it again, and it ends with its last use. Nothing can be
 // registered in between, because only blocks that are in use are. So a block that is released and
 // handed out again with its pages keeps its registration. The arena's pages are shared, not copied
-// when they are written, so forks change nothing. Of adopted buffers (adopt.h) the pages in the
+// when they are written, so forks change nothing. Of remapped buffers (remap.h) the pages in the
 // arena are registered, never the user's addresses, which may go at any time.
 //
 // Bounded in number and bytes; the least recently used that is not in use makes room. When the
@@ -49,7 +49,7 @@ struct Registration {
 class Registrations final : private PageWatcher {
  public:
   static constexpr uint64_t kWindow = 16 << 20;
-  static constexpr size_t kMostBytes = 64 << 10;
+  static constexpr size_t kMaxBytes = 64 << 10;
 
   // The device: functions, so that the cache can be tried without one.
   struct Registrar {

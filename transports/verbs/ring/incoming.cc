@@ -59,7 +59,7 @@ void Incoming::store() {
   }
 }
 
-std::span<const std::byte> Incoming::shown() const {
+std::span<const std::byte> Incoming::in_place() const {
   if (receives_.empty() || receives_.front().data) return {};
   return {ring_.at(start_ + receives_.front().done), available()};
 }

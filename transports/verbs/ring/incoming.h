@@ -64,7 +64,7 @@ class Incoming final {
 
   // Copies to the receives that are stored. The user's memory is written here: hold a Pass.
   void store();
-  std::span<const std::byte> shown() const;
+  std::span<const std::byte> in_place() const;
   void consume(size_t bytes) { advance(bytes); }  // of what is shown
   // Whether the first receive has bytes that it can take.
   bool readable() const { return !receives_.empty() && available() > 0; }

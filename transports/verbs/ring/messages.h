@@ -1,8 +1,8 @@
 // The messages of a link that are on their way, by how far they are. Not thread safe.
 //
 //   PostedMessages  not yet wholly in pieces, in their order
-//   LentMessages    wholly in pieces that the device reads from the user's memory, and not known to
-//                   have landed: until all of them have, the user must not have it back
+//   ZeroCopyMessages    wholly in pieces that the device reads from the user's memory, and not
+//                   known to have landed: until all of them have, the user must not have it back
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class PostedMessages final {
   struct Message {
     const std::byte* data;
     size_t bytes, done;
-    bool lent;
+    bool user_data;
     std::shared_ptr<const void> hold;  // kept until it is sent
     size_t left() const { return bytes - done; }
   };
@@ -40,11 +40,11 @@ class PostedMessages final {
   uint64_t begun_ = 0;
 };
 
-class LentMessages final {
+class ZeroCopyMessages final {
  public:
   // A piece of a message was made; it is the piece with this number, counted from the first of all.
   void add_piece(uint64_t number) {
-    if (pieces_++ == 0) settled_ = number;
+    if (pieces_++ == 0) acknowledged_ = number;
   }
   // It was copied, so it is lent no more. Nothing is before or after `end` of all pieces.
   void drop_piece(uint64_t end) {
@@ -63,11 +63,11 @@ class LentMessages final {
   // Ends what has landed, in order. `pieces`: those that are kept, of which the first has the
   // number `first`; they end at `end`.
   template <class Landed>
-  void settle(Fifo<Piece>& pieces, uint64_t first, uint64_t end, Landed&& landed) {
+  void acknowledge(Fifo<Piece>& pieces, uint64_t first, uint64_t end, Landed&& landed) {
     if (pieces_ == 0) return;
-    for (; settled_ < first + pieces.size(); ++settled_) {
-      Piece& piece = pieces[settled_ - first];
-      if (!piece.lent) continue;
+    for (; acknowledged_ < first + pieces.size(); ++acknowledged_) {
+      Piece& piece = pieces[acknowledged_ - first];
+      if (!piece.user_data) continue;
       if (!landed(piece)) return end_before(piece.position);
       end_registration(piece);
       --pieces_;
@@ -76,7 +76,7 @@ class LentMessages final {
   }
 
  private:
-  struct Lent {
+  struct Message {
     uint64_t number, end;  // of the message, and its position
     std::shared_ptr<const void> hold;
   };
@@ -86,9 +86,9 @@ class LentMessages final {
       messages_.front().hold.reset();
   }
 
-  mutable Fifo<Lent> messages_;  // front() is not const
-  uint64_t settled_ = 0;         // pieces, counted from the first of all
-  size_t pieces_ = 0;            // that are lent and not settled
+  mutable Fifo<Message> messages_;  // front() is not const
+  uint64_t acknowledged_ = 0;       // pieces, counted from the first of all
+  size_t pieces_ = 0;               // that are lent and not acknowledged
 };
 
 }  // namespace ringwood::verbs

@@ -21,8 +21,8 @@ Piece* Outgoing::next() {
   const PostedMessages::Message& first = posted_.first();
   if (limit < std::min<uint64_t>({first.left(), straight, piece_bytes_})) return nullptr;
   Piece piece{.position = end_};
-  if (first.lent) {
-    lend_part(piece, limit);
+  if (first.user_data) {
+    post_zero_copy_part(piece, limit);
   } else {
     piece.bytes = copy_messages(limit);
   }
@@ -34,7 +34,7 @@ Piece* Outgoing::next() {
 
 uint32_t Outgoing::copy_messages(uint64_t limit) {
   uint64_t filled = 0, used = 0;
-  while (!posted_.empty() && !posted_.first().lent && filled < limit) {
+  while (!posted_.empty() && !posted_.first().user_data && filled < limit) {
     PostedMessages::Message& message = posted_.first();
     const size_t part = std::min<uint64_t>(message.left(), limit - filled);
     std::memcpy(ring_.at(end_ + filled), message.data + message.done, part);
@@ -47,22 +47,22 @@ uint32_t Outgoing::copy_messages(uint64_t limit) {
   return static_cast<uint32_t>(used);
 }
 
-void Outgoing::lend_part(Piece& piece, uint64_t limit) {
-  lent_.add_piece(forgotten_ + pieces_.size());
+void Outgoing::post_zero_copy_part(Piece& piece, uint64_t limit) {
+  zero_copy_.add_piece(forgotten_ + pieces_.size());
   PostedMessages::Message& message = posted_.first();
   piece.bytes = static_cast<uint32_t>(std::min<uint64_t>(message.left(), limit));
-  piece.lent = message.data + message.done;
+  piece.user_data = message.data + message.done;
   message.done += piece.bytes;
   if (message.left() > 0) return;
   std::shared_ptr<const void> hold = std::move(message.hold);
-  lent_.add_message(posted_.pop(), piece.end(), std::move(hold));
+  zero_copy_.add_message(posted_.pop(), piece.end(), std::move(hold));
 }
 
 // Its place in the ring was kept free.
 void Outgoing::copy(Piece& piece) {
-  std::memcpy(ring_.at(piece.position), piece.lent, piece.bytes);
-  piece.lent = nullptr;
-  lent_.drop_piece(end_);
+  std::memcpy(ring_.at(piece.position), piece.user_data, piece.bytes);
+  piece.user_data = nullptr;
+  zero_copy_.drop_piece(end_);
 }
 
 void Outgoing::end_registrations() noexcept {

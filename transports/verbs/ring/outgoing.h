@@ -28,11 +28,11 @@ class Outgoing final {
   }
   // To be read where it lies. It is sent when all of it is known to have landed; until then it may
   // be written again. `hold` is kept as long.
-  void lend(const void* data, size_t bytes, std::shared_ptr<const void> hold = {}) {
+  void post_zero_copy(const void* data, size_t bytes, std::shared_ptr<const void> hold = {}) {
     posted_.push({static_cast<const std::byte*>(data), bytes, 0, true, std::move(hold)});
   }
-  bool idle() const { return posted_.empty() && lent_.empty(); }
-  uint64_t sent() const { return lent_.empty() ? posted_.begun() : lent_.first(); }
+  bool idle() const { return posted_.empty() && zero_copy_.empty(); }
+  uint64_t sent() const { return zero_copy_.empty() ? posted_.begun() : zero_copy_.first(); }
   uint64_t credit() const { return credit_; }
 
   // The peer has read everything before. False: it cannot have.
@@ -42,12 +42,12 @@ class Outgoing final {
   // writes it, and sets path and number. The user's memory is read here: hold a Pass.
   Piece* next();
   const std::byte* at(const Piece& piece) const {
-    return piece.lent ? piece.lent : ring_.at(piece.position);
+    return piece.user_data ? piece.user_data : ring_.at(piece.position);
   }
   // Of what is lent and cannot be written from where it lies. Reads the user's memory as well.
   void copy(Piece& piece);
   // Whether a device may be reading memory of messages that are not sent.
-  bool lending() const { return lent_.reading(); }
+  bool reads_user_memory() const { return zero_copy_.reading(); }
 
   Fifo<Piece>& pieces() { return pieces_; }
   // Ends the messages that were lent, as far as their pieces have `landed(piece)`, and forgets the
@@ -55,11 +55,11 @@ class Outgoing final {
   // the last, or where what they were written from is not ours.
   template <class Landed>
   void forget(Landed&& landed) {
-    lent_.settle(pieces_, forgotten_, end_, landed);
+    zero_copy_.acknowledge(pieces_, forgotten_, end_, landed);
     while (!pieces_.empty()) {
       const Piece& piece = pieces_.front();
       if (!read(piece)) return;
-      if ((piece.replayed || piece.lent) && !landed(piece)) return;
+      if ((piece.replayed || piece.user_data) && !landed(piece)) return;
       pieces_.pop();
       ++forgotten_;
     }
@@ -69,13 +69,13 @@ class Outgoing final {
 
  private:
   uint32_t copy_messages(uint64_t limit);
-  void lend_part(Piece& piece, uint64_t limit);
+  void post_zero_copy_part(Piece& piece, uint64_t limit);
 
   const Ring ring_;
   const uint32_t piece_bytes_;
   const size_t most_;
   PostedMessages posted_;
-  LentMessages lent_;
+  ZeroCopyMessages zero_copy_;
   Fifo<Piece> pieces_;
   uint64_t end_ = 0, credit_ = 0;
   uint64_t forgotten_ = 0;  // pieces, since the first of all

@@ -17,7 +17,7 @@ struct Piece {
   uint64_t number = 0;    // of the write on that path
   bool replayed = false;  // so the credit alone does not tell that the last write has landed
   bool landed = false;    // over the wire, or known otherwise
-  const std::byte* lent = nullptr;
+  const std::byte* user_data = nullptr;
   Registration* registration = nullptr;  // in use for the write of what is lent
 
   uint64_t end() const { return round_up(position + bytes); }

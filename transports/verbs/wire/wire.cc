@@ -73,7 +73,7 @@ void Wire::flush() {
 void Wire::receive(const Take& take) {
   for (bool more = true; more && !closed_;) {
     const size_t have = in_.size();
-    in_.resize(have + kHeader + kMostPayload);
+    in_.resize(have + kHeader + kMaxPayload);
     const ssize_t n = ::recv(fd_.get(), in_.data() + have, in_.size() - have, MSG_DONTWAIT);
     const int error = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(n, 0)));
@@ -86,7 +86,7 @@ void Wire::receive(const Take& take) {
       frame.path = static_cast<uint8_t>(in_[at + 1]);
       std::memcpy(&bytes, in_.data() + at + 4, sizeof bytes);
       std::memcpy(&frame.position, in_.data() + at + 8, sizeof frame.position);
-      if (bytes > kMostPayload) return close(EPROTO);
+      if (bytes > kMaxPayload) return close(EPROTO);
       if (in_.size() - at < kHeader + bytes) break;
       const std::span<const std::byte> payload(in_.data() + at + kHeader, bytes);
       at += kHeader + bytes;

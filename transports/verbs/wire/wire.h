@@ -1,7 +1,7 @@
 // The TCP connection beside the queue pairs of a link, in frames: what both sides have, that a path
 // is closed, and, when no path is left, the data itself.
 //
-// Bounded: a frame with a longer payload than kMostPayload closes the connection. Non-blocking;
+// Bounded: a frame with a longer payload than kMaxPayload closes the connection. Non-blocking;
 // one thread. Integers travel in the byte order of little-endian machines.
 #pragma once
 
@@ -18,13 +18,13 @@ namespace ringwood::verbs {
 
 enum class FrameType : uint8_t {
   hello = 1,
-  verdict = 2,
+  result = 2,
   path_down = 3,
   data = 4,
   credit = 5,
   path_ready = 6,  // and on: path/reopener.h
-  path_offer = 7,
-  path_answer = 8,
+  path_address = 7,
+  path_reply = 8,
   path_refused = 9,
 };
 
@@ -36,7 +36,7 @@ struct Frame {
 
 class Wire final {
  public:
-  static constexpr size_t kMostPayload = 64 << 10;
+  static constexpr size_t kMaxPayload = 64 << 10;
   explicit Wire(OwnedFd fd) : fd_(std::move(fd)) {}
   ~Wire();
   Wire(const Wire&) = delete;

@@ -12,7 +12,7 @@
 namespace ringwood::verbs {
 
 // The GID may have changed.
-struct PathOffer {
+struct PathAddress {
   PathEnd end;
   GidBytes gid{};
   int lid = 0, mtu = 1024;
@@ -22,8 +22,8 @@ struct PathOffer {
 inline constexpr size_t kProbeBytes = 4096;
 
 // Bounded and strict; parse throws Error(network).
-std::string print(const PathOffer& offer);
-PathOffer parse_path_offer(std::span<const std::byte> text);
+std::string print(const PathAddress& address);
+PathAddress parse_path_address(std::span<const std::byte> text);
 // A peer's words for our log: bounded, printable.
 std::string printable(std::span<const std::byte> text);
 

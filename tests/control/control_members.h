@@ -26,10 +26,10 @@ class Told {
  public:
   Control::Handlers handlers() {
     Control::Handlers handlers;
-    handlers.standing = [this] {
+    handlers.op_status = [this] {
       std::this_thread::sleep_for(std::chrono::milliseconds(starve_ms.exchange(0)));
       std::lock_guard lock(mutex_);
-      return standings_;
+      return op_statuses_;
     };
     handlers.failed = [this](const Error& error) {
       std::lock_guard lock(mutex_);
@@ -44,10 +44,10 @@ class Told {
     };
     return handlers;
   }
-  void set_standing(Standing standing) { set_standings({std::move(standing)}); }
-  void set_standings(Standings standings) {
+  void set_op_status(OpStatus op_status) { set_op_statuses({std::move(op_status)}); }
+  void set_op_statuses(OpStatuses op_statuses) {
     std::lock_guard lock(mutex_);
-    standings_ = std::move(standings);
+    op_statuses_ = std::move(op_statuses);
   }
   // False at the deadline.
   bool await_failed(Deadline deadline = patiently()) {
@@ -74,17 +74,17 @@ class Told {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Standings standings_ = {Standing()};
+  OpStatuses op_statuses_ = {OpStatus()};
   std::vector<Error> failed_;
   std::set<int> left_;
 };
 
-class Seat {
+class Member {
  public:
   // Collective over `store`. `host`: where this rank listens.
-  Seat(Store& store, int rank, int size, const Options& options = {},
-       Deadline deadline = patiently(), std::function<void(const Error&)> on_failed = {},
-       const std::string& host = "127.0.0.1")
+  Member(Store& store, int rank, int size, const Options& options = {},
+         Deadline deadline = patiently(), std::function<void(const Error&)> on_failed = {},
+         const std::string& host = "127.0.0.1")
       : options_(options) {
     told.on_failed = std::move(on_failed);
     group_.identity = agree(store, rank, size, deadline);
@@ -125,16 +125,16 @@ class Seat {
 };
 
 // All ranks of a group as objects of this process, each with its own control thread.
-inline std::vector<std::unique_ptr<Seat>> sit_down(int n, const Options& options = {}) {
+inline std::vector<std::unique_ptr<Member>> sit_down(int n, const Options& options = {}) {
   auto store = memory_store();
-  std::vector<std::unique_ptr<Seat>> seats(n);
+  std::vector<std::unique_ptr<Member>> members(n);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank) {
     threads.emplace_back(
-        [&, rank] { seats[rank] = std::make_unique<Seat>(*store, rank, n, options); });
+        [&, rank] { members[rank] = std::make_unique<Member>(*store, rank, n, options); });
   }
   for (auto& thread : threads) thread.join();
-  return seats;
+  return members;
 }
 
 inline Options with_heartbeat(int ms) {

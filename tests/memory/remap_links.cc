@@ -1,22 +1,22 @@
-// Messages out of adopted buffers, and answers into them.
+// Messages out of remapped buffers, and answers into them.
 #include <cstring>
 #include <random>
 
 #include "tests/links/shm_pair.h"
-#include "tests/memory/adopt_pages.h"
+#include "tests/memory/remap_pages.h"
 
 namespace ringwood {
 namespace {
 
-class AdoptedMessages : public Adopting {
+class RemappedMessages : public RemapTest {
  protected:
   Pair pair;
 };
 
-TEST_F(AdoptedMessages, AreReadWhereTheyLieEdgesIncluded) {
+TEST_F(RemappedMessages, AreReadWhereTheyLieEdgesIncluded) {
   const Pages pages(20);
   pages.fill(1);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   ASSERT_TRUE(pair.link(1).post_incoming(pages.bytes()));
   ASSERT_TRUE(pair.link(0).post_send(pages.data(), pages.bytes()));
   const std::span<const std::byte> seen = pair.link(1).incoming();
@@ -30,26 +30,26 @@ TEST_F(AdoptedMessages, AreReadWhereTheyLieEdgesIncluded) {
 }
 
 // The offer's first and last bytes are in pages that the buffer does not have for itself.
-TEST_F(AdoptedMessages, AreAnsweredEdgesIncluded) {
+TEST_F(RemappedMessages, ArePutEdgesIncluded) {
   for (const bool in_place : {true, false}) {
     const Pages pages(20);
     pages.fill(2);
     const size_t bytes = pages.bytes();
-    ASSERT_TRUE(adopted().adopt(pages.data(), bytes));
+    ASSERT_TRUE(remapped().remap(pages.data(), bytes));
     ASSERT_TRUE(pair.link(1).post_incoming(bytes));
     const uint64_t number = pair.now[0].received;
-    ASSERT_TRUE(pair.link(0).post_offer(pages.data(), bytes, number));
+    ASSERT_TRUE(pair.link(0).post_exposed(pages.data(), bytes, number));
     ASSERT_EQ(pair.link(1).incoming().size(), bytes);
     const auto answer = Pattern(1, 0, 0, 7).make(bytes);
     if (in_place) {
-      std::byte* place = pair.link(1).answer_place(number);
+      std::byte* place = pair.link(1).put_place(number);
       ASSERT_NE(place, nullptr);
-      ASSERT_TRUE(pair.link(1).begin_answer());
+      ASSERT_TRUE(pair.link(1).begin_put());
       std::memcpy(place, answer.data(), bytes);
-      pair.link(1).end_answer();
+      pair.link(1).end_put();
     }
     pair.link(1).consume(bytes);
-    ASSERT_TRUE(in_place ? pair.link(1).post_answered(bytes)
+    ASSERT_TRUE(in_place ? pair.link(1).post_put(bytes)
                          : pair.link(1).post_send(answer.data(), bytes));
     ASSERT_TRUE(pair.link(0).post_recv(pages.data(), bytes));
     ASSERT_TRUE(pair.poll(0));
@@ -61,10 +61,10 @@ TEST_F(AdoptedMessages, AreAnsweredEdgesIncluded) {
   }
 }
 
-TEST_F(AdoptedMessages, AreCopiedWhenTheirMemoryIsNotWhatItWas) {
+TEST_F(RemappedMessages, AreCopiedWhenTheirMemoryIsNotWhatItWas) {
   const Pages pages(20);
   pages.fill(3);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   ASSERT_NE(::mmap(pages.base() + 10 * kPage, kPage, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
             MAP_FAILED);
@@ -80,17 +80,17 @@ TEST_F(AdoptedMessages, AreCopiedWhenTheirMemoryIsNotWhatItWas) {
 }
 
 // An abort while a peer stands still in the middle of an answer.
-TEST_F(AdoptedMessages, AreTakenBackFromAPeerThatStopped) {
+TEST_F(RemappedMessages, AreTakenBackFromAPeerThatStopped) {
   const Pages pages(20);
   pages.fill(5);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   ASSERT_TRUE(pair.link(1).post_incoming(pages.bytes()));
-  ASSERT_TRUE(pair.link(0).post_offer(pages.data(), pages.bytes(), 0));
-  std::byte* const place = pair.link(1).answer_place(0);
+  ASSERT_TRUE(pair.link(0).post_exposed(pages.data(), pages.bytes(), 0));
+  std::byte* const place = pair.link(1).put_place(0);
   ASSERT_NE(place, nullptr);
-  ASSERT_TRUE(pair.link(1).begin_answer());
+  ASSERT_TRUE(pair.link(1).begin_put());
   pair.link(0).abort();
-  adopted().withdraw(pages.data(), pages.bytes());  // as the engine does before it settles
+  remapped().withdraw(pages.data(), pages.bytes());  // as the engine does before it settles
   std::memset(place, 0, pages.bytes());
   EXPECT_TRUE(pages.holds(5));
 }

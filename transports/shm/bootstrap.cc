@@ -5,7 +5,7 @@
 //                                           <-  store: the random name of an abstract socket
 //     connects; handshake; its doorbell     ->
 //       and its arena
-//                                           <-  layout and segment, all doorbells and arenas
+//                                           <-  layout and region, all doorbells and arenas
 //     "I have mapped it"                    ->
 //                                           <-  who has
 //
@@ -24,7 +24,7 @@
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/store.h"
 #include "transports/memory/arena.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 #include "transports/shm/unix_socket.h"
 
 namespace ringwood::shm {
@@ -47,19 +47,19 @@ class Meet {
     }
   }
 
-  Meeting run() {
+  Bootstrap run() {
     if (locals_.size() < 2) return {};
     const bool wants =
         std::any_of(locals_.begin(), locals_.end(), [&](int r) { return wanted(r); });
     if (group_.rank() == locals_.front()) return lead(wants);
     group_.store->set(key("wants", group_.rank()), wants ? "1" : "0");
-    return wants ? follow() : Meeting{};
+    return wants ? follow() : Bootstrap{};
   }
 
  private:
   struct Guest {
     OwnedFd socket, bell, arena;
-    bool missing = false, here = false;  // expected and not heard of; or in the segment
+    bool missing = false, here = false;  // expected and not heard of; or in the region
   };
 
   struct Descriptors {
@@ -69,7 +69,7 @@ class Meet {
   bool wanted(int rank) const { return rank != group_.rank() && wanted_[rank]; }
 
   // ---- the leader ----
-  Meeting lead(bool wants) {
+  Bootstrap lead(bool wants) {
     Store& store = *group_.store;
     guests_.resize(locals_.size());
     bool anybody = false;
@@ -77,24 +77,24 @@ class Meet {
       guests_[i].missing = store.get(key("wants", locals_[i]), group_.deadline) == "1";
       anybody |= guests_[i].missing;
     }
-    Meeting meeting;
-    if (anybody) meeting = host(wants);
+    Bootstrap bootstrap;
+    if (anybody) bootstrap = host(wants);
     for (int r : locals_) {
       store.remove(key("wants", r));
       store.remove(key("failed", r));
     }
     store.remove(key("door", group_.rank()));
-    return meeting;
+    return bootstrap;
   }
 
-  Meeting host(bool wants) {
-    std::shared_ptr<Segment> segment;
+  Bootstrap host(bool wants) {
+    std::shared_ptr<SharedRegion> region;
     OwnedFd door;
     std::string name = "ringwood-";
     for (uint8_t byte : random_session()) name += fmt::format("{:02x}", byte);
     try {
-      segment =
-          Segment::create(make_geometry(locals_.size(), channels_, group_.options->shm_ring_bytes));
+      region = SharedRegion::create(
+          make_geometry(locals_.size(), channels_, group_.options->shm_ring_bytes));
       door = listen_at(name);
     } catch (const Error& error) {
       log(LogLevel::warn, "shm", fmt::format("no shared memory on this host: {}", error.cause));
@@ -103,10 +103,10 @@ class Meet {
     group_.store->set(key("door", group_.rank()), name);
     const bool open = static_cast<bool>(door);
     admit(std::move(door));
-    if (!segment || !open) return {};
-    offer(*segment);
+    if (!region || !open) return {};
+    offer(*region);
     guests_[0].here = wants;
-    return finish(std::move(segment));
+    return finish(std::move(region));
   }
 
   // Takes connections until every expected member has come or has reported that it cannot. Their
@@ -168,7 +168,7 @@ class Meet {
   }
 
   // Everything that can fail happens before the last message.
-  void offer(const Segment& segment) {
+  void offer(const SharedRegion& region) {
     guests_[0].bell = OwnedFd(::fcntl(group_.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0));
     guests_[0].arena = OwnedFd(::fcntl(arena_fd(), F_DUPFD_CLOEXEC, 0));
     std::vector<char> invited(guests_.size());
@@ -179,10 +179,10 @@ class Meet {
       fds.push_back(guests_[i].bell.get());
       fds.push_back(guests_[i].arena.get());
     }
-    const int fd = segment.fd();
+    const int fd = region.fd();
     for_guests([&](size_t, Guest& guest) {
       const int socket = guest.socket.get();
-      send_message(socket, &segment.geometry(), sizeof(Geometry), {&fd, 1}, patience());
+      send_message(socket, &region.geometry(), sizeof(Geometry), {&fd, 1}, patience());
       send_message(socket, invited.data(), invited.size(), {}, patience());
       for (size_t i = 0; i < fds.size(); i += kFdsPerMessage) {
         const size_t count = std::min(kFdsPerMessage, fds.size() - i);
@@ -196,7 +196,7 @@ class Meet {
     });
   }
 
-  Meeting finish(std::shared_ptr<Segment> segment) {
+  Bootstrap finish(std::shared_ptr<SharedRegion> region) {
     std::vector<char> here;
     std::vector<Descriptors> all;
     for (Guest& guest : guests_) {
@@ -207,7 +207,7 @@ class Meet {
       send_message(guest.socket.get(), here.data(), here.size(), {}, patience());
     });
     if (!here[0]) return {};
-    return seated(std::move(segment), here, std::move(all));
+    return joined(std::move(region), here, std::move(all));
   }
 
   // A guest that fails is left out; after its first message it must not fail silently any more.
@@ -226,7 +226,7 @@ class Meet {
   }
 
   // ---- a member ----
-  Meeting follow() {
+  Bootstrap follow() {
     const std::string name = group_.store->get(key("door", locals_.front()), group_.deadline);
     OwnedFd socket;
     try {
@@ -257,23 +257,23 @@ class Meet {
     }
   }
 
-  Meeting join(int socket) {
+  Bootstrap join(int socket) {
     Geometry g;
     std::vector<OwnedFd> fds = receive_message(socket, &g, sizeof g, group_.deadline);
     if (fds.size() != 1) refuse("the offer of shared memory came without it");
-    if (g.seats != locals_.size() || g.channels != static_cast<uint32_t>(channels_) ||
-        make_geometry(g.seats, channels_, g.ring_bytes).ring_bytes != g.ring_bytes) {
+    if (g.members != locals_.size() || g.channels != static_cast<uint32_t>(channels_) ||
+        make_geometry(g.members, channels_, g.ring_bytes).ring_bytes != g.ring_bytes) {
       refuse("the offered shared memory is laid out for another group");
     }
-    std::shared_ptr<Segment> segment = Segment::attach(std::move(fds[0]), g);
+    std::shared_ptr<SharedRegion> region = SharedRegion::attach(std::move(fds[0]), g);
     std::vector<Descriptors> all = receive_descriptors(socket);
     send_message(socket, "", 1, {}, group_.deadline);
     std::vector<char> here(locals_.size());
     receive_message(socket, here.data(), here.size(), group_.deadline);
-    return seated(std::move(segment), here, std::move(all));
+    return joined(std::move(region), here, std::move(all));
   }
 
-  // By seat; empty where nobody was invited.
+  // By member; empty where nobody was invited.
   std::vector<Descriptors> receive_descriptors(int socket) {
     static_assert(kFdsPerMessage % 2 == 0, "a rank's two come together");
     std::vector<char> invited(locals_.size());
@@ -302,23 +302,23 @@ class Meet {
     return arena ? arena->fd() : group_.wait_set->doorbell_fd();
   }
 
-  Meeting seated(std::shared_ptr<Segment> segment, const std::vector<char>& here,
-                 std::vector<Descriptors> all) {
-    segment->close_fd();
-    Meeting meeting;
-    meeting.segment = std::move(segment);
-    meeting.seats.assign(static_cast<size_t>(group_.size()), -1);
-    meeting.bells.resize(static_cast<size_t>(group_.size()));
-    meeting.arenas.resize(static_cast<size_t>(group_.size()));
+  Bootstrap joined(std::shared_ptr<SharedRegion> region, const std::vector<char>& here,
+                   std::vector<Descriptors> all) {
+    region->close_fd();
+    Bootstrap bootstrap;
+    bootstrap.region = std::move(region);
+    bootstrap.members.assign(static_cast<size_t>(group_.size()), -1);
+    bootstrap.bells.resize(static_cast<size_t>(group_.size()));
+    bootstrap.arenas.resize(static_cast<size_t>(group_.size()));
     for (size_t i = 0; i < locals_.size(); ++i) {
       const int rank = locals_[i];
       if (!here[i]) continue;
-      meeting.seats[rank] = static_cast<int>(i);
+      bootstrap.members[rank] = static_cast<int>(i);
       if (!wanted(rank)) continue;
-      meeting.bells[rank] = std::make_shared<Doorbell>(std::move(all[i].bell));
-      meeting.arenas[rank] = PeerArena::of(std::move(all[i].arena));
+      bootstrap.bells[rank] = std::make_shared<Doorbell>(std::move(all[i].bell));
+      bootstrap.arenas[rank] = PeerArena::of(std::move(all[i].arena));
     }
-    return meeting;
+    return bootstrap;
   }
 
   Deadline patience() const { return group_.deadline.within(kPatience); }
@@ -326,14 +326,14 @@ class Meet {
   const Group& group_;
   const std::vector<bool>& wanted_;
   const int channels_;
-  std::vector<int> locals_;    // ranks with this host token, ascending: the place is the seat
+  std::vector<int> locals_;    // ranks with this host token, ascending: the place is the member
   std::vector<Guest> guests_;  // the leader's; [0] is itself
   size_t guests_come_ = 0;
 };
 
 }  // namespace
 
-Meeting meet(const Group& group, const std::vector<bool>& wanted, int channels) {
+Bootstrap bootstrap_region(const Group& group, const std::vector<bool>& wanted, int channels) {
   return Meet(group, wanted, channels).run();
 }
 

@@ -1,4 +1,4 @@
-#include "transports/shm/segment.h"
+#include "transports/shm/shared_region.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -48,22 +48,24 @@ void size(int fd, uint64_t bytes) {
 
 }  // namespace
 
-uint64_t Geometry::lanes_at() const { return round_up(seats * sizeof(Seat), 4096); }
-uint64_t Geometry::mail_at() const {
-  return round_up(lanes_at() + uint64_t{seats} * seats * channels * sizeof(Lane), 4096);
+uint64_t Geometry::directions_at() const { return round_up(members * sizeof(Member), 4096); }
+uint64_t Geometry::eager_slots_at() const {
+  return round_up(directions_at() + uint64_t{members} * members * channels * sizeof(Direction),
+                  4096);
 }
 uint64_t Geometry::rings_at() const {
-  const uint64_t mail = has_mail() ? uint64_t{seats} * seats * channels * sizeof(MailLane) : 0;
-  return round_up(mail_at() + mail, kHugePage);
+  const uint64_t eager_slots =
+      has_eager_slots() ? uint64_t{members} * members * channels * sizeof(EagerDirection) : 0;
+  return round_up(eager_slots_at() + eager_slots, kHugePage);
 }
 uint64_t Geometry::total() const {
   const uint64_t pair = ring_bytes + (channels - 1) * ring_bytes_of(1);
-  return round_up(rings_at() + uint64_t{seats} * seats * pair, kHugePage);
+  return round_up(rings_at() + uint64_t{members} * members * pair, kHugePage);
 }
 
-Geometry make_geometry(size_t seats, int channels, size_t ring_bytes) {
+Geometry make_geometry(size_t members, int channels, size_t ring_bytes) {
   Geometry geometry;
-  geometry.seats = static_cast<uint32_t>(seats);
+  geometry.members = static_cast<uint32_t>(members);
   geometry.channels = static_cast<uint32_t>(channels);
   geometry.ring_bytes = std::max<uint64_t>(std::bit_floor(ring_bytes), kSmallestRing);
   while (geometry.total() > kLargest && geometry.ring_bytes > kSmallestRing)
@@ -71,7 +73,7 @@ Geometry make_geometry(size_t seats, int channels, size_t ring_bytes) {
   return geometry;
 }
 
-Segment::Segment(OwnedFd fd, const Geometry& geometry)
+SharedRegion::SharedRegion(OwnedFd fd, const Geometry& geometry)
     : fd_(std::move(fd)), geometry_(geometry), pid_(getpid()) {
   void* base = ::mmap(nullptr, geometry.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                       fd_.get(), 0);
@@ -91,15 +93,15 @@ Segment::Segment(OwnedFd fd, const Geometry& geometry)
   }
 }
 
-std::shared_ptr<Segment> Segment::create(const Geometry& geometry) {
+std::shared_ptr<SharedRegion> SharedRegion::create(const Geometry& geometry) {
   OwnedFd fd = make_shared_file("ringwood");
   if (!fd) refuse(system_message("memfd_create"));
   close_on_fork(fd.get());
   size(fd.get(), geometry.total());
-  return std::shared_ptr<Segment>(new Segment(std::move(fd), geometry));
+  return std::shared_ptr<SharedRegion>(new SharedRegion(std::move(fd), geometry));
 }
 
-std::shared_ptr<Segment> Segment::attach(OwnedFd fd, const Geometry& geometry) {
+std::shared_ptr<SharedRegion> SharedRegion::attach(OwnedFd fd, const Geometry& geometry) {
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) refuse(system_message("fstat of shared memory"));
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
@@ -109,30 +111,30 @@ std::shared_ptr<Segment> Segment::attach(OwnedFd fd, const Geometry& geometry) {
     refuse(fmt::format("the offered shared memory has {} bytes instead of {}", file.st_size,
                        geometry.total()));
   }
-  return std::shared_ptr<Segment>(new Segment(std::move(fd), geometry));
+  return std::shared_ptr<SharedRegion>(new SharedRegion(std::move(fd), geometry));
 }
 
-Segment::~Segment() {
+SharedRegion::~SharedRegion() {
   if (mapped_here()) ::munmap(base_, geometry_.total());
 }
 
-Seat& Segment::seat(int index) const { return reinterpret_cast<Seat*>(base_)[index]; }
+Member& SharedRegion::member(int index) const { return reinterpret_cast<Member*>(base_)[index]; }
 
-Lane& Segment::lane(int from, int to, int channel) const {
-  auto* lanes = reinterpret_cast<Lane*>(base_ + geometry_.lanes_at());
-  return lanes[(from * geometry_.seats + to) * geometry_.channels + channel];
+Direction& SharedRegion::direction(int from, int to, int channel) const {
+  auto* directions = reinterpret_cast<Direction*>(base_ + geometry_.directions_at());
+  return directions[(from * geometry_.members + to) * geometry_.channels + channel];
 }
 
-MailLane& Segment::mail(int from, int to, int channel) const {
-  auto* mail = reinterpret_cast<MailLane*>(base_ + geometry_.mail_at());
-  return mail[(from * geometry_.seats + to) * geometry_.channels + channel];
+EagerDirection& SharedRegion::eager_slots(int from, int to, int channel) const {
+  auto* eager_slots = reinterpret_cast<EagerDirection*>(base_ + geometry_.eager_slots_at());
+  return eager_slots[(from * geometry_.members + to) * geometry_.channels + channel];
 }
 
-std::byte* Segment::ring(int from, int to, int channel) const {
+std::byte* SharedRegion::ring(int from, int to, int channel) const {
   const uint64_t small = geometry_.ring_bytes_of(1);
   const uint64_t pair = geometry_.ring_bytes + (geometry_.channels - 1) * small;
   const uint64_t within = channel == 0 ? 0 : geometry_.ring_bytes + (channel - 1) * small;
-  return base_ + geometry_.rings_at() + (uint64_t(from) * geometry_.seats + to) * pair + within;
+  return base_ + geometry_.rings_at() + (uint64_t(from) * geometry_.members + to) * pair + within;
 }
 
 }  // namespace ringwood::shm

@@ -1,4 +1,4 @@
-// Pages from the kernel, with known contents, for the tests of adopted buffers.
+// Pages from the kernel, with known contents, for the tests of remapped buffers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "transports/memory/adopt.h"
+#include "transports/memory/remap.h"
 
 namespace ringwood {
 
@@ -48,17 +48,17 @@ class Pages {
 
 // What a peer would see of a message: null where it is copied instead.
 inline std::byte* peers_view(const void* data, size_t bytes) {
-  const auto lent = Adopted::current()->lend(data, bytes);
-  return lent ? Arena::of_process()->at(lent->offset) : nullptr;
+  const auto exposed = RemappedMemory::current()->expose(data, bytes);
+  return exposed ? Arena::of_process()->at(exposed->offset) : nullptr;
 }
 
 // Skips, where the kernel or malloc() forbid it.
-class Adopting : public ::testing::Test {
+class RemapTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!Adopted::of_process()) GTEST_SKIP() << "nothing can be adopted here";
+    if (!RemappedMemory::of_process()) GTEST_SKIP() << "nothing can be remapped here";
   }
-  Adopted& adopted() { return *Adopted::of_process(); }
+  RemappedMemory& remapped() { return *RemappedMemory::of_process(); }
 };
 
 }  // namespace ringwood

@@ -9,7 +9,7 @@
 
 namespace ringwood::tcp {
 
-class LentPieces final {
+class ZeroCopyPieces final {
  public:
   // Lends from now on, if the kernel can, until it says that it copies.
   void start(int fd) { zero_copy_.start(fd); }
@@ -18,7 +18,7 @@ class LentPieces final {
   bool idle() const { return zero_copy_.idle(); }
 
   // A call has just lent bytes of the piece that is being sent.
-  void note_call() { call_ = zero_copy_.lent(); }
+  void note_call() { call_ = zero_copy_.call_made(); }
   // All of that piece is sent. True: it is finished when the kernel gives it back; false: now.
   bool keep(uint64_t message) {
     if (call_ == 0) return false;

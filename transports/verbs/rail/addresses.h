@@ -1,7 +1,7 @@
-// What a rank has to offer its peers, and which of two ranks' rails belong together. Needs no
+// What a rank has to address its peers, and which of two ranks' rails belong together. Needs no
 // device.
 //
-// A rail is one port with one GID. Offers travel through the store, also from a rank that has
+// A rail is one port with one GID. Addresses travel through the store, also from a rank that has
 // nothing (with the reason), so that nobody waits for it and everyone pairs rails alike.
 #pragma once
 
@@ -14,41 +14,42 @@
 
 namespace ringwood::verbs {
 
-struct RailOffer {
+struct RailAddress {
   std::string name;  // "mlx5_0/1"
   bool infiniband = false;
   GidBytes gid{};
   int lid = 0;
   int mtu = 1024;  // bytes of a packet
   int node = -1;   // of memory, that the device is near to; -1: unknown
-  bool operator==(const RailOffer&) const = default;
+  bool operator==(const RailAddress&) const = default;
 };
 
-struct Offer {
+struct RankAddress {
   std::string reason;  // why there are none
   int node = -1;       // of memory, that the rank runs on
-  std::vector<RailOffer> rails;
+  std::vector<RailAddress> rails;
 };
 
 // Bounded and strict; parse throws Error(internal).
-std::string print(const Offer& offer);
-Offer parse_offer(const std::string& text);
+std::string print(const RankAddress& address);
+RankAddress parse_address(const std::string& text);
 
 // Collective among the wanted; by rank. Leaves nothing in the store.
-std::vector<Offer> exchange_offers(const Group& group, const std::vector<bool>& wanted,
-                                   const Offer& mine);
+std::vector<RankAddress> exchange_addresses(const Group& group, const std::vector<bool>& wanted,
+                                            const RankAddress& mine);
 
 // Rail of `a` with rail of `b`; each once. Rails of one subnet belong together; where no two share
 // one (every rail is routed), they are taken in their order. Families and link layers never mix.
 // pair_rails(b, a) are the same pairs.
-std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b);
+std::vector<std::pair<int, int>> pair_rails(const RankAddress& a, const RankAddress& b);
 
 // Of the rails of a pair, how many are not near their rank's memory; what is unknown is near.
-int far_ends(const Offer& a, const Offer& b, std::pair<int, int> rails);
+int far_ends(const RankAddress& a, const RankAddress& b, std::pair<int, int> rails);
 
 // Near pairs first; of equal ones, as many as `turn` says go to the end, so that ranks of a host
 // that have the same rails begin with different ones. Unchanged where no node is known.
-void arrange(std::vector<std::pair<int, int>>& pairs, const Offer& a, const Offer& b, int turn);
+void arrange(std::vector<std::pair<int, int>>& pairs, const RankAddress& a, const RankAddress& b,
+             int turn);
 
 // "^mlx5_0" exclude, "=mlx5_0" exact, else prefixes; "name:port". Empty: all.
 bool selected(const std::string& wish, const std::string& device, int port);

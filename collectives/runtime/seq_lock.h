@@ -13,7 +13,7 @@ namespace ringwood {
 
 // post(): one thread at a time, never waits. read(): any thread, repeats while a post is under way.
 template <class T>
-class Posted {
+class SeqLock {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint64_t) == 0);
 
  public:

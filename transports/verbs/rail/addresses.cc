@@ -1,4 +1,4 @@
-#include "transports/verbs/rail/offers.h"
+#include "transports/verbs/rail/addresses.h"
 
 #include <fmt/format.h>
 
@@ -10,25 +10,25 @@
 namespace ringwood::verbs {
 namespace {
 
-constexpr size_t kMostBytes = 64 << 10;
-constexpr size_t kMostRails = 16;
-constexpr int kMostNodes = 4095;
+constexpr size_t kMaxBytes = 64 << 10;
+constexpr size_t kMaxRails = 16;
+constexpr int kMaxNodes = 4095;
 
 std::string key_of(int rank) { return fmt::format("verbs/{}", rank); }
 std::string readers_of(int rank) { return fmt::format("verbs/{}/readers", rank); }
 
-bool is_far(const Offer& offer, int rail) {
-  const int node = offer.rails[rail].node;
-  return node >= 0 && offer.node >= 0 && node != offer.node;
+bool is_far(const RankAddress& address, int rail) {
+  const int node = address.rails[rail].node;
+  return node >= 0 && address.node >= 0 && node != address.node;
 }
 
-bool knows_nodes(const Offer& offer) {
-  return offer.node >= 0 && std::any_of(offer.rails.begin(), offer.rails.end(),
-                                        [](const RailOffer& rail) { return rail.node >= 0; });
+bool knows_nodes(const RankAddress& address) {
+  return address.node >= 0 && std::any_of(address.rails.begin(), address.rails.end(),
+                                          [](const RailAddress& rail) { return rail.node >= 0; });
 }
 
 // How well two rails go together; 0: not at all, 1: only over a router.
-int affinity(const RailOffer& a, const RailOffer& b) {
+int affinity(const RailAddress& a, const RailAddress& b) {
   if (a.infiniband != b.infiniband) return 0;
   if (!a.infiniband && is_ipv4(a.gid) != is_ipv4(b.gid)) return 0;
   const int whole = !a.infiniband && is_ipv4(a.gid) ? 24 : 64;
@@ -37,65 +37,66 @@ int affinity(const RailOffer& a, const RailOffer& b) {
 
 }  // namespace
 
-std::string print(const Offer& offer) {
+std::string print(const RankAddress& address) {
   nlohmann::json rails = nlohmann::json::array();
-  for (const RailOffer& rail : offer.rails)
+  for (const RailAddress& rail : address.rails)
     rails.push_back({{"name", rail.name},
                      {"infiniband", rail.infiniband},
                      {"gid", rail.gid},
                      {"lid", rail.lid},
                      {"mtu", rail.mtu},
                      {"node", rail.node}});
-  return nlohmann::json{{"reason", offer.reason}, {"node", offer.node}, {"rails", rails}}.dump();
+  return nlohmann::json{{"reason", address.reason}, {"node", address.node}, {"rails", rails}}
+      .dump();
 }
 
-Offer parse_offer(const std::string& text) {
-  Offer offer;
+RankAddress parse_address(const std::string& text) {
+  RankAddress address;
   try {
-    if (text.size() > kMostBytes) throw std::runtime_error("too long");
+    if (text.size() > kMaxBytes) throw std::runtime_error("too long");
     const auto json = nlohmann::json::parse(text);
-    offer.reason = json.at("reason").get<std::string>();
-    offer.node = std::clamp(json.at("node").get<int>(), -1, kMostNodes);
+    address.reason = json.at("reason").get<std::string>();
+    address.node = std::clamp(json.at("node").get<int>(), -1, kMaxNodes);
     for (const auto& one : json.at("rails")) {
-      RailOffer rail;
+      RailAddress rail;
       rail.name = one.at("name").get<std::string>().substr(0, 64);
       rail.infiniband = one.at("infiniband").get<bool>();
       rail.gid = one.at("gid").get<GidBytes>();
       rail.lid = std::clamp(one.at("lid").get<int>(), 0, 0xffff);
       rail.mtu = std::clamp(one.at("mtu").get<int>(), 256, 4096);
-      rail.node = std::clamp(one.at("node").get<int>(), -1, kMostNodes);
-      offer.rails.push_back(rail);
+      rail.node = std::clamp(one.at("node").get<int>(), -1, kMaxNodes);
+      address.rails.push_back(rail);
     }
-    if (offer.rails.size() > kMostRails) throw std::runtime_error("too many rails");
+    if (address.rails.size() > kMaxRails) throw std::runtime_error("too many rails");
   } catch (const std::exception& error) {
     throw Error(ErrorCode::internal,
-                fmt::format("what a rank offers over verbs is damaged: {}", error.what()));
+                fmt::format("what a rank addresses over verbs is damaged: {}", error.what()));
   }
-  return offer;
+  return address;
 }
 
-std::vector<Offer> exchange_offers(const Group& group, const std::vector<bool>& wanted,
-                                   const Offer& mine) {
+std::vector<RankAddress> exchange_addresses(const Group& group, const std::vector<bool>& wanted,
+                                            const RankAddress& mine) {
   const auto readers = [&](const std::vector<bool>& peers) {
     return std::count(peers.begin(), peers.end(), true);
   };
-  std::vector<Offer> offers(group.size());
-  offers[group.rank()] = mine;
+  std::vector<RankAddress> addresses(group.size());
+  addresses[group.rank()] = mine;
   group.store->set(key_of(group.rank()), fmt::format("{} {}", readers(wanted), print(mine)));
   for (int peer = 0; peer < group.size(); ++peer) {
     if (!wanted[peer]) continue;
     const std::string text = group.store->get(key_of(peer), group.deadline);
     const size_t space = std::min(text.find(' '), text.size() - 1);
-    offers[peer] = parse_offer(text.substr(space + 1));
+    addresses[peer] = parse_address(text.substr(space + 1));
     // Its last reader takes it away.
     if (group.store->add(readers_of(peer), 1) < std::atoll(text.c_str())) continue;
     group.store->remove(key_of(peer));
     group.store->remove(readers_of(peer));
   }
-  return offers;
+  return addresses;
 }
 
-std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b) {
+std::vector<std::pair<int, int>> pair_rails(const RankAddress& a, const RankAddress& b) {
   for (int wanted : {2, 1}) {
     std::vector<std::pair<int, int>> pairs;
     std::vector<bool> taken(b.rails.size());
@@ -112,11 +113,12 @@ std::vector<std::pair<int, int>> pair_rails(const Offer& a, const Offer& b) {
   return {};
 }
 
-int far_ends(const Offer& a, const Offer& b, std::pair<int, int> rails) {
+int far_ends(const RankAddress& a, const RankAddress& b, std::pair<int, int> rails) {
   return int(is_far(a, rails.first)) + int(is_far(b, rails.second));
 }
 
-void arrange(std::vector<std::pair<int, int>>& pairs, const Offer& a, const Offer& b, int turn) {
+void arrange(std::vector<std::pair<int, int>>& pairs, const RankAddress& a, const RankAddress& b,
+             int turn) {
   if (!knows_nodes(a) && !knows_nodes(b)) return;
   const auto far = [&](const std::pair<int, int>& pair) { return far_ends(a, b, pair); };
   std::stable_sort(pairs.begin(), pairs.end(),

@@ -1,5 +1,5 @@
 // Private buffers that become shared memory in place, and what their users may do to them.
-#include "transports/memory/adopt.h"
+#include "transports/memory/remap.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -12,17 +12,17 @@
 #include <thread>
 #include <vector>
 
-#include "tests/memory/adopt_pages.h"
+#include "tests/memory/remap_pages.h"
 
 namespace ringwood {
 namespace {
 
-using AdoptedBuffers = Adopting;
+using RemappedBuffers = RemapTest;
 
-TEST_F(AdoptedBuffers, AreOneWithWhatPeersSeeAndTheirNeighboursAreNot) {
+TEST_F(RemappedBuffers, AreOneWithWhatPeersSeeAndTheirNeighboursAreNot) {
   const Pages pages(40);
   pages.fill(1);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   EXPECT_TRUE(pages.holds(1));
   std::byte* seen = peers_view(pages.data(), pages.bytes());
   ASSERT_NE(seen, nullptr);
@@ -42,7 +42,7 @@ struct Refused {
   const char* name;
   std::function<void(const Pages&)> prepare;
 };
-class Unusual : public Adopting, public ::testing::WithParamInterface<Refused> {};
+class Unusual : public RemapTest, public ::testing::WithParamInterface<Refused> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Memory, Unusual,
@@ -80,29 +80,29 @@ TEST_P(Unusual, IsLeftAlone) {
   const Pages pages(20);
   pages.fill(3);
   GetParam().prepare(pages);
-  EXPECT_FALSE(adopted().adopt(pages.data(), pages.bytes()));
+  EXPECT_FALSE(remapped().remap(pages.data(), pages.bytes()));
   EXPECT_EQ(peers_view(pages.data(), pages.bytes()), nullptr);
   EXPECT_EQ(pages.data()[kPage * 12], Pages::value(3, kPage * 12 + 100));
 }
 
-TEST_F(AdoptedBuffers, AreNeitherStacksNorTooSmall) {
+TEST_F(RemappedBuffers, AreNeitherStacksNorTooSmall) {
   alignas(kPage) std::byte local[kPage * 8];
-  EXPECT_FALSE(adopted().adopt(local, sizeof local));
+  EXPECT_FALSE(remapped().remap(local, sizeof local));
   std::thread([&] {
     alignas(kPage) std::byte of_thread[kPage * 8];
-    EXPECT_FALSE(adopted().adopt(of_thread, sizeof of_thread));
+    EXPECT_FALSE(remapped().remap(of_thread, sizeof of_thread));
   }).join();
   const Pages pages(3);
-  EXPECT_FALSE(adopted().adopt(pages.data() + kPage, kPage));
+  EXPECT_FALSE(remapped().remap(pages.data() + kPage, kPage));
 }
 
 // Whatever becomes of the addresses: a peer sees what the user sees, or nothing.
 struct Later {
   const char* name;
-  bool lent;
+  bool exposed;
   std::function<void(std::byte* base, size_t bytes)> happens;
 };
-class Afterwards : public Adopting, public ::testing::WithParamInterface<Later> {};
+class Afterwards : public RemapTest, public ::testing::WithParamInterface<Later> {};
 
 void map_over(std::byte* at, size_t bytes) {
   ASSERT_EQ(
@@ -142,65 +142,65 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(Afterwards, PeersSeeWhatTheUserSees) {
   const Pages pages(30);
   pages.fill(5);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   GetParam().happens(pages.base(), pages.all());
   for (int again = 0; again < 2; ++again) {
     std::byte* seen = peers_view(pages.data(), pages.bytes());
-    EXPECT_EQ(seen != nullptr, GetParam().lent);
+    EXPECT_EQ(seen != nullptr, GetParam().exposed);
     if (seen) {
       EXPECT_EQ(std::memcmp(seen, pages.data(), pages.bytes()), 0);
     }
-    adopted().collect();
+    remapped().collect();
   }
 }
 
-TEST_F(AdoptedBuffers, AreGivenBackOnceNobodyHasThem) {
-  adopted().collect();
-  const size_t before = adopted().bytes_held();
+TEST_F(RemappedBuffers, AreGivenBackOnceNobodyHasThem) {
+  remapped().collect();
+  const size_t before = remapped().bytes_held();
   auto pages = std::make_unique<Pages>(16);
   pages->fill(6);
-  ASSERT_TRUE(adopted().adopt(pages->data(), pages->bytes()));
-  auto lent = adopted().lend(pages->data(), pages->bytes());
-  ASSERT_TRUE(lent);
-  EXPECT_EQ(adopted().bytes_held(), before + 16 * kPage);
+  ASSERT_TRUE(remapped().remap(pages->data(), pages->bytes()));
+  auto exposed = remapped().expose(pages->data(), pages->bytes());
+  ASSERT_TRUE(exposed);
+  EXPECT_EQ(remapped().bytes_held(), before + 16 * kPage);
   // Moved away by its user, it still is its user's.
   void* moved =
       ::mremap(pages->base() + kPage, 14 * kPage, 14 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED,
                ::mmap(nullptr, 14 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(moved, MAP_FAILED);
-  adopted().collect();
-  EXPECT_EQ(adopted().bytes_held(), before + 16 * kPage);
+  remapped().collect();
+  EXPECT_EQ(remapped().bytes_held(), before + 16 * kPage);
   EXPECT_EQ(static_cast<std::byte*>(moved)[10], Pages::value(6, kPage + 10));
   ::munmap(moved, 14 * kPage);
-  adopted().collect();
-  EXPECT_EQ(adopted().bytes_held(), before + 16 * kPage);  // a peer reads it
-  lent.reset();
-  adopted().collect();
-  EXPECT_EQ(adopted().bytes_held(), before);
+  remapped().collect();
+  EXPECT_EQ(remapped().bytes_held(), before + 16 * kPage);  // a peer reads it
+  exposed.reset();
+  remapped().collect();
+  EXPECT_EQ(remapped().bytes_held(), before);
 }
 
-TEST_F(AdoptedBuffers, MayOverlap) {
+TEST_F(RemappedBuffers, MayOverlap) {
   const Pages pages(64);
   pages.fill(8);
   std::byte* const base = pages.base();
-  ASSERT_TRUE(adopted().adopt(base + 10, 20 * kPage));
-  auto lent = adopted().lend(base + 10, 20 * kPage);
-  ASSERT_TRUE(adopted().adopt(base + 10 * kPage, 30 * kPage));
-  ASSERT_TRUE(adopted().adopt(base + 100, 63 * kPage));
-  ASSERT_TRUE(adopted().adopt(base + 5 * kPage, 9 * kPage));  // has been by now
+  ASSERT_TRUE(remapped().remap(base + 10, 20 * kPage));
+  auto exposed = remapped().expose(base + 10, 20 * kPage);
+  ASSERT_TRUE(remapped().remap(base + 10 * kPage, 30 * kPage));
+  ASSERT_TRUE(remapped().remap(base + 100, 63 * kPage));
+  ASSERT_TRUE(remapped().remap(base + 5 * kPage, 9 * kPage));  // has been by now
   EXPECT_TRUE(pages.holds(8));
-  EXPECT_EQ(std::memcmp(Arena::of_process()->at(lent->offset), base + 10, 20 * kPage), 0);
+  EXPECT_EQ(std::memcmp(Arena::of_process()->at(exposed->offset), base + 10, 20 * kPage), 0);
   std::byte* const seen = peers_view(base + 100, 63 * kPage);
   ASSERT_NE(seen, nullptr);
   EXPECT_EQ(std::memcmp(seen, base + 100, 63 * kPage), 0);
 }
 
-TEST_F(AdoptedBuffers, ThatDoNotLastAreAdoptedLessAndLess) {
+TEST_F(RemappedBuffers, ThatDoNotLastAreRemappedLessAndLess) {
   static size_t run = 0;  // a buffer of another size is another buffer
   const Pages pages(16 + run++);
   const auto times = [&] {
     for (int n = 1; n <= 100; ++n) {
-      adopted().used(pages.data(), pages.bytes());
+      remapped().used(pages.data(), pages.bytes());
       if (peers_view(pages.data(), pages.bytes())) return n;
     }
     return 0;
@@ -210,18 +210,18 @@ TEST_F(AdoptedBuffers, ThatDoNotLastAreAdoptedLessAndLess) {
     EXPECT_EQ(times(), expected);
     EXPECT_TRUE(pages.holds(static_cast<unsigned>(expected)));
     map_over(pages.base(), pages.all());
-    adopted().collect();
+    remapped().collect();
   }
 }
 
-TEST_F(AdoptedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
+TEST_F(RemappedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
   const Pages pages(16);
   pages.fill(2);
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit little{8 << 20, 8 << 20};  // an arena of its own, and so small that it can be full
     ::setrlimit(RLIMIT_FSIZE, &little);
-    Adopted* mine = Adopted::of_process();
+    RemappedMemory* mine = RemappedMemory::of_process();
     Arena& arena = *Arena::of_process();
     std::vector<void*> taken;
     for (size_t bytes = arena.bytes(); bytes >= kPage; bytes /= 2) {
@@ -230,9 +230,9 @@ TEST_F(AdoptedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
       } catch (const Error&) {
       }
     }
-    bool right = !mine->adopt(pages.data(), pages.bytes());
+    bool right = !mine->remap(pages.data(), pages.bytes());
     for (void* block : taken) arena.release(block);
-    right = right && pages.holds(2) && mine->adopt(pages.data(), pages.bytes()) && pages.holds(2);
+    right = right && pages.holds(2) && mine->remap(pages.data(), pages.bytes()) && pages.holds(2);
     ::_exit(right ? 0 : 1);
   }
   int status = 1;
@@ -240,32 +240,32 @@ TEST_F(AdoptedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(AdoptedBuffers, BecomePrivateAgainBeneathAStoppedPeer) {
+TEST_F(RemappedBuffers, BecomePrivateAgainBeneathAStoppedPeer) {
   const Pages pages(16);
   pages.fill(9);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
-  adopted().withdraw(pages.data(), pages.bytes());  // no reason
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
+  remapped().withdraw(pages.data(), pages.bytes());  // no reason
   std::byte* const seen = peers_view(pages.data(), pages.bytes());
   ASSERT_NE(seen, nullptr);
   Arena::of_process()->quarantine(seen + 5 * kPage);
-  adopted().withdraw(pages.data(), pages.bytes());
+  remapped().withdraw(pages.data(), pages.bytes());
   EXPECT_EQ(peers_view(pages.data(), pages.bytes()), nullptr);
   std::memset(seen, 1, pages.bytes());  // the peer, at last
   EXPECT_TRUE(pages.holds(9));
-  EXPECT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  EXPECT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   EXPECT_TRUE(pages.holds(9));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_F(AdoptedBuffers, StayAsTheyAreWithoutMemory) {
+TEST_F(RemappedBuffers, StayAsTheyAreWithoutMemory) {
   const Pages pages(256);
   pages.fill(4);
   const pid_t child = ::fork();
   if (child == 0) {
-    Adopted* mine = Adopted::of_process();
+    RemappedMemory* mine = RemappedMemory::of_process();
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_AS, &none);
-    const bool refused = mine && !mine->adopt(pages.data(), pages.bytes());
+    const bool refused = mine && !mine->remap(pages.data(), pages.bytes());
     ::_exit(refused && pages.holds(4) ? 0 : 1);
   }
   int status = 1;
@@ -284,12 +284,12 @@ int status_of(const std::function<bool()>& body) {
   return status;
 }
 
-TEST_F(AdoptedBuffers, AreCopiedForForks) {
+TEST_F(RemappedBuffers, AreCopiedForForks) {
   const Pages pages(32), other(32);
   pages.fill(11);
   other.fill(12);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
-  ASSERT_TRUE(adopted().adopt(other.data(), other.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(other.data(), other.bytes()));
   ::madvise(pages.base(), pages.all(), MADV_DOFORK);  // as a library for RDMA does when it is done
   int go[2];
   ASSERT_EQ(::pipe(go), 0);
@@ -299,9 +299,9 @@ TEST_F(AdoptedBuffers, AreCopiedForForks) {
     bool right = ::read(go[0], &byte, 1) == 1 && pages.holds(11) && other.holds(12);
     pages.fill(99);
     other.fill(98);
-    // A grandchild of a child that has adopted some of its own.
-    right = right && Adopted::of_process() != nullptr &&
-            Adopted::of_process()->adopt(pages.data(), pages.bytes()) &&
+    // A grandchild of a child that has remapped some of its own.
+    right = right && RemappedMemory::of_process() != nullptr &&
+            RemappedMemory::of_process()->remap(pages.data(), pages.bytes()) &&
             status_of([&] { return pages.holds(99) && other.holds(98); }) == 0;
     ::_exit(right ? 0 : 1);
   }
@@ -317,10 +317,10 @@ TEST_F(AdoptedBuffers, AreCopiedForForks) {
   ::close(go[1]);
 }
 
-TEST_F(AdoptedBuffers, AreCopiedForForksWhereverTheyLie) {
+TEST_F(RemappedBuffers, AreCopiedForForksWhereverTheyLie) {
   const Pages pages(32), place(32);
   pages.fill(13);
-  ASSERT_TRUE(adopted().adopt(pages.data(), pages.bytes()));
+  ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
   void* moved = ::mremap(pages.base() + kPage, 10 * kPage, 10 * kPage,
                          MREMAP_MAYMOVE | MREMAP_FIXED, place.base());
   ASSERT_NE(moved, MAP_FAILED);
@@ -336,12 +336,12 @@ TEST_F(AdoptedBuffers, AreCopiedForForksWhereverTheyLie) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_F(AdoptedBuffers, AreNotPartsOfAHeap) {
+TEST_F(RemappedBuffers, AreNotPartsOfAHeap) {
   const auto refused = [&] {
     bool all = true;
     for (const size_t pages : {10, 100, 1000}) {
       const std::unique_ptr<std::byte[]> block(new std::byte[pages * kPage]);
-      all = all && !adopted().adopt(block.get(), pages * kPage);
+      all = all && !remapped().remap(block.get(), pages * kPage);
     }
     return all;
   };
@@ -353,7 +353,7 @@ TEST_F(AdoptedBuffers, AreNotPartsOfAHeap) {
 }
 #endif
 
-TEST_F(AdoptedBuffers, OfMallocAreGrownFreedAndHandedOutAgain) {
+TEST_F(RemappedBuffers, OfMallocAreGrownFreedAndHandedOutAgain) {
   ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
   const size_t sizes[] = {40 * kPage, 300 * kPage, 100 * kPage, 1000 * kPage, 17 * kPage};
   size_t grown = 0;
@@ -362,7 +362,7 @@ TEST_F(AdoptedBuffers, OfMallocAreGrownFreedAndHandedOutAgain) {
     for (const size_t size : sizes) {
       auto* block = static_cast<std::byte*>(std::malloc(size));
       std::memset(block, round, size);
-      grown += adopted().adopt(block, size);
+      grown += remapped().remap(block, size);
       blocks.push_back(block);
     }
     for (size_t i = 0; i < std::size(sizes); ++i) {
@@ -376,11 +376,11 @@ TEST_F(AdoptedBuffers, OfMallocAreGrownFreedAndHandedOutAgain) {
       auto* zeros = static_cast<std::byte*>(std::calloc(sizes[i], 1));
       for (size_t k = 0; k < sizes[i]; ++k) ASSERT_EQ(zeros[k], std::byte{0});
       std::memset(zeros, 7, sizes[i]);
-      (void)adopted().adopt(zeros, sizes[i]);
+      (void)remapped().remap(zeros, sizes[i]);
       std::free(zeros);
     }
     for (std::byte* block : blocks) std::free(block);
-    if (round % 8 == 0) adopted().collect();
+    if (round % 8 == 0) remapped().collect();
   }
   EXPECT_GT(grown, 0u);
 }

@@ -1,4 +1,4 @@
-#include "transports/memory/adopt.h"
+#include "transports/memory/remap.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,26 +15,26 @@ namespace {
 
 constexpr auto kBetweenCollections = std::chrono::seconds(1);
 
-std::atomic<Adopted*> the_one{nullptr};
+std::atomic<RemappedMemory*> the_one{nullptr};
 
 }  // namespace
 
 // Never destroyed: buffers outlive everything else in the process.
-Adopted* Adopted::of_process() {
-  if (Adopted* made = current()) return made;
+RemappedMemory* RemappedMemory::of_process() {
+  if (RemappedMemory* made = current()) return made;
   const auto none = [](const std::string& why) {
     static std::atomic<bool> told{false};
-    if (!told.exchange(true)) log(LogLevel::warn, "shm", "no buffer is adopted: " + why);
+    if (!told.exchange(true)) log(LogLevel::warn, "shm", "no buffer is remapped: " + why);
     return nullptr;
   };
   Arena* arena = Arena::of_process();
   if (!arena) return none("this machine gives no memory that ranks can share");
   if (!allocator_is_known()) return none("malloc() is not the C library's");
   try {
-    std::unique_ptr<Adopted> fresh(new Adopted(*arena));
+    std::unique_ptr<RemappedMemory> fresh(new RemappedMemory(*arena));
     if (!copy_mappings_to_forks(fresh->remapper_.file()))
       return none("fork() cannot be prepared for it");
-    Adopted* inherited = the_one.load();
+    RemappedMemory* inherited = the_one.load();
     if (inherited && !forked_since(inherited->pid_)) return inherited;  // another was first
     if (the_one.compare_exchange_strong(inherited, fresh.get())) (void)fresh.release();
   } catch (const Error& error) {
@@ -44,14 +44,14 @@ Adopted* Adopted::of_process() {
 }
 
 // Null in a forked child: the parent's is dead there.
-Adopted* Adopted::current() noexcept {
-  Adopted* const adopted = the_one.load(std::memory_order_acquire);
-  return adopted && !forked_since(adopted->pid_) ? adopted : nullptr;
+RemappedMemory* RemappedMemory::current() noexcept {
+  RemappedMemory* const remapped = the_one.load(std::memory_order_acquire);
+  return remapped && !forked_since(remapped->pid_) ? remapped : nullptr;
 }
 
 // ---- which buffers
 
-void Adopted::used(const void* data, size_t bytes) noexcept {
+void RemappedMemory::used(const void* data, size_t bytes) noexcept {
   const auto begin = reinterpret_cast<uintptr_t>(data);
   std::lock_guard lock(changing_);
   if (const auto now = Clock::now(); now - collected_ > kBetweenCollections) {
@@ -59,23 +59,23 @@ void Adopted::used(const void* data, size_t bytes) noexcept {
     collect_locked();
   }
   if (buffers_.cover(begin, begin + bytes) || arena_.offset_of(data, 1)) return;
-  if (candidates_.due(begin, bytes)) adopt_locked(begin, begin + bytes);
+  if (candidates_.due(begin, bytes)) remap_locked(begin, begin + bytes);
 }
 
-bool Adopted::adopt(const void* data, size_t bytes) noexcept {
+bool RemappedMemory::remap(const void* data, size_t bytes) noexcept {
   std::lock_guard lock(changing_);
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  return adopt_locked(begin, begin + bytes);
+  return remap_locked(begin, begin + bytes);
 }
 
-bool Adopted::knows(const void* data, size_t bytes) noexcept {
-  const Adopted* const adopted = current();
-  if (!adopted) return false;
+bool RemappedMemory::knows(const void* data, size_t bytes) noexcept {
+  const RemappedMemory* const remapped = current();
+  if (!remapped) return false;
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  return adopted->buffers_.cover(begin, begin + bytes);
+  return remapped->buffers_.cover(begin, begin + bytes);
 }
 
-bool Adopted::adopt_locked(uintptr_t begin, uintptr_t end) noexcept {
+bool RemappedMemory::remap_locked(uintptr_t begin, uintptr_t end) noexcept {
   RemappedBuffer buffer = RemappedBuffer::at(begin, end);
   if (buffer.first >= buffer.last) return false;
   try {
@@ -99,42 +99,44 @@ bool Adopted::adopt_locked(uintptr_t begin, uintptr_t end) noexcept {
 
 // ---- lending
 
-std::optional<Adopted::Lent> Adopted::lend(const void* data, size_t bytes) noexcept {
+std::optional<RemappedMemory::Exposed> RemappedMemory::expose(const void* data,
+                                                              size_t bytes) noexcept {
   const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + bytes;
   const auto buffer = buffers_.covering(begin, end);
   if (!buffer) return std::nullopt;
   const uintptr_t from = std::max(begin, buffer->first), to = std::min(end, buffer->last);
   if (from >= to || !remapper_.in_place(*buffer, from, to)) return std::nullopt;
-  Lent lent;
-  lent.offset = buffer->offset_of(begin);
-  lent.hold = buffer->block;
-  lent.edges[0] = edge(*buffer, begin, std::min(end, buffer->first));
-  lent.edges[1] = edge(*buffer, std::max(begin, buffer->last), end);
+  Exposed exposed;
+  exposed.offset = buffer->offset_of(begin);
+  exposed.hold = buffer->block;
+  exposed.edges[0] = edge(*buffer, begin, std::min(end, buffer->first));
+  exposed.edges[1] = edge(*buffer, std::max(begin, buffer->last), end);
   std::lock_guard lock(edges_);  // of two groups that send the same
-  for (const Edge& edge : lent.edges)
+  for (const Edge& edge : exposed.edges)
     if (edge.bytes > 0) std::memcpy(edge.shadow, edge.own, edge.bytes);
-  return lent;
+  return exposed;
 }
 
-Adopted::Edge Adopted::edge(const RemappedBuffer& buffer, uintptr_t begin, uintptr_t end) const {
+RemappedMemory::Edge RemappedMemory::edge(const RemappedBuffer& buffer, uintptr_t begin,
+                                          uintptr_t end) const {
   if (begin >= end) return {};
   return {std::bit_cast<std::byte*>(begin), arena_.at(buffer.offset_of(begin)), end - begin};
 }
 
 // ---- what is over
 
-void Adopted::collect() noexcept {
+void RemappedMemory::collect() noexcept {
   std::lock_guard lock(changing_);
   collect_locked();
 }
 
-void Adopted::collect_locked() {
+void RemappedMemory::collect_locked() {
   retired_.add(buffers_.take_if(
       [this](const RemappedBuffer& buffer) { return !remapper_.in_place(buffer); }));
   retired_.give_back_unmapped(remapper_);
 }
 
-void Adopted::withdraw(const void* data, size_t bytes) noexcept {
+void RemappedMemory::withdraw(const void* data, size_t bytes) noexcept {
   const auto begin = reinterpret_cast<uintptr_t>(data), end = begin + bytes;
   std::lock_guard lock(changing_);
   std::vector<RemappedBuffer> touched = buffers_.all();
@@ -147,7 +149,7 @@ void Adopted::withdraw(const void* data, size_t bytes) noexcept {
   }
 }
 
-size_t Adopted::bytes_held() noexcept {
+size_t RemappedMemory::bytes_held() noexcept {
   std::lock_guard lock(changing_);
   size_t bytes = 0;
   for (const RemappedBuffer& buffer : retired_.all()) bytes += buffer.block_bytes();

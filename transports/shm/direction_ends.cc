@@ -1,4 +1,4 @@
-#include "transports/shm/lane_ends.h"
+#include "transports/shm/direction_ends.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
 
 }  // namespace
 
-void AwaitedEdges::settle(uint64_t number, bool placed) {
+void AwaitedEdges::resolve(uint64_t number, bool placed) {
   std::erase_if(all_, [&](const Awaited& one) {
     if (one.number != number) return false;
     if (placed && one.edge.bytes > 0) std::memcpy(one.edge.own, one.edge.shadow, one.edge.bytes);
@@ -25,8 +25,8 @@ void AwaitedEdges::settle(uint64_t number, bool placed) {
 
 // ---- the sender
 
-bool Sender::post(const void* data, size_t bytes, uint64_t answer) {
-  queue_.push({static_cast<const std::byte*>(data), bytes, 0, answer, 0, 0, {}});
+bool Sender::post(const void* data, size_t bytes, uint64_t put) {
+  queue_.push({static_cast<const std::byte*>(data), bytes, 0, put, 0, 0, {}});
   return advance();
 }
 
@@ -45,12 +45,12 @@ bool Sender::advance() {
   return believable && retire();
 }
 
-// In order: a message that has left may be behind one that is still lent.
+// In order: a message that has left may be behind one that is still exposed.
 bool Sender::retire() {
   while (next_ > 0) {
     if (queue_.front().ticket > returned_) {
-      const uint64_t returned = lane_.reader.returned.load(std::memory_order_acquire);
-      if (returned < returned_ || returned > lent_) return false;
+      const uint64_t returned = direction_.reader.returned.load(std::memory_order_acquire);
+      if (returned < returned_ || returned > exposed_) return false;
       returned_ = returned;
       if (queue_.front().ticket > returned_) return true;
     }
@@ -84,30 +84,30 @@ bool Sender::put(Message& message, bool& believable) {
     bench_.alarm.wake();
     return true;
   }
-  if (message.bytes >= lend_from_ && arena_ &&
-      lane_.reader.maps.load(std::memory_order_relaxed) != 0 && lend(message))
+  if (message.bytes >= zero_copy_from_ && arena_ &&
+      direction_.reader.maps.load(std::memory_order_relaxed) != 0 && expose(message))
     return true;
   return put_piece(message, believable);
 }
 
 // False: it is in no memory that the peer sees, or must not be read any more.
-bool Sender::lend(Message& message) {
+bool Sender::expose(Message& message) {
   AbortGate::Pass pass(bench_.gate);
   if (!pass) return false;
   if (const auto offset = arena_->offset_of(message.data, message.bytes)) {
     message.at = *offset;
   } else {
-    Adopted* adopted = Adopted::current();
-    auto lent = adopted ? adopted->lend(message.data, message.bytes) : std::nullopt;
-    if (!lent) return false;
-    message.at = lent->offset;
-    message.hold = std::move(lent->hold);
-    for (const Adopted::Edge& edge : lent->edges)
-      if (message.answer) bench_.edges.await(message.answer - 1, edge);
+    RemappedMemory* remapped = RemappedMemory::current();
+    auto exposed = remapped ? remapped->expose(message.data, message.bytes) : std::nullopt;
+    if (!exposed) return false;
+    message.at = exposed->offset;
+    message.hold = std::move(exposed->hold);
+    for (const RemappedMemory::Edge& edge : exposed->edges)
+      if (message.put) bench_.edges.await(message.put - 1, edge);
   }
-  message.ticket = ++lent_;
+  message.ticket = ++exposed_;
   message.done = message.bytes;
-  announce({static_cast<uint64_t>(Way::lent), message.at, message.answer});
+  announce({static_cast<uint64_t>(Way::zero_copy), message.at, message.put});
   return true;
 }
 
@@ -129,19 +129,19 @@ bool Sender::put_piece(Message& message, bool& believable) {
 }
 
 void Sender::close() {
-  lane_.writer.closed.store(1, std::memory_order_release);
+  direction_.writer.closed.store(1, std::memory_order_release);
   bench_.alarm.wake();
 }
 
-void Sender::revoke(std::atomic<uint32_t>& answering) noexcept {
-  lane_.revocation.revoked.store(1, std::memory_order_seq_cst);
+void Sender::revoke(std::atomic<uint32_t>& putting) noexcept {
+  direction_.revocation.revoked.store(1, std::memory_order_seq_cst);
   full_fence();
   const auto until = Clock::now() + kAnswerPatience;
-  while (answering.load(std::memory_order_acquire) != 0 && Clock::now() < until)
+  while (putting.load(std::memory_order_acquire) != 0 && Clock::now() < until)
     std::this_thread::yield();
-  if (answering.load(std::memory_order_acquire) == 0) return;
+  if (putting.load(std::memory_order_acquire) == 0) return;
   for (size_t i = 0; arena_ && i < next_; ++i)
-    if (queue_[i].answer && queue_[i].ticket) arena_->quarantine(arena_->at(queue_[i].at));
+    if (queue_[i].put && queue_[i].ticket) arena_->quarantine(arena_->at(queue_[i].at));
 }
 
 // ---- the receiver
@@ -175,20 +175,20 @@ bool Receiver::copy_first(bool& believable) {
 // Reads the notice of a message, once.
 bool Receiver::open(Message& message, bool& believable) {
   if (opened_) return true;
-  const Slot& slot = lane_.slots[slots_ % kSlots];
+  const Slot& slot = direction_.slots[slots_ % kSlots];
   if (slot.stamp.load(std::memory_order_acquire) != slots_ + 1) return false;
   way_ = Way::staged;
-  answer_ = 0;
+  put_ = 0;
   if (message.bytes > kSmallBytes) {
     Notice notice;
     std::memcpy(&notice, slot.payload, sizeof notice);
     way_ = static_cast<Way>(notice.way);
     if (way_ == Way::staged) {
       believable = ring_.start(notice.more, notice.at);
-    } else if (way_ == Way::lent) {
-      lent_ = arena_ ? arena_->at(notice.at, message.bytes) : nullptr;
-      believable = lent_ != nullptr;
-      answer_ = notice.more;
+    } else if (way_ == Way::zero_copy) {
+      exposed_ = arena_ ? arena_->at(notice.at, message.bytes) : nullptr;
+      believable = exposed_ != nullptr;
+      put_ = notice.more;
     } else {
       believable = way_ == Way::placed && message.data != nullptr;
     }
@@ -202,9 +202,9 @@ std::span<const std::byte> Receiver::arrived(bool& believable) {
   if (!open(message, believable)) return {};
   const size_t rest = message.bytes - message.done;
   if (message.bytes <= kSmallBytes)
-    return {lane_.slots[slots_ % kSlots].payload + message.done, rest};
+    return {direction_.slots[slots_ % kSlots].payload + message.done, rest};
   if (way_ == Way::placed) return {};
-  if (way_ == Way::lent) return {lent_ + message.done, rest};
+  if (way_ == Way::zero_copy) return {exposed_ + message.done, rest};
   return ring_.arrived(rest, believable);
 }
 
@@ -216,15 +216,15 @@ bool Receiver::take(size_t bytes) {
     if (ring_.take(bytes, last)) bench_.alarm.wake();
   }
   if (!last) return true;
-  if (way_ == Way::lent && message.bytes > kSmallBytes) {
+  if (way_ == Way::zero_copy && message.bytes > kSmallBytes) {
     full_fence();  // what was read, was read before it could be taken back
-    taken_back_ = lane_.revocation.revoked.load(std::memory_order_acquire) != 0;
+    taken_back_ = direction_.revocation.revoked.load(std::memory_order_acquire) != 0;
     if (taken_back_) return false;
-    lane_.reader.returned.store(++returned_, std::memory_order_release);
+    direction_.reader.returned.store(++returned_, std::memory_order_release);
     bench_.alarm.wake();
   }
   if (++slots_ % kSlotReport == 0) {
-    lane_.reader.slots_read.store(slots_, std::memory_order_release);
+    direction_.reader.slots_read.store(slots_, std::memory_order_release);
     bench_.alarm.wake();
   }
   opened_ = false;
@@ -234,12 +234,12 @@ bool Receiver::take(size_t bytes) {
   return true;
 }
 
-std::byte* Receiver::answer_place(uint64_t number) {
+std::byte* Receiver::put_place(uint64_t number) {
   bool believable = true;
   if (queue_.empty() || queue_.front().done != 0 || !open(queue_.front(), believable))
     return nullptr;
-  if (way_ != Way::lent || queue_.front().bytes <= kSmallBytes) return nullptr;
-  return answer_ == number + 1 ? lent_ : nullptr;
+  if (way_ != Way::zero_copy || queue_.front().bytes <= kSmallBytes) return nullptr;
+  return put_ == number + 1 ? exposed_ : nullptr;
 }
 
 }  // namespace ringwood::shm

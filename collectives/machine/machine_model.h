@@ -1,10 +1,10 @@
-// The figures of a group's machines, from which schedules are costed (cost.h).
+// The parameters of a group's machines, from which schedules are costed (cost.h).
 //
 // A plain value: seconds, bytes, bytes per second. All ranks of a group must choose from the same
-// Fabric, or their choices differ (the fingerprint finds that out, but too late). So one rank's
-// figures (calibrate.h, or these defaults) travel to the others in their text form, and parsing
-// gives back exactly what was printed. The defaults are measured figures of the machine of
-// bench/README.md, float32, one core; every one of them can be replaced by a measurement.
+// MachineModel, or their choices differ (the fingerprint finds that out, but too late). So one
+// rank's parameters (calibrate.h, or these defaults) travel to the others in their text form, and
+// parsing gives back exactly what was printed. The defaults are measured parameters of the machine
+// of bench/README.md, float32, one core; every one of them can be replaced by a measurement.
 //
 // A message inside a host, staged: the sender's core copies it into shared memory, the receiver's
 // core copies or adds it from there; both work piece by piece at the same time. Not staged: the
@@ -36,13 +36,13 @@ struct CodecRates {
 
 // Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What a
 // core does (post, socket) is measured on loopback.
-struct NetworkFigures {
+struct NetworkParameters {
   double latency = 3.8e-6;
   double post = 2e-6;      // a core's time for a message at each end
   double socket = 6e9;     // bytes/s of one core into or out of a socket
   double nic = 1.25e9;     // bytes/s of a host, each direction
   double eager = 1 << 18;  // what the sockets of a connection hold
-  bool operator==(const NetworkFigures&) const = default;
+  bool operator==(const NetworkParameters&) const = default;
 };
 
 // Bytes/s of data that two cores of a host give each other at the same time.
@@ -53,7 +53,7 @@ struct Exchanged {
   bool operator==(const Exchanged&) const = default;
 };
 
-struct Fabric {
+struct MachineModel {
   // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
   std::vector<int> hosts;
   // By rank: its memory node (NUMA), numbered likewise, no node on two hosts. Empty: each host is
@@ -74,33 +74,33 @@ struct Fabric {
 
   // Inside a host.
   bool staged = true;
-  bool loopback = false;      // over sockets, with the figures of a core that `net` has
+  bool loopback = false;      // over sockets, with the parameters of a core that `net` has
   double post = 0.051e-6;     // a core's time for a message at each end: posting and completing
   double look = 0.022e-6;     // a pass over its links, in which a waiting rank finds what has come
   double latency = 0.062e-6;  // from the end of a write to another core's seeing it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double both_ways = 1;       // what is left of it where as much goes the other way
   Exchanged exchanged;
-  double yield = 1.75e-6;    // until a rank without a core of its own gets one
-  double piece = 128 << 10;  // receiver and sender work at the same time from here on
-  double eager = 1 << 20;    // what a sender can be ahead of its receiver
-  double lent = 16 << 10;    // messages from here on can stay in the sender's arena
+  double yield = 1.75e-6;       // until a rank without a core of its own gets one
+  double piece = 128 << 10;     // receiver and sender work at the same time from here on
+  double eager = 1 << 20;       // what a sender can be ahead of its receiver
+  double zero_copy = 16 << 10;  // messages from here on can stay in the sender's arena
 
   // Inside a host, from node to node; as inside a node where there is only one.
   double node_latency = 0.062e-6;
   double node_handed = 33e9;
 
-  NetworkFigures net;
+  NetworkParameters net;
   ProtocolLimits limits;
 
-  bool operator==(const Fabric&) const = default;
+  bool operator==(const MachineModel&) const = default;
   int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-fabric-5 hosts=0,0,1 nodes= cores=2 ...".
-std::string print(const Fabric& fabric);
+// One line of key=value, each key once: "ringwood-machine-5 hosts=0,0,1 nodes= cores=2 ...".
+std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
-Fabric parse_fabric(std::string_view text);
+MachineModel parse_machine_model(std::string_view text);
 
 }  // namespace ringwood

@@ -1,7 +1,7 @@
-// Letters between two threads that share two lanes: every size class, with the data beside the head
-// or after it, over and over in the same cells.
+// Messages between two threads that share two directions: every size class, with the data beside
+// the head or after it, over and over in the same cells.
 
-#include "transports/shm/mailbox.h"
+#include "transports/shm/eager_channel.h"
 
 #include <gtest/gtest.h>
 
@@ -12,15 +12,16 @@
 namespace ringwood {
 namespace {
 
-struct Letter {
+struct Message {
   size_t bytes;
   bool late;
 };
 
-// By both ends alike, from the letter's number.
-Letter letter(uint64_t number) {
-  static constexpr size_t kSizes[] = {0,   1,   8,    16,   17,  47,  48, 49, 96,   383,
-                                      384, 385, 1000, 4096, 100, 256, 2,  64, 8191, kLetterBytes};
+// By both ends alike, from the message's number.
+Message message(uint64_t number) {
+  static constexpr size_t kSizes[] = {
+      0,   1,   8,    16,   17,  47,  48, 49, 96,   383,
+      384, 385, 1000, 4096, 100, 256, 2,  64, 8191, kEagerSlotBytes};
   return {kSizes[number % std::size(kSizes)], number % 3 == 0};
 }
 
@@ -34,13 +35,14 @@ int32_t core_of(int writer, uint64_t number) { return static_cast<int32_t>(2 * n
 
 class Desk {
  public:
-  Desk(MailLane& out, MailLane& in) : alarm_(armed_, nullptr), box_(out, in, alarm_, closed_) {}
+  Desk(EagerDirection& out, EagerDirection& in)
+      : alarm_(armed_, nullptr), box_(out, in, alarm_, closed_) {}
 
-  // Writes its letters and takes the other's; what was wrong with them.
-  int correspond(int me, uint64_t letters) {
+  // Writes its messages and takes the other's; what was wrong with them.
+  int correspond(int me, uint64_t messages) {
     int wrong = 0;
-    for (uint64_t number = 0; number < letters; ++number) {
-      const Letter l = letter(number);
+    for (uint64_t number = 0; number < messages; ++number) {
+      const Message l = message(number);
       write(me, number, l);
       while (!box_.head(l.bytes)) std::this_thread::yield();
       wrong +=
@@ -53,7 +55,7 @@ class Desk {
   }
 
  private:
-  void write(int me, uint64_t number, Letter l) {
+  void write(int me, uint64_t number, Message l) {
     const auto head = text_of(me, number, kHeadBytes), data = text_of(me, number, l.bytes);
     box_.runs_on(core_of(me, number));
     box_.write(head.data(), data.data(), l.late ? 0 : l.bytes);
@@ -69,25 +71,25 @@ class Desk {
 
   std::atomic<uint32_t> armed_{0}, closed_{0};
   Alarm alarm_;
-  Mailbox box_;
+  EagerChannel box_;
 };
 
-TEST(Mailbox, LettersOfEverySizeArriveWholeAndInOrder) {
-  constexpr uint64_t kLetters = 3000;
-  auto there = std::make_unique<MailLane>(), back = std::make_unique<MailLane>();
+TEST(EagerChannel, MessagesOfEverySizeArriveWholeAndInOrder) {
+  constexpr uint64_t kMessages = 3000;
+  auto there = std::make_unique<EagerDirection>(), back = std::make_unique<EagerDirection>();
   Desk first(*there, *back), second(*back, *there);
   int wrong = -1;
-  std::thread other([&] { wrong = second.correspond(1, kLetters); });
-  EXPECT_EQ(first.correspond(0, kLetters), 0);
+  std::thread other([&] { wrong = second.correspond(1, kMessages); });
+  EXPECT_EQ(first.correspond(0, kMessages), 0);
   other.join();
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Mailbox, NothingIsThereBeforeItWasWritten) {
-  auto there = std::make_unique<MailLane>(), back = std::make_unique<MailLane>();
+TEST(EagerChannel, NothingIsThereBeforeItWasWritten) {
+  auto there = std::make_unique<EagerDirection>(), back = std::make_unique<EagerDirection>();
   std::atomic<uint32_t> armed{0}, closed{0};
   Alarm alarm(armed, nullptr);
-  Mailbox writer(*there, *back, alarm, closed), reader(*back, *there, alarm, closed);
+  EagerChannel writer(*there, *back, alarm, closed), reader(*back, *there, alarm, closed);
   const auto head = text_of(0, 0, kHeadBytes), data = text_of(0, 0, 1000);
   std::byte room[kStampedBytes];
   EXPECT_EQ(reader.head(1000), nullptr);

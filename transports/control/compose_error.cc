@@ -1,4 +1,4 @@
-#include "transports/control/control_verdict.h"
+#include "transports/control/compose_error.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -9,62 +9,62 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kMostNamed = 8;  // ranks, ranges or groups in one message
+constexpr size_t kMaxNamed = 8;  // ranks, ranges or groups in one message
 
-int64_t last_begun(const Standings& standings) {
+int64_t last_begun(const OpStatuses& op_statuses) {
   int64_t last = -1;
-  for (const Standing& standing : standings) last = std::max(last, standing.sequence);
+  for (const OpStatus& op_status : op_statuses) last = std::max(last, op_status.sequence);
   return last;
 }
 
-bool is_at(const Standing& standing, int64_t sequence) {
-  return standing.inside && standing.sequence == sequence;
+bool is_at(const OpStatus& op_status, int64_t sequence) {
+  return op_status.inside && op_status.sequence == sequence;
 }
 
 // The channel of an operation that is under way, or -1.
-int channel_of(const Standings& standings, int64_t sequence) {
+int channel_of(const OpStatuses& op_statuses, int64_t sequence) {
   const auto found = std::ranges::find_if(
-      standings, [=](const Standing& standing) { return is_at(standing, sequence); });
-  return found == standings.end() ? -1 : static_cast<int>(found - standings.begin());
+      op_statuses, [=](const OpStatus& op_status) { return is_at(op_status, sequence); });
+  return found == op_statuses.end() ? -1 : static_cast<int>(found - op_statuses.begin());
 }
 
-std::string place_of(const CensusRow& row) {
+std::string place_of(const StatusRow& row) {
   switch (row.state) {
-    case CensusRow::State::answered: return place_of(row.standings);
-    case CensusRow::State::died: return "died";
-    case CensusRow::State::departed: return "has left the group";
-    case CensusRow::State::silent: break;
+    case StatusRow::State::replied: return place_of(row.op_statuses);
+    case StatusRow::State::died: return "died";
+    case StatusRow::State::departed: return "has left the group";
+    case StatusRow::State::silent: break;
   }
   return fmt::format("does not answer, last heard {:.1f} s ago at #{}", row.heard_ago_s,
-                     last_begun(row.standings));
+                     last_begun(row.op_statuses));
 }
 
-bool answered(const CensusRow& row) { return row.state == CensusRow::State::answered; }
+bool replied(const StatusRow& row) { return row.state == StatusRow::State::replied; }
 
 // The operation that the timeout is about; -1 when it is not a collective (a receive, say).
-int64_t operation_of(const Error& first, const std::vector<CensusRow>& rows) {
+int64_t operation_of(const Error& first, const std::vector<StatusRow>& rows) {
   bool known = first.rank >= 0 && first.rank < static_cast<int>(rows.size());
-  if (!known || !answered(rows[first.rank])) return first.sequence;
-  return channel_of(rows[first.rank].standings, first.sequence) >= 0 ? first.sequence : -1;
+  if (!known || !replied(rows[first.rank])) return first.sequence;
+  return channel_of(rows[first.rank].op_statuses, first.sequence) >= 0 ? first.sequence : -1;
 }
 
 // Neither in operation `sequence`, of this channel, nor through with it.
-bool is_missing(const CensusRow& row, int64_t sequence, int channel) {
-  if (!answered(row)) return true;
+bool is_missing(const StatusRow& row, int64_t sequence, int channel) {
+  if (!replied(row)) return true;
   const auto at = static_cast<size_t>(channel);
-  return sequence >= 0 && (at >= row.standings.size() || row.standings[at].sequence < sequence);
+  return sequence >= 0 && (at >= row.op_statuses.size() || row.op_statuses[at].sequence < sequence);
 }
 
-void add_missing(Error& error, const std::vector<CensusRow>& rows) {
+void add_missing(Error& error, const std::vector<StatusRow>& rows) {
   const int64_t sequence = operation_of(error, rows);
-  const int channel = sequence < 0 ? -1 : channel_of(rows[error.rank].standings, sequence);
+  const int channel = sequence < 0 ? -1 : channel_of(rows[error.rank].op_statuses, sequence);
   std::vector<std::string> parts;
   int first_missing = -1;
   size_t unnamed = 0;
   for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank) {
     if (rank == error.rank || !is_missing(rows[rank], sequence, channel)) continue;
     if (first_missing < 0) first_missing = rank;
-    if (parts.size() == kMostNamed) {
+    if (parts.size() == kMaxNamed) {
       ++unnamed;
     } else {
       parts.push_back(fmt::format("rank {} ({})", rank, place_of(rows[rank])));
@@ -87,17 +87,17 @@ void add_missing(Error& error, const std::vector<CensusRow>& rows) {
 
 // Who called what in the operation that the mismatch is about.
 std::map<std::string, std::vector<int>> calls(int64_t sequence,
-                                              const std::vector<CensusRow>& rows) {
+                                              const std::vector<StatusRow>& rows) {
   std::map<std::string, std::vector<int>> by_text;
   for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank) {
-    const Standings& standings = rows[rank].standings;
-    const int channel = answered(rows[rank]) ? channel_of(standings, sequence) : -1;
-    if (channel >= 0) by_text[standings[static_cast<size_t>(channel)].text].push_back(rank);
+    const OpStatuses& op_statuses = rows[rank].op_statuses;
+    const int channel = replied(rows[rank]) ? channel_of(op_statuses, sequence) : -1;
+    if (channel >= 0) by_text[op_statuses[static_cast<size_t>(channel)].text].push_back(rank);
   }
   return by_text;
 }
 
-void add_groups(Error& error, const std::vector<CensusRow>& rows) {
+void add_groups(Error& error, const std::vector<StatusRow>& rows) {
   auto by_text = calls(error.sequence, rows);
   if (by_text.size() < 2)
     return;  // a send and a receive that differ, say: the cause has told it all
@@ -109,7 +109,7 @@ void add_groups(Error& error, const std::vector<CensusRow>& rows) {
   });
   std::vector<std::string> parts;
   for (const auto& [text, ranks] : groups) {
-    if (parts.size() < kMostNamed)
+    if (parts.size() < kMaxNamed)
       parts.push_back(fmt::format("{} called {}", list_ranks(ranks), text));
   }
   error.cause += fmt::format("; {}", fmt::join(parts, "; "));
@@ -121,11 +121,11 @@ void add_groups(Error& error, const std::vector<CensusRow>& rows) {
 }
 
 // A rank that has the operation of the timeout on another channel than who waits for it, or -1.
-int on_other_channel(const Error& first, const std::vector<CensusRow>& rows) {
+int on_other_channel(const Error& first, const std::vector<StatusRow>& rows) {
   if (first.code != ErrorCode::timeout || operation_of(first, rows) < 0) return -1;
-  const int channel = channel_of(rows[first.rank].standings, first.sequence);
-  const auto other = std::ranges::find_if(rows, [&](const CensusRow& row) {
-    const int theirs = answered(row) ? channel_of(row.standings, first.sequence) : -1;
+  const int channel = channel_of(rows[first.rank].op_statuses, first.sequence);
+  const auto other = std::ranges::find_if(rows, [&](const StatusRow& row) {
+    const int theirs = replied(row) ? channel_of(row.op_statuses, first.sequence) : -1;
     return theirs >= 0 && theirs != channel;
   });
   return other == rows.end() ? -1 : static_cast<int>(other - rows.begin());
@@ -133,19 +133,19 @@ int on_other_channel(const Error& first, const std::vector<CensusRow>& rows) {
 
 }  // namespace
 
-std::string place_of(const Standings& standings) {
+std::string place_of(const OpStatuses& op_statuses) {
   std::vector<std::string> at;
-  const Standing* last = nullptr;
-  for (const Standing& standing : standings) {
-    if (standing.inside) at.push_back(fmt::format("#{} {}", standing.sequence, standing.text));
-    if (!last || standing.sequence > last->sequence) last = &standing;
+  const OpStatus* last = nullptr;
+  for (const OpStatus& op_status : op_statuses) {
+    if (op_status.inside) at.push_back(fmt::format("#{} {}", op_status.sequence, op_status.text));
+    if (!last || op_status.sequence > last->sequence) last = &op_status;
   }
   if (!at.empty()) return fmt::format("at {}", fmt::join(at, " and "));
   if (!last || last->sequence < 0) return "has called nothing yet";
   return fmt::format("after #{} {}", last->sequence, last->text);
 }
 
-int64_t on_other_channel(const Standings& a, const Standings& b) {
+int64_t on_other_channel(const OpStatuses& a, const OpStatuses& b) {
   int64_t first = -1;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!a[i].inside) continue;
@@ -167,7 +167,7 @@ Error different_priorities(int64_t sequence, int rank, int peer) {
   return error;
 }
 
-bool needs_census(ErrorCode code) {
+bool needs_status_query(ErrorCode code) {
   return code == ErrorCode::timeout || code == ErrorCode::mismatch;
 }
 
@@ -180,9 +180,9 @@ bool is_loss(const Error& error) {
   return error.code == ErrorCode::network || error.code == ErrorCode::peer_lost;
 }
 
-Error compose_verdict(Error first, const std::vector<CensusRow>& rows) {
+Error compose_group_error(Error first, const std::vector<StatusRow>& rows) {
   const bool peer_known = first.peer >= 0 && first.peer < static_cast<int>(rows.size());
-  if (is_loss(first) && peer_known && rows[first.peer].state == CensusRow::State::departed)
+  if (is_loss(first) && peer_known && rows[first.peer].state == StatusRow::State::departed)
     first.cause = left_text(first.peer);
   if (const int other = on_other_channel(first, rows); other >= 0) {
     Error mismatch = different_priorities(first.sequence, first.rank, other);
@@ -198,7 +198,7 @@ Error compose_verdict(Error first, const std::vector<CensusRow>& rows) {
 std::string list_ranks(const std::vector<int>& ranks) {
   std::vector<std::string> parts;
   size_t named = 0;
-  for (size_t i = 0; i < ranks.size() && parts.size() < kMostNamed;) {
+  for (size_t i = 0; i < ranks.size() && parts.size() < kMaxNamed;) {
     size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
     if (end - i < 3) end = i + 1;

@@ -1,5 +1,5 @@
 // Groups, asynchronous operations, forks, and everything that a program may do to its memory, at
-// once, on buffers that are adopted again and again: every result must be exact.
+// once, on buffers that are remapped again and again: every result must be exact.
 //
 // Each run takes other random numbers: GTEST_REPEAT=100 makes it long.
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 #include "tests/support/inputs.h"
 #include "tests/support/ranks.h"
-#include "transports/memory/adopt.h"
+#include "transports/memory/remap.h"
 
 namespace ringwood::testing {
 namespace {
@@ -50,7 +50,7 @@ class Memory {
       case 4: replace(size_ / kPage / 3, 1 + random_() % 4); break;
       case 5:
         give_back();
-        Adopted::current()->collect();
+        RemappedMemory::current()->collect();
         take(bytes);
         break;
       default: {  // the same addresses, probably
@@ -132,7 +132,7 @@ class Stress {
       for (Slot& slot : slots_) between(slot);
     }
   }
-  size_t adopted_rounds() const { return adopted_; }
+  size_t remapped_rounds() const { return remapped_; }
 
  private:
   struct Slot {
@@ -187,7 +187,8 @@ class Stress {
       throw std::runtime_error(fmt::format("round {} slot {} kind {}: element {} of {} is {}",
                                            round, s, slot.kind, i, slot.count,
                                            slot.memory->data()[i]));
-    if (Adopted::current()->lend(slot.memory->data(), slot.count * sizeof(int32_t))) ++adopted_;
+    if (RemappedMemory::current()->expose(slot.memory->data(), slot.count * sizeof(int32_t)))
+      ++remapped_;
   }
 
   // A child sees what there was, whatever its parent does then, and changes nothing of it.
@@ -229,17 +230,17 @@ class Stress {
   std::array<Communicator*, 2> groups_;
   std::mt19937 common_, own_;
   std::array<Slot, kSlots> slots_;
-  size_t adopted_ = 0;
+  size_t remapped_ = 0;
 };
 
-TEST(AdoptStress, EveryResultIsExact) {
-  if (!Adopted::of_process()) GTEST_SKIP() << "nothing can be adopted here";
-  ::mallopt(M_MMAP_THRESHOLD, 16 << 10);  // of its heaps nothing is adopted
+TEST(RemapStress, EveryResultIsExact) {
+  if (!RemappedMemory::of_process()) GTEST_SKIP() << "nothing can be remapped here";
+  ::mallopt(M_MMAP_THRESHOLD, 16 << 10);  // of its heaps nothing is remapped
   static unsigned seed = 0;
   ++seed;
   const auto options = [](int rank) {
     Options o = options_for("shm", rank);
-    o.adopt = 8 << 10;
+    o.remap = 8 << 10;
     return o;
   };
   auto store = memory_store();
@@ -249,7 +250,7 @@ TEST(AdoptStress, EveryResultIsExact) {
     Stress stress(first, *second, seed);
     stress.run();
     // Far from all: most of them do not last.
-    EXPECT_GT(stress.adopted_rounds(), kRounds * kSlots / 20) << "rank " << first.rank();
+    EXPECT_GT(stress.remapped_rounds(), kRounds * kSlots / 20) << "rank " << first.rank();
     must(first.barrier());
     must(second->barrier());
   });

@@ -1,22 +1,23 @@
-// Letters: the shortest way for a small message between two ranks whose memory is mapped by both.
+// Eager slots: the shortest way for a small message between two ranks whose memory is mapped by
+// both.
 //
-// A Mailbox is both directions between this rank and one peer. Each direction has two cells; letter
-// v lies in cell v mod 2. A letter is a head (kHeadBytes) and at most kLetterBytes of data; its
-// size is what the reader expects, never what it reads. Head and data may be written one after the
-// other.
+// A EagerChannel is both directions between this rank and one peer. Each direction has two slots;
+// message v lies in slot v mod 2. A message is a head (kHeadBytes) and at most kEagerSlotBytes of
+// data; its size is what the reader expects, never what it reads. Head and data may be written one
+// after the other.
 //
-// Contract: both write a letter, then take the other's, then call done(), again and again. So who
-// sees letter v + 1 of its peer knows that the peer is done with its own letter v, and two cells
+// Contract: both write a message, then take the other's, then call done(), again and again. So who
+// sees message v + 1 of its peer knows that the peer is done with its own message v, and two slots
 // need no acknowledgement.
 //
-// A cell's lines: the head with its stamp, room for kInlineBytes and the core of its writer; the
+// A slot's lines: the head with its stamp, room for kInlineBytes and the core of its writer; the
 // data; a stamp for data that came after its head. Data of up to kStampedBytes is spread over lines
 // that each carry a stamp of their own, so that all of them are on their way at once: one line
-// transfer is the latency of the letter. (The idea is that of NCCL's LL128 protocol, with stores
+// transfer is the latency of the message. (The idea is that of NCCL's LL128 protocol, with stores
 // that need not be atomic as a line.) Larger data lies in one piece, complete before the stamp that
 // announces it.
 //
-// Thread safety: one thread, except closed(). Header only: a call costs more than the letter.
+// Thread safety: one thread, except closed(). Header only: a call costs more than the message.
 #pragma once
 
 #include <algorithm>
@@ -32,14 +33,14 @@ namespace ringwood {
 
 inline constexpr size_t kHeadBytes = 32;
 inline constexpr size_t kInlineBytes = 16;
-inline constexpr size_t kLetterBytes = 16 << 10;
+inline constexpr size_t kEagerSlotBytes = 16 << 10;
 // What a stamped line carries: a multiple of 16, so that no element is cut.
 inline constexpr size_t kStampedLineBytes = 48;
 inline constexpr size_t kStampedLines = 8;
 inline constexpr size_t kStampedBytes = kStampedLineBytes * kStampedLines;
 
-// Zeros are a cell that was never used.
-struct alignas(128) Cell {
+// Zeros are a slot that was never used.
+struct alignas(128) EagerSlot {
   struct alignas(64) Head {
     std::byte bytes[kHeadBytes];
     std::byte data[kInlineBytes];
@@ -52,14 +53,14 @@ struct alignas(128) Cell {
   };
   Head head;
   Line lines[kStampedLines];
-  std::byte data[kLetterBytes];
+  std::byte data[kEagerSlotBytes];
   alignas(64) std::atomic<uint64_t> late;  // v + 1: data in one piece has followed the head
 };
-static_assert(sizeof(Cell::Head) == 64 && sizeof(Cell::Line) == 64);
+static_assert(sizeof(EagerSlot::Head) == 64 && sizeof(EagerSlot::Line) == 64);
 
 // One direction. All zero before its first use.
-struct MailLane {
-  Cell cells[2];
+struct EagerDirection {
+  EagerSlot slots[2];
 };
 
 // The usual sizes without a call; false, and nothing is done, where it is none of them.
@@ -73,13 +74,13 @@ inline bool copy_usual(std::byte* to, const void* from, size_t bytes) {
   }
 }
 
-class Mailbox final {
+class EagerChannel final {
  public:
   // `peer_closed`: not 0 once the peer has left.
-  Mailbox(MailLane& outgoing, MailLane& arriving, Alarm& alarm,
-          const std::atomic<uint32_t>& peer_closed)
-      : outgoing_(outgoing.cells),
-        arriving_(arriving.cells),
+  EagerChannel(EagerDirection& outgoing, EagerDirection& arriving, Alarm& alarm,
+               const std::atomic<uint32_t>& peer_closed)
+      : outgoing_(outgoing.slots),
+        arriving_(arriving.slots),
         alarm_(alarm),
         peer_closed_(peer_closed) {}
 
@@ -87,53 +88,53 @@ class Mailbox final {
   void runs_on(int32_t core) { core_ = core; }
   // Head and data at once; `data` may be null where bytes is 0.
   void write(const void* head, const void* data, size_t bytes) {
-    Cell& cell = *writing_;
+    EagerSlot& slot = *writing_;
     const bool spread = is_stamped(bytes) || bytes == 0;
-    if (!spread) copy(bytes <= kInlineBytes ? cell.head.data : cell.data, data, bytes);
-    std::memcpy(cell.head.bytes, head, kHeadBytes);
-    cell.head.core.store(core_, std::memory_order_relaxed);
-    cell.head.stamp.store(2 * (number_ + 1) + (spread ? 0 : 1), std::memory_order_release);
-    if (spread) write_lines(cell, data, bytes);
+    if (!spread) copy(bytes <= kInlineBytes ? slot.head.data : slot.data, data, bytes);
+    std::memcpy(slot.head.bytes, head, kHeadBytes);
+    slot.head.core.store(core_, std::memory_order_relaxed);
+    slot.head.stamp.store(2 * (number_ + 1) + (spread ? 0 : 1), std::memory_order_release);
+    if (spread) write_lines(slot, data, bytes);
     alarm_.wake();
   }
-  // The data of a letter whose head was written without.
+  // The data of a message whose head was written without.
   void write_data(const void* data, size_t bytes) {
-    Cell& cell = *writing_;
+    EagerSlot& slot = *writing_;
     if (is_stamped(bytes)) {
-      write_lines(cell, data, bytes);
+      write_lines(slot, data, bytes);
     } else {
-      copy_across(cell.data, data, bytes);
-      cell.late.store(number_ + 1, std::memory_order_release);
+      copy_across(slot.data, data, bytes);
+      slot.late.store(number_ + 1, std::memory_order_release);
     }
     alarm_.wake();
   }
 
-  // Null until the head of the peer's letter is here. `bytes` of data will be read next: asking for
-  // their lines together with the head's makes one transfer of two.
+  // Null until the head of the peer's message is here. `bytes` of data will be read next: asking
+  // for their lines together with the head's makes one transfer of two.
   const std::byte* head(size_t bytes) const {
-    const Cell& cell = *reading_;
+    const EagerSlot& slot = *reading_;
     if (is_stamped(bytes))
       for (size_t line = 0; line * kStampedLineBytes < bytes; ++line)
-        (void)cell.lines[line].stamp.load(std::memory_order_relaxed);
-    const uint64_t stamp = cell.head.stamp.load(std::memory_order_acquire);
-    return stamp / 2 == number_ + 1 ? cell.head.bytes : nullptr;
+        (void)slot.lines[line].stamp.load(std::memory_order_relaxed);
+    const uint64_t stamp = slot.head.stamp.load(std::memory_order_acquire);
+    return stamp / 2 == number_ + 1 ? slot.head.bytes : nullptr;
   }
   // What the peer said. Requires head().
   int32_t core() const { return reading_->head.core.load(std::memory_order_relaxed); }
   // Data of so many bytes is spread over stamped lines.
   static bool is_stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
-  // The letter's data, valid until done(); empty until all of it is here. `room`: kStampedBytes, or
-  // null unless is_stamped(). Requires head() and bytes > 0.
+  // The message's data, valid until done(); empty until all of it is here. `room`: kStampedBytes,
+  // or null unless is_stamped(). Requires head() and bytes > 0.
   std::span<const std::byte> data(size_t bytes, std::byte* room) const {
-    const Cell& cell = *reading_;
-    if (is_stamped(bytes)) return read_lines(cell, bytes, room);
-    if (cell.head.stamp.load(std::memory_order_relaxed) % 2 == 1)
-      return {bytes <= kInlineBytes ? cell.head.data : cell.data, bytes};
-    if (cell.late.load(std::memory_order_acquire) == number_ + 1) return {cell.data, bytes};
+    const EagerSlot& slot = *reading_;
+    if (is_stamped(bytes)) return read_lines(slot, bytes, room);
+    if (slot.head.stamp.load(std::memory_order_relaxed) % 2 == 1)
+      return {bytes <= kInlineBytes ? slot.head.data : slot.data, bytes};
+    if (slot.late.load(std::memory_order_acquire) == number_ + 1) return {slot.data, bytes};
     return {};
   }
-  // Both letters were written and taken. `bytes`: as many will probably be written next; their
-  // lines are asked for now, so that they are here by then.
+  // Both eager messages were written and taken. `bytes`: as many will probably be written next;
+  // their lines are asked for now, so that they are here by then.
   void done(size_t bytes) {
     ++number_;
     writing_ = outgoing_ + number_ % 2;
@@ -150,30 +151,31 @@ class Mailbox final {
   static void copy(std::byte* to, const void* from, size_t bytes) {
     if (!copy_usual(to, from, bytes)) copy_across(to, from, bytes);
   }
-  void write_lines(Cell& cell, const void* data, size_t bytes) {
+  void write_lines(EagerSlot& slot, const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
     for (size_t at = 0, line = 0; at < bytes; at += kStampedLineBytes, ++line) {
-      copy(cell.lines[line].bytes, from + at, std::min(bytes - at, kStampedLineBytes));
-      cell.lines[line].stamp.store(number_ + 1, std::memory_order_release);
+      copy(slot.lines[line].bytes, from + at, std::min(bytes - at, kStampedLineBytes));
+      slot.lines[line].stamp.store(number_ + 1, std::memory_order_release);
     }
   }
-  std::span<const std::byte> read_lines(const Cell& cell, size_t bytes, std::byte* room) const {
+  std::span<const std::byte> read_lines(const EagerSlot& slot, size_t bytes,
+                                        std::byte* room) const {
     for (size_t at = 0, line = 0; at < bytes; at += kStampedLineBytes, ++line) {
-      if (cell.lines[line].stamp.load(std::memory_order_acquire) != number_ + 1) return {};
-      copy(room + at, cell.lines[line].bytes, std::min(bytes - at, kStampedLineBytes));
+      if (slot.lines[line].stamp.load(std::memory_order_acquire) != number_ + 1) return {};
+      copy(room + at, slot.lines[line].bytes, std::min(bytes - at, kStampedLineBytes));
     }
     return {room, bytes};
   }
 
-  Cell* const outgoing_;
-  const Cell* const arriving_;
+  EagerSlot* const outgoing_;
+  const EagerSlot* const arriving_;
   Alarm& alarm_;
   const std::atomic<uint32_t>& peer_closed_;
   uint64_t number_ = 0;
   int32_t core_ = 0;
-  // Those of the letter.
-  Cell* writing_ = outgoing_;
-  const Cell* reading_ = arriving_;
+  // Those of the message.
+  EagerSlot* writing_ = outgoing_;
+  const EagerSlot* reading_ = arriving_;
 };
 
 }  // namespace ringwood
