@@ -118,7 +118,7 @@ TEST(Choose, ExplainsPrivateAndSharedBuffers) {
     if (c.algorithm != "direct" || c.segments != 1) continue;
     EXPECT_LT(c.zero_copy_seconds, c.seconds / 1.5);
   }
-  f.loopback = true;  // nothing can be lent
+  f.loopback = true;  // nothing can be sent zero-copy
   for (const Candidate& c : explain(q, {}))
     EXPECT_EQ(c.zero_copy_seconds, c.seconds) << c.algorithm;
 }

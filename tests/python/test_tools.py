@@ -9,6 +9,7 @@ from pathlib import Path
 
 import arrows
 import class_sizes
+import glossary
 import pytest
 import suites
 from processes import ROOT
@@ -299,3 +300,42 @@ def test_crowded_folders_are_found():
     files = [f"a/{number}.cc" for number in range(arrows.MOST_FILES)]
     assert not list(arrows.crowds([*files, "a/b/c.cc"]))
     assert list(arrows.crowds([*files, "a/more.h"])) == ["a has 31 files, more than 30"]
+
+
+WORDS = """
+| word | means | not |
+|---|---|---|
+| rank | a member | |
+| zero-copy | without a copy | `lent` `lend` |
+| segment | a slice | `lane` (but kernels/) |
+| model | parameters | `figure` (in cost/ machine/) |
+| kMax | a bound | `kMost*` |
+
+| `mailbox` | is no row of it | |
+"""
+
+
+@pytest.mark.parametrize(
+    "file, line, said",
+    [
+        ("a/a.cc", "bool lent_bytes;", "lent_bytes: the word is zero-copy"),
+        ("a/a.cc", "class LentBytes", "LentBytes: the word is zero-copy"),
+        ("a/a.cc", "// What is Lent.", "Lent: the word is zero-copy"),
+        ("a/a.cc", "bool silent; // excellent", None),
+        ("a/a.cc", "int kLaneBytes;", "kLaneBytes: the word is segment"),
+        ("kernels/a.cc", "int kLaneBytes;", None),
+        ("a/a.cc", "double figure;", None),
+        ("machine/a.cc", "double figure;", "figure: the word is model"),
+        ("a/a.cc", "kMostRanks", "kMostRanks: the word is kMax"),
+        ("a/a.cc", "kMostly, a mailbox", None),
+    ],
+)
+def test_words_of_the_glossary(file, line, said):
+    found = list(glossary.remarks(file, f"\n{line}\n", glossary.banned_words(WORDS)))
+    assert found == ([f"{file}:2: {said}"] if said else [])
+
+
+def test_a_glossary_without_its_table_is_an_error():
+    with pytest.raises(ValueError, match="has no table"):
+        glossary.banned_words("# Collectives\n")
+    assert len(glossary.banned_words((ROOT / glossary.GLOSSARY).read_text())) > 30

@@ -79,7 +79,7 @@ inline double shown(DataType type, double v) {
 }
 
 // Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
-// to be lent, in pages of their own that are remapped at once. The latter two are read in place by
+// to be exposed, in pages of their own that are remapped at once. The latter two are read in place by
 // peers.
 enum class Placement { heap, arena, remapped };
 inline thread_local Placement buffers_placed = Placement::heap;
