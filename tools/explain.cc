@@ -47,9 +47,9 @@ TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
   q.n = typed.ranks;
   q.bytes = parse_bytes("BYTES", typed.bytes);
   // Whole blocks, of at least one element each, as `ringwood perf` has them.
-  if (required_chunks(q.collective, q.n) > 0)
+  if (in_blocks(q.collective))
     q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
-  if (q.collective == Collective::barrier) q.bytes = 0;
+  if (!moves_data(q.collective)) q.bytes = 0;
   q.several_hosts = typed.hosts > 1;
   q.tolerance = typed.tolerance;
   q.machine = &machine;

@@ -95,7 +95,7 @@ std::vector<ReduceOp> parse_ops(const std::string& text) {
 void require_supported(const Typed& typed, const PerfOptions& perf) {
   if (typed.type == "all" || typed.op == "all") return;
   const bool reduces = std::any_of(perf.operations.begin(), perf.operations.end(),
-                                   [](auto* row) { return row->reduces; });
+                                   [](auto* row) { return row->reduces(); });
   for (DataType type : perf.types) {
     for (ReduceOp op : perf.ops) {
       if (reduces && !supports(type, op))
@@ -112,7 +112,7 @@ std::optional<std::string> output_file(const CLI::Option& option, const std::str
   const auto rows = operation_table();
   const bool is_name =
       value == "all" ||
-      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return value == row.name; });
+      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return value == row.name(); });
   if (!is_name || !typed.collectives.empty()) return value;
   typed.collectives.push_back(value);
   return "-";

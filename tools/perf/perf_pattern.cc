@@ -135,9 +135,10 @@ int64_t Pattern::value(int rank, size_t place) const {
   return op_ == ReduceOp::band ? 127 ^ bit : op_ == ReduceOp::bor ? bit : below(128);
 }
 
-double Pattern::reduced(size_t place) const {
-  int64_t result = value(0, place) * static_cast<int64_t>(factor(op_, 0));
-  for (int rank = 1; rank < ranks_; ++rank) {
+double Pattern::reduced(RankRange ranks, size_t place) const {
+  const int end = ranks.first + ranks.count;
+  int64_t result = value(ranks.first, place) * static_cast<int64_t>(factor(op_, ranks.first));
+  for (int rank = ranks.first + 1; rank < end; ++rank) {
     const int64_t next = value(rank, place) * static_cast<int64_t>(factor(op_, rank));
     switch (op_) {
       case ReduceOp::product: result *= next; break;
@@ -151,8 +152,8 @@ double Pattern::reduced(size_t place) const {
   }
   if (type_ == DataType::bool8) return result != 0;
   if (op_ != ReduceOp::avg) return static_cast<double>(result);
-  if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks_;
-  const int64_t truncated = result / ranks_;
+  if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks.count;
+  const int64_t truncated = result / ranks.count;
   return static_cast<double>(truncated);
 }
 
@@ -173,13 +174,14 @@ const Pattern::Table& Pattern::contribution(int rank) const {
   return table;
 }
 
-const Pattern::Table& Pattern::reduction() const {
-  if (reduction_.empty()) {
+const Pattern::Table& Pattern::reduction(RankRange ranks) const {
+  Table& table = reductions_[{ranks.first, ranks.count}];
+  if (table.empty()) {
     std::vector<double> values(kPeriod);
-    for (size_t i = 0; i < kPeriod; ++i) values[i] = reduced(i);
-    reduction_ = encode(values);
+    for (size_t i = 0; i < kPeriod; ++i) values[i] = reduced(ranks, i);
+    table = encode(values);
   }
-  return reduction_;
+  return table;
 }
 
 void Pattern::fill(void* data, size_t count, int rank, size_t first) const {
@@ -214,9 +216,9 @@ size_t Pattern::count_wrong(const std::byte* data, size_t count, const Table& ex
   return wrong;
 }
 
-size_t Pattern::count_far(const float* data, size_t count, size_t first) const {
-  const double largest = static_cast<double>(kLargest) * (op_ == ReduceOp::avg ? 1 : ranks_);
-  const auto* const expected = reinterpret_cast<const float*>(reduction().data());
+size_t Pattern::count_far(const float* data, size_t count, RankRange ranks, size_t first) const {
+  const double largest = static_cast<double>(kLargest) * (op_ == ReduceOp::avg ? 1 : ranks.count);
+  const auto* const expected = reinterpret_cast<const float*>(reduction(ranks).data());
   size_t far = 0;
   // Written so that a NaN is wrong.
   for (size_t i = 0; i < count; ++i)
@@ -228,10 +230,11 @@ size_t Pattern::wrong_contribution(const void* data, size_t count, int rank, siz
   return count_wrong(static_cast<const std::byte*>(data), count, contribution(rank), first, 0);
 }
 
-size_t Pattern::wrong_reduction(const void* data, size_t count, size_t first) const {
-  if (tolerance_ > 0) return count_far(static_cast<const float*>(data), count, first);
+size_t Pattern::wrong_reduction(const void* data, size_t count, RankRange ranks,
+                                size_t first) const {
+  if (tolerance_ > 0) return count_far(static_cast<const float*>(data), count, ranks, first);
   const bool rounds = op_ == ReduceOp::avg && (is_float(type_) || is_complex(type_));
-  return count_wrong(static_cast<const std::byte*>(data), count, reduction(), first,
+  return count_wrong(static_cast<const std::byte*>(data), count, reduction(ranks), first,
                      rounds ? 1 : 0);
 }
 
