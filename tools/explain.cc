@@ -42,7 +42,7 @@ TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
   q.collective = parse_collective(typed.collective);
   q.type = parse_data_type(typed.type);
   q.op = parse_reduce_op(typed.op);
-  if (reduces(q.collective) && !supports(q.type, q.op))
+  if (!supports(q.collective, q.type, q.op))
     refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
   q.n = typed.ranks;
   q.bytes = parse_bytes("BYTES", typed.bytes);

@@ -20,19 +20,6 @@ const char* verb(const BoundStep& step) {
   return "?";
 }
 
-bool is_integer(DataType type) {
-  switch (type) {
-    case DataType::int8:
-    case DataType::int16:
-    case DataType::int32:
-    case DataType::int64:
-    case DataType::uint8: return true;
-    default: return false;
-  }
-}
-
-bool is_small_float(DataType type) { return accumulates_wide(type, ReduceOp::sum); }
-
 // Part `index` of `count` elements: whole cache lines where each part has four of them or more,
 // and the first parts get what does not divide.
 std::pair<size_t, size_t> part_of(size_t count, size_t parts, size_t index, size_t element) {
@@ -104,7 +91,7 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
 }
 
 bool scales_here(const CollectiveArgs& args) {
-  if (!reduces(args.collective) || args.type == DataType::bool8) return false;
+  if (!reduces(args.collective) || traits_of(args.type).kind == Kind::boolean) return false;
   return args.op == ReduceOp::avg || (args.op == ReduceOp::premul_sum && is_small_float(args.type));
 }
 

@@ -106,11 +106,9 @@ void expect_division(DataType type, int64_t divisor) {
 TEST(ReduceDivide, IntegersTruncateTowardZero) {
   for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{1000},
                                 int64_t{1} << 31, int64_t{1} << 40, int64_t{-1}, int64_t{-3}}) {
-    expect_division<int8_t>(DataType::int8, divisor);
-    expect_division<int16_t>(DataType::int16, divisor);
-    expect_division<int32_t>(DataType::int32, divisor);
-    expect_division<int64_t>(DataType::int64, divisor);
-    expect_division<uint8_t>(DataType::uint8, divisor);
+    for (const TypeTraits& row : kTypeTraits)
+      if (row.kind == Kind::integer)
+        visit_integer(row.type, [&]<class T>(T) { expect_division<T>(row.type, divisor); });
   }
 }
 

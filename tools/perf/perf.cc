@@ -103,7 +103,8 @@ class Run {
       }
       for (DataType type : perf_.types) {
         for (ReduceOp op : row->reduces() ? perf_.ops : std::vector<ReduceOp>{ReduceOp::sum}) {
-          if (!row->reduces() || supports(type, op)) sweep(*row, type, op, perf_.sizes);
+          if (!row->collective || supports(*row->collective, type, op))
+            sweep(*row, type, op, perf_.sizes);
         }
       }
     }
