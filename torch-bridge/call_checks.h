@@ -95,9 +95,9 @@ class CallChecks final {
 
 // By DataType.
 inline constexpr at::ScalarType kTorchTypes[kDataTypes] = {
-    at::kDouble,      at::kFloat, at::kHalf,         at::kBFloat16,     at::kFloat8_e4m3fn,
-    at::kFloat8_e5m2, at::kChar,  at::kShort,        at::kInt,          at::kLong,
-    at::kByte,        at::kBool,  at::kComplexFloat, at::kComplexDouble};
+    at::kDouble,      at::kFloat, at::kHalf,         at::kBFloat16,      at::kFloat8_e4m3fn,
+    at::kFloat8_e5m2, at::kChar,  at::kShort,        at::kInt,           at::kLong,
+    at::kByte,        at::kBool,  at::kComplexFloat, at::kComplexDouble, at::kUInt32};
 
 inline std::optional<DataType> exact_type(at::ScalarType type) {
   for (const TypeTraits& row : kTypeTraits)

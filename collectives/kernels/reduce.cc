@@ -77,9 +77,10 @@ void divide_as(void* dst, size_t count, int64_t divisor) {
     // Vectors divide floats only. With more bits than T has, a quotient is never rounded up to the
     // next integer.
     using Float = std::conditional_t<sizeof(T) == 4, double, float>;
+    using Quotient = std::conditional_t<std::is_same_v<T, uint32_t>, int64_t, int32_t>;
     const auto by = static_cast<Float>(divisor);
     divide_each<T>(dst, count, [by](T value) {
-      return static_cast<T>(static_cast<int32_t>(static_cast<Float>(value) / by));
+      return static_cast<T>(static_cast<Quotient>(static_cast<Float>(value) / by));
     });
   }
 }

@@ -28,7 +28,8 @@ enum class DataType : uint8_t {
   uint8,
   bool8,
   complex64,
-  complex128
+  complex128,
+  uint32
 };
 
 enum class Kind : uint8_t { floating, integer, boolean, complex };
@@ -60,6 +61,7 @@ inline constexpr TypeTraits kTypeTraits[] = {
     {DataType::bool8, "bool8", "", 1, Kind::boolean, false, 0, 0},
     {DataType::complex64, "complex64", "", 8, Kind::complex, true, 8, 23},
     {DataType::complex128, "complex128", "", 16, Kind::complex, true, 11, 52},
+    {DataType::uint32, "uint32", "", 4, Kind::integer, false, 0, 0},
 };
 inline constexpr int kDataTypes = std::size(kTypeTraits);
 
@@ -87,7 +89,7 @@ decltype(auto) visit_integer(DataType type, Visit visit) {
   switch (size_of(type)) {
     case 1: return traits_of(type).is_signed ? visit(int8_t{}) : visit(uint8_t{});
     case 2: return visit(int16_t{});
-    case 4: return visit(int32_t{});
+    case 4: return traits_of(type).is_signed ? visit(int32_t{}) : visit(uint32_t{});
     default: return visit(int64_t{});
   }
 }

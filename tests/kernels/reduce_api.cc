@@ -45,7 +45,7 @@ TEST(ReduceNames, ErrorsNameTheChoices) {
   EXPECT_EQ(cause_of([] { parse_data_type("float12"); }),
             "'float12' is not a data type; use one of float64, float32, float16, bfloat16, "
             "float8_e4m3, float8_e5m2, int8, int16, int32, int64, uint8, bool8, complex64, "
-            "complex128");
+            "complex128, uint32");
   EXPECT_EQ(cause_of([] { parse_reduce_op("mean"); }),
             "'mean' is not a reduction; use one of sum, avg, min, max, product, band, bor, bxor, "
             "premul_sum");
@@ -53,7 +53,7 @@ TEST(ReduceNames, ErrorsNameTheChoices) {
 }
 
 TEST(ReduceNames, SizesAndKinds) {
-  constexpr size_t kBytes[] = {8, 4, 2, 2, 1, 1, 1, 2, 4, 8, 1, 1, 8, 16};
+  constexpr size_t kBytes[] = {8, 4, 2, 2, 1, 1, 1, 2, 4, 8, 1, 1, 8, 16, 4};
   for (int i = 0; i < kDataTypes; ++i) {
     const auto type = static_cast<DataType>(i);
     EXPECT_EQ(size_of(type), kBytes[i]) << to_string(type);
@@ -75,6 +75,7 @@ TEST(ReduceSupport, Table) {
       {DataType::int32, "111111110"},       {DataType::int64, "111111110"},
       {DataType::uint8, "111111110"},       {DataType::bool8, "111111110"},
       {DataType::complex64, "110000001"},   {DataType::complex128, "110000001"},
+      {DataType::uint32, "111111110"},
   };
   for (const Row& row : kRows) {
     for (int i = 0; i < kReduceOps; ++i) {
