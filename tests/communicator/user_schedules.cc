@@ -6,8 +6,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/plan/proved_schedules.h"
 #include "tests/support/errors.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/messages/point_to_point.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -46,7 +46,7 @@ class DataPath : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const std::string& name = GetParam().transports;
-    if (name == "loopback") GTEST_SKIP() << "its ranks are threads of one process";
+    if (in_one_process(name)) GTEST_SKIP() << "its ranks are threads of one process";
     if (const std::string why = absent_here(name); !why.empty()) GTEST_SKIP() << why;
     if (kSlower > 1) GTEST_SKIP() << "a sanitizer needs the memory and the threads itself";
   }

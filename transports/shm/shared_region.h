@@ -35,6 +35,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/group.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/memory/peer_arena.h"
