@@ -22,6 +22,7 @@ LEVELS = (
     "transports/channels",
     "transports/link",
     "transports/link_parts",
+    "transports/eager_channel",
     "transports/group",
     "transports/pairs",
     "transports/transport",

@@ -278,7 +278,7 @@ def test_large_classes_are_found(members, said):
     ("file", "included", "said"),
     [
         ("transports/shm/shm.cc", "transports/link.h", None),
-        ("transports/shm/shm.cc", "transports/shm/eager_channel.h", None),
+        ("transports/shm/shm.cc", "transports/eager_channel.h", None),
         ("transports/new/new.cc", "transports/new/parts.h", None),
         ("transports/new/deep/new.cc", "transports/transport.h", None),
         ("transports/new/new.cc", "transports/shm/shm.h", "which stands beside it"),
