@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "tests/links/shm_pair.h"
+#include "tests/shm/shm_pair.h"
 
 namespace ringwood {
 namespace {
