@@ -315,7 +315,7 @@ TEST_P(Collectives, Barrier) {
 // Placements that this machine has not: two ranks on each memory node, on one host or on two.
 void run_on_nodes(bool two_hosts, const std::function<void(Communicator&)>& body) {
   const auto options = [&](int rank) {
-    Options o = options_for(two_hosts ? "mixed" : "shm", rank);
+    Options o = options_for(two_hosts ? "mixed" : usual_transport(), rank);
     if (two_hosts) o.host_id = rank < 4 ? "a" : "b";
     o.numa_node = rank / 2;
     return o;

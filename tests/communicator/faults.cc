@@ -136,7 +136,7 @@ TEST_P(Faults, LeavingLosesNothing) {
 }
 
 TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
-  run_ranks(2, "shm", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     float x = 0;
     OperationPtr pending;
     if (c.rank() == 0) pending = c.recv(&x, 1, DataType::float32, 1, 0);
@@ -152,7 +152,7 @@ TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
 }
 
 TEST(Faults, ACallbackMayCallCollectives) {
-  run_ranks(2, "shm", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     float x = 1, y = 1;
     std::atomic<bool> done{false};
     auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
@@ -266,11 +266,11 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 }
 
 TEST(Forked, AChildIsToldThatTheGroupIsNotItsOwn) {
-  run_ranks(1, "shm", [](Communicator&) {});
+  run_ranks(1, [](Communicator&) {});
   auto store = memory_store();
   std::unique_ptr<Communicator> groups[2];
-  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for("shm", 1)); });
-  groups[0] = Communicator::create(store, 0, 2, options_for("shm", 0));
+  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for(1)); });
+  groups[0] = Communicator::create(store, 0, 2, options_for(0));
   other.join();
   const pid_t pid = fork();
   if (pid == 0) {

@@ -69,7 +69,7 @@ TEST(Accumulation, SixteenBitFloatsRoundOnce) {
   const int n = 7;
   const size_t count = 5003;
   for (DataType type : {DataType::bfloat16, DataType::float16, DataType::float8_e4m3})
-    run_ranks(n, "shm", [&](Communicator& c) {
+    run_ranks(n, [&](Communicator& c) {
       const auto value = [](int rank, size_t i) {
         return std::sin(static_cast<float>(rank * 131 + i)) * 3;
       };
@@ -103,7 +103,7 @@ TEST(Bits, AreTheSameOnAllRanksWhateverTheAlgorithm) {
   for (const AlgorithmRow& row : algorithm_table()) {
     if (row.collective != Collective::all_reduce || !row.accepts(5)) continue;
     std::vector<std::vector<float>> results(5);
-    run_ranks(5, "shm", [&](Communicator& c) {
+    run_ranks(5, [&](Communicator& c) {
       auto& data = results[c.rank()];
       for (int i = 0; i < 20011; ++i)
         data.push_back(std::sin(static_cast<float>(c.rank() * 7919 + i)) * 1e3f);
@@ -118,7 +118,7 @@ TEST(Bits, AreTheSameOnAllRanksWhateverTheAlgorithm) {
 }
 
 TEST(Groups, AloneEverythingIsLocal) {
-  run_ranks(1, "shm", [&](Communicator& c) {
+  run_ranks(1, [&](Communicator& c) {
     float x[3] = {1, 2, 3}, y[3] = {};
     must(c.all_reduce(x, 3, DataType::float32, ReduceOp::avg));
     must(c.all_gather(x, y, 3, DataType::float32));
@@ -134,7 +134,7 @@ TEST(Groups, TwoInFlightInOppositeOrder) {
   std::atomic<int> good{0};
   for (int r = 0; r < 3; ++r)
     ranks.emplace_back([&, r] {
-      auto a = Communicator::create(first, r, 3, options_for("shm", r));
+      auto a = Communicator::create(first, r, 3, options_for(r));
       auto b = Communicator::create(second, r, 3, options_for("tcp", r));
       for (int k = 0; k < 50; ++k) {
         std::vector<int64_t> x(5000, r), y(7000, r);
@@ -167,7 +167,7 @@ TEST(Groups, TheSameStoreServesOneAfterTheOther) {
     std::vector<std::thread> ranks;
     for (int r = 0; r < 3; ++r)
       ranks.emplace_back([&, r] {
-        auto c = Communicator::create(store, r, 3, options_for("shm", r));
+        auto c = Communicator::create(store, r, 3, options_for(r));
         int x = r;
         must(c->all_reduce(&x, 1, DataType::int32, ReduceOp::sum));
         if (x != 3) ADD_FAILURE() << x;

@@ -307,7 +307,7 @@ TEST_P(Uneven, RootsThatDiffer) {
 }
 
 TEST(UnevenMistakes, AreRefused) {
-  run_ranks(2, "loopback", [](Communicator& c) {
+  run_ranks(2, [](Communicator& c) {
     int x[4] = {}, y[4] = {};
     const auto refused = [](const auto& call) { return std::string(error_of(call).what()); };
     const auto mine = static_cast<size_t>(c.rank());

@@ -81,7 +81,7 @@ TEST(UserSchedulesOfAText, AreProvedFirst) {
 
 TEST(UserSchedulesOfAText, AreRefusedForOtherCalls) {
   const auto star = ProvedSchedules::parse(Collective::all_reduce, kStar);
-  run_ranks(2, "loopback", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     CallOptions call;
     call.schedules = star;
     float x = 1;

@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(All, FalseClaims, ::testing::ValuesIn(claims()),
 
 std::unique_ptr<Mesh> mesh_of(const std::shared_ptr<Store>& store, int rank) {
   Control::Handlers handlers{[] { return OpStatuses(); }, [](const Error&) {}, [](int) {}};
-  return make_mesh(store, rank, 2, options_for("shm", rank), std::move(handlers));
+  return make_mesh(store, rank, 2, options_for(rank), std::move(handlers));
 }
 
 TEST_P(FalseClaims, AreErrorsThatNameThePeer) {

@@ -156,7 +156,7 @@ TEST(Callbacks, WhatTheyThrowEndsTheGroup) {
   enum class Added { at_once, when_done };
   for (Added added : {Added::at_once, Added::when_done})
     for (bool waits : {true, false})
-      run_ranks(2, "shm", [&](Communicator& c) {
+      run_ranks(2, [&](Communicator& c) {
         float x = 1;
         std::atomic<int> ran{0};
         auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
@@ -187,7 +187,7 @@ TEST(Callbacks, MayDropTheLastHandleOnTheCommunicator) {
     std::vector<std::thread> ranks;
     for (int r : {0, 1})
       ranks.emplace_back([&, r] {
-        auto c = Communicator::create(store, r, 2, options_for("shm", r));
+        auto c = Communicator::create(store, r, 2, options_for(r));
         auto* const raw = c.get();
         static thread_local float x;
         std::promise<void> over;

@@ -368,7 +368,7 @@ TEST_P(InFlightOn, InputsAreReadWhenEarlierCallsHaveWrittenThem) {
 // Pages change while others read them.
 TEST(InFlight, BuffersThatAreReadTwiceAtOnceAreRemapped) {
   const auto options = [](int rank) {
-    Options o = options_for("shm", rank);
+    Options o = options_for(rank);
     o.remap = 4096;
     o.in_flight = 3;
     return o;

@@ -35,6 +35,8 @@ inline Options options_for(const std::string& transports, int rank) {
   return o;
 }
 
+inline Options options_for(int rank) { return options_for(usual_transport(), rank); }
+
 inline void run_ranks(int n, const std::function<Options(int)>& options,
                       const std::function<void(Communicator&)>& body) {
   auto store = memory_store();
@@ -65,6 +67,10 @@ inline void run_ranks(int n, const std::string& transports,
                                                             : Placement::heap;
         body(c);
       });
+}
+
+inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+  run_ranks(n, usual_transport(), body);
 }
 
 // Throws with the message, so that a failing rank does not go on into operations that its peers

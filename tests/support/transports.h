@@ -75,6 +75,11 @@ inline const TransportRow* row_of(const std::string& transport) {
   return nullptr;
 }
 
+// For what is about eager slots and puts.
+inline const TransportRow& shared_memory_transport() {
+  return *std::ranges::find_if(transport_table(), &TransportRow::shared_memory);
+}
+
 // A group of a test has a name: a transport's, "mixed", or, of a transport that shares,
 // "zero_copy" or "remapped" after its `shares`.
 
@@ -88,6 +93,9 @@ inline std::string transport_of(const std::string& group) {
   }
   return "";
 }
+
+// Where any will do: the one with the most ways to carry a message.
+inline std::string usual_transport() { return shared_memory_transport().name; }
 
 // Each transport alone, then "mixed".
 inline std::vector<std::string> every_transport() {
@@ -123,10 +131,6 @@ inline bool is_emulated(const std::string& group) {
 inline bool in_shared_memory(const std::string& group) {
   const TransportRow* const row = row_of(transport_of(group));
   return row && row->shared_memory;
-}
-// For what is about eager slots and answers in place.
-inline const TransportRow& shared_memory_transport() {
-  return *std::ranges::find_if(transport_table(), &TransportRow::shared_memory);
 }
 
 // Why ranks of one machine cannot use it; "" if they can. Of the others a failure is a failure.
