@@ -1,6 +1,7 @@
 // Memory that peers map, and messages that are lent instead of copied.
 #include "transports/memory/arena.h"
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
 // give it.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <exception>
 #include <functional>
 #include <map>

@@ -40,7 +40,8 @@ enum class Purpose : uint16_t { control = 1, store = 2, first_of_transports = 0x
 constexpr Purpose purpose_of(std::string_view transport) {
   uint32_t hash = 2166136261;  // FNV-1a
   for (const char c : transport) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
-  return static_cast<Purpose>(0x8000 | ((hash ^ hash >> 16) & 0x7fff));
+  constexpr uint32_t kFirst = static_cast<uint16_t>(Purpose::first_of_transports);
+  return static_cast<Purpose>(kFirst | ((hash ^ hash >> 16) & (kFirst - 1)));
 }
 
 // What a connection is for. `from` dialled `to`.
