@@ -1,6 +1,7 @@
 // Memory that peers map, and zero-copy messages.
 #include "transports/memory/arena.h"
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include <map>
 #include <random>
 
-#include "tests/links/shm_pair.h"
+#include "tests/shm/shm_pair.h"
 
 namespace ringwood {
 namespace {

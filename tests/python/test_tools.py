@@ -279,7 +279,12 @@ def test_large_classes_are_found(members, said):
     ("file", "included", "said"),
     [
         ("transports/shm/shm.cc", "transports/link.h", None),
-        ("transports/shm/shm.cc", "transports/shm/eager_channel.h", None),
+        ("transports/shm/shm.cc", "transports/eager_channel.h", None),
+        ("transports/new/new.cc", "transports/new/parts.h", None),
+        ("transports/new/deep/new.cc", "transports/transport.h", None),
+        ("transports/new/new.cc", "transports/shm/shm.h", "which stands beside it"),
+        ("transports/new.cc", "transports/link.h", "transports/new.cc is in none of the rows"),
+        ("transports/link.h", "transports/shm/shm.h", "which stands above it"),
         ("collectives/algorithms/deep/a.cc", "collectives/schedule/graph.h", None),
         ("collectives/kernels/reduce.cc", "hwy/highway.h", None),
         ("bench/programs/a.cc", "batches.h", None),

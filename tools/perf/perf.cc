@@ -14,7 +14,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "tools/perf/perf_counters.h"
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood::tools {
 namespace {
