@@ -211,7 +211,7 @@ class Meet {
     return joined(std::move(region), here, std::move(all));
   }
 
-  // A guest that fails is left out; after its first message it must not fail silently any more.
+  // A guest that fails is left out; after its first message it must not fail silently.
   template <class Do>
   void for_guests(Do&& work) {
     for (size_t i = 1; i < guests_.size(); ++i) {
@@ -274,7 +274,7 @@ class Meet {
     return joined(std::move(region), here, std::move(all));
   }
 
-  // By member; empty where nobody was invited.
+  // By member; empty where no member was invited.
   std::vector<Descriptors> receive_descriptors(int socket) {
     static_assert(kFdsPerMessage % 2 == 0, "the two descriptors of a rank come together");
     std::vector<char> invited(locals_.size());
