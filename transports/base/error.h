@@ -1,9 +1,9 @@
-// What went wrong, and where. One type for the whole project.
+// The error type of the whole project: what went wrong, and where.
 //
-// Set-up code throws Error; the data path returns Status (or Result<T>), which is one pointer wide
-// and null when all is well, so that a poll that finds nothing costs nothing.
+// Set-up code throws Error. The data path returns Status (or Result<T>), which is one pointer wide
+// and null on success, so that a poll that finds nothing costs nothing.
 //
-// An Error is filled from the inside out: the place that sees the cause writes `cause`, `code` and
+// An Error is filled from the inside out: the code that sees the cause writes `cause`, `code` and
 // what it knows (peer, transport); each layer above adds its own coordinates if they are still
 // empty. The first error of a communicator wins and is what every rank reports.
 #pragma once
@@ -25,15 +25,15 @@ enum class ErrorCode {
   aborted,           // this process asked for it
   network,           // a connection failed for a reason that is not known to be a death
   system,            // the operating system refused (memory, descriptors, permissions)
-  unsupported,       // a valid request that nothing here can carry out
-  internal           // a broken invariant of ours
+  unsupported,       // a valid request that is not implemented here
+  internal           // a broken invariant of the library
 };
 const char* to_string(ErrorCode code);
 
 struct Error : std::exception {
   ErrorCode code = ErrorCode::internal;
-  std::string cause;       // the exact cause in words, with the remedy where there is one
-  int rank = -1;           // who says so (-1: unknown)
+  std::string cause;       // the exact cause in words, with the remedy if there is one
+  int rank = -1;           // the reporting rank (-1: unknown)
   std::string host;        // host name of `rank`
   int peer = -1;           // the culprit or the other side (-1: none)
   std::string collective;  // "all_reduce"
@@ -44,8 +44,8 @@ struct Error : std::exception {
   Error() = default;
   Error(ErrorCode c, std::string why) : code(c), cause(std::move(why)) {}
 
-  // One line: "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset
-  // (peer_lost)".
+  // One line:
+  // "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset (peer_lost)".
   std::string message() const;
   // message(); stays valid until the error is changed. Any thread.
   const char* what() const noexcept override;
@@ -91,7 +91,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> value_;
 };
 
-// In a catch clause: what was thrown, as an Error; its own text where it is none.
+// In a catch clause: the exception as an Error, with its own text if it is another type.
 Error caught_error();
 
 // "recv: Connection reset by peer". Reads errno unless one is given.

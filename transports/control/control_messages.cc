@@ -61,7 +61,7 @@ class Reader {
     }
     std::string value(in_.substr(0, bytes));
     in_.remove_prefix(bytes);
-    // It ends in somebody's terminal.
+    // The text will be printed to a terminal.
     std::replace_if(
         value.begin(), value.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, '?');
     return value;
