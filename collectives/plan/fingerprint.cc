@@ -21,7 +21,7 @@ bool has_pairs(Collective c) {
   return c == Collective::all_to_all || c == Collective::gather || c == Collective::scatter;
 }
 
-// Both ends of a pair agree but for its sizes; `mine` as `theirs` should be.
+// Both ends of a pair agree except on its sizes. `mine` is what `theirs` should be.
 std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                         int peer) {
   const auto c = static_cast<Collective>(mine.collective);
