@@ -3,23 +3,23 @@
 // verify() proves schedules. A plan is what passes have made of a schedule: bytes and places, split
 // spans, one round, fusion, rows of additions, scaling, wire formats and their staging. All of that
 // is checked here for the plans of all ranks together, without the passes' own code:
-//   1. Agreement: whatever the ranks must share is equal, and before anything is written each has
-//      heard from all others, transitively (where only pairs know sizes: from each directly).
-//   2. Links: every send has its receive, with as many bytes in the same format, in queues that list
-//      each message once and in order. Hosts decide what is encoded. The number of a put is that of
-//      the receive it replaces.
-//   3. Places: they lie within their buffers, and no write goes to a read-only buffer of the caller.
-//   4. Order: two accesses to the same bytes, one of them a write, are ordered by the graph. A send
-//      reads from its post to its completion. A peer may put into an exposed buffer at any time from
-//      the send's post to the end of the receive. A staging place is written when its message is
-//      posted. In one round the steps run in their order and the sends are read until
-//      Plan::sends_until.
-//   5. Values: the steps of all ranks are carried out on symbols, several times: reading as early and
-//      as late as links may, with and without fusion, in random order, and without buffering, so that
-//      a deadlock shows. Every byte of the user's buffers must end as the schedules say: the same
-//      tree of additions, every operand scaled once by its factor, sums divided once, small floats
-//      rounded at the end of a row of additions and nowhere else, encoded only between hosts, and
-//      equal on all ranks where the schedules' sums are.
+// 1. Agreement: whatever the ranks must share is equal, and before anything is written each has
+//    heard from all others, transitively (where only pairs know sizes: from each directly).
+// 2. Links: every send has its receive, with as many bytes in the same format, in queues that list
+//    each message once and in order. Hosts decide what is encoded. The number of a put is that of
+//    the receive it replaces.
+// 3. Places: they lie within their buffers, and no write goes to a read-only buffer of the caller.
+// 4. Order: two accesses to the same bytes, one of them a write, are ordered by the graph. A send
+//    reads from its post to its completion. A peer may put into an exposed buffer at any time from
+//    the send's post to the end of the receive. A staging place is written when its message is
+//    posted. In one round the steps run in their order and the sends are read until
+//    Plan::sends_until.
+// 5. Values: the steps of all ranks are carried out on symbols, several times: reading as early and
+//    as late as links may, with and without fusion, in random order, and without buffering, so that
+//    a deadlock shows. Every byte of the user's buffers must end as the schedules say: the same
+//    tree of additions, every operand scaled once by its factor, sums divided once, small floats
+//    rounded at the end of a row of additions and nowhere else, encoded only between hosts, and
+//    equal on all ranks where the schedules' sums are.
 //
 // Linear in the steps and in the borders between byte ranges, except the order: steps^2 / 64 of
 // each rank. Pure; any thread.

@@ -5,12 +5,12 @@
 //   agree     fingerprints are exchanged (fingerprint.h); sends may leave, but no user buffer is
 //             written
 //   run       messages are posted and received, local steps are run
-//   finished  every step and every fingerprint is done: the buffers belong to the caller again
+//  finished  every step and every fingerprint is done: the buffers belong to the caller again
 //
-//   protocol     class             state
-//   queued       QueuedExecutor    the messages of every link in order, and what each step waits for
-//   one_round    OneRoundExecutor  every link's preamble; the steps run in their order
-//   eager_slots  SlotExecutor      the next step
+//  protocol     class             state
+//  queued       QueuedExecutor    the messages of every link in order, and what each step waits for
+//  one_round    OneRoundExecutor  every link's preamble; the steps run in their order
+//  eager_slots  SlotExecutor      the next step
 //
 // All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
 // once the vectors have grown to the largest plan in use.
