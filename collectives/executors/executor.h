@@ -3,8 +3,8 @@
 // It never waits: the caller of step() owns the loop, its deadline, its sleeping and the abort.
 //
 //   agree     fingerprints are exchanged (fingerprint.h); sends may leave, but no user buffer is
-//             written
-//   run       messages are posted and received, local steps are run
+//            written
+//  run       messages are posted and received, local steps are run
 //  finished  every step and every fingerprint is done: the buffers belong to the caller again
 //
 //  protocol     class             state
