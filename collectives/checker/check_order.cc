@@ -161,7 +161,7 @@ class RankOrder {
   // The output of reduce_scatter may be the memory of the rank's own input block, which is
   // read before.
   PlanFlaw check_output_in_place() const {
-    if (plan_.args.collective != Collective::reduce_scatter) return std::nullopt;
+    if (!may_overwrite_input(plan_.args.collective)) return std::nullopt;
     const Ancestors ancestors(plan_.graph);
     for (const Access& w : accesses_) {
       if (w.buffer != set_.n() || !w.write) continue;

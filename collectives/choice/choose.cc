@@ -146,8 +146,7 @@ TuningChoice choose(const TuningQuery& q, const Options& options, const std::str
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && segments > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
-  if (nothing_to_weigh && q.collective != Collective::barrier)
-    return first_row(q, options, row, segments);
+  if (nothing_to_weigh && moves_data(q.collective)) return first_row(q, options, row, segments);
   for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments)))
     if (c.chosen) return {c.algorithm, c.segments, c.wire};
   return first_row(q, options, row, segments);

@@ -1,4 +1,4 @@
-// The eager slots from one rank to all others (transports/shm/eager_channel.h). In every round each
+// The eager slots from one rank to all others (transports/eager_channel.h). In every round each
 // rank writes one slot to each other rank and reads the slot that each other rank wrote. A slot has
 // a head, here a fingerprint, and may carry data.
 //
@@ -12,8 +12,8 @@
 
 #include "collectives/executors/wait_list.h"
 #include "collectives/plan/fingerprint.h"
+#include "transports/eager_channel.h"
 #include "transports/mesh.h"
-#include "transports/shm/eager_channel.h"
 
 namespace ringwood {
 

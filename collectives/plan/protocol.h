@@ -15,7 +15,7 @@ namespace ringwood {
 struct ProtocolLimits {
   // One round: the preambles travel together with the data (plan.h).
   //
-  // In shared memory the limit is what an eager slot holds (transports/shm/eager_channel.h). Beyond
+  // In shared memory the limit is what an eager slot holds (transports/eager_channel.h). Beyond
   // it, the data of a whole round no longer fits into the links' buffers.
   size_t one_round_bytes = 16 << 10;
   // Where every message goes through sockets, a system call costs more than a copy of this many

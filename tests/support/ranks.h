@@ -14,13 +14,14 @@
 #include <gtest/gtest.h>
 
 #include "collectives/communicator.h"
+#include "tests/support/transports.h"
 #include "tests/support/values.h"
 
 namespace ringwood::testing {
 
 // "shm": every pair over shm; "zero_copy": likewise, with all Guarded buffers in the arena;
-// "remapped": likewise, with their pages turned into the arena's; "verbs_zero_copy" and
-// "verbs_remapped": over verbs instead; "mixed": two pretended hosts, shm inside, tcp between.
+// "remapped": likewise, with their pages turned into the arena's (transports.h has the other
+// names); "mixed": two pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
   o.timeout = std::chrono::seconds(60);
@@ -28,15 +29,13 @@ inline Options options_for(const std::string& transports, int rank) {
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
-  } else if (transports == "zero_copy" || transports == "remapped") {
-    o.transports = {"shm"};
-  } else if (transports.starts_with("verbs")) {
-    o.transports = {"verbs"};
   } else {
-    o.transports = {transports};
+    o.transports = {transport_of(transports)};
   }
   return o;
 }
+
+inline Options options_for(int rank) { return options_for(usual_transport(), rank); }
 
 inline void run_ranks(int n, const std::function<Options(int)>& options,
                       const std::function<void(Communicator&)>& body) {
@@ -68,6 +67,10 @@ inline void run_ranks(int n, const std::string& transports,
                                                             : Placement::heap;
         body(c);
       });
+}
+
+inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+  run_ranks(n, usual_transport(), body);
 }
 
 // Throws with the message, so that a failing rank does not go on into operations that its peers
