@@ -21,8 +21,7 @@ constexpr double kMinWidth = 420;
 constexpr int kMaxBoxes = 16;  // with more chunks, boxes do not show single chunks
 constexpr size_t kMaxLabel = 14;
 constexpr double kTitleFont = 15, kSmallFont = 11;
-constexpr double kAdvance =
-    0.62;  // at most: a eager slot's width in heights, of the fonts asked for
+constexpr double kAdvance = 0.62;  // a character's largest width in heights, in the fonts asked for
 constexpr double kLegendRow = 16, kLegendGap = 24, kLegendSample = 30;
 
 double width_of(std::string_view words, double font) { return words.size() * kAdvance * font; }
