@@ -51,7 +51,7 @@ void set_pair_counts(CollectiveState& state) {
     return;
   }
   // What the root gathers comes from the other ranks; what it scatters goes to them.
-  const bool gathers = traits_of(args.collective).to == Ranks::root;
+  const bool gathers = traits_of(args.collective).to == Who::root;
   std::vector<uint64_t>& sent = state.send_counts;
   std::vector<uint64_t>& expected = state.recv_counts;
   sent.assign(static_cast<size_t>(n), 0);

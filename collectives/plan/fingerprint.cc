@@ -27,7 +27,7 @@ std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const F
   };
   std::string text;
   if (theirs.count != mine.count) {
-    const bool sends = has_root(c) && (traits_of(c).to == Ranks::root) == (peer == mine.root);
+    const bool sends = has_root(c) && (traits_of(c).to == Who::root) == (peer == mine.root);
     text = sends ? differ(me, mine.count, peer, theirs.count)
                  : differ(peer, theirs.count, me, mine.count);
   }
