@@ -386,6 +386,11 @@ class LiveCommunicator final : public Communicator {
 
 }  // namespace
 
+std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store, int rank,
+                                                   int size) {
+  return create(std::move(store), rank, size, Options::from_environment());
+}
+
 std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store, int rank, int size,
                                                    const Options& options,
                                                    const std::string& name) {

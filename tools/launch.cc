@@ -105,7 +105,8 @@ std::string describe(const Error& error, int rank) {
 // that is killed later.
 Place meet_at(const std::string& url, int rank, const LaunchPlan& plan) {
   const Deadline deadline = Deadline::after(plan.options.init_timeout);
-  Place place{rank, plan.ranks, rendezvous(url, rank, plan.ranks, deadline).store, [] {}};
+  const Options options = Options::from_environment();
+  Place place{rank, plan.ranks, rendezvous(url, rank, plan.ranks, deadline, options).store, [] {}};
   if (rank == 0 && url.rfind("file://", 0) == 0) {
     place.met = [path = url.substr(7, url.find('?') - 7)] {
       std::error_code ignored;

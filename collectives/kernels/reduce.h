@@ -18,43 +18,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "collectives/kernels/types.h"
 #include "transports/base/error.h"
 
 namespace ringwood {
-
-enum class DataType : uint8_t {
-  float64,
-  float32,
-  float16,
-  bfloat16,
-  float8_e4m3,
-  float8_e5m2,  // e4m3 = torch.float8_e4m3fn, e5m2 = torch.float8_e5m2
-  int8,
-  int16,
-  int32,
-  int64,
-  uint8,
-  bool8,
-  complex64,
-  complex128
-};
-inline constexpr int kDataTypes = 14;
-size_t size_of(DataType type);
-const char* to_string(DataType type);
-DataType parse_data_type(std::string_view name);  // throws Error(invalid_argument) listing the
-                                                  // names; also "float", "half", "bf16"
-bool is_float(DataType type);                     // complex excluded
-
-enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, premul_sum };
-inline constexpr int kReduceOps = 9;
-const char* to_string(ReduceOp op);
-ReduceOp parse_reduce_op(std::string_view name);
-// False for MIN/MAX/PRODUCT of complex, bitwise of floats, PREMUL_SUM of anything but floats and
-// complex.
-bool supports(DataType type, ReduceOp op);
 
 // dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see row_sums.h).
 // Precondition: supports(type, op).

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "collectives/kernels/reduce.h"
+#include "collectives/kernels/types.h"
 
 namespace ringwood {
 namespace {

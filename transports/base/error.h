@@ -1,7 +1,7 @@
 // What went wrong, and where. One type for the whole project.
 //
-// Set-up code throws Error; the data path returns Status (or Result<T>), which is one pointer wide
-// and null when all is well, so that a poll that finds nothing costs nothing.
+// Set-up code throws Error; the data path returns Status (or Result<T>, result.h), which is one
+// pointer wide and null when all is well, so that a poll that finds nothing costs nothing.
 //
 // An Error is filled from the inside out: the place that sees the cause writes `cause`, `code` and
 // what it knows (peer, transport); each layer above adds its own coordinates if they are still
@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace ringwood {
 
@@ -75,24 +74,6 @@ class [[nodiscard]] Status {
  private:
   std::unique_ptr<Error> error_;
 };
-
-template <class T>
-class [[nodiscard]] Result {
- public:
-  Result(T value) : value_(std::move(value)) {}
-  Result(Error e) : value_(std::move(e)) {}
-  bool ok() const { return value_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  T& operator*() { return std::get<0>(value_); }
-  T* operator->() { return &std::get<0>(value_); }
-  Error& error() { return std::get<1>(value_); }
-
- private:
-  std::variant<T, Error> value_;
-};
-
-// In a catch clause: what was thrown, as an Error; its own text where it is none.
-Error caught_error();
 
 // "recv: Connection reset by peer". Reads errno unless one is given.
 std::string system_message(const char* call, int error_number = 0);

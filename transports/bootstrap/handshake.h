@@ -28,7 +28,7 @@
 #include <string>
 
 #include "transports/base/clock.h"
-#include "transports/base/error.h"
+#include "transports/base/result.h"
 
 namespace ringwood {
 
