@@ -18,16 +18,15 @@
 namespace ringwood {
 namespace {
 
-// The calls of the interface, turned into a args, a plan and a table of buffers.
+// The calls of the interface, turned into arguments, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
  public:
-  LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options, std::string name)
+  LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options)
       : engine_(std::move(engine)),
         plans_(engine_->mesh().rank, engine_->mesh().size, machine_model_of(engine_->mesh()),
                options, slots_to_all(engine_->mesh())),
         publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
-        timeout_(options.timeout),
-        name_(std::move(name)) {}
+        timeout_(options.timeout) {}
   ~LiveCommunicator() override {
     if (engine_->mesh().process != getpid()) {
       // A forked child has none of its parent's threads: nothing can be ended, only left alone.
@@ -73,8 +72,7 @@ class LiveCommunicator final : public Communicator {
     constexpr auto kOp = ReduceOp::sum;
     if (auto done = again({Collective::broadcast, type, kOp, root, count, nullptr, data}, call))
       return done;
-    const CollectiveArgs args =
-        in_place(Collective::broadcast, data, count, type, kOp, root, size());
+    const auto args = in_place(Collective::broadcast, data, count, type, kOp, root, size());
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     return go(begin(args, std::vector<void*>{data}, call), call);
   }
@@ -219,8 +217,8 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const TuningChoice a =
-        plans_.tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
+    const CollectiveArgs args = make_args(collective, type, bytes / size_of(type), op);
+    const TuningChoice a = plans_.tuning(args, "", 0);
     return {a.algorithm, a.segments, to_string(a.wire), engine_->mesh().transports_in_use()};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
@@ -381,7 +379,6 @@ class LiveCommunicator final : public Communicator {
   CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
-  const std::string name_;
 };
 
 }  // namespace
@@ -400,8 +397,9 @@ std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store,
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
   const std::string parameters = rank == 0 && size > 1 ? announced_parameters(options) : "";
-  return std::make_unique<LiveCommunicator>(
-      ProgressEngine::create(std::move(store), rank, size, options, parameters), options, name);
+  auto engine = ProgressEngine::create(std::move(store), rank, size, options, parameters);
+  log(LogLevel::info, "group", fmt::format("{}: rank {} of {} is ready", name, rank, size));
+  return std::make_unique<LiveCommunicator>(std::move(engine), options);
 }
 
 }  // namespace ringwood

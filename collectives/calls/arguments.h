@@ -1,6 +1,6 @@
 // The caller's mistakes, found before anything is changed: all of these throw
 // Error(invalid_argument) with one sentence that begins with the collective's name. And what is
-// right, as a args. Pure.
+// right, as CollectiveArgs. Pure.
 #pragma once
 
 #include <optional>

@@ -21,11 +21,10 @@ using namespace ringwood::testing;
 
 constexpr double kFree = 1e17;  // bytes/s of what shall cost nothing
 
-std::vector<Schedule> build_all(Collective collective, const char* name, int n, int segment_count,
-                                int root = 0) {
-  const AlgorithmRow* row = find_algorithm(collective, name);
+std::vector<Schedule> build_all(Collective what, const char* name, int n, int count, int root = 0) {
+  const AlgorithmRow* row = find_algorithm(what, name);
   std::vector<Schedule> all;
-  for (int r = 0; r < n; ++r) all.push_back(segments(row->build({r, n, root}), segment_count));
+  for (int r = 0; r < n; ++r) all.push_back(segments(row->build({r, n, root}), count));
   return all;
 }
 
@@ -91,8 +90,7 @@ std::vector<Closed> closed_forms() {
   memory.l2_bytes = memory.l3_bytes = 1;
   memory.memory = 2 / g;
   return {
-      {"the parameter of the design", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6,
-       0.3584},
+      {"the design's example", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6, 0.3584},
       {"ring", C::all_reduce, "ring", 8, 1, wires(8, a, b), S, 14 * (a + S / 8 * b)},
       {"direct shares its ports", C::all_reduce, "direct", 8, 1, wires(8, a, b), S,
        2 * a + 2 * 7.0 / 8 * S * b},
@@ -201,8 +199,8 @@ TEST(Cost, ADoubleTreeInSegmentsNearsTwiceTheVector) {
   // 2 S beta for both trees together; the pipeline's depth and fair shares take the rest.
   const int n = 8;
   const double S = 64e6, bound = 2 * S * kBeta;
-  const auto seconds = [&](int segment_count) {
-    return predict(build_all(Collective::all_reduce, "double_tree", n, segment_count),
+  const auto seconds = [&](int count) {
+    return predict(build_all(Collective::all_reduce, "double_tree", n, count),
                    {Collective::all_reduce, static_cast<size_t>(S)}, wires(n, 1e-6, kBeta))
         .seconds;
   };
@@ -395,8 +393,7 @@ TEST(MachineModel, DamagedTextIsRefused) {
       {std::string(300000, 'x'), "longer than"},
   };
   for (const auto& [text, why] : cases)
-    EXPECT_PRED2(contains, error_of([&] { parse_machine_model(text); }).cause, why)
-        << text.substr(0, 80);
+    EXPECT_PRED2(contains, error_of([&] { parse_machine_model(text); }).cause, why) << text;
 }
 
 }  // namespace

@@ -160,7 +160,9 @@ def test_every_algorithm_by_name():
         # Some want two ranks, or several hosts.
         if run("schedule", "verify", collective, name, "--ranks", "4").returncode == 2:
             continue
-        rows = rows_of(collective, "-a", name, "--ranks", "4", "--segments", "2", "--sizes", "64,9000")
+        rows = rows_of(
+            collective, "-a", name, "--ranks", "4", "--segments", "2", "--sizes", "64,9000"
+        )
         assert {(row["algorithm"], row["segments"], row["wrong"]) for row in rows} == {(name, 2, 0)}
 
 

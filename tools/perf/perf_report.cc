@@ -105,7 +105,7 @@ void Report::begin(const std::string& collective) {
   fmt::print(table_, "# {}\n", collective);
   fmt::print(
       table_,
-      "# {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8} {:>8} {:>6} {:>9}  {:<17} {:>5}  {}\n",
+      "# {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8} {:>8} {:>6} {:>9}  {:<17} {:>8}  {}\n",
       "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "median",
       "algorithm", "segments", "transports");
   fmt::print(table_, "# {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8} {:>8} {:>6} {:>9}\n", "(B)",
@@ -118,7 +118,7 @@ void Report::add(const Row& r) {
   rows_.push_back(r);
   fmt::print(table_,
              "{} {:>11} {:>12} {:>11} {:>10} {:>5} {:>9} {:>8.2f} {:>8.2f} {:>6} {:>9}  {:<17} "
-             "{:>5}  {}{}\n",
+             "{:>8}  {}{}\n",
              r.chosen ? '*' : ' ', r.bytes, r.count, r.dtype, r.op, r.root, micros(r.time_us_best),
              r.algbw_gbs, r.busbw_gbs, r.wrong ? fmt::to_string(*r.wrong) : "N/A",
              micros(r.time_us_median), r.algorithm, r.segments, r.transports,

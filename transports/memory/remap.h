@@ -24,7 +24,7 @@
 //      then (memory/forked_mappings.h). Nothing is taken of malloc()'s heaps, only of blocks that
 //      it has mapped one by one: parts of a heap are handed out again, and what runs earlier in a
 //      child uses such memory.
-//   6. A buffer that overlaps an remapped one without lying within it gets a block of its own.
+//   6. A buffer that overlaps a remapped one without lying within it gets a block of its own.
 //   7. Nothing is turned back when a group ends, which owns no buffer by then, and other groups may
 //      use it. Only what a stopped peer might still write to is turned back (withdraw()).
 //
@@ -86,7 +86,7 @@ class RemappedMemory final {
     std::shared_ptr<const void> hold;  // while a peer may read or write there
     Edge edges[2];                     // empty ones included
   };
-  // Where peers can read, or answer, what lies wholly in an remapped buffer: its edges have been
+  // Where peers can read, or answer, what lies wholly in a remapped buffer: its edges have been
   // copied to their shadows, and what a peer writes to a shadow is to be copied back.
   std::optional<Exposed> expose(const void* data, size_t bytes) noexcept;
 
