@@ -238,7 +238,7 @@ class LiveCommunicator final : public Communicator {
   std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, std::vector<void*> buffers,
                                          const CallOptions& call) {
     const void* source = nullptr;
-    if (args.collective == Collective::all_gather) source = buffers[rank()];
+    if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
     auto state = make_state(args, source, call);
     state->buffers = std::move(buffers);
@@ -263,8 +263,8 @@ class LiveCommunicator final : public Communicator {
                                          const CallOptions& call) {
     std::vector<void*>& blocks = buffers.blocks;
     if (cut_from_one_buffer(args.collective)) blocks.assign(1, buffers.data);
-    if (args.collective == Collective::reduce_scatter) blocks.push_back(buffers.data);
-    if (args.collective != Collective::all_gather) return begin(args, std::move(blocks), call);
+    if (has_input_chunks(args.collective)) blocks.push_back(buffers.data);
+    if (!sends_from_input(args.collective)) return begin(args, std::move(blocks), call);
     const auto own = static_cast<size_t>(rank());
     void* const out = std::exchange(blocks[own], buffers.data);
     auto state = begin(args, std::move(blocks), call);

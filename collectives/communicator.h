@@ -32,14 +32,14 @@
 #include <vector>
 
 #include "collectives/call.h"
-#include "collectives/kernels/types.h"
+#include "collectives/kernels/data_types.h"
 #include "transports/base/error.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
 
 struct Candidate;       // choice/candidate.h
-enum class Collective;  // schedule/schedule.h
+enum class Collective;  // schedule/collective.h
 
 class Communicator {
  public:

@@ -43,14 +43,14 @@ TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
   q.collective = parse_collective(typed.collective);
   q.type = parse_data_type(typed.type);
   q.op = parse_reduce_op(typed.op);
-  if (reduces(q.collective) && !supports(q.type, q.op))
+  if (!supports(q.collective, q.type, q.op))
     refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
   q.n = typed.ranks;
   q.bytes = parse_bytes("BYTES", typed.bytes);
   // Whole blocks, of at least one element each, as `ringwood perf` has them.
-  if (required_chunks(q.collective, q.n) > 0)
+  if (in_blocks(q.collective))
     q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
-  if (q.collective == Collective::barrier) q.bytes = 0;
+  if (!moves_data(q.collective)) q.bytes = 0;
   q.several_hosts = typed.hosts > 1;
   q.tolerance = typed.tolerance;
   q.machine = &machine;

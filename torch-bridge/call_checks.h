@@ -93,24 +93,16 @@ class CallChecks final {
   std::shared_ptr<const std::string> note_;
 };
 
+// By DataType.
+inline constexpr at::ScalarType kTorchTypes[kDataTypes] = {
+    at::kDouble,      at::kFloat, at::kHalf,         at::kBFloat16,      at::kFloat8_e4m3fn,
+    at::kFloat8_e5m2, at::kChar,  at::kShort,        at::kInt,           at::kLong,
+    at::kByte,        at::kBool,  at::kComplexFloat, at::kComplexDouble, at::kUInt32};
+
 inline std::optional<DataType> exact_type(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble: return DataType::float64;
-    case at::kFloat: return DataType::float32;
-    case at::kHalf: return DataType::float16;
-    case at::kBFloat16: return DataType::bfloat16;
-    case at::kFloat8_e4m3fn: return DataType::float8_e4m3;
-    case at::kFloat8_e5m2: return DataType::float8_e5m2;
-    case at::kChar: return DataType::int8;
-    case at::kShort: return DataType::int16;
-    case at::kInt: return DataType::int32;
-    case at::kLong: return DataType::int64;
-    case at::kByte: return DataType::uint8;
-    case at::kBool: return DataType::bool8;
-    case at::kComplexFloat: return DataType::complex64;
-    case at::kComplexDouble: return DataType::complex128;
-    default: return std::nullopt;
-  }
+  for (const TypeTraits& row : kTypeTraits)
+    if (kTorchTypes[static_cast<size_t>(row.type)] == type) return row.type;
+  return std::nullopt;
 }
 
 inline DataType CallChecks::moved(const at::Tensor& tensor) const {
@@ -129,7 +121,7 @@ inline Reduction CallChecks::reduced(const at::Tensor& tensor, const c10d::Reduc
   if (!type)
     refuse(c10::str("invalid scalar type ", tensor.scalar_type(), ": it cannot be reduced"));
   Reduction how{.type = *type};
-  const bool integral = at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+  const bool integral = supports(*type, ReduceOp::band);
   const auto bitwise = [&](ReduceOp ours, const char* name) {
     if (!integral) refuse(c10::str("Cannot use ReduceOp.", name, " with non-integral dtype"));
     return ours;

@@ -71,9 +71,10 @@ void check_root(const char* what, int root, int size) {
     refuse(fmt::format("{}: root {} in a group of {} ranks", what, root, size));
 }
 
-void check_op(const char* what, DataType type, ReduceOp op) {
-  if (!supports(type, op))
-    refuse(fmt::format("{}: {} is not defined for {}", what, to_string(op), to_string(type)));
+void check_op(Collective collective, DataType type, ReduceOp op) {
+  if (!supports(collective, type, op))
+    refuse(fmt::format("{}: {} is not defined for {}", to_string(collective), to_string(op),
+                       to_string(type)));
 }
 
 CollectiveArgs with_counts(CollectiveArgs args, const std::vector<size_t>& counts) {
@@ -116,7 +117,7 @@ CollectiveArgs in_place(Collective collective, const void* data, size_t count, D
                         ReduceOp op, int root, int size) {
   check_buffer(to_string(collective), data, count);
   check_root(to_string(collective), root, size);
-  if (reduces(collective)) check_op(to_string(collective), type, op);
+  check_op(collective, type, op);
   return make_args(collective, type, count, op, root);
 }
 
@@ -135,7 +136,7 @@ CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, Dat
 CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,
                          ReduceOp op, int rank, int size) {
   check_blocks("reduce_scatter", "input", in, size);
-  check_op("reduce_scatter", type, op);
+  check_op(Collective::reduce_scatter, type, op);
   check_buffer("reduce_scatter", out.data, out.count);
   const auto own = static_cast<size_t>(rank);
   if (in[own].count != out.count)

@@ -35,7 +35,7 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
     if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
 }
 void check_root(const char* what, int root, int size);
-void check_op(const char* what, DataType type, ReduceOp op);
+void check_op(Collective collective, DataType type, ReduceOp op);
 
 // `size` blocks of `count` elements, one after the other.
 template <class AnyBlock>

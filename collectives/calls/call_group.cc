@@ -29,7 +29,8 @@ class Packer final {
  public:
   Packer(const CollectiveArgs& args, int rank)
       : collective_(args.collective),
-        root_(args.root == rank),
+        sends_(is_source(args.collective, {rank, 0, args.root})),
+        receives_(has_result(args.collective, {rank, 0, args.root})),
         stride_(args.count * size_of(args.type)),
         own_(static_cast<size_t>(rank) * stride_) {}
 
@@ -37,10 +38,9 @@ class Packer final {
   // ones.
   void add(const CallBuffers& call, std::byte* at, size_t bytes) {
     if (cut_from_one_buffer(collective_)) {
-      if (collective_ != Collective::broadcast || root_) in.push_back({at, call.data, bytes});
-      if (collective_ == Collective::all_reduce || (collective_ == Collective::reduce) == root_)
-        out.push_back({call.data, at, bytes});
-    } else if (collective_ == Collective::all_gather) {
+      if (sends_) in.push_back({at, call.data, bytes});
+      if (receives_ && (!sends_ || reduces(collective_))) out.push_back({call.data, at, bytes});
+    } else if (sends_from_input(collective_)) {
       in.push_back({at + own_, call.data, bytes});
       for (size_t r = 0; r < call.blocks.size(); ++r)
         if (call.blocks[r] != call.data) out.push_back({call.blocks[r], at + r * stride_, bytes});
@@ -62,7 +62,7 @@ class Packer final {
 
  private:
   const Collective collective_;
-  const bool root_;
+  const bool sends_, receives_;
   const size_t stride_, own_;  // bytes: of a block, to this rank's
 };
 

@@ -18,15 +18,17 @@ void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
 }
 
 // The buffers of block-wise collectives, unless somebody must look closer at where they lie.
-bool take_blocks(CollectiveState& state, const EvenCall& even, size_t inputs, size_t outputs) {
+bool take_blocks(CollectiveState& state, const EvenCall& even) {
   const Plan& plan = *state.plan;
+  const GroupRank at{plan.schedule.rank, plan.schedule.n, even.root};
+  const auto inputs = static_cast<size_t>(input_blocks(even.collective, at));
+  const auto outputs = static_cast<size_t>(output_blocks(even.collective, at));
   const size_t bytes = even.count * plan.element;
   const auto own = static_cast<size_t>(plan.schedule.rank);
   const auto* const in = static_cast<const std::byte*>(even.in);
   auto* const out = static_cast<std::byte*>(even.out);
-  // Not by the numbers of blocks: a group of one rank has one of each.
-  const bool gathers = even.collective == Collective::all_gather;
-  const bool scatters = even.collective == Collective::reduce_scatter;
+  const bool gathers = sends_from_input(even.collective);
+  const bool scatters = may_overwrite_input(even.collective);
   if (!in || !out || bytes == 0) return false;
   const bool is_own = (gathers && in == out + own * bytes) || (scatters && out == in + own * bytes);
   if (!is_own && in + inputs * bytes > out && out + outputs * bytes > in) return false;
@@ -43,14 +45,8 @@ bool take_blocks(CollectiveState& state, const EvenCall& even, size_t inputs, si
 
 // False: the arguments are not plainly right.
 bool take_buffers(CollectiveState& state, const EvenCall& even) {
-  const auto n = static_cast<size_t>(state.plan->schedule.n);
-  switch (even.collective) {
-    case Collective::barrier: return true;
-    case Collective::all_gather: return take_blocks(state, even, 1, n);
-    case Collective::reduce_scatter: return take_blocks(state, even, n, 1);
-    case Collective::all_to_all: return take_blocks(state, even, n, n);
-    default: break;
-  }
+  if (!moves_data(even.collective)) return true;
+  if (in_blocks(even.collective)) return take_blocks(state, even);
   if (!even.out && even.count > 0) return false;
   state.buffers.front() = even.out;
   return true;

@@ -29,7 +29,7 @@ struct EvenCall {
   // What peers might read in place.
   const void* source() const {
     if (cut_from_one_buffer(collective)) return out;
-    return collective == Collective::all_gather ? in : nullptr;
+    return sends_from_input(collective) ? in : nullptr;
   }
 };
 

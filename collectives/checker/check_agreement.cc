@@ -30,7 +30,8 @@ bool same_scaling(const Scaling& a, const Scaling& b) {
 }
 
 bool same_fingerprint(Fingerprint a, Fingerprint b) {
-  if (a.collective == static_cast<uint8_t>(Collective::all_to_all)) a.even = b.even = 0;
+  const auto c = static_cast<Collective>(a.collective);
+  if (has_sizes_of_pairs(c) && !has_root(c)) a.even = b.even = 0;
   return a == b;
 }
 
@@ -51,13 +52,13 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
 // What goes out of one rank must be what comes in at the other.
 PlanFlaw check_pairs(const PlanSet& set) {
   const Collective c = set.args().collective;
-  const bool gathers = c == Collective::gather, scatters = c == Collective::scatter;
   if (!has_blocks_of_pairs(set.args())) return std::nullopt;
+  const auto at = [&](int rank) { return GroupRank{rank, set.n(), set.args().root}; };
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
-      if ((gathers && b != set.args().root) || (scatters && a != set.args().root)) continue;
-      const size_t out = user_bytes(set, a, gathers ? a : b);
-      const size_t in = user_bytes(set, b, gathers ? a : scatters ? set.n() : set.n() + a);
+      if (!is_source(c, at(a)) || !has_result(c, at(b))) continue;
+      const size_t out = user_bytes(set, a, chunk_sent(c, at(a), b));
+      const size_t in = user_bytes(set, b, chunk_received(c, at(b), a));
       if (out != in)
         return fmt::format("rank {} has {} bytes for rank {}, which expects {}", a, out, b, in);
     }

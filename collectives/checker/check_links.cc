@@ -37,7 +37,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
       return plan_step_words(set, rank, i) + " names a peer that there is not";
     if (!travels && step.peer >= 0)
       return plan_step_words(set, rank, i) + " is local, and names a peer";
-    if (step.bytes % plan.element != 0 && plan.args.collective != Collective::barrier)
+    if (step.bytes % plan.element != 0 && moves_data(plan.args.collective))
       return plan_step_words(set, rank, i) + " cuts an element";
     if (!travels || step.bytes == 0) continue;
     const PeerQueue* const queue = queue_to(plan, step.peer);

@@ -160,7 +160,7 @@ class RankOrder {
 
   // reduce_scatter's output may be the memory of the own input block, which is read before.
   PlanFlaw check_output_in_place() const {
-    if (plan_.args.collective != Collective::reduce_scatter) return std::nullopt;
+    if (!may_overwrite_input(plan_.args.collective)) return std::nullopt;
     const Ancestors ancestors(plan_.graph);
     for (const Access& w : accesses_) {
       if (w.buffer != set_.n() || !w.write) continue;

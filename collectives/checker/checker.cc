@@ -20,19 +20,6 @@ const char* verb(const BoundStep& step) {
   return "?";
 }
 
-bool is_integer(DataType type) {
-  switch (type) {
-    case DataType::int8:
-    case DataType::int16:
-    case DataType::int32:
-    case DataType::int64:
-    case DataType::uint8: return true;
-    default: return false;
-  }
-}
-
-bool is_small_float(DataType type) { return accumulates_wide(type, ReduceOp::sum); }
-
 // Part `index` of `count` elements: whole cache lines where each part has four of them or more,
 // and the first parts get what does not divide.
 std::pair<size_t, size_t> part_of(size_t count, size_t parts, size_t index, size_t element) {
@@ -64,36 +51,26 @@ std::string plan_step_words(const PlanSet& set, int rank, size_t step) {
   return text + ")";
 }
 
-bool in_one_buffer(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
-}
-
 int user_buffers(const PlanSet& set) {
-  return in_one_buffer(set.args().collective) ? 1 : required_chunks(set.args().collective, set.n());
+  return cut_from_one_buffer(set.args().collective)
+             ? 1
+             : required_chunks(set.args().collective, set.n());
 }
 
 size_t user_bytes(const PlanSet& set, int rank, int buffer) {
   const CollectiveArgs& args = set.of(rank).args;
-  const auto b = static_cast<size_t>(buffer);
-  const bool root = rank == args.root;
-  if (args.collective == Collective::gather && !root && buffer != rank) return 0;
-  if (args.collective == Collective::scatter && !root && buffer != set.n()) return 0;
+  const GroupRank at{rank, set.n(), args.root};
+  if (!has_memory(args.collective, at, buffer)) return 0;
   if (args.blocks.empty()) return args.count * size_of(args.type);
-  const bool output = args.collective == Collective::reduce_scatter && buffer == set.n();
-  return args.blocks[output ? static_cast<size_t>(rank) : b] * size_of(args.type);
+  const int block = block_of_chunk(args.collective, at, buffer);
+  return args.blocks[static_cast<size_t>(block)] * size_of(args.type);
 }
 
 bool user_may_be_written(const PlanSet& set, int rank, int buffer) {
   const Plan& plan = set.of(rank);
-  switch (plan.args.collective) {
-    case Collective::reduce:
-    case Collective::gather: return rank == plan.args.root;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-    case Collective::all_to_all: return buffer >= set.n();
-    case Collective::all_gather: return buffer != rank || plan.writes_own;
-    default: return true;
-  }
+  const Collective c = plan.args.collective;
+  if (sends_from_input(c) && buffer == rank) return plan.writes_own;
+  return may_write(c, {rank, set.n(), plan.args.root}, buffer);
 }
 
 ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, int chunk) {
@@ -103,7 +80,7 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
   const auto of_segment = [&](size_t count) {
     return part_of(count, segments, static_cast<size_t>(segment), element);
   };
-  if (in_one_buffer(args.collective)) {
+  if (cut_from_one_buffer(args.collective)) {
     const auto [outer, count] = of_segment(args.count);
     const auto [inner, size] =
         part_of(count, static_cast<size_t>(chunks), static_cast<size_t>(chunk), element);
@@ -114,7 +91,7 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
 }
 
 bool scales_here(const CollectiveArgs& args) {
-  if (!reduces(args.collective) || args.type == DataType::bool8) return false;
+  if (!reduces(args.collective) || traits_of(args.type).kind == Kind::boolean) return false;
   return args.op == ReduceOp::avg || (args.op == ReduceOp::premul_sum && is_small_float(args.type));
 }
 

@@ -48,9 +48,8 @@ inline bool rounds_in_place(const BoundStep& step) {
   return step.kind == StepKind::copy && step.wire != WireFormat::exact;
 }
 
-// ---- what is where, by the text of schedule.h --------------------------------------------------
+// ---- what is where, by the rows of collective.h ------------------------------------------------
 
-bool in_one_buffer(Collective collective);
 // Numbers of the user's buffers.
 int user_buffers(const PlanSet& set);
 // 0 where this rank has no such memory.

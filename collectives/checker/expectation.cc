@@ -147,7 +147,7 @@ class Ideal {
 
   // Where all ranks must end alike.
   bool crosses_everywhere() const {
-    return format_ != WireFormat::exact && args_.collective == Collective::all_reduce;
+    return format_ != WireFormat::exact && ends_in_same_sums(args_.collective);
   }
   Symbol encoded(Symbol what, size_t bytes) {
     if (bytes == 0) return what;
@@ -234,7 +234,8 @@ class Ideal {
 std::vector<Program> programs_of(const PlanSet& set) {
   std::vector<Program> programs;
   // Blocks lie anywhere, and formats have blocks of their own: there spans are taken apart.
-  const bool apart = !in_one_buffer(set.args().collective) || set.format() != WireFormat::exact;
+  const bool apart =
+      !cut_from_one_buffer(set.args().collective) || set.format() != WireFormat::exact;
   for (int r = 0; r < set.n(); ++r) {
     const Schedule& s = set.proved[static_cast<size_t>(r)];
     const size_t chunks = static_cast<size_t>(s.chunks) + s.scratch.size();
@@ -251,14 +252,14 @@ std::vector<Program> programs_of(const PlanSet& set) {
 PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs,
                       const Ideal& ideal) {
   const Plan& plan = set.of(0);
-  const bool all_reduce = set.args().collective == Collective::all_reduce;
-  if (all_reduce && !plan.rounds_each)
+  const bool same_sums = ends_in_same_sums(set.args().collective);
+  if (same_sums && !plan.rounds_each)
     if (PlanFlaw flaw = ideal.unlike()) return flaw;
   bool rows_agree = true;
   if (plan.rounds_each) {
     Ideal by_rows(set, symbols, programs, 0, false);
     by_rows.run();
-    rows_agree = !all_reduce || !by_rows.unlike();
+    rows_agree = !same_sums || !by_rows.unlike();
     if (rows_agree) return "each addition is rounded, although the rows of all ranks are the same";
   }
   if (plan.scaling.on && plan.scaling.whole != (ideal.whole() && rows_agree))
@@ -276,7 +277,7 @@ Expectation expect(const PlanSet& set, Symbols& symbols) {
     for (int b = 0; b < user_buffers(set); ++b)
       result.memory.back().emplace_back(user_bytes(set, r, b), symbols.own(r, b, 0));
   }
-  if (set.args().collective == Collective::barrier) return result;
+  if (!moves_data(set.args().collective)) return result;
   const std::vector<Program> programs = programs_of(set);
   for (int segment = 0; segment < set.of(0).segments; ++segment) {
     Ideal ideal(set, symbols, programs, segment, set.of(0).rounds_each);

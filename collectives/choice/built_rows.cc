@@ -111,9 +111,8 @@ bool RowBuilder::in_one_round(const std::vector<Schedule>& schedules) const {
 
 std::vector<int> RowBuilder::segment_counts(const Schedule& schedule) const {
   if (query_.segments > 0) return {std::min(query_.segments, kMaxSegments)};
-  if (query_.collective == Collective::barrier || query_.n == 1) return {1};
-  const int chunks =
-      required_chunks(query_.collective, query_.n) ? 1 : std::max(1, schedule.chunks);
+  if (!moves_data(query_.collective) || query_.n == 1) return {1};
+  const int chunks = in_blocks(query_.collective) ? 1 : std::max(1, schedule.chunks);
   const size_t message = query_.bytes / static_cast<size_t>(chunks);
   std::vector<int> counts = {1};
   for (size_t grain = query_.segment_bytes, i = 0; i < 3; ++i, grain /= 4) {

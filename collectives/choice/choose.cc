@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// Nine collectives of a few dozen sizes each; beyond this the questions do not repeat.
+// Each collective of a few dozen sizes; beyond this the questions do not repeat.
 constexpr size_t kMaxChoices = 4096;
 
 // "all_reduce:ring,broadcast:chain", or one name for every collective that has it.
@@ -146,8 +146,7 @@ TuningChoice choose(const TuningQuery& q, const Options& options, const std::str
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && segments > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
-  if (nothing_to_weigh && q.collective != Collective::barrier)
-    return first_row(q, options, row, segments);
+  if (nothing_to_weigh && moves_data(q.collective)) return first_row(q, options, row, segments);
   for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments)))
     if (c.chosen) return {c.algorithm, c.segments, c.wire};
   return first_row(q, options, row, segments);

@@ -85,7 +85,7 @@ class Binder {
 
   static double buffer_bytes(const Plan& plan) {
     size_t elements = plan.args.count;
-    if (required_chunks(plan.args.collective, plan.schedule.n) > 0) {
+    if (in_blocks(plan.args.collective)) {
       const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.segments);
       elements = std::accumulate(plan.args.blocks.begin(), plan.args.blocks.end(), size_t{0});
       if (plan.args.blocks.empty()) elements = plan.args.count * blocks;

@@ -76,8 +76,8 @@ double Prices::working_set(double buffers, std::vector<std::pair<int, double>> s
 }
 
 double Prices::own_block(int rank) const {
-  const bool keeps = load_.collective == Collective::all_gather ||
-                     (load_.collective == Collective::gather && rank == 0);  // the root
+  const bool keeps = traits_of(load_.collective).chunks == Chunks::outputs &&
+                     has_result(load_.collective, {rank, 0, 0});
   return load_.out_of_place && keeps ? static_cast<double>(load_.bytes) : 0;
 }
 

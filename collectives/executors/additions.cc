@@ -9,9 +9,8 @@ namespace {
 // Sums of integers, and of floats that need no smaller operands.
 bool divides_sum(const Plan& plan) {
   const DataType type = plan.args.type;
-  const bool integer = supports(type, ReduceOp::bor);
   return plan.args.op == ReduceOp::avg &&
-         (integer || (plan.scaling.whole && !accumulates_wide(type, ReduceOp::sum)));
+         (is_integer(type) || (plan.scaling.whole && !is_small_float(type)));
 }
 
 }  // namespace

@@ -77,20 +77,17 @@ void divide_as(void* dst, size_t count, int64_t divisor) {
     // Vectors divide floats only. With more bits than T has, a quotient is never rounded up to the
     // next integer.
     using Float = std::conditional_t<sizeof(T) == 4, double, float>;
+    using Quotient = std::conditional_t<std::is_same_v<T, uint32_t>, int64_t, int32_t>;
     const auto by = static_cast<Float>(divisor);
     divide_each<T>(dst, count, [by](T value) {
-      return static_cast<T>(static_cast<int32_t>(static_cast<Float>(value) / by));
+      return static_cast<T>(static_cast<Quotient>(static_cast<Float>(value) / by));
     });
   }
 }
 
 // Up to here dividing in fp32 and then rounding to the type is as good as one rounding: a quotient
 // that is not in the middle between two numbers of the type is too far from it to be rounded to it.
-int64_t largest_fp32_divisor(DataType type) {
-  return accumulates_wide(type, ReduceOp::sum) ? 2048 : kMaxDivisor;
-}
-
-bool is_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
+int64_t largest_fp32_divisor(DataType type) { return is_small_float(type) ? 2048 : kMaxDivisor; }
 
 Finish division(int64_t divisor) {
   const auto by = static_cast<double>(divisor);
@@ -130,8 +127,6 @@ void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kerne
   for (size_t i = 0; i < count; ++i) codes[i] = scaled[codes[i]];
 }
 
-bool divides_as_integer(DataType type) { return !is_float(type) && supports(type, ReduceOp::bor); }
-
 // In a tile that stays in the first cache, in so many bits that no sum wraps.
 template <class T, class Wide>
 void average_as(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
@@ -153,13 +148,7 @@ void average_as(std::span<void* const> dsts, std::span<const void* const> srcs, 
 
 void average_integers(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
                       DataType type, int64_t divisor) {
-  switch (type) {
-    case DataType::int8: return average_as<int8_t, int64_t>(dsts, srcs, count, divisor);
-    case DataType::int16: return average_as<int16_t, int64_t>(dsts, srcs, count, divisor);
-    case DataType::int32: return average_as<int32_t, int64_t>(dsts, srcs, count, divisor);
-    case DataType::uint8: return average_as<uint8_t, int64_t>(dsts, srcs, count, divisor);
-    default: return average_as<int64_t, __int128>(dsts, srcs, count, divisor);
-  }
+  visit_integer(type, [&]<class T>(T) { average_as<T, WideOf<T>>(dsts, srcs, count, divisor); });
 }
 
 // Apart from what few bytes need.
@@ -197,15 +186,9 @@ void scale(void* dst, size_t count, DataType type, double factor) {
 }
 
 void divide(void* dst, size_t count, DataType type, int64_t divisor) {
-  switch (type) {
-    case DataType::int8: return divide_as<int8_t>(dst, count, divisor);
-    case DataType::int16: return divide_as<int16_t>(dst, count, divisor);
-    case DataType::int32: return divide_as<int32_t>(dst, count, divisor);
-    case DataType::int64: return divide_as<int64_t>(dst, count, divisor);
-    case DataType::uint8: return divide_as<uint8_t>(dst, count, divisor);
-    case DataType::bool8: return;  // AVG of bool is its SUM, which is "or"
-    default: break;
-  }
+  if (traits_of(type).kind == Kind::boolean) return;  // AVG of bool is its SUM, which is "or"
+  if (is_integer(type))
+    return visit_integer(type, [&]<class T>(T) { divide_as<T>(dst, count, divisor); });
   const int64_t largest = largest_fp32_divisor(type);
   if (is_double(type) || (-largest <= divisor && divisor <= largest)) {
     return finish_in_place(dst, count, type, division(divisor));
@@ -217,9 +200,9 @@ void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs,
                  DataType type, ReduceOp op, int64_t divisor) {
   const size_t bytes = count * size_of(type);
   if (bytes == 0) return;
-  const bool divides = divisor != 1 && type != DataType::bool8;
+  const bool divides = divisor != 1 && traits_of(type).kind != Kind::boolean;
   if (srcs.size() == 1 && !divides) return copy_to_all(dsts, srcs[0], bytes);
-  if (divides && divides_as_integer(type)) {
+  if (divides && is_integer(type)) {
     return average_integers(dsts, srcs, count, type, divisor);
   }
   fold({dsts, srcs, bytes, divides ? division(divisor) : Finish{}}, type, op);

@@ -42,15 +42,10 @@ void scale(void* dst, size_t count, DataType type, double factor);
 void divide(void* dst, size_t count, DataType type, int64_t divisor);
 
 // Accumulation of 16- and 8-bit floats in fp32 over a chain of operands with a single rounding at
-// the end.
+// the end, where accumulates_wide().
 //   widen:           wide[i]  = float(src[i])
 //   reduce_wide:     wide[i]  = wide[i] op float(src[i])
 //   narrow:          dst[i]   = round(wide[i])
-bool accumulates_wide(DataType type,
-                      ReduceOp op);  // 16/8-bit float and SUM, AVG, PRODUCT, PREMUL_SUM
-// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit
-// (row_sums.h).
-bool gains_by_rows(DataType type, ReduceOp op);
 void widen(float* wide, const void* src, size_t count, DataType type);
 void reduce_wide(float* wide, const void* src, size_t count, DataType type, ReduceOp op);
 void narrow(void* dst, const float* wide, size_t count, DataType type);

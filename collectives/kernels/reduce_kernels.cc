@@ -47,6 +47,7 @@ class TableBuilder {
     add_integer<int32_t, uint32_t>(DataType::int32);
     add_integer<int64_t, uint64_t>(DataType::int64);
     add_integer<uint8_t, uint8_t>(DataType::uint8);
+    add_integer<uint32_t, uint32_t>(DataType::uint32);
     add_bool();
     table_.encode_int8 = HWY_NAMESPACE::encode_int8;
     table_.decode_int8 = HWY_NAMESPACE::decode_int8<Second>;

@@ -22,8 +22,7 @@ struct Finish {
 
 // Types whose conversions only vectors do well, however few the elements.
 constexpr bool converts(DataType type) {
-  return type == DataType::float16 || type == DataType::float8_e4m3 ||
-         type == DataType::float8_e5m2;
+  return is_small_float(type) && type != DataType::bfloat16;
 }
 
 inline constexpr size_t kInt8Block = 256;  // elements (wire.h)

@@ -13,11 +13,6 @@ namespace {
 // Elements of a tile that stays in the first cache.
 constexpr size_t kTile = 1024;
 
-bool is_integer(DataType type) { return supports(type, ReduceOp::bor) && type != DataType::bool8; }
-bool is_small(DataType type) { return accumulates_wide(type, ReduceOp::sum); }
-// Of a float or of a complex number's parts.
-bool is_double(DataType type) { return type == DataType::float64 || type == DataType::complex128; }
-
 std::byte* moved(void* p, size_t bytes) { return static_cast<std::byte*>(p) + bytes; }
 const std::byte* moved(const void* p, size_t bytes) {
   return static_cast<const std::byte*>(p) + bytes;
@@ -79,13 +74,8 @@ void add_integers(void* dst, const void* src, void* beside, size_t count, const 
 
 void add_integer(void* dst, const void* src, void* beside, size_t count, DataType type,
                  const RowAddition& how) {
-  switch (type) {
-    case DataType::int8: return add_integers<int8_t, int64_t>(dst, src, beside, count, how);
-    case DataType::int16: return add_integers<int16_t, int64_t>(dst, src, beside, count, how);
-    case DataType::int32: return add_integers<int32_t, int64_t>(dst, src, beside, count, how);
-    case DataType::uint8: return add_integers<uint8_t, int64_t>(dst, src, beside, count, how);
-    default: return add_integers<int64_t, __int128>(dst, src, beside, count, how);
-  }
+  visit_integer(type,
+                [&]<class T>(T) { add_integers<T, WideOf<T>>(dst, src, beside, count, how); });
 }
 
 // ---- fp32 and fp64: beside the sum, that of smaller operands -----------------------------------
@@ -124,8 +114,8 @@ void add_large(void* dst, const void* src, void* beside, size_t count, DataType 
 }  // namespace
 
 bool scales_operands(DataType type, ReduceOp op) {
-  if (op == ReduceOp::avg) return type != DataType::bool8;
-  return op == ReduceOp::premul_sum && is_small(type);
+  if (op == ReduceOp::avg) return traits_of(type).kind != Kind::boolean;
+  return op == ReduceOp::premul_sum && is_small_float(type);
 }
 
 double average_scale(int n) {
@@ -135,10 +125,10 @@ double average_scale(int n) {
 }
 
 size_t bytes_beside(DataType type, ReduceOp op, bool whole) {
-  if (is_small(type)) return accumulates_wide(type, op) ? sizeof(float) : 0;
-  if (op != ReduceOp::avg || !whole || type == DataType::bool8) return 0;
+  if (is_small_float(type)) return accumulates_wide(type, op) ? sizeof(float) : 0;
+  if (op != ReduceOp::avg || !whole || traits_of(type).kind == Kind::boolean) return 0;
   if (!is_integer(type)) return size_of(type);
-  return type == DataType::int64 ? sizeof(__int128) : sizeof(int64_t);
+  return visit_integer(type, []<class T>(T) { return sizeof(WideOf<T>); });
 }
 
 void reduce_scaled(std::span<void* const> dsts, std::span<const void* const> srcs,
@@ -152,7 +142,8 @@ void reduce_scaled(std::span<void* const> dsts, std::span<const void* const> src
 
 void add_in_row(void* dst, const void* src, void* beside, size_t count, DataType type,
                 const RowAddition& how) {
-  if (is_small(type)) return add_small(dst, src, static_cast<float*>(beside), count, type, how);
+  if (is_small_float(type))
+    return add_small(dst, src, static_cast<float*>(beside), count, type, how);
   if (is_integer(type)) return add_integer(dst, src, beside, count, type, how);
   add_large(dst, src, beside, count, type, how);
 }

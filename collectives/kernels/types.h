@@ -1,33 +1,112 @@
-// What the elements of a buffer are, and how they are reduced.
+// The data types and the reductions, each as one row of facts.
 //
-// Pure; any thread. parse_...() throw Error(invalid_argument) listing the names.
+// Kernels, plans, tools, the torch bridge and tests read the rows, so a new type is a row here and
+// its kernel in reduce_kernels.cc. Pure; the hot path reads constants.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <iterator>
+#include <type_traits>
+
+#include "collectives/kernels/data_types.h"
+#include "collectives/schedule/collective.h"
 
 namespace ringwood {
 
-// clang-format off
-enum class DataType : uint8_t {
-  float64, float32, float16, bfloat16,
-  float8_e4m3, float8_e5m2,  // torch.float8_e4m3fn, torch.float8_e5m2
-  int8, int16, int32, int64, uint8, bool8, complex64, complex128
-};
-// clang-format on
-inline constexpr int kDataTypes = 14;
-size_t size_of(DataType type);
-const char* to_string(DataType type);
-DataType parse_data_type(std::string_view name);  // also "float", "half", "bf16"
-bool is_float(DataType type);                     // complex excluded
+enum class Kind : uint8_t { floating, integer, boolean, complex };
 
-enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, premul_sum };
-inline constexpr int kReduceOps = 9;
-const char* to_string(ReduceOp op);
-ReduceOp parse_reduce_op(std::string_view name);
-// False for MIN, MAX and PRODUCT of complex, bitwise operations on floats, and PREMUL_SUM of
-// anything but floats and complex.
-bool supports(DataType type, ReduceOp op);
+struct TypeTraits {
+  DataType type;
+  const char* name;
+  const char* alias;  // another name that is understood; "": none
+  size_t bytes;
+  Kind kind;
+  bool is_signed;
+  // Floats and the parts of complex numbers; else 0.
+  int exponent_bits, mantissa_bits;
+};
+
+// By DataType. What travels says the number: new ones come last.
+inline constexpr TypeTraits kTypeTraits[] = {
+    {DataType::float64, "float64", "", 8, Kind::floating, true, 11, 52},
+    {DataType::float32, "float32", "float", 4, Kind::floating, true, 8, 23},
+    {DataType::float16, "float16", "half", 2, Kind::floating, true, 5, 10},
+    {DataType::bfloat16, "bfloat16", "bf16", 2, Kind::floating, true, 8, 7},
+    {DataType::float8_e4m3, "float8_e4m3", "", 1, Kind::floating, true, 4, 3},
+    {DataType::float8_e5m2, "float8_e5m2", "", 1, Kind::floating, true, 5, 2},
+    {DataType::int8, "int8", "", 1, Kind::integer, true, 0, 0},
+    {DataType::int16, "int16", "", 2, Kind::integer, true, 0, 0},
+    {DataType::int32, "int32", "", 4, Kind::integer, true, 0, 0},
+    {DataType::int64, "int64", "", 8, Kind::integer, true, 0, 0},
+    {DataType::uint8, "uint8", "", 1, Kind::integer, false, 0, 0},
+    {DataType::bool8, "bool8", "", 1, Kind::boolean, false, 0, 0},
+    {DataType::complex64, "complex64", "", 8, Kind::complex, true, 8, 23},
+    {DataType::complex128, "complex128", "", 16, Kind::complex, true, 11, 52},
+    {DataType::uint32, "uint32", "", 4, Kind::integer, false, 0, 0},
+};
+inline constexpr int kDataTypes = std::size(kTypeTraits);
+
+constexpr const TypeTraits& traits_of(DataType type) {
+  return kTypeTraits[static_cast<size_t>(type)];
+}
+constexpr size_t size_of(DataType type) { return traits_of(type).bytes; }
+constexpr bool is_float(DataType type) { return traits_of(type).kind == Kind::floating; }
+constexpr bool is_complex(DataType type) { return traits_of(type).kind == Kind::complex; }
+constexpr bool is_integer(DataType type) { return traits_of(type).kind == Kind::integer; }
+// Of a float or of one of a complex number's two parts; else of the whole.
+constexpr size_t part_size(DataType type) { return size_of(type) / (is_complex(type) ? 2 : 1); }
+constexpr bool is_double(DataType type) {
+  return (is_float(type) || is_complex(type)) && part_size(type) == sizeof(double);
+}
+// Summed and multiplied in fp32.
+constexpr bool is_small_float(DataType type) { return is_float(type) && size_of(type) <= 2; }
+
+// visit(a value of the integer's C++ type). Precondition: is_integer(type).
+template <class Visit>
+decltype(auto) visit_integer(DataType type, Visit visit) {
+  switch (size_of(type)) {
+    case 1: return traits_of(type).is_signed ? visit(int8_t{}) : visit(uint8_t{});
+    case 2: return visit(int16_t{});
+    case 4: return traits_of(type).is_signed ? visit(int32_t{}) : visit(uint32_t{});
+    default: return visit(int64_t{});
+  }
+}
+
+// What holds the sum of as many integers T as there are ranks.
+template <class T>
+using WideOf = std::conditional_t<sizeof(T) == 8, __int128, int64_t>;
+
+struct OpTraits {
+  ReduceOp op;
+  const char* name;
+  const char* alias;  // as of types
+  bool adds;          // AVG and PREMUL_SUM, too
+  // What it is for, by Kind.
+  bool floating, integer, boolean, complex;
+};
+
+// By ReduceOp.
+inline constexpr OpTraits kOpTraits[] = {
+    {ReduceOp::sum, "sum", "", true, true, true, true, true},
+    {ReduceOp::avg, "avg", "", true, true, true, true, true},
+    {ReduceOp::min, "min", "", false, true, true, true, false},
+    {ReduceOp::max, "max", "", false, true, true, true, false},
+    {ReduceOp::product, "product", "prod", false, true, true, true, false},
+    {ReduceOp::band, "band", "", false, false, true, true, false},
+    {ReduceOp::bor, "bor", "", false, false, true, true, false},
+    {ReduceOp::bxor, "bxor", "", false, false, true, true, false},
+    {ReduceOp::premul_sum, "premul_sum", "", true, true, false, false, true},
+};
+inline constexpr int kReduceOps = std::size(kOpTraits);
+
+constexpr const OpTraits& traits_of(ReduceOp op) { return kOpTraits[static_cast<size_t>(op)]; }
+// Whether the collective may be called with them; one that only moves data ignores the op.
+bool supports(Collective collective, DataType type, ReduceOp op);
+// 16- and 8-bit floats, which are added and multiplied in fp32 and rounded once (reduce.h).
+bool accumulates_wide(DataType type, ReduceOp op);
+// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit
+// (row_sums.h).
+bool gains_by_rows(DataType type, ReduceOp op);
 
 }  // namespace ringwood

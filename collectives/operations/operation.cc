@@ -45,13 +45,13 @@ void set_pair_counts(CollectiveState& state) {
   if (!has_blocks_of_pairs(args)) return;
   const int rank = state.plan->schedule.rank, n = state.plan->schedule.n;
   const auto first = args.blocks.begin(), middle = first + n;
-  if (args.collective == Collective::all_to_all) {
+  if (!has_root(args.collective)) {
     state.send_counts.assign(first, middle);
     state.recv_counts.assign(middle, middle + n);
     return;
   }
   // What the root gathers comes from the others, what it scatters goes to them.
-  const bool gathers = args.collective == Collective::gather;
+  const bool gathers = traits_of(args.collective).to == Ranks::root;
   std::vector<uint64_t>& sent = state.send_counts;
   std::vector<uint64_t>& expected = state.recv_counts;
   sent.assign(static_cast<size_t>(n), 0);
@@ -60,7 +60,7 @@ void set_pair_counts(CollectiveState& state) {
     (gathers ? expected : sent).assign(first, middle);
   else
     (gathers ? sent : expected)[static_cast<size_t>(args.root)] =
-        args.blocks[static_cast<size_t>(gathers ? rank : n)];
+        args.blocks[static_cast<size_t>(own_chunk(args.collective, {rank, n, args.root}))];
 }
 
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {

@@ -18,7 +18,7 @@ class Layout {
   Layout(const Schedule& flat, const Schedule& segmentd, const CollectiveArgs& args,
          int segment_count)
       : args_(args),
-        rank_(flat.rank),
+        at_{flat.rank, flat.n, args.root},
         users_(flat.chunks),
         segments_(segment_count),
         element_(size_of(args.type)) {
@@ -53,14 +53,16 @@ class Layout {
       const Piece inner = piece(outer.count, users_, chunk, unit);
       return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
     }
-    const bool output = args_.collective == Collective::reduce_scatter && chunk == users_ - 1;
-    const size_t block = args_.blocks.empty() ? args_.count : args_.blocks[output ? rank_ : chunk];
+    const size_t block = args_.blocks.empty()
+                             ? args_.count
+                             : args_.blocks[block_of_chunk(args_.collective, at_, chunk)];
     const Piece p = piece(block, segments_, segment, unit);
     return {{chunk, p.first * element_}, p.count * element_};
   }
 
   const CollectiveArgs& args_;
-  int rank_, users_, segments_;
+  GroupRank at_;
+  int users_, segments_;
   size_t element_;
   std::vector<ChunkPlace> chunks_;
   size_t scratch_bytes_ = 0;
@@ -122,7 +124,7 @@ void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan
 }
 
 bool writes_own_block(const Plan& plan) {
-  return plan.args.collective == Collective::all_gather &&
+  return sends_from_input(plan.args.collective) &&
          std::ranges::any_of(plan.steps, [&](const BoundStep& step) {
            return step.kind != StepKind::send && step.bytes > 0 &&
                   step.dst.buffer == plan.schedule.rank;
@@ -141,7 +143,7 @@ Piece piece(size_t count, int parts, int index, size_t unit) {
 }
 
 Schedule after_agreement(Schedule schedule, Collective collective) {
-  if (collective == Collective::barrier) {
+  if (!moves_data(collective)) {
     schedule.steps.clear();
     schedule.scratch.clear();
   }

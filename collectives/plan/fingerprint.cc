@@ -17,10 +17,6 @@ uint64_t expected_of(const Fingerprint& f) {
   return static_cast<uint64_t>(f.blocks) << 32 | static_cast<uint32_t>(f.root);
 }
 
-bool has_pairs(Collective c) {
-  return c == Collective::all_to_all || c == Collective::gather || c == Collective::scatter;
-}
-
 // Both ends of a pair agree but for its sizes; `mine` as `theirs` should be.
 std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                         int peer) {
@@ -31,12 +27,11 @@ std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const F
   };
   std::string text;
   if (theirs.count != mine.count) {
-    const bool sends =
-        c != Collective::all_to_all && (c == Collective::gather) == (peer == mine.root);
+    const bool sends = has_root(c) && (traits_of(c).to == Ranks::root) == (peer == mine.root);
     text = sends ? differ(me, mine.count, peer, theirs.count)
                  : differ(peer, theirs.count, me, mine.count);
   }
-  if (c == Collective::all_to_all && expected_of(theirs) != expected_of(mine))
+  if (!has_root(c) && expected_of(theirs) != expected_of(mine))
     text +=
         (text.empty() ? "" : " and ") + differ(me, expected_of(mine), peer, expected_of(theirs));
   if (text.empty()) return std::nullopt;
@@ -83,10 +78,10 @@ Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algori
   f.count = args.count;
   const bool same =
       std::ranges::adjacent_find(args.blocks, std::not_equal_to{}) == args.blocks.end();
-  if (has_pairs(args.collective))
-    f.even = args.blocks.empty()                                 ? Fingerprint::kOneSize
-             : args.collective == Collective::all_to_all && same ? Fingerprint::kSameSizes
-                                                                 : Fingerprint::kAnySizes;
+  if (has_sizes_of_pairs(args.collective))
+    f.even = args.blocks.empty()                  ? Fingerprint::kOneSize
+             : !has_root(args.collective) && same ? Fingerprint::kSameSizes
+                                                  : Fingerprint::kAnySizes;
   else if (!args.blocks.empty())
     f.blocks = hash_counts(args.blocks);
   f.root = has_root(args.collective) ? args.root : 0;
@@ -101,7 +96,7 @@ Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algori
 
 void set_pair(Fingerprint& f, uint64_t sent, uint64_t expected) {
   f.count = sent;
-  if (f.collective != static_cast<uint8_t>(Collective::all_to_all)) {
+  if (has_root(static_cast<Collective>(f.collective))) {
     f.count += expected;  // one of them is 0
     return;
   }
@@ -114,10 +109,11 @@ std::string describe(const Fingerprint& f) {
     return "something unreadable";
   const auto collective = static_cast<Collective>(f.collective);
   std::string text = to_string(collective);
-  const bool by_pairs = has_root(collective) && has_pairs(collective) && f.even == f.kAnySizes;
+  const bool by_pairs =
+      has_root(collective) && has_sizes_of_pairs(collective) && f.even == f.kAnySizes;
   if (by_pairs)
     text += fmt::format(" {}, blocks of any sizes", to_string(static_cast<DataType>(f.type)));
-  else if (collective != Collective::barrier)
+  else if (moves_data(collective))
     text += fmt::format(" {} x {}", to_string(static_cast<DataType>(f.type)), f.count);
   const auto op = static_cast<ReduceOp>(f.op);
   if (reduces(collective)) text += fmt::format(", {}", to_string(op));
@@ -132,7 +128,7 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
                                    int peer) {
   if (mine == theirs) return std::nullopt;
   const auto collective = static_cast<Collective>(mine.collective);
-  const bool pair = has_pairs(collective) && mine.collective == theirs.collective &&
+  const bool pair = has_sizes_of_pairs(collective) && mine.collective == theirs.collective &&
                     mine.type == theirs.type && mine.sequence == theirs.sequence &&
                     (!has_root(collective) || mine.root == theirs.root);
   const bool one_size = mine.even == Fingerprint::kOneSize;

@@ -51,14 +51,9 @@ struct CollectiveArgs {
   std::vector<size_t> blocks;
   bool operator==(const CollectiveArgs&) const = default;
 };
-// The collective works on one buffer, which its schedules' chunks cut; else chunks are blocks.
-inline bool cut_from_one_buffer(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
-}
 // Only two ranks know the size of a block.
 inline bool has_blocks_of_pairs(const CollectiveArgs& args) {
-  const Collective c = args.collective;
-  return !args.blocks.empty() && c != Collective::all_gather && c != Collective::reduce_scatter;
+  return !args.blocks.empty() && has_sizes_of_pairs(args.collective);
 }
 
 // Buffer numbers: 0 for the in-place collectives, the user chunk's number for the block-wise ones,

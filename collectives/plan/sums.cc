@@ -77,7 +77,7 @@ class Trace {
 Sums trace_sums(Collective collective, const std::vector<Schedule>& all) {
   Trace trace(all, false);
   if (trace.alike()) {
-    bool agree = collective != Collective::all_reduce || trace.same_on_all_ranks();
+    bool agree = !ends_in_same_sums(collective) || trace.same_on_all_ranks();
     if (!agree) agree = Trace(all, true).same_on_all_ranks();
     Sums sums = trace.take();
     sums.rows_agree = agree;

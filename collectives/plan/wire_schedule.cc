@@ -115,7 +115,7 @@ Schedule with_roundings(const Schedule& schedule, Collective collective,
                         std::span<const int> host) {
   Schedule result = schedule;
   result.steps = chunk_by_chunk(schedule.steps);
-  if (collective != Collective::all_reduce || host.empty()) return result;
+  if (!ends_in_same_sums(collective) || host.empty()) return result;
   const std::vector<Step> steps = std::move(result.steps);
   const Values values(schedule, steps, host);
   result.steps.clear();
@@ -138,7 +138,7 @@ WireProof prove_wire(Collective collective, const std::vector<Schedule>& all,
   const auto as_first = [&](const auto& of_rank) {
     return std::equal(of_rank.begin(), of_rank.begin() + chunks, values[0].begin());
   };
-  return {collective != Collective::all_reduce || std::ranges::all_of(values, as_first),
+  return {!ends_in_same_sums(collective) || std::ranges::all_of(values, as_first),
           roundings.most()};
 }
 

@@ -29,11 +29,11 @@ std::string kind_of(const Plan& mine, const PlanKey& key) {
 CollectiveArgs args_of(const CollectiveArgs& mine, int rank, int n) {
   CollectiveArgs args = mine;
   if (!has_blocks_of_pairs(mine)) return args;
-  const bool all = mine.collective == Collective::all_to_all || rank == mine.root;
+  const bool all = !has_root(mine.collective) || rank == mine.root;
   const size_t most = *std::ranges::max_element(mine.blocks);
   args.blocks.assign(mine.blocks.size(), all ? most : 0);
-  if (!all)
-    args.blocks[static_cast<size_t>(mine.collective == Collective::scatter ? n : rank)] = most;
+  const GroupRank at{rank, n, mine.root};
+  if (!all) args.blocks[static_cast<size_t>(own_chunk(mine.collective, at))] = most;
   return args;
 }
 

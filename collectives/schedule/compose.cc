@@ -121,7 +121,7 @@ Schedule within(int first, int chunks, const Schedule& s) {
 }
 
 Schedule publish(const Schedule& s, Collective collective) {
-  const bool blocks = required_chunks(collective, s.n) > 0;
+  const bool blocks = in_blocks(collective);
   Schedule result{s.rank, s.n, s.chunks, s.scratch, {}};
   std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: where it is sent from instead
   for (size_t i = 0; i < s.steps.size(); ++i) {

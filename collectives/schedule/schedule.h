@@ -7,26 +7,9 @@
 //   - Whether it is right is proved (verify.h), never assumed.
 // An algorithm is a pure function Where -> Schedule (algorithms.h).
 //
-// Chunks. Numbers 0 .. chunks-1 are the user's, laid out by the collective; the next scratch.size()
-// numbers are scratch, scratch[i] naming the user chunk whose size scratch chunk chunks + i has.
-//
-//   collective      user chunks                           rank r begins with   must end with
-//   all_reduce      any C: equal pieces of the one        all C                sum in all C
-//                   buffer, in place
-//   reduce          same                                  all C                root: sum in all C;
-//                                                                              others: C unchanged
-//   broadcast       same                                  root: all C          root's in all C
-//   all_gather      n: block i of the output              chunk r              chunk i = rank i's
-//   gather          n: block i of the root's output       chunk r              root: chunk i = rank
-//                                                                              i's
-//   reduce_scatter  n + 1: blocks of the input, then the  chunks 0..n-1        chunk n = sum of
-//                   output                                                     chunk r over ranks
-//   scatter         n + 1: blocks of the root's input,    root: chunks 0..n-1  chunk n = root's
-//                   then the output                                            chunk r
-//   all_to_all      2n: blocks of the input, then blocks  chunks 0..n-1        chunk n+i = rank i's
-//                   of the output                                              chunk r
-//   barrier         0 (tokens are scratch, 1 byte each,   nothing              heard from all,
-//                   scratch[i] = 0)                                            transitively
+// Chunks. Numbers 0 .. chunks-1 are the user's, laid out by the collective (collective.h); the next
+// scratch.size() numbers are scratch, scratch[i] naming the user chunk whose size scratch chunk
+// chunks + i has.
 //
 // Input chunks of reduce_scatter, scatter (root) and all_to_all, and a non-root's chunks in reduce
 // and gather, are read only; but reduce_scatter's chunk n may be the memory of chunk r, so it is
@@ -51,29 +34,10 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/schedule/collective.h"
 #include "transports/base/error.h"
 
 namespace ringwood {
-
-enum class Collective {
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  gather,
-  reduce_scatter,
-  scatter,
-  all_to_all,
-  barrier
-};
-inline constexpr int kCollectives = 9;
-const char* to_string(Collective collective);
-// "all_reduce"; also "allreduce", "all-reduce". Throws Error(invalid_argument) listing the names.
-Collective parse_collective(std::string_view name);
-bool has_root(Collective collective);
-bool reduces(Collective collective);
-// The number of user chunks the collective demands, or 0 where the algorithm is free to choose.
-int required_chunks(Collective collective, int n);
 
 // `count` chunks from `first`, all of them the user's or all scratch.
 struct Span {

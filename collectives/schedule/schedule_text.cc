@@ -1,4 +1,4 @@
-// Names of collectives, and the text form of a schedule.
+// The text form of a schedule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,18 +8,6 @@
 
 namespace ringwood {
 namespace {
-
-struct CollectiveName {
-  Collective collective;
-  const char* name;
-};
-constexpr CollectiveName kNames[kCollectives] = {
-    {Collective::all_reduce, "all_reduce"}, {Collective::reduce, "reduce"},
-    {Collective::broadcast, "broadcast"},   {Collective::all_gather, "all_gather"},
-    {Collective::gather, "gather"},         {Collective::reduce_scatter, "reduce_scatter"},
-    {Collective::scatter, "scatter"},       {Collective::all_to_all, "all_to_all"},
-    {Collective::barrier, "barrier"},
-};
 
 struct StepName {
   StepKind kind;
@@ -186,51 +174,6 @@ std::vector<Schedule> parse(std::string_view text, size_t most) {
 }
 
 }  // namespace
-
-const char* to_string(Collective collective) {
-  for (const auto& [known, name] : kNames) {
-    if (known == collective) return name;
-  }
-  return "unknown";
-}
-
-Collective parse_collective(std::string_view name) {
-  auto letters = [](std::string_view text) {
-    std::string kept;
-    for (char c : text) {
-      if (c != '_' && c != '-') kept += c;
-    }
-    return kept;
-  };
-  std::string all;
-  for (const auto& [collective, known] : kNames) {
-    if (letters(name) == letters(known)) return collective;
-    all += all.empty() ? known : std::string(", ") + known;
-  }
-  throw Error(ErrorCode::invalid_argument, fmt::format("unknown collective '{}', the names are {}",
-                                                       name.substr(0, kShownBytes), all));
-}
-
-bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
-
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
-int required_chunks(Collective collective, int n) {
-  switch (collective) {
-    case Collective::all_gather:
-    case Collective::gather: return n;
-    case Collective::reduce_scatter:
-    case Collective::scatter: return n + 1;
-    case Collective::all_to_all: return 2 * n;
-    default: return 0;
-  }
-}
 
 std::string print(const Step& step) {
   for (const auto& [kind, name] : kSteps) {

@@ -57,14 +57,15 @@ class Proof {
 
   // After run() without a flaw.
   bool in_rank_order() {
-    std::vector<Expressions::Id> sums(rules_.chunks, Expressions::kNothing);
+    std::vector<Sum> sums(rules_.chunks);
     for (int rank = 0; rank < rules_.n; ++rank) {
       for (int c = 0; c < rules_.chunks; ++c) {
         const auto wanted = rules_.wanted(rank, c);
-        if (!wanted || wanted->from != Rules::kSum) continue;
-        Expressions::Id& sum = sums[wanted->chunk];
-        if (sum == Expressions::kNothing) sum = expressions_.sum_in_rank_order(wanted->chunk);
-        if (values_[rank][c] != sum) return false;
+        if (!wanted || !wanted->reduced) continue;
+        Sum& sum = sums[wanted->chunk];
+        if (sum.ranks != wanted->ranks)
+          sum = {wanted->ranks, expressions_.sum_in_rank_order(wanted->ranks, wanted->chunk)};
+        if (values_[rank][c] != sum.value) return false;
       }
     }
     return true;
@@ -85,7 +86,7 @@ class Proof {
     for (const Schedule& schedule : all_) graphs_.push_back(derive(schedule));
     const Execution execution = run_unbuffered(all_, graphs_, messages);
     if (execution.flaw) return execution.flaw;
-    if (rules_.collective == Collective::barrier) return check_heard(execution.events, messages);
+    if (!moves_data(rules_.collective)) return check_heard(execution.events, messages);
     if (Flaw flaw = check_values(messages)) return flaw;
     for (int rank = 0; rank < rules_.n; ++rank) {
       if (Flaw flaw = check_own_block(rank)) return flaw;
@@ -94,6 +95,13 @@ class Proof {
   }
 
  private:
+  // Of some chunk, over these ranks; first found at a chunk of a rank.
+  struct Sum {
+    RankRange ranks;
+    Expressions::Id value = Expressions::kNothing;
+    int rank = 0, chunk = 0;
+  };
+
   // ---- well formed -----------------------------------------------------------------------------
   Flaw check_schedule(int rank) const {
     const Schedule& s = all_[rank];
@@ -103,7 +111,7 @@ class Proof {
     }
     for (size_t i = 0; i < s.scratch.size(); ++i) {
       const int like = s.scratch[i];
-      const bool token = rules_.collective == Collective::barrier && like == 0;
+      const bool token = !moves_data(rules_.collective) && like == 0;
       if (token) continue;
       if (like < 0 || like >= s.chunks || !rules_.mapped(rank, like)) {
         return fmt::format("rank {} scratch {} is to be as large as chunk {}, which it has not",
@@ -164,7 +172,7 @@ class Proof {
   }
 
   int64_t size_class(const Schedule& s, int chunk) const {
-    if (rules_.collective == Collective::barrier) return 0;
+    if (!moves_data(rules_.collective)) return 0;
     return rules_.size_class(s.rank, chunk < s.chunks ? chunk : s.scratch[chunk - s.chunks]);
   }
 
@@ -175,7 +183,7 @@ class Proof {
     for (int i = 0; equal && i < src.count; ++i) {
       equal = size_class(all_[from], src.first + i) == size_class(all_[to], dst.first + i);
     }
-    const bool blocks = required_chunks(rules_.collective, rules_.n) > 0;
+    const bool blocks = in_blocks(rules_.collective);
     if (equal && blocks && src.count > 1 &&
         (src.first < rules_.chunks) != (dst.first < rules_.chunks)) {
       return fmt::format("{} meets {}, of which one is scratch and travels as one",
@@ -231,36 +239,33 @@ class Proof {
   }
 
   Flaw check_results() const {
-    struct Proven {
-      Expressions::Id sum = Expressions::kNothing;
-      int rank = 0, chunk = 0;
-    };
-    std::vector<Proven> proven(rules_.chunks);  // by chunk: the first rank's sum of it
+    std::vector<Sum> proven(rules_.chunks);  // by chunk: the first of these ranks' sums of it
     Flaw other_order;
     for (int rank = 0; rank < rules_.n; ++rank) {
       for (int c = 0; c < rules_.chunks; ++c) {
         const auto wanted = rules_.wanted(rank, c);
         if (!wanted) continue;
         const Expressions::Id value = values_[rank][c];
-        if (wanted->from != Rules::kSum) {
-          const Expressions::Id right = expressions_.leaf(wanted->from, wanted->chunk);
+        if (!wanted->reduced) {
+          const Expressions::Id right = expressions_.leaf(wanted->ranks.first, wanted->chunk);
           if (value == right) continue;
           return fmt::format("rank {} chunk {} holds {}, not {}", rank, c,
                              expressions_.print(value), expressions_.print(right));
         }
-        Proven& first = proven[wanted->chunk];
-        if (value == first.sum && value != Expressions::kNothing) continue;
-        if (const Flaw flaw = expressions_.flaw_as_sum(value, wanted->chunk)) {
+        Sum& first = proven[wanted->chunk];
+        const bool same_ranks = first.ranks == wanted->ranks;
+        if (same_ranks && value == first.value) continue;
+        if (const Flaw flaw = expressions_.flaw_as_sum(value, wanted->ranks, wanted->chunk)) {
           return fmt::format("rank {} chunk {} {}", rank, c, *flaw);
         }
-        if (first.sum == Expressions::kNothing) {
-          first = {value, rank, c};
+        if (!same_ranks) {
+          first = {wanted->ranks, value, rank, c};
         } else if (!other_order) {
           other_order = fmt::format(
               "rank {} chunk {} adds in another order than rank {} chunk {}, so their bits may "
               "differ: {} against {}",
               rank, c, first.rank, first.chunk, expressions_.print(value),
-              expressions_.print(first.sum));
+              expressions_.print(first.value));
         }
       }
     }
@@ -271,7 +276,7 @@ class Proof {
   // The graph knows two chunks where there may be one memory, so whoever reads the input must be an
   // ancestor of the first to write the output (later writers wait for that one).
   Flaw check_own_block(int rank) const {
-    if (rules_.collective != Collective::reduce_scatter) return std::nullopt;
+    if (!may_overwrite_input(rules_.collective)) return std::nullopt;
     const std::vector<Step>& steps = all_[rank].steps;
     auto covers = [](Span span, int c) { return span.first <= c && c < span.first + span.count; };
     for (int base = 0; base < rules_.chunks; base += rules_.n + 1) {
@@ -317,8 +322,7 @@ Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int ro
   const int n = static_cast<int>(all.size()), chunks = all[0].chunks;
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
-  const bool free = collective == Collective::all_reduce || collective == Collective::reduce ||
-                    collective == Collective::broadcast;
+  const bool free = cut_from_one_buffer(collective);
   const int64_t required = int64_t{required_chunks(collective, n)} * segment_count;
   if (free ? chunks < 1 || chunks % segment_count != 0 : chunks != required) {
     return fmt::format("{} of {} ranks and {} segments cannot have {} chunks, but {}{}",
@@ -332,7 +336,7 @@ Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int ro
 Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int segment_count,
                bool equal_blocks) {
   const int n = static_cast<int>(all.size()), known_root = has_root(collective) ? root : 0;
-  const bool equal = equal_blocks && required_chunks(collective, n) > 0;
+  const bool equal = equal_blocks && in_blocks(collective);
   return {collective, n, known_root, segment_count, all[0].chunks, equal};
 }
 

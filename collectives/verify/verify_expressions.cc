@@ -25,17 +25,17 @@ Expressions::Id Expressions::rounded(Id a) {
   return already ? a : sum(kNothing, a);
 }
 
-Expressions::Id Expressions::sum_in_rank_order(int chunk) {
-  Id result = leaf(0, chunk);
-  for (int rank = 1; rank < ranks_; ++rank) result = sum(result, leaf(rank, chunk));
+Expressions::Id Expressions::sum_in_rank_order(RankRange ranks, int chunk) {
+  Id result = leaf(ranks.first, chunk);
+  for (int i = 1; i < ranks.count; ++i) result = sum(result, leaf(ranks.first + i, chunk));
   return result;
 }
 
 // A right sum has one leaf per rank. A wrong one can have exponentially many, but the first
 // ranks + 1 of them must contain a repetition or a stranger, so the walk is short either way.
-std::optional<std::string> Expressions::flaw_as_sum(Id id, int chunk) const {
+std::optional<std::string> Expressions::flaw_as_sum(Id id, RankRange ranks, int chunk) const {
   if (id == kNothing) return "holds nothing";
-  std::vector<bool> seen(ranks_, false);
+  std::vector<bool> seen(ranks.count, false);
   std::vector<Id> pending{id};
   while (!pending.empty()) {
     const Id next = pending.back();
@@ -47,15 +47,15 @@ std::optional<std::string> Expressions::flaw_as_sum(Id id, int chunk) const {
       continue;
     }
     const int rank = static_cast<int>((next - 1) / chunks_);
-    if (next != leaf(rank, chunk)) {
+    if (next != leaf(rank, chunk) || !ranks.contains(rank)) {
       return fmt::format("holds {}, which does not belong there", print_leaf(next));
     }
-    if (seen[rank]) return fmt::format("holds {} twice", print_leaf(next));
-    seen[rank] = true;
+    if (seen[rank - ranks.first]) return fmt::format("holds {} twice", print_leaf(next));
+    seen[rank - ranks.first] = true;
   }
   const auto missing = std::find(seen.begin(), seen.end(), false);
   if (missing == seen.end()) return std::nullopt;
-  return "lacks " + print_leaf(leaf(static_cast<int>(missing - seen.begin()), chunk));
+  return "lacks " + print_leaf(leaf(ranks.first + static_cast<int>(missing - seen.begin()), chunk));
 }
 
 std::string Expressions::print(Id id) const {

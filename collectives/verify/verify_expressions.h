@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/schedule/collective.h"
+
 namespace ringwood {
 
 class Expressions {
@@ -22,19 +24,19 @@ class Expressions {
 
   // ranks * chunks must fit in 31 bits.
   Expressions(int ranks, int chunks)
-      : ranks_(ranks), chunks_(chunks), first_sum_(1 + static_cast<Id>(ranks) * chunks) {}
+      : chunks_(chunks), first_sum_(1 + static_cast<Id>(ranks) * chunks) {}
 
   Id leaf(int rank, int chunk) const { return 1 + static_cast<Id>(rank) * chunks_ + chunk; }
   Id sum(Id a, Id b);
   // What a wire format makes of it (wire_schedule.h); of that, the same again. Not for the results
   // of the functions below.
   Id rounded(Id a);
-  // ((x0 + x1) + x2) + ..., x being `chunk` of each rank.
-  Id sum_in_rank_order(int chunk);
+  // ((x0 + x1) + x2) + ..., x being `chunk` of each of the ranks. Precondition: there is one.
+  Id sum_in_rank_order(RankRange ranks, int chunk);
 
-  // Nothing if `id` holds `chunk` of each rank exactly once and nothing else; else what is wrong:
-  // "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
-  std::optional<std::string> flaw_as_sum(Id id, int chunk) const;
+  // Nothing if `id` holds `chunk` of each of the ranks exactly once and nothing else; else what is
+  // wrong: "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
+  std::optional<std::string> flaw_as_sum(Id id, RankRange ranks, int chunk) const;
   // "(rank 0's chunk 1 + rank 2's chunk 1)", cut after a few terms.
   std::string print(Id id) const;
 
@@ -42,7 +44,6 @@ class Expressions {
   bool is_leaf(Id id) const { return id < first_sum_; }
   std::string print_leaf(Id id) const;
 
-  int ranks_;
   int chunks_;
   Id first_sum_;
   std::vector<std::pair<Id, Id>> sums_;

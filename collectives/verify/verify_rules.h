@@ -1,4 +1,4 @@
-// The table of schedule.h as functions: what a collective promises and demands of each chunk.
+// What a collective (collective.h) promises and demands of each chunk.
 //
 // Part of the verifier. Chunk numbers are those of segments(): segment * chunks-per-segment +
 // chunk. Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, segment_count divides
@@ -30,15 +30,11 @@ struct Rules {
   // Equal classes, equal bytes, whatever the user's sizes are.
   int64_t size_class(int rank, int chunk) const;
 
-  // What the chunk must hold at the end: `chunk` of rank `from`, or its sum over all ranks.
-  static constexpr int kSum = -1;
-  struct Wanted {
-    int from;
-    int chunk;
-  };
-  std::optional<Wanted> wanted(int rank, int chunk) const;
+  // What the chunk must hold at the end.
+  std::optional<Contents> wanted(int rank, int chunk) const;
 
  private:
+  GroupRank at(int rank) const { return {rank, n, root}; }
   int per_segment() const { return chunks / segment_count; }
   int segment(int chunk) const { return chunk / per_segment(); }
   int inside(int chunk) const { return chunk % per_segment(); }

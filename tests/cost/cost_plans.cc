@@ -31,7 +31,7 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
       PlanCache plans(0, n, machine, {});
       for (const AlgorithmRow& row : algorithm_table()) {
         const Where where{0, n, 0, machine.hosts};
-        if (!row.accepts(where) || row.collective == Collective::barrier) continue;
+        if (!row.accepts(where) || !moves_data(row.collective)) continue;
         if (row.collective == Collective::all_to_all) continue;  // sizes of pairs: always agreed on
         for (size_t bytes = 8 << 10; bytes <= 128 << 10; bytes *= 2) {
           TuningQuery q{row.collective, bytes};
@@ -93,7 +93,7 @@ TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
     for (const int n : {2, 3, 4, 6, 8}) {
       const Where where{0, n, n - 1};
       // Block-wise plans cut spans of several blocks, which the model sees as one message.
-      if (!row.accepts(where) || required_chunks(row.collective, n) > 0) continue;
+      if (!row.accepts(where) || in_blocks(row.collective)) continue;
       for (const size_t count : {kFused / 4 - 1, kFused / 2 + 5, n * kFused}) {
         MachineModel machine;
         machine.zero_copy = 0;

@@ -45,7 +45,7 @@ TEST(ReduceNames, ErrorsNameTheChoices) {
   EXPECT_EQ(cause_of([] { parse_data_type("float12"); }),
             "'float12' is not a data type; use one of float64, float32, float16, bfloat16, "
             "float8_e4m3, float8_e5m2, int8, int16, int32, int64, uint8, bool8, complex64, "
-            "complex128");
+            "complex128, uint32");
   EXPECT_EQ(cause_of([] { parse_reduce_op("mean"); }),
             "'mean' is not a reduction; use one of sum, avg, min, max, product, band, bor, bxor, "
             "premul_sum");
@@ -53,7 +53,7 @@ TEST(ReduceNames, ErrorsNameTheChoices) {
 }
 
 TEST(ReduceNames, SizesAndKinds) {
-  constexpr size_t kBytes[] = {8, 4, 2, 2, 1, 1, 1, 2, 4, 8, 1, 1, 8, 16};
+  constexpr size_t kBytes[] = {8, 4, 2, 2, 1, 1, 1, 2, 4, 8, 1, 1, 8, 16, 4};
   for (int i = 0; i < kDataTypes; ++i) {
     const auto type = static_cast<DataType>(i);
     EXPECT_EQ(size_of(type), kBytes[i]) << to_string(type);
@@ -75,6 +75,7 @@ TEST(ReduceSupport, Table) {
       {DataType::int32, "111111110"},       {DataType::int64, "111111110"},
       {DataType::uint8, "111111110"},       {DataType::bool8, "111111110"},
       {DataType::complex64, "110000001"},   {DataType::complex128, "110000001"},
+      {DataType::uint32, "111111110"},
   };
   for (const Row& row : kRows) {
     for (int i = 0; i < kReduceOps; ++i) {
@@ -106,11 +107,9 @@ void expect_division(DataType type, int64_t divisor) {
 TEST(ReduceDivide, IntegersTruncateTowardZero) {
   for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{1000},
                                 int64_t{1} << 31, int64_t{1} << 40, int64_t{-1}, int64_t{-3}}) {
-    expect_division<int8_t>(DataType::int8, divisor);
-    expect_division<int16_t>(DataType::int16, divisor);
-    expect_division<int32_t>(DataType::int32, divisor);
-    expect_division<int64_t>(DataType::int64, divisor);
-    expect_division<uint8_t>(DataType::uint8, divisor);
+    for (const TypeTraits& row : kTypeTraits)
+      if (row.kind == Kind::integer)
+        visit_integer(row.type, [&]<class T>(T) { expect_division<T>(row.type, divisor); });
   }
 }
 

@@ -82,19 +82,18 @@ inline void fill(uint8_t* at, size_t count, DataType type, uint64_t seed) {
   constexpr double kSpecial[] = {
       0.0, -0.0, 1.0, -1.0, Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), 1e-40};
   std::mt19937_64 random(seed);
-  const bool complex = type == DataType::complex64 || type == DataType::complex128;
-  const size_t size = complex ? size_of(type) / 2 : size_of(type);
-  for (size_t i = 0; i < count * (complex ? 2 : 1); ++i, at += size) {
+  const size_t size = part_size(type);
+  for (size_t i = 0; i < count * (size_of(type) / size); ++i, at += size) {
     const uint64_t bits = random();
     const bool raw = (bits >> 32 & 1) != 0;
     const double near = static_cast<double>(static_cast<int64_t>(random() % 4000) - 2000) / 512;
     const double value = random() % 16 == 0 ? kSpecial[random() % 8] : near;
-    if (is_small(type)) {
+    if (is_small_float(type)) {
       const auto& format = format_of(type);
       write_code(at, type, raw ? static_cast<uint32_t>(bits) : format.encode(value));
-    } else if (type == DataType::bool8) {
+    } else if (traits_of(type).kind == Kind::boolean) {
       *at = bits & 1;
-    } else if (is_float(type) || complex) {
+    } else if (is_float(type) || is_complex(type)) {
       size == 4 ? write_float<float>(at, value, bits, raw)
                 : write_float<double>(at, value, bits, raw);
     } else {
@@ -104,7 +103,7 @@ inline void fill(uint8_t* at, size_t count, DataType type, uint64_t seed) {
 }
 
 inline bool is_nan(const uint8_t* at, DataType type) {
-  if (is_small(type)) {
+  if (is_small_float(type)) {
     return format_of(type).is_nan(read_code(at, type));
   }
   if (type == DataType::float32) return std::isnan(read<float>(at));

@@ -83,9 +83,7 @@ class SmallFormat {
   std::vector<double> numbers_;  // by code, ascending, from zero to the largest
 };
 
-inline bool is_small(DataType type) { return is_float(type) && size_of(type) <= 2; }
-
-// Precondition: is_small(type).
+// Precondition: is_small_float(type).
 inline const SmallFormat& format_of(DataType type) {
   static const SmallFormat float16(5, 10, false), bfloat16(8, 7, false), e4m3(4, 3, true),
       e5m2(5, 2, false);
@@ -167,14 +165,11 @@ inline uint32_t small_result(const SmallFormat& format, ReduceOp op, uint32_t a,
 inline void combine(void* dst, const void* src, DataType type, ReduceOp op) {
   auto* d = static_cast<uint8_t*>(dst);
   const auto* s = static_cast<const uint8_t*>(src);
+  if (is_integer(type))
+    return visit_integer(type, [&]<class T>(T) { combine_integers<T>(dst, src, op); });
   switch (type) {
     case DataType::float64: return combine_floats<double>(dst, src, op);
     case DataType::float32: return combine_floats<float>(dst, src, op);
-    case DataType::int8: return combine_integers<int8_t>(dst, src, op);
-    case DataType::int16: return combine_integers<int16_t>(dst, src, op);
-    case DataType::int32: return combine_integers<int32_t>(dst, src, op);
-    case DataType::int64: return combine_integers<int64_t>(dst, src, op);
-    case DataType::uint8: return combine_integers<uint8_t>(dst, src, op);
     case DataType::bool8: return write(dst, bool_result(op, *d != 0, *s != 0));
     case DataType::complex64:
       combine_floats<float>(d, s, op);
@@ -214,20 +209,16 @@ inline void divide(void* dst, DataType type, int64_t divisor) {
     write(at, static_cast<float>(static_cast<double>(read<float>(at)) / by));
   };
   const auto divide_double = [by](void* at) { write(at, read<double>(at) / by); };
-  const auto divide_integer = [=]<class T>(T value) {
-    write(dst, static_cast<T>(static_cast<__int128>(value) / divisor));
-  };
   auto* d = static_cast<uint8_t*>(dst);
+  if (is_integer(type))
+    return visit_integer(type, [=]<class T>(T) {
+      write(dst, static_cast<T>(static_cast<__int128>(read<T>(dst)) / divisor));
+    });
   switch (type) {
     case DataType::float64: return divide_double(d);
     case DataType::float32: return divide_float(d);
     case DataType::complex64: divide_float(d); return divide_float(d + 4);
     case DataType::complex128: divide_double(d); return divide_double(d + 8);
-    case DataType::int8: return divide_integer(read<int8_t>(d));
-    case DataType::int16: return divide_integer(read<int16_t>(d));
-    case DataType::int32: return divide_integer(read<int32_t>(d));
-    case DataType::int64: return divide_integer(read<int64_t>(d));
-    case DataType::uint8: return divide_integer(read<uint8_t>(d));
     case DataType::bool8: return;
     default: break;
   }
@@ -263,6 +254,8 @@ void write_integer_mean(void* dst, const std::vector<const uint8_t*>& operands, 
 
 inline void average(void* dst, const std::vector<const uint8_t*>& operands, DataType type,
                     int64_t divisor) {
+  if (is_integer(type))
+    return visit_integer(type, [&]<class T>(T) { write_integer_mean<T>(dst, operands, divisor); });
   switch (type) {
     case DataType::float64: return write_mean<double>(dst, operands, 0, divisor);
     case DataType::float32: return write_mean<float>(dst, operands, 0, divisor);
@@ -272,11 +265,6 @@ inline void average(void* dst, const std::vector<const uint8_t*>& operands, Data
     case DataType::complex128:
       write_mean<double>(dst, operands, 0, divisor);
       return write_mean<double>(dst, operands, 8, divisor);
-    case DataType::int8: return write_integer_mean<int8_t>(dst, operands, divisor);
-    case DataType::int16: return write_integer_mean<int16_t>(dst, operands, divisor);
-    case DataType::int32: return write_integer_mean<int32_t>(dst, operands, divisor);
-    case DataType::int64: return write_integer_mean<int64_t>(dst, operands, divisor);
-    case DataType::uint8: return write_integer_mean<uint8_t>(dst, operands, divisor);
     default: break;
   }
   const SmallFormat& format = format_of(type);

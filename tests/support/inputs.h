@@ -18,7 +18,7 @@ inline constexpr bool kSlow = false;
 // types without signs their magnitudes. Numbers that overflow or round, zeros of both signs and NaN
 // are averages.cc's and same_bits.cc's.
 inline double input(DataType type, ReduceOp op, size_t i, int rank) {
-  const bool hit = (i + rank) % 4 == 0, negative = type != DataType::uint8 && (i + rank) % 8 < 5;
+  const bool hit = (i + rank) % 4 == 0, negative = traits_of(type).is_signed && (i + rank) % 8 < 5;
   const double sign = negative ? -1 : 1;
   switch (op) {
     case ReduceOp::product: return sign * (hit ? 2 : 1);
@@ -56,9 +56,7 @@ inline double expected(DataType type, ReduceOp op, size_t i, int n) {
   }
   if (type == DataType::bool8) return op == ReduceOp::bxor ? std::fmod(x, 2) : x != 0;
   if (op != ReduceOp::avg) return x;
-  return is_float(type) || type == DataType::complex64 || type == DataType::complex128
-             ? x / n
-             : std::trunc(x / n);
+  return is_integer(type) ? std::trunc(x / n) : x / n;
 }
 
 }  // namespace ringwood::testing

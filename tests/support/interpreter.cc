@@ -18,17 +18,15 @@ bool ordered(const Step& earlier, const Step& later) {
 }  // namespace
 
 size_t Interpreter::user_size(int rank, int chunk) const {
-  if (equal_blocks_ && required_chunks(collective_, n_) > 0) return 3;
-  switch (collective_) {
-    case Collective::barrier: return 1;
-    case Collective::reduce_scatter:
-    case Collective::scatter: return 1 + fixed(0, chunk == n_ ? rank : chunk, 0) % 4;
-    case Collective::all_to_all:
-      return 1 + (chunk < n_ ? fixed(0, rank, chunk) : fixed(0, chunk - n_, rank)) % 4;
-    case Collective::all_gather:
-    case Collective::gather: return 1 + fixed(0, chunk, 0) % 4;
-    default: return 2 + fixed(0, chunk, 0) % 2;
+  if (equal_blocks_ && in_blocks(collective_)) return 3;
+  switch (traits_of(collective_).chunks) {
+    case Chunks::none: return 1;
+    case Chunks::pieces: return 2 + fixed(0, chunk, 0) % 2;
+    case Chunks::outputs: return 1 + fixed(0, chunk, 0) % 4;
+    case Chunks::inputs_and_output: return 1 + fixed(0, chunk == n_ ? rank : chunk, 0) % 4;
+    case Chunks::inputs_and_outputs: break;
   }
+  return 1 + (chunk < n_ ? fixed(0, rank, chunk) : fixed(0, chunk - n_, rank)) % 4;
 }
 
 // Numbers of 32 bits in a float's 24: nearly every addition rounds.
@@ -43,9 +41,9 @@ std::vector<Interpreter::Element> Interpreter::own(int rank, int chunk) const {
   return result;
 }
 
-std::vector<Interpreter::Element> Interpreter::sum(int chunk, size_t size) const {
+std::vector<Interpreter::Element> Interpreter::sum(RankRange ranks, int chunk, size_t size) const {
   std::vector<Element> result(size, Element{0, 0});
-  for (int rank = 0; rank < n_; ++rank) {
+  for (int rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
     for (size_t i = 0; i < size; ++i) result[i].exact += own(rank, chunk, i).exact;
   }
   return result;
@@ -59,15 +57,7 @@ void Interpreter::fill() {
     const Schedule& s = all_[rank];
     done_[rank].assign(s.steps.size(), false);
     for (int c = 0; c < s.chunks + static_cast<int>(s.scratch.size()); ++c) {
-      bool starts_full = c < s.chunks;
-      if (collective_ == Collective::broadcast) starts_full &= rank == root_;
-      if (collective_ == Collective::all_gather || collective_ == Collective::gather) {
-        starts_full &= c == rank;
-      }
-      if (collective_ == Collective::reduce_scatter || collective_ == Collective::all_to_all) {
-        starts_full &= c < n_;
-      }
-      if (collective_ == Collective::scatter) starts_full &= rank == root_ && c < n_;
+      const bool starts_full = c < s.chunks && begins_with(collective_, {rank, n_, root_}, c);
       if (starts_full) {
         memory_[rank].push_back(own(rank, c));
         continue;
@@ -160,7 +150,7 @@ std::string Interpreter::run() {
     if (!finished(rank)) return fmt::format("rank {} is stuck", rank);
   }
   if (!flaw_.empty()) return flaw_;
-  if (collective_ != Collective::barrier) return check();
+  if (moves_data(collective_)) return check();
   for (int late = 0; late < n_; ++late) {
     if (std::string flaw = check_barrier(late); !flaw.empty()) return flaw;
   }
@@ -171,35 +161,13 @@ std::string Interpreter::check() const {
   for (int rank = 0; rank < n_; ++rank) {
     for (int c = 0; c < all_[rank].chunks; ++c) {
       const std::vector<Element>& found = memory_[rank][c];
-      std::vector<Element> right = own(rank, c);
-      bool by_order = false;  // the float depends on the order, so it is compared between ranks
-      switch (collective_) {
-        case Collective::all_reduce:
-        case Collective::reduce:
-          by_order = collective_ == Collective::all_reduce || rank == root_;
-          if (by_order) right = sum(c, found.size());
-          break;
-        case Collective::broadcast: right = own(root_, c); break;
-        case Collective::all_gather: right = own(c, c); break;
-        case Collective::gather:
-          if (rank != root_ && c != rank) continue;
-          right = own(c, c);
-          break;
-        case Collective::reduce_scatter:
-          by_order = c == n_;
-          if (by_order) right = sum(rank, found.size());
-          break;
-        case Collective::scatter:
-          if (rank != root_ && c < n_) continue;
-          if (c == n_) right = own(root_, rank);
-          break;
-        case Collective::all_to_all:
-          if (c >= n_) right = own(c - n_, rank);
-          break;
-        case Collective::barrier: break;
-      }
+      const auto wanted = ends_with(collective_, {rank, n_, root_}, c);
+      if (!wanted) continue;
+      const auto [ranks, chunk, by_order] = *wanted;  // the float depends on the order
+      std::vector<Element> right =
+          by_order ? sum(ranks, chunk, found.size()) : own(ranks.first, chunk);
       for (size_t i = 0; by_order && i < found.size(); ++i) {
-        const bool compare = collective_ == Collective::all_reduce;
+        const bool compare = ends_in_same_sums(collective_);
         right[i].rounded = compare ? memory_[0][c][i].rounded : found[i].rounded;
       }
       if (found != right) return fmt::format("rank {} chunk {} is wrong", rank, c);

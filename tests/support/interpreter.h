@@ -53,7 +53,7 @@ class Interpreter {
   size_t user_size(int rank, int chunk) const;
   Element own(int rank, int chunk, size_t i) const;
   std::vector<Element> own(int rank, int chunk) const;
-  std::vector<Element> sum(int chunk, size_t size) const;
+  std::vector<Element> sum(RankRange ranks, int chunk, size_t size) const;
   void fill();
   bool enabled(int rank, size_t step) const;
   bool finished(int rank) const;

@@ -97,22 +97,25 @@ inline void set_uneven_blocks(CollectiveArgs& args, int rank, int n) {
     return static_cast<size_t>((from * 7 + to * 5) % 4) * 1000 + static_cast<size_t>(from);
   };
   const Collective c = args.collective;
-  if (c == Collective::all_gather || c == Collective::reduce_scatter) {
-    args.count = 0;
+  if (!in_blocks(c)) return;
+  args.count = 0;
+  if (!has_sizes_of_pairs(c)) {
     for (int r = 0; r < n; ++r) args.blocks.push_back(block(r, r));
     for (const size_t b : args.blocks) args.count += b;
+    return;
   }
-  if (c == Collective::gather || c == Collective::scatter) {
-    args.count = 0;
-    const bool root = rank == args.root;
-    for (int r = 0; r < n; ++r)
-      args.blocks.push_back(root || (r == rank && c == Collective::gather) ? block(r, r) : 0);
-    if (c == Collective::scatter) args.blocks.push_back(block(rank, rank));
-  }
-  if (c == Collective::all_to_all) {
-    args.count = 0;
-    for (int r = 0; r < n; ++r) args.blocks.push_back(block(rank, r));
-    for (int r = 0; r < n; ++r) args.blocks.push_back(block(r, rank));
+  const GroupRank at{rank, n, args.root};
+  args.blocks.assign(static_cast<size_t>(required_chunks(c, n)), 0);
+  const auto set = [&](int chunk, size_t size) {
+    if (has_memory(c, at, chunk)) args.blocks[static_cast<size_t>(chunk)] = size;
+  };
+  const auto pair = [&](int from, int to) {  // all ends of the root's name the other rank
+    return block(traits_of(c).from == Ranks::root ? to : from,
+                 traits_of(c).to == Ranks::root ? from : to);
+  };
+  for (int r = 0; r < n; ++r) {
+    set(chunk_sent(c, at, r), pair(rank, r));
+    set(chunk_received(c, at, r), pair(r, rank));
   }
 }
 

@@ -9,36 +9,14 @@
 
 namespace ringwood::testing {
 
-struct FloatFields {
-  int exponent = 0, mantissa = 0;  // bits
-};
-// Of a float, or of the parts of a complex; {0, 0} of any other type.
-inline FloatFields fields_of(DataType type) {
-  switch (type) {
-    case DataType::float64:
-    case DataType::complex128: return {11, 52};
-    case DataType::float32:
-    case DataType::complex64: return {8, 23};
-    case DataType::float16: return {5, 10};
-    case DataType::bfloat16: return {8, 7};
-    case DataType::float8_e4m3: return {4, 3};
-    case DataType::float8_e5m2: return {5, 2};
-    default: return {};
-  }
-}
-inline size_t part_size(DataType type) {
-  const bool complex = type == DataType::complex64 || type == DataType::complex128;
-  return size_of(type) / (complex ? 2 : 1);
-}
-
-// Bits of a number of the fields' format; `random` chooses.
-inline uint64_t special_bits(FloatFields fields, uint64_t random) {
-  const uint64_t ones = (uint64_t{1} << fields.exponent) - 1;
-  const uint64_t most = (uint64_t{1} << fields.mantissa) - 1;
-  const uint64_t quiet = uint64_t{1} << (fields.mantissa - 1);
-  const uint64_t sign = (random & 1) << (fields.exponent + fields.mantissa);
+// Bits of a float, or of a complex number's part; `random` chooses.
+inline uint64_t special_bits(const TypeTraits& fields, uint64_t random) {
+  const uint64_t ones = (uint64_t{1} << fields.exponent_bits) - 1;
+  const uint64_t most = (uint64_t{1} << fields.mantissa_bits) - 1;
+  const uint64_t quiet = uint64_t{1} << (fields.mantissa_bits - 1);
+  const uint64_t sign = (random & 1) << (fields.exponent_bits + fields.mantissa_bits);
   const auto bits = [&](uint64_t exponent, uint64_t mantissa) {
-    return sign | exponent << fields.mantissa | mantissa;
+    return sign | exponent << fields.mantissa_bits | mantissa;
   };
   switch (random >> 1 & 15) {
     case 0:
@@ -65,12 +43,12 @@ inline uint64_t mixed(uint64_t x) {
 }
 
 inline void fill_special(void* at, size_t count, DataType type, uint64_t seed) {
-  const FloatFields fields = fields_of(type);
+  const TypeTraits& fields = traits_of(type);
   const size_t size = part_size(type), parts = count * (size_of(type) / size);
   for (size_t i = 0; i < parts; ++i) {
     const uint64_t random = mixed(mixed(seed + 1) ^ (i + 1) * 0x9e3779b97f4a7c15u);
-    uint64_t bits = fields.exponent ? special_bits(fields, random) : random;
-    if (type == DataType::bool8) bits &= 1;
+    uint64_t bits = fields.exponent_bits ? special_bits(fields, random) : random;
+    if (fields.kind == Kind::boolean) bits &= 1;
     std::memcpy(static_cast<unsigned char*>(at) + i * size, &bits, size);
   }
 }

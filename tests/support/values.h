@@ -25,58 +25,43 @@ double get(const std::byte* at) {
   return static_cast<double>(t);
 }
 
+inline void put_float(std::byte* at, DataType type, double v) {
+  if (part_size(type) == 8) return put<double>(at, v);
+  if (part_size(type) == 4) return put<float>(at, v);
+  const auto f = static_cast<float>(v);
+  narrow(at, &f, 1, type);
+}
+inline double get_float(const std::byte* at, DataType type) {
+  if (part_size(type) == 8) return get<double>(at);
+  if (part_size(type) == 4) return get<float>(at);
+  float f = 0;
+  widen(&f, at, 1, type);
+  return f;
+}
+
 inline void put_value(std::byte* base, size_t i, DataType type, double v) {
   std::byte* at = base + i * size_of(type);
-  switch (type) {
-    case DataType::float64: return put<double>(at, v);
-    case DataType::float32: return put<float>(at, v);
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float8_e4m3:
-    case DataType::float8_e5m2: {
-      const float f = static_cast<float>(v);
-      return narrow(at, &f, 1, type);
-    }
-    case DataType::int8: return put<int8_t>(at, v);
-    case DataType::int16: return put<int16_t>(at, v);
-    case DataType::int32: return put<int32_t>(at, v);
-    case DataType::int64: return put<int64_t>(at, v);
-    case DataType::uint8: return put<uint8_t>(at, v);
-    case DataType::bool8: return put<uint8_t>(at, v != 0);
-    case DataType::complex64: put<float>(at, v); return put<float>(at + 4, 2 * v);
-    case DataType::complex128: put<double>(at, v); return put<double>(at + 8, 2 * v);
+  switch (traits_of(type).kind) {
+    case Kind::floating: return put_float(at, type, v);
+    case Kind::integer: return visit_integer(type, [&]<class T>(T) { put<T>(at, v); });
+    case Kind::boolean: return put<uint8_t>(at, v != 0);
+    case Kind::complex: put_float(at, type, v); return put_float(at + part_size(type), type, 2 * v);
   }
 }
 
 inline double get_value(const std::byte* base, size_t i, DataType type) {
   const std::byte* at = base + i * size_of(type);
-  switch (type) {
-    case DataType::float64: return get<double>(at);
-    case DataType::float32: return get<float>(at);
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float8_e4m3:
-    case DataType::float8_e5m2: {
-      float f = 0;
-      widen(&f, at, 1, type);
-      return f;
-    }
-    case DataType::int8: return get<int8_t>(at);
-    case DataType::int16: return get<int16_t>(at);
-    case DataType::int32: return get<int32_t>(at);
-    case DataType::int64: return static_cast<double>(get<int64_t>(at));
-    case DataType::uint8:
-    case DataType::bool8: return get<uint8_t>(at);
-    case DataType::complex64: return get<float>(at) + 1000 * get<float>(at + 4);
-    case DataType::complex128: return get<double>(at) + 1000 * get<double>(at + 8);
+  switch (traits_of(type).kind) {
+    case Kind::floating: return get_float(at, type);
+    case Kind::integer: return visit_integer(type, [&]<class T>(T) { return get<T>(at); });
+    case Kind::boolean: return get<uint8_t>(at);
+    case Kind::complex: return get_float(at, type) + 1000 * get_float(at + part_size(type), type);
   }
   return 0;
 }
 
 // What get_value shows of a complex element that holds v + 2v i.
-inline double shown(DataType type, double v) {
-  return type == DataType::complex64 || type == DataType::complex128 ? v + 2000 * v : v;
-}
+inline double shown(DataType type, double v) { return is_complex(type) ? v + 2000 * v : v; }
 
 // Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
 // to be lent, in pages of their own that are remapped at once. The latter two are read in place by

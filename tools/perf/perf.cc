@@ -37,21 +37,21 @@ Options communicator_options(const PerfOptions& perf) {
 
 void require_algorithm(const OperationRow& row, const std::string& name, int ranks) {
   if (!row.collective)
-    refuse(fmt::format("{} has no algorithms to choose from; leave --algorithm away", row.name));
+    refuse(fmt::format("{} has no algorithms to choose from; leave --algorithm away", row.name()));
   const AlgorithmRow* found = find_algorithm(*row.collective, name);
   if (found == nullptr) {
     std::vector<std::string> names;
     for (const AlgorithmRow& other : algorithm_table()) {
       if (other.collective == *row.collective) names.push_back(other.name);
     }
-    refuse(
-        fmt::format("{} has no algorithm {:?}; it has {}", row.name, name, fmt::join(names, ", ")));
+    refuse(fmt::format("{} has no algorithm {:?}; it has {}", row.name(), name,
+                       fmt::join(names, ", ")));
   }
   // Where the ranks will be is not known yet.
   std::vector<int> two_hosts(static_cast<size_t>(ranks));
   for (int r = 0; r < ranks; ++r) two_hosts[static_cast<size_t>(r)] = 2 * r / ranks;
   if (!found->accepts(ranks) && !found->accepts(Where{0, ranks, 0, two_hosts}))
-    refuse(fmt::format("algorithm {} of {} does not work with {} ranks", name, row.name, ranks));
+    refuse(fmt::format("algorithm {} of {} does not work with {} ranks", name, row.name(), ranks));
 }
 
 void require_transports(const std::vector<std::string>& wanted) {
@@ -78,12 +78,12 @@ void validate(const PerfOptions& perf, int ranks) {
 
 // Fits whole blocks into `bytes`; at least one element each.
 size_t count_for(const OperationRow& row, size_t bytes, DataType type, int ranks) {
-  const size_t blocks = row.in_blocks ? static_cast<size_t>(ranks) : 1;
+  const size_t blocks = row.in_blocks() ? static_cast<size_t>(ranks) : 1;
   return std::max<size_t>(1, bytes / (blocks * size_of(type)));
 }
 
 size_t reported_bytes(const OperationRow& row, const Call& call) {
-  return call.block_bytes() * static_cast<size_t>(row.in_blocks ? call.size() : 1);
+  return call.block_bytes() * static_cast<size_t>(row.in_blocks() ? call.size() : 1);
 }
 
 // The measurement of one rank.
@@ -97,13 +97,14 @@ class Run {
     for (const OperationRow* row : perf_.operations) {
       if (!row->collective && communicator_.size() == 1) continue;
       if (report_ != nullptr) report_->begin(row->name);
-      if (row->collective == Collective::barrier) {
+      if (!row->moves_data()) {
         sweep(*row, DataType::uint8, ReduceOp::sum, {0});
         continue;
       }
       for (DataType type : perf_.types) {
-        for (ReduceOp op : row->reduces ? perf_.ops : std::vector<ReduceOp>{ReduceOp::sum}) {
-          if (!row->reduces || supports(type, op)) sweep(*row, type, op, perf_.sizes);
+        for (ReduceOp op : row->reduces() ? perf_.ops : std::vector<ReduceOp>{ReduceOp::sum}) {
+          if (!row->collective || supports(*row->collective, type, op))
+            sweep(*row, type, op, perf_.sizes);
         }
       }
     }
@@ -118,9 +119,9 @@ class Run {
     if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
     call.options.segments = perf_.segments;
     call.options.schedules = perf_.schedules;
-    if (row.reduces) call.options.factor = Pattern::factor(op, communicator_.rank());
+    if (row.reduces()) call.options.factor = Pattern::factor(op, communicator_.rank());
     const Pattern pattern =
-        row.reduces ? Pattern(type, op, call.size(), tolerance_) : Pattern(type, call.size());
+        row.reduces() ? Pattern(type, op, call.size(), tolerance_) : Pattern(type, call.size());
     size_t last = 0;
     for (size_t bytes : sizes) {
       call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
@@ -129,7 +130,7 @@ class Run {
       const Buffer in(row.inputs(call) * call.block_bytes(), perf_.memory);
       std::optional<Buffer> out;
       call.in = in.data();
-      call.out = row.in_place
+      call.out = row.in_place()
                      ? in.data()
                      : out.emplace(row.outputs(call) * call.block_bytes(), perf_.memory).data();
       if (perf_.compares() && call.size() > 1)
@@ -193,7 +194,7 @@ class Run {
       trial.begin();
     }
     for (int batch = 0; batch < perf_.trial.batches; ++batch) {
-      if (report_ != nullptr) report_->progress(fmt::format("{}: batch {}", row.name, batch + 1));
+      if (report_ != nullptr) report_->progress(fmt::format("{}: batch {}", row.name(), batch + 1));
       // Once before each batch: its caches shall be its own, not those of the one before.
       for (Trial& trial : trials) {
         trial.run_once();
@@ -230,7 +231,7 @@ class Run {
     if (perf_.check) result.wrong = trial.check(pattern);
     const auto times = trial.measure([&](int batch) {
       if (report_ == nullptr) return;
-      report_->progress(fmt::format("{} {} B: batch {} of {}", row.name, result.bytes, batch + 1,
+      report_->progress(fmt::format("{} {} B: batch {} of {}", row.name(), result.bytes, batch + 1,
                                     perf_.trial.batches));
     });
     // Once more: the plan has been used often now, and a late write of the batches would show.
@@ -242,13 +243,13 @@ class Run {
 
   Row describe(const OperationRow& row, const Call& call) const {
     Row result;
-    result.collective = row.name;
+    result.collective = row.name();
     result.ranks = call.size();
     result.bytes = reported_bytes(row, call);
     result.count = call.count;
     result.dtype = call.count == 0 ? "none" : to_string(call.type);
-    result.op = row.reduces ? to_string(call.op) : "none";
-    if (row.rooted) result.root = call.root;
+    result.op = row.reduces() ? to_string(call.op) : "none";
+    if (row.rooted()) result.root = call.root;
     if (call.size() == 1) {
       result.algorithm = result.transports = "none";
     } else if (!row.collective) {

@@ -21,13 +21,13 @@ namespace {
 
 constexpr int kSpoiled = 0xA5;
 
-std::vector<ConstBlock> input_blocks(const Call& c) {
+std::vector<ConstBlock> inputs_of(const Call& c) {
   std::vector<ConstBlock> blocks(c.size());
   for (int i = 0; i < c.size(); ++i) blocks[i] = {c.in + i * c.block_bytes(), c.count};
   return blocks;
 }
 
-std::vector<Block> output_blocks(const Call& c) {
+std::vector<Block> outputs_of(const Call& c) {
   std::vector<Block> blocks(c.size());
   for (int i = 0; i < c.size(); ++i) blocks[i] = {c.out + i * c.block_bytes(), c.count};
   return blocks;
@@ -46,75 +46,45 @@ void run_send_receive(const Call& c) {
   finish(received);
 }
 
-// Blocks of memory.
-int none(const Call&) { return 0; }
-int one(const Call&) { return 1; }
-int each(const Call& c) { return c.size(); }
-int each_at_root(const Call& c) { return c.rank() == c.root ? c.size() : 0; }
-
-double whole(double) { return 1; }
-double twice_the_others(double n) { return 2 * (n - 1) / n; }
-double the_others(double n) { return (n - 1) / n; }
-
-Expected reduction(const Call&, size_t) { return {true, 0, 0}; }
-Expected reduction_at_root(const Call& c, size_t) { return {c.rank() == c.root, c.rank(), 0}; }
-Expected own_piece_of_reduction(const Call& c, size_t) { return {true, 0, c.rank() * c.count}; }
-Expected from_root(const Call& c, size_t) { return {false, c.root, 0}; }
-Expected own_piece_from_root(const Call& c, size_t) { return {false, c.root, c.rank() * c.count}; }
-Expected from_each(const Call&, size_t block) { return {false, static_cast<int>(block), 0}; }
-Expected own_piece_from_each(const Call& c, size_t block) {
-  return {false, static_cast<int>(block), c.rank() * c.count};
-}
-Expected from_previous(const Call& c, size_t) { return {false, previous(c), 0}; }
-
-// name, collective, reduces, rooted, in place, in blocks, bus factor, inputs, outputs, expected,
-// run
 const OperationRow kTable[] = {
-    {"all_reduce", Collective::all_reduce, true, false, true, false, twice_the_others, one, one,
-     reduction,
+    {Collective::all_reduce,
      [](const Call& c) {
        finish(c.communicator->all_reduce(c.in, c.count, c.type, c.op, c.options));
      }},
-    {"reduce", Collective::reduce, true, true, true, false, whole, one, one, reduction_at_root,
+    {Collective::reduce,
      [](const Call& c) {
        finish(c.communicator->reduce(c.in, c.count, c.type, c.op, c.root, c.options));
      }},
-    {"broadcast", Collective::broadcast, false, true, true, false, whole, one, one, from_root,
+    {Collective::broadcast,
      [](const Call& c) {
        finish(c.communicator->broadcast(c.in, c.count, c.type, c.root, c.options));
      }},
-    {"all_gather", Collective::all_gather, false, false, false, true, the_others, one, each,
-     from_each,
+    {Collective::all_gather,
      [](const Call& c) {
        finish(c.communicator->all_gather(c.in, c.out, c.count, c.type, c.options));
      }},
-    {"gather", Collective::gather, false, true, false, true, whole, one, each_at_root, from_each,
+    {Collective::gather,
      [](const Call& c) {
        std::vector<Block> out;
-       if (c.rank() == c.root) out = output_blocks(c);
+       if (c.rank() == c.root) out = outputs_of(c);
        finish(c.communicator->gather({c.in, c.count}, std::move(out), c.type, c.root, c.options));
      }},
-    {"reduce_scatter", Collective::reduce_scatter, true, false, false, true, the_others, each, one,
-     own_piece_of_reduction,
+    {Collective::reduce_scatter,
      [](const Call& c) {
        finish(c.communicator->reduce_scatter(c.in, c.out, c.count, c.type, c.op, c.options));
      }},
-    {"scatter", Collective::scatter, false, true, false, true, whole, each_at_root, one,
-     own_piece_from_root,
+    {Collective::scatter,
      [](const Call& c) {
        std::vector<ConstBlock> in;
-       if (c.rank() == c.root) in = input_blocks(c);
+       if (c.rank() == c.root) in = inputs_of(c);
        finish(c.communicator->scatter(std::move(in), {c.out, c.count}, c.type, c.root, c.options));
      }},
-    {"all_to_all", Collective::all_to_all, false, false, false, true, the_others, each, each,
-     own_piece_from_each,
+    {Collective::all_to_all,
      [](const Call& c) {
        finish(c.communicator->all_to_all(c.in, c.out, c.count, c.type, c.options));
      }},
-    {"barrier", Collective::barrier, false, false, true, false, whole, none, none, reduction,
-     [](const Call& c) { finish(c.communicator->barrier(c.options)); }},
-    {"sendrecv", std::nullopt, false, false, false, false, whole, one, one, from_previous,
-     run_send_receive},
+    {Collective::barrier, [](const Call& c) { finish(c.communicator->barrier(c.options)); }},
+    {std::nullopt, run_send_receive},
 };
 
 template <class Visit>
@@ -167,6 +137,22 @@ Buffer::~Buffer() {
     std::free(data_);
 }
 
+const char* OperationRow::name() const { return collective ? to_string(*collective) : "sendrecv"; }
+int OperationRow::inputs(const Call& call) const {
+  return collective ? input_blocks(*collective, call.at()) : 1;
+}
+int OperationRow::outputs(const Call& call) const {
+  return collective ? output_blocks(*collective, call.at()) : 1;
+}
+Expected OperationRow::expected(const Call& call, size_t block) const {
+  if (!collective) return {false, {previous(call), 1}, 0};
+  const int chunk = chunk_received(*collective, call.at(), static_cast<int>(block));
+  const Contents contents = ends_with(*collective, call.at(), chunk).value();
+  // Where the input has blocks, a chunk is one of them.
+  const int first = has_input_chunks(*collective) ? contents.chunk : 0;
+  return {contents.reduced, contents.ranks, static_cast<size_t>(first) * call.count};
+}
+
 std::span<const OperationRow> operation_table() { return kTable; }
 
 const OperationRow& find_operation(std::string_view name) {
@@ -174,11 +160,11 @@ const OperationRow& find_operation(std::string_view name) {
   std::replace(plain.begin(), plain.end(), '-', '_');
   std::vector<std::string> names;
   for (const OperationRow& row : kTable) {
-    if (plain == row.name) return row;
-    std::string run_together(row.name);
+    if (plain == row.name()) return row;
+    std::string run_together(row.name());
     std::erase(run_together, '_');
     if (plain == run_together) return row;
-    names.push_back(row.name);
+    names.emplace_back(row.name());
   }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("there is no collective {:?}; there are {} and all", name,
@@ -199,7 +185,7 @@ CallOptions synchronous_call() {
 void fill(const OperationRow& row, const Call& call, const Pattern& pattern) {
   for_each_block(call.out, row.outputs(call), call,
                  [&](std::byte* at, size_t) { std::memset(at, kSpoiled, call.block_bytes()); });
-  if (row.collective == Collective::broadcast && call.rank() != call.root) return;
+  if (row.in_place() && !is_source(*row.collective, call.at())) return;
   for_each_block(call.in, row.inputs(call), call, [&](std::byte* at, size_t block) {
     pattern.fill(at, call.count, call.rank(), block * call.count);
   });
@@ -210,10 +196,10 @@ size_t count_wrong(const OperationRow& row, const Call& call, const Pattern& pat
   for_each_block(call.out, row.outputs(call), call, [&](std::byte* at, size_t block) {
     const Expected expected = row.expected(call, block);
     wrong += expected.reduced
-                 ? pattern.wrong_reduction(at, call.count, expected.first)
-                 : pattern.wrong_contribution(at, call.count, expected.rank, expected.first);
+                 ? pattern.wrong_reduction(at, call.count, expected.ranks, expected.first)
+                 : pattern.wrong_contribution(at, call.count, expected.ranks.first, expected.first);
   });
-  if (row.in_place) return wrong;
+  if (row.in_place()) return wrong;
   for_each_block(call.in, row.inputs(call), call, [&](std::byte* at, size_t block) {
     wrong += pattern.wrong_contribution(at, call.count, call.rank(), block * call.count);
   });

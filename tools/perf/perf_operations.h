@@ -46,27 +46,37 @@ struct Call {
 
   int rank() const { return communicator->rank(); }
   int size() const { return communicator->size(); }
+  GroupRank at() const { return {rank(), size(), root}; }
   size_t block_bytes() const { return count * size_of(type); }
 };
 
-// What one block of the output must hold: the reduction, or what `rank` contributed, at places from
-// `first`.
+// What one block of the output must hold: what the ranks contributed at places from `first`, added
+// up where `reduced`, else one rank's.
 struct Expected {
   bool reduced;
-  int rank;
+  RankRange ranks;
   size_t first;
 };
 
+// What is not a collective's own fact (collective.h) is how it is called.
 struct OperationRow {
-  const char* name;
   std::optional<Collective> collective;  // none: sendrecv
-  bool reduces, rooted, in_place;
-  bool in_blocks;                  // the size that is reported counts n blocks, as nccl-tests does
-  double (*bus_factor)(double n);  // bus bandwidth / algorithm bandwidth
-  int (*inputs)(const Call&);      // blocks of memory of this rank
-  int (*outputs)(const Call&);
-  Expected (*expected)(const Call&, size_t block);
-  void (*run)(const Call&);  // throws Error
+  void (*run)(const Call&);              // throws Error
+
+  const char* name() const;
+  bool reduces() const { return collective && ringwood::reduces(*collective); }
+  bool rooted() const { return collective && has_root(*collective); }
+  bool moves_data() const { return !collective || ringwood::moves_data(*collective); }
+  bool in_place() const { return collective && !ringwood::in_blocks(*collective); }
+  // The size that is reported counts n blocks, as nccl-tests does.
+  bool in_blocks() const { return collective && ringwood::in_blocks(*collective); }
+  double bus_factor(double n) const {
+    return collective ? traits_of(*collective).bus_factor(n) : 1;
+  }
+  // Blocks of memory of this rank.
+  int inputs(const Call& call) const;
+  int outputs(const Call& call) const;
+  Expected expected(const Call& call, size_t block) const;
 };
 std::span<const OperationRow> operation_table();
 // Throws Error(invalid_argument) listing the names.

@@ -84,7 +84,7 @@ std::vector<DataType> parse_types(const std::string& text) {
 std::vector<ReduceOp> parse_ops(const std::string& text) {
   std::vector<ReduceOp> ops;
   for (const std::string& name : split(text)) {
-    if (name != "all") ops.push_back(parse_reduce_op(name == "prod" ? "product" : name));
+    if (name != "all") ops.push_back(parse_reduce_op(name));
     for (int op = 0; name == "all" && op < kReduceOps; ++op)
       ops.push_back(static_cast<ReduceOp>(op));
   }
@@ -94,11 +94,12 @@ std::vector<ReduceOp> parse_ops(const std::string& text) {
 // "all" leaves out what does not exist; what was asked for by name must.
 void require_supported(const Typed& typed, const PerfOptions& perf) {
   if (typed.type == "all" || typed.op == "all") return;
-  const bool reduces = std::any_of(perf.operations.begin(), perf.operations.end(),
-                                   [](auto* row) { return row->reduces; });
   for (DataType type : perf.types) {
     for (ReduceOp op : perf.ops) {
-      if (reduces && !supports(type, op))
+      const auto lacks = [&](const OperationRow* row) {
+        return row->collective && !supports(*row->collective, type, op);
+      };
+      if (std::ranges::any_of(perf.operations, lacks))
         refuse(fmt::format("{} cannot be reduced by {}", to_string(type), to_string(op)));
     }
   }
@@ -112,7 +113,7 @@ std::optional<std::string> output_file(const CLI::Option& option, const std::str
   const auto rows = operation_table();
   const bool is_name =
       value == "all" ||
-      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return value == row.name; });
+      std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return value == row.name(); });
   if (!is_name || !typed.collectives.empty()) return value;
   typed.collectives.push_back(value);
   return "-";

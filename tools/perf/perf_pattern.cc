@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,23 +11,14 @@ namespace {
 constexpr size_t kPeriod = 7919;  // prime, so no power of two displaces data by a whole period
 constexpr int64_t kLargest = 1023;
 
-struct SmallFloat {
-  int mantissa_bits, bias;
-};
-
-// The largest m so that all integers 0 ... m are exact in the type.
+// The largest m, up to 2^24, so that all integers 0 ... m are exact in the type.
 int64_t exact_up_to(DataType type) {
-  switch (type) {
-    case DataType::float8_e5m2: return 8;
-    case DataType::float8_e4m3: return 16;
-    case DataType::bfloat16: return 256;
-    case DataType::float16: return 2048;
-    case DataType::int8: return 127;
-    case DataType::uint8: return 255;
-    case DataType::int16: return 32767;
-    case DataType::bool8: return 1;
-    default: return int64_t{1} << 24;
-  }
+  const TypeTraits& row = traits_of(type);
+  constexpr int kMaxBits = 24;
+  if (row.kind == Kind::boolean) return 1;
+  if (row.kind != Kind::integer) return int64_t{1} << std::min(kMaxBits, row.mantissa_bits + 1);
+  const int bits = static_cast<int>(8 * row.bytes) - (row.is_signed ? 1 : 0);
+  return bits < kMaxBits ? (int64_t{1} << bits) - 1 : int64_t{1} << kMaxBits;
 }
 
 uint64_t mix(uint64_t x) {  // splitmix64
@@ -39,9 +29,9 @@ uint64_t mix(uint64_t x) {  // splitmix64
 }
 
 // Round to nearest even; never negative, never beyond the type's range here.
-uint64_t small_float(double value, SmallFloat format) {
+uint64_t small_float(double value, const TypeTraits& format) {
   if (value == 0) return 0;
-  const int lowest = 1 - format.bias;
+  const int lowest = 2 - (1 << (format.exponent_bits - 1));
   const int exponent = std::max(std::ilogb(value), lowest);
   const auto scaled =
       static_cast<uint64_t>(std::nearbyint(std::ldexp(value, format.mantissa_bits - exponent)));
@@ -53,29 +43,25 @@ void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof(value));
 }
 
-void encode_one(std::byte* at, double value, DataType type) {
-  switch (type) {
-    case DataType::float64: return put(at, value);
-    case DataType::float32: return put(at, static_cast<float>(value));
-    case DataType::float16: return put(at, static_cast<uint16_t>(small_float(value, {10, 15})));
-    case DataType::bfloat16: return put(at, static_cast<uint16_t>(small_float(value, {7, 127})));
-    case DataType::float8_e4m3: return put(at, static_cast<uint8_t>(small_float(value, {3, 7})));
-    case DataType::float8_e5m2: return put(at, static_cast<uint8_t>(small_float(value, {2, 15})));
-    case DataType::int8: return put(at, static_cast<int8_t>(value));
-    case DataType::int16: return put(at, static_cast<int16_t>(value));
-    case DataType::int32: return put(at, static_cast<int32_t>(value));
-    case DataType::int64: return put(at, static_cast<int64_t>(value));
-    case DataType::uint8:
-    case DataType::bool8: return put(at, static_cast<uint8_t>(value));
-    // Different parts, so that exchanged ones are seen.
-    case DataType::complex64:
-      return put(at, std::complex<float>(static_cast<float>(value), static_cast<float>(2 * value)));
-    case DataType::complex128: return put(at, std::complex<double>(value, 2 * value));
+void encode_float(std::byte* at, double value, DataType type) {
+  switch (part_size(type)) {
+    case 8: return put(at, value);
+    case 4: return put(at, static_cast<float>(value));
+    case 2: return put(at, static_cast<uint16_t>(small_float(value, traits_of(type))));
+    default: return put(at, static_cast<uint8_t>(small_float(value, traits_of(type))));
   }
 }
 
-bool is_complex(DataType type) {
-  return type == DataType::complex64 || type == DataType::complex128;
+void encode_one(std::byte* at, double value, DataType type) {
+  switch (traits_of(type).kind) {
+    case Kind::floating: return encode_float(at, value, type);
+    case Kind::integer:
+      return visit_integer(type, [&]<class T>(T) { put(at, static_cast<T>(value)); });
+    case Kind::boolean: return put(at, static_cast<uint8_t>(value));
+    case Kind::complex:  // different parts, so that exchanged ones are seen
+      encode_float(at, value, type);
+      return encode_float(at + part_size(type), 2 * value, type);
+  }
 }
 
 // Bit patterns of non-negative floats are ordered as the floats are.
@@ -86,16 +72,12 @@ int64_t bits(const std::byte* at, size_t bytes) {
 }
 
 bool close(const std::byte* a, const std::byte* b, DataType type, int64_t units) {
-  const size_t part = is_complex(type) ? size_of(type) / 2 : size_of(type);
+  const size_t part = part_size(type);
   for (size_t at = 0; at < size_of(type); at += part) {
     const int64_t x = bits(a + at, part), y = bits(b + at, part);
     if ((x < 0) != (y < 0) || std::abs(x - y) > units) return false;
   }
   return true;
-}
-
-bool is_sum(ReduceOp op) {
-  return op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::premul_sum;
 }
 
 }  // namespace
@@ -118,13 +100,13 @@ int64_t Pattern::value(int rank, size_t place) const {
   };
   if (!reduces_ || op_ == ReduceOp::min || op_ == ReduceOp::max)
     return below(std::min(most, kLargest) + 1);
-  if (type_ ==
-      DataType::bool8) {  // AND of mostly ones, OR of mostly zeros, so that both results occur
+  if (traits_of(type_).kind ==
+      Kind::boolean) {  // AND of mostly ones, OR of mostly zeros, so that both results occur
     if (op_ == ReduceOp::bxor) return below(2);
     const bool is_and = op_ == ReduceOp::product || op_ == ReduceOp::band;
     return (below(2 * n) == 0) != is_and;
   }
-  if (is_sum(op_)) {
+  if (traits_of(op_).adds) {
     const int64_t weights = op_ == ReduceOp::premul_sum ? 2 * n : n;
     if (most >= weights) return below(std::min(most / weights, kLargest) + 1);
     return turn <
@@ -135,9 +117,10 @@ int64_t Pattern::value(int rank, size_t place) const {
   return op_ == ReduceOp::band ? 127 ^ bit : op_ == ReduceOp::bor ? bit : below(128);
 }
 
-double Pattern::reduced(size_t place) const {
-  int64_t result = value(0, place) * static_cast<int64_t>(factor(op_, 0));
-  for (int rank = 1; rank < ranks_; ++rank) {
+double Pattern::reduced(RankRange ranks, size_t place) const {
+  const int end = ranks.first + ranks.count;
+  int64_t result = value(ranks.first, place) * static_cast<int64_t>(factor(op_, ranks.first));
+  for (int rank = ranks.first + 1; rank < end; ++rank) {
     const int64_t next = value(rank, place) * static_cast<int64_t>(factor(op_, rank));
     switch (op_) {
       case ReduceOp::product: result *= next; break;
@@ -149,10 +132,10 @@ double Pattern::reduced(size_t place) const {
       default: result += next;
     }
   }
-  if (type_ == DataType::bool8) return result != 0;
+  if (traits_of(type_).kind == Kind::boolean) return result != 0;
   if (op_ != ReduceOp::avg) return static_cast<double>(result);
-  if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks_;
-  const int64_t truncated = result / ranks_;
+  if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks.count;
+  const int64_t truncated = result / ranks.count;
   return static_cast<double>(truncated);
 }
 
@@ -173,13 +156,14 @@ const Pattern::Table& Pattern::contribution(int rank) const {
   return table;
 }
 
-const Pattern::Table& Pattern::reduction() const {
-  if (reduction_.empty()) {
+const Pattern::Table& Pattern::reduction(RankRange ranks) const {
+  Table& table = reductions_[{ranks.first, ranks.count}];
+  if (table.empty()) {
     std::vector<double> values(kPeriod);
-    for (size_t i = 0; i < kPeriod; ++i) values[i] = reduced(i);
-    reduction_ = encode(values);
+    for (size_t i = 0; i < kPeriod; ++i) values[i] = reduced(ranks, i);
+    table = encode(values);
   }
-  return reduction_;
+  return table;
 }
 
 void Pattern::fill(void* data, size_t count, int rank, size_t first) const {
@@ -214,9 +198,9 @@ size_t Pattern::count_wrong(const std::byte* data, size_t count, const Table& ex
   return wrong;
 }
 
-size_t Pattern::count_far(const float* data, size_t count, size_t first) const {
-  const double largest = static_cast<double>(kLargest) * (op_ == ReduceOp::avg ? 1 : ranks_);
-  const auto* const expected = reinterpret_cast<const float*>(reduction().data());
+size_t Pattern::count_far(const float* data, size_t count, RankRange ranks, size_t first) const {
+  const double largest = static_cast<double>(kLargest) * (op_ == ReduceOp::avg ? 1 : ranks.count);
+  const auto* const expected = reinterpret_cast<const float*>(reduction(ranks).data());
   size_t far = 0;
   // Written so that a NaN is wrong.
   for (size_t i = 0; i < count; ++i)
@@ -228,10 +212,11 @@ size_t Pattern::wrong_contribution(const void* data, size_t count, int rank, siz
   return count_wrong(static_cast<const std::byte*>(data), count, contribution(rank), first, 0);
 }
 
-size_t Pattern::wrong_reduction(const void* data, size_t count, size_t first) const {
-  if (tolerance_ > 0) return count_far(static_cast<const float*>(data), count, first);
+size_t Pattern::wrong_reduction(const void* data, size_t count, RankRange ranks,
+                                size_t first) const {
+  if (tolerance_ > 0) return count_far(static_cast<const float*>(data), count, ranks, first);
   const bool rounds = op_ == ReduceOp::avg && (is_float(type_) || is_complex(type_));
-  return count_wrong(static_cast<const std::byte*>(data), count, reduction(), first,
+  return count_wrong(static_cast<const std::byte*>(data), count, reduction(ranks), first,
                      rounds ? 1 : 0);
 }
 

@@ -15,9 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "collectives/kernels/reduce.h"
+#include "collectives/schedule/collective.h"
 
 namespace ringwood::tools {
 
@@ -31,9 +33,9 @@ class Pattern final {
 
   // What `rank` contributes at places first, first + 1, ...
   void fill(void* data, size_t count, int rank, size_t first) const;
-  // The number of elements that are not what `rank` contributed / not the reduction over all ranks.
+  // The number of elements that are not what `rank` contributed / not the reduction over `ranks`.
   size_t wrong_contribution(const void* data, size_t count, int rank, size_t first) const;
-  size_t wrong_reduction(const void* data, size_t count, size_t first) const;
+  size_t wrong_reduction(const void* data, size_t count, RankRange ranks, size_t first) const;
   // PREMUL_SUM: the factor by which this rank's contribution is to be multiplied (1 for every other
   // operation).
   static double factor(ReduceOp op, int rank) {
@@ -44,13 +46,13 @@ class Pattern final {
   using Table = std::vector<std::byte>;  // one period of encoded elements
 
   int64_t value(int rank, size_t place) const;
-  double reduced(size_t place) const;
+  double reduced(RankRange ranks, size_t place) const;
   const Table& contribution(int rank) const;
-  const Table& reduction() const;
+  const Table& reduction(RankRange ranks) const;
   Table encode(const std::vector<double>& values) const;
   size_t count_wrong(const std::byte* data, size_t count, const Table& expected, size_t first,
                      int64_t units) const;
-  size_t count_far(const float* data, size_t count, size_t first) const;
+  size_t count_far(const float* data, size_t count, RankRange ranks, size_t first) const;
 
   DataType type_;
   ReduceOp op_;
@@ -58,7 +60,7 @@ class Pattern final {
   int ranks_;
   double tolerance_ = 0;
   mutable std::map<int, Table> contributions_;
-  mutable Table reduction_;
+  mutable std::map<std::pair<int, int>, Table> reductions_;  // by the first rank and the count
 };
 
 }  // namespace ringwood::tools

@@ -67,7 +67,7 @@ Trial::Result Trial::result() {
 
 int64_t Trial::check(const Pattern& pattern) {
   int64_t wrong = 0;
-  if (row_.collective == Collective::barrier) {
+  if (!row_.moves_data()) {
     wrong = static_cast<int64_t>(count_early_exits(call_));
   } else {
     fill(row_, call_, pattern);

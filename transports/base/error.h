@@ -43,8 +43,7 @@ struct Error : std::exception {
   Error() = default;
   Error(ErrorCode c, std::string why) : code(c), cause(std::move(why)) {}
 
-  // One line: "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset
-  // (peer_lost)".
+  // "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset (peer_lost)".
   std::string message() const;
   // message(); stays valid until the error is changed. Any thread.
   const char* what() const noexcept override;

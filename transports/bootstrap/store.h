@@ -24,8 +24,7 @@ class Store {
   virtual bool has(const std::string& key) = 0;
   virtual int64_t add(const std::string& key, int64_t delta) = 0;
   virtual void remove(const std::string& key) = 0;
-  // The address by which ranks reach the store's master, "" if there is none: decides the network
-  // interface.
+  // By which ranks reach the store's master, "" if there is none: decides the network interface.
   virtual std::string master_address() const { return ""; }
 };
 
@@ -42,9 +41,8 @@ Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadl
 
 // Ranks are threads of one process.
 std::shared_ptr<Store> memory_store();
-// Ranks share a folder (same host or a network file system). `path` is a file that need not exist.
-// Locked with flock; the last user removes it (remove_when_empty: when no key is left on
-// destruction).
+// Ranks share a folder (same host or a network file system). `path` is a file that need not exist;
+// locked with flock; the last user removes it if no key is left.
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive), the others
 // connect, again and again until the deadline. Requests are bounded (key 1 KiB, value 1 MiB), a bad

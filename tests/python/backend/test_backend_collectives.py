@@ -14,11 +14,11 @@ from backend_ranks import BACKEND, run_ranks
 Op = dist.ReduceOp
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 SMALL_FLOATS = [torch.float8_e4m3fn, torch.float8_e5m2]
-INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint32]
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 COMPLEX = [torch.complex64, torch.complex128]
 REDUCIBLE = [*FLOATS, *SMALL_FLOATS, *INTEGERS, *COMPLEX, torch.bool]
-MOVABLE = [*REDUCIBLE, *UNSIGNED[1:]]
+MOVABLE = [*REDUCIBLE, torch.uint16, torch.uint64]
 OPS = {
     Op.SUM: operator.add,
     Op.AVG: operator.add,

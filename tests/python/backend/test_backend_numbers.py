@@ -9,7 +9,7 @@ Op = dist.ReduceOp
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 SMALL = [torch.float16, torch.bfloat16, E4M3, E5M2]
 FLOATS = [torch.float64, torch.float32, *SMALL]
-INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint32]
 COUNTS = [1, 37, 5000, 100_003]
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="others overflow and round twice")
