@@ -1,5 +1,4 @@
-// What a caller says with a call, and what it gets back: options, buffers, the handle of an
-// operation (communicator.h).
+// What a caller says with a call, and what it gets back (communicator.h).
 #pragma once
 
 #include <chrono>

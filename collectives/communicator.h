@@ -50,7 +50,7 @@ class Communicator {
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
                                               const Options& options,
                                               const std::string& name = "world");
-  // Leaves: finished operations stay finished, pending ones fail with aborted. At most 2 s.
+  // Leaves, in at most 2 s: finished operations stay finished, pending ones fail with aborted.
   virtual ~Communicator() = default;
 
   virtual int rank() const noexcept = 0;
@@ -89,10 +89,10 @@ class Communicator {
                                const CallOptions& call = {}) = 0;
   virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
 
-  // Done when the buffer may be used again, for small ones before the receive is made.
+  // send: done when the buffer may be used again, for small ones before the receive is made. recv:
+  // `peer` may be kAnySource.
   virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
-  // peer may be kAnySource.
   virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
 

@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "tools/launch_fork.h"
+#include "transports/base/clock.h"
 #include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {

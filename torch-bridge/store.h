@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "torch-bridge/interrupt.h"
+#include "transports/base/clock.h"
 #include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/store.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/kernels/wire.h"
+#include "collectives/kernels/wire_format.h"
 
 namespace ringwood {
 

@@ -35,12 +35,10 @@
 #include <cstdint>
 
 #include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire_format.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
-
-enum class WireFormat : uint8_t { exact, bf16, int8 };
-const char* to_string(WireFormat format);  // "float32", "bf16", "int8"
 
 // Whether such an operation may be encoded at all.
 bool may_encode(Collective collective, DataType type, ReduceOp op);

@@ -260,8 +260,8 @@ constexpr Knob kTable[] = {
      "64K",
      kBytes<&Options::shm_ring_bytes, 4 * kKiB, kGiB, true>,
      "shared memory per direction and pair of ranks, a power of two",
-     "What can be on its way. 1 MiB holds two pieces of RINGWOOD_LANE_BYTES: one is written while "
-     "the other is read."},
+     "What can be on its way. 1 MiB holds two messages of RINGWOOD_SEGMENT_BYTES: one is written "
+     "while the other is read."},
     {"RINGWOOD_VERBS_ADDRESS_FAMILY",
      expert,
      {"NCCL_IB_ADDR_FAMILY"},
@@ -343,13 +343,13 @@ constexpr Knob kTable[] = {
      kText<&Options::algorithm>,
      "overrides the choice, such as all_reduce:ring,broadcast:binomial",
      "For experiments. The choice is by predicted time; `ringwood explain` shows it."},
-    {"RINGWOOD_LANE_BYTES",
+    {"RINGWOOD_SEGMENT_BYTES",
      expert,
      {},
      "3M",
-     kBytes<&Options::lane_bytes, 1, kGiB>,
-     "pipeline grain: about the size of one lane's message",
-     "A schedule is split so that its lanes overlap. 2 ranks over shm, 1, 4 and 16 MiB: 65, 249 "
+     kBytes<&Options::segment_bytes, 1, kGiB>,
+     "pipeline grain: about the size of one segment's message",
+     "A schedule is split so that its segments overlap. 2 ranks over shm, 1, 4 and 16 MiB: 65, 249 "
      "and 1675 us at 256 KiB; 56, 225 and 1801 at 512 KiB; 59, 232 and 1775 at 1 MiB."},
     {"RINGWOOD_CALIBRATION",
      expert,
