@@ -40,7 +40,7 @@ const AlgorithmRow& all_reduce_row(const std::string& name) {
 // One group's ranks in this thread.
 class Room {
  public:
-  Room(int n, const testing::MakeTransport& transport, const std::string& algorithm, size_t bytes,
+  Room(int n, const MakeTransport& transport, const std::string& algorithm, size_t bytes,
        Protocol protocol)
       : meshes_(testing::make_meshes(n, transport)), args_(float_sum(bytes)) {
     for (int r = 0; r < n; ++r) {
@@ -82,7 +82,7 @@ class Room {
 
 struct Case {
   const char* transport;
-  testing::MakeTransport make;
+  MakeTransport make;
   int n;
   const char* algorithm;
   size_t bytes;

@@ -27,7 +27,7 @@
 #include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 namespace {
@@ -156,7 +156,7 @@ class Rank {
   WaitSet wait_set_;
   Group group_;
   std::unique_ptr<Transport> transport_;
-  std::vector<std::vector<std::unique_ptr<Link>>> links_;
+  LinkTable links_;
   Link* link_ = nullptr;
   Completions now_;
   uint64_t sends_ = 0, receives_ = 0;
@@ -175,7 +175,7 @@ class Pair {
     const auto second = [=, store = folder_ + "/store"] {
       Rank(row, file_store(store), session, 1).serve();
     };
-    if (row.name == std::string("loopback")) {
+    if (row.one_process) {
       thread_ = std::thread(second);
     } else if ((child_ = ::fork()) == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -4,7 +4,8 @@
     tools/arrows.py FILE...    every file of the repository
 
 LEVELS is the house from its ground up. A row is a folder, with the folders in it that have no row
-of their own, or a file without its ending; it may include itself and the rows above it here. A file
+of their own, or a file without its ending; it may include itself and the rows above it here. A row
+that ends with a star is each of the folders there that have no row, apart from the others. A file
 that no row names has no place.
 """
 
@@ -18,14 +19,16 @@ MOST_FILES = 30  # in a folder, folders not counted
 LEVELS = (
     "transports/base",
     "transports/bootstrap",
+    "transports/channels",
     "transports/link",
     "transports/link_parts",
+    "transports/eager_channel",
+    "transports/group",
     "transports/pairs",
+    "transports/transport",
     "transports/memory",
     "transports/control",
-    "transports/loopback",
-    "transports/shm",
-    "transports/tcp",
+    "transports/*",  # a transport each, which sees no other
     "transports/verbs/library",
     "transports/verbs/rail",
     "transports/verbs/wire",
@@ -62,31 +65,36 @@ OURS = {row.split("/")[0] for row in LEVELS}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
 
-def level_of(file: str) -> int | None:
-    """The row of the longest path that the file is or is in."""
+def place_of(file: str) -> tuple[int, str] | None:
+    """The row of the longest path that the file is or is in, and that path."""
     places = {row: number for number, row in enumerate(LEVELS)}
     at = file.rsplit(".", 1)[0] if "." in Path(file).name else file
     while at:
+        star = at.rpartition("/")[0] + "/*"
         if at in places:
-            return places[at]
+            return places[at], at
+        if star in places and at != file.rsplit(".", 1)[0]:
+            return places[star], at
         at = at.rpartition("/")[0]
     return None
 
 
 def arrows(file: str, text: str) -> Iterable[str]:
     """The file's includes that point upward, and what has no place, in words."""
-    mine = level_of(file)
+    mine = place_of(file)
     if mine is None:
         yield f"{file} is in none of the rows of tools/arrows.py"
         return
     for target in INCLUDE.findall(text):
         if target.split("/")[0] not in OURS:  # a library, or a file of its own folder
             continue
-        level = level_of(target)
-        if level is None:
+        place = place_of(target)
+        if place is None:
             yield f"{file} includes {target}, which is in none of the rows of tools/arrows.py"
-        elif level > mine:
+        elif place[0] > mine[0]:
             yield f"{file} includes {target}, which stands above it (tools/arrows.py)"
+        elif place[0] == mine[0] and place != mine:
+            yield f"{file} includes {target}, which stands beside it (tools/arrows.py)"
 
 
 def crowds(files: Iterable[str]) -> Iterable[str]:

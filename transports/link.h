@@ -1,54 +1,40 @@
-// A Link moves bytes between two ranks, in order, reliably, without ever blocking. A Transport
-// makes Links.
+// A Link moves bytes between two ranks, in order, reliably, without ever blocking.
 //
-// Contract of a Link
+// Contract
 //   1. Messages have no headers: the k-th post_send of one side meets the k-th receive (post_recv
-//   or
-//      post_incoming) of the other, and both have the same number of bytes, at least 1.
+//      or post_incoming) of the other, and both have the same number of bytes, at least 1.
 //   2. Nothing blocks and nothing is allocated per message once warm. Any number may be posted.
 //   3. A buffer belongs to the link from its post until its completion. Completions are counts,
-//   because a
-//      direction is ordered: `sent` of the posted sends and `received` of the posted receives are
-//      finished.
+//      because a direction is ordered: `sent` of the posted sends and `received` of the posted
+//      receives are finished.
 //   4. A receive posted with post_incoming is not stored but shown: incoming() is what has arrived
-//   of the
-//      first unfinished receive and can be read in place, consume(n) hands n bytes of it back.
-//      Pieces are multiples of 16 bytes except the last of a message, so an element is never cut.
-//      This lets a reduction read the wire's or the peer's memory directly. incoming() is empty
-//      unless the first unfinished receive was posted so, and is valid until the next consume() or
-//      poll(). The last consume() of a message completes it.
+//      of the first unfinished receive and can be read in place, consume(n) hands n bytes of it
+//      back. Pieces are multiples of 16 bytes except the last of a message, so an element is never
+//      cut. This lets a reduction read the wire's or the peer's memory directly. incoming() is
+//      empty unless the first unfinished receive was posted so, and is valid until the next
+//      consume() or poll(). The last consume() of a message completes it.
 //   5. Progress happens only inside the calls of this link's user: posts may, poll() must.
 //   6. One thread at a time uses a link; only abort() may be called from any other, at any moment.
-//   After it,
-//      every call returns the error or does nothing, and no memory of the user is touched any more.
-//      (A device may go on reading pages that it has registered, and keeps until then. Nothing that
-//      it reads reaches the peer as a message.)
+//      After it, every call returns the error or does nothing, and no memory of the user is touched
+//      any more. (A device may go on reading pages that it has registered, and keeps until then.
+//      Nothing that it reads reaches the peer as a message.)
 //   7. An error is final, is returned from every later call, and names the peer and the exact
-//   cause. A peer that
-//      closes its end is an error only for one who still waits for something from it.
+//      cause. A peer that closes its end is an error only for one who still waits for something
+//      from it.
 //   8. The peer's writes are never trusted as a length or an index.
-// The idea of reading in place is UCX's and TensorPipe's; the counts are ours.
+// The idea of reading in place is UCX's and TensorPipe's; the counts are ours. transport.h has what
+// makes links.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "transports/base/clock.h"
 #include "transports/base/error.h"
-#include "transports/base/host.h"
-#include "transports/base/options.h"
-#include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
 
-class Listener;
 class EagerChannel;
-class Store;
-class WaitSet;
 
 struct Completions {
   uint64_t sent = 0;
@@ -72,9 +58,11 @@ class Link {
   virtual Status poll(Completions& completions) = 0;
   virtual void abort() noexcept = 0;
 
-  // Refinement: answers in place. Where the peer's memory is mapped, a reduction of what several
-  // peers sent can be written straight to where they wait for it, so that every byte is read once
-  // and written once. A link that cannot inherits these, and everything is sent as usual.
+  // ---- refinements: a link that has them not inherits these, and everything is sent as usual ----
+
+  // Answers in place. Where the peer's memory is mapped, a reduction of what several peers sent can
+  // be written straight to where they wait for it, so that every byte is read once and written
+  // once.
   //
   // post_exposed: a post_send whose receiver may write into `data` the message that it sends as
   // number `put` (counted from 0 over the life of the link), which this side will receive at
@@ -91,61 +79,13 @@ class Link {
   // Instead of the post_send of message `number`, after consume().
   virtual Status post_put(size_t bytes) { return post_send(nullptr, bytes); }
 
-  // Refinement: small messages that both ends write and read without a call, apart from the order
-  // of the link's messages. Null where the link has none. It lives as long as the link.
+  // Small messages that both ends write and read without a call, apart from the order of the link's
+  // messages. Null where the link has none. It lives as long as the link.
   virtual EagerChannel* eager_channel() { return nullptr; }
 
   // The transport that has carried bytes of this link in place of its own, if one had to; else
   // null. Any thread.
   virtual const char* fallback() const { return nullptr; }
 };
-
-// What every transport is told about the group that it serves.
-struct Group {
-  Identity identity;               // rank, size, key, session
-  std::vector<std::string> hosts;  // host_token() of every rank
-  const Options* options = nullptr;
-  Store* store = nullptr;  // private to this group and versioned; keys that are set must be removed
-  WaitSet* wait_set = nullptr;            // where this rank sleeps
-  Listener* listener = nullptr;           // this rank's one port
-  std::vector<std::string> addresses;     // every rank's Listener: "10.0.0.1:4000,[fd00::1]:4000"
-  Deadline deadline = Deadline::never();  // for set-up
-  int rank() const { return identity.rank; }
-  int size() const { return identity.size; }
-};
-
-// Links between two ranks, by channel: each collective that may be under way has one, and the
-// messages between users. Of a transport's channels 0 is the one that is used most.
-inline constexpr int kCollectiveChannel = 0, kPointToPointChannel = 1;
-inline constexpr int kMaxChannels = kMaxInFlight + 1;
-constexpr int channels_for(int in_flight) { return in_flight + 1; }
-// Of the collectives that are under way side by side, the one with this number.
-constexpr int collective_channel(int track) {
-  return track == 0 ? kCollectiveChannel : track + kPointToPointChannel;
-}
-
-class Transport {
- public:
-  virtual ~Transport() = default;
-  // Collective over the group, called once, by all ranks at the same place. `wanted[p]`: this rank
-  // has no link to p yet (symmetric). Returns channels x size links, [channel][peer]; null where p
-  // is not reached (symmetric too: both ends agree) or not wanted. Throws Error only when the group
-  // cannot go on at all; a transport that is unusable here logs why in one line and reaches nobody.
-  virtual std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
-                                                                  const std::vector<bool>& wanted,
-                                                                  int channels) = 0;
-  // Around a sleep in the wait set: after arm(), the next arrival rings it, once. A sleeper
-  // therefore arms before every sleep, and polls its links between arm() and wait().
-  virtual void arm() noexcept {}
-  virtual void disarm() noexcept {}
-};
-
-// One row per transport, in order of preference; transports.cc is the only registry.
-struct TransportRow {
-  const char* name;
-  const char* description;
-  std::unique_ptr<Transport> (*make)();
-};
-std::span<const TransportRow> transport_table();
 
 }  // namespace ringwood

@@ -15,8 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "transports/channels.h"
 #include "transports/control/control.h"
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 

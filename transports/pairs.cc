@@ -32,7 +32,8 @@ std::vector<NetAddress> addresses_of(const Group& group, int peer) {
 // first: otherwise all would begin with rank 0.
 std::vector<std::vector<OwnedFd>> connect_pairs(
     const Group& group, const std::vector<int>& counts, const char* transport,
-    const std::function<Greeting(int from, int to, int index)>& greeting) {
+    const std::function<uint16_t(int peer, int index)>& channel) {
+  const Purpose purpose = purpose_of(transport);
   std::vector<std::vector<OwnedFd>> fds(group.size());
   std::atomic<int> next{group.rank()};
   std::mutex mutex;
@@ -43,7 +44,7 @@ std::vector<std::vector<OwnedFd>> connect_pairs(
       try {
         const std::vector<NetAddress> addresses = addresses_of(group, peer);
         for (int i = 0; i < counts[peer]; ++i) {
-          const Greeting hello = greeting(group.rank(), peer, i);
+          const Greeting hello{purpose, channel(peer, i), group.rank(), peer};
           fds[peer].push_back(
               owned(dial(addresses, group.identity, hello, group.deadline), peer, transport));
         }
@@ -67,7 +68,8 @@ std::vector<std::vector<OwnedFd>> connect_pairs(
   if (failure) std::rethrow_exception(failure);
   for (int peer = group.rank() + 1; peer < group.size(); ++peer) {
     for (int i = 0; i < counts[peer]; ++i) {
-      Result<int> fd = group.listener->take(greeting(peer, group.rank(), i), group.deadline);
+      const Greeting hello{purpose, channel(peer, i), peer, group.rank()};
+      Result<int> fd = group.listener->take(hello, group.deadline);
       fds[peer].push_back(owned(std::move(fd), peer, transport));
     }
   }

@@ -6,7 +6,7 @@
 
 #include "collectives/checker/checker_parts.h"
 #include "collectives/plan/proved_schedules.h"
-#include "transports/shm/eager_channel.h"
+#include "transports/eager_channel.h"
 
 namespace ringwood {
 namespace {

@@ -11,7 +11,7 @@ namespace ringwood {
 // Bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
-// Whether every rank has eager slots to every other (transports/shm/eager_channel.h).
+// Whether every rank has eager slots to every other (transports/eager_channel.h).
 bool eager_slots(const MachineModel& machine);
 
 class Prices final {
@@ -36,7 +36,7 @@ class Prices final {
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
   // As many rounds of one small message as a dissemination has; in one round, as always by eager
-  // slot (transports/shm/eager_channel.h), a message to and from everybody.
+  // slot (transports/eager_channel.h), a message to and from everybody.
   struct Agreement {
     double agreed = 0, agreeing = 0;  // as in CostModel
   };

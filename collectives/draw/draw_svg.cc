@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "collectives/draw/draw.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 // Pixels.
 constexpr double kLeft = 64, kRight = 24, kTop = 40, kHeader = 40, kFoot = 40;
+constexpr double kMargin = 16;  // of the title and the legend, from both edges
 constexpr double kRound = 78;   // height of a round
 constexpr double kBox = 10;     // a chunk
 constexpr double kGap = 16;     // at least, between the boxes of two ranks
@@ -18,6 +20,12 @@ constexpr double kColumn = 96;  // at least, from rank to rank
 constexpr double kMinWidth = 420;
 constexpr int kMaxBoxes = 16;  // more chunks than that are not shown one by one
 constexpr size_t kMaxLabel = 14;
+constexpr double kTitleFont = 15, kSmallFont = 11;
+constexpr double kAdvance =
+    0.62;  // at most: a eager slot's width in heights, of the fonts asked for
+constexpr double kLegendRow = 16, kLegendGap = 24, kLegendSample = 30;
+
+double width_of(std::string_view words, double font) { return words.size() * kAdvance * font; }
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -45,29 +53,63 @@ std::string colour(int chunk, int chunks) {
   return fmt::format("#{:02x}{:02x}{:02x}", r, g, b);
 }
 
+struct LegendEntry {
+  std::string_view words;
+  std::string_view sample;  // attributes of the line before it; empty: no line
+  double x = kMargin;
+  int row = 0;
+};
+
+// What arrows and boxes mean, in as many rows as fit into the width.
+std::vector<LegendEntry> lay_out_legend(bool sums, bool boxes, double width) {
+  std::vector<LegendEntry> entries;
+  if (sums) entries.push_back({"added there", "stroke-width=\"1.6\""});
+  entries.push_back({"stored there", "stroke-width=\"1.6\" stroke-dasharray=\"6 3\""});
+  if (boxes) entries.push_back({sums ? "boxes: chunks, filled by operands" : "boxes: chunks", ""});
+  double x = kMargin;
+  int row = 0;
+  for (LegendEntry& entry : entries) {
+    const double wide =
+        (entry.sample.empty() ? 0 : kLegendSample) + width_of(entry.words, kSmallFont);
+    if (x > kMargin && x + wide > width - kMargin) {
+      x = kMargin;
+      ++row;
+    }
+    entry.x = x;
+    entry.row = row;
+    x += wide + kLegendGap;
+  }
+  return entries;
+}
+
 class Canvas {
  public:
-  Canvas(Collective collective, const std::vector<Schedule>& all, int root,
+  Canvas(Collective collective, const std::vector<Schedule>& all, std::string_view title, int root,
          std::span<const int> host)
       : collective_(collective),
         n_(static_cast<int>(all.size())),
         chunks_(all[0].chunks),
         picture_(lay_out(collective, all, root)),
+        title_(title),
         host_(host) {
     const double boxes = shows_boxes() ? chunks_ * kBox + kGap : 0;
     column_ = std::max(kColumn, std::ceil(boxes));
-    width_ = std::max(kMinWidth, kLeft + n_ * column_ + kRight);
-    height_ = kTop + kHeader + picture_.rounds * kRound + kFoot;
+    width_ = std::ceil(std::max(
+        {kMinWidth, kLeft + n_ * column_ + kRight, 2 * kMargin + width_of(title, kTitleFont)}));
+    legend_ = lay_out_legend(reduces(collective_), shows_boxes(), width_);
+    end_ = kTop + kHeader + picture_.rounds * kRound;
+    height_ = end_ + kFoot + legend_.back().row * kLegendRow;
   }
 
-  std::string draw(std::string_view title) {
+  std::string draw() {
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
         "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"ui-monospace,Menlo,Consolas,monospace\" "
         "font-size=\"12\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-        "<text x=\"16\" y=\"24\" font-size=\"15\" font-weight=\"bold\" fill=\"#222\">{2}</text>\n",
-        width_, height_, escaped(title));
+        "<text x=\"{2:.0f}\" y=\"24\" font-size=\"{3:.0f}\" font-weight=\"bold\" fill=\"#222\">"
+        "{4}</text>\n",
+        width_, height_, kMargin, kTitleFont, escaped(title_));
     hosts();
     frame();
     for (const Picture::Arrow& arrow : picture_.arrows) line(arrow);
@@ -100,7 +142,7 @@ class Canvas {
       if (at == names.end()) names.push_back(host_[rank]);
       out_ += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
-          x(rank) - column_ / 2, kTop, column_, height_ - kTop - kFoot + 16, kShades[number % 4]);
+          x(rank) - column_ / 2, kTop, column_, end_ - kTop + 16, kShades[number % 4]);
     }
   }
 
@@ -174,7 +216,8 @@ class Canvas {
     const std::string paint = colour_of(arrow);
     for (const char* edge : {" stroke=\"#fff\" stroke-width=\"3\"", ""}) {
       text(at_x, at_y,
-           fmt::format("text-anchor=\"middle\" font-size=\"11\" fill=\"{}\"{}", paint, edge),
+           fmt::format("text-anchor=\"middle\" font-size=\"{:.0f}\" fill=\"{}\"{}", kSmallFont,
+                       paint, edge),
            words);
     }
   }
@@ -208,22 +251,15 @@ class Canvas {
   }
 
   void legend() {
-    const double at = height_ - 12;
-    double from = 16;
-    if (reduces(collective_)) {
-      out_ += fmt::format(
-          "<path d=\"M{0:.1f} {1:.1f}h24\" stroke=\"#555\" stroke-width=\"1.6\"/>\n", from, at - 4);
-      text(from + 30, at, "font-size=\"11\" fill=\"#555\"", "added there");
-      from += 120;
-    }
-    out_ += fmt::format(
-        "<path d=\"M{0:.1f} {1:.1f}h24\" stroke=\"#555\" stroke-width=\"1.6\" "
-        "stroke-dasharray=\"6 3\"/>\n",
-        from, at - 4);
-    text(from + 30, at, "font-size=\"11\" fill=\"#555\"", "stored there");
-    if (shows_boxes()) {
-      text(from + 130, at, "font-size=\"11\" fill=\"#555\"",
-           reduces(collective_) ? "boxes: chunks, filled by operands" : "boxes: chunks");
+    for (const LegendEntry& entry : legend_) {
+      const double at = end_ + kFoot - 12 + entry.row * kLegendRow;
+      double x = entry.x;
+      if (!entry.sample.empty()) {
+        out_ += fmt::format("<path d=\"M{:.1f} {:.1f}h24\" stroke=\"#555\" {}/>\n", x, at - 4,
+                            entry.sample);
+        x += kLegendSample;
+      }
+      text(x, at, fmt::format("font-size=\"{:.0f}\" fill=\"#555\"", kSmallFont), entry.words);
     }
   }
 
@@ -231,8 +267,11 @@ class Canvas {
   const int n_;
   const int chunks_;
   const Picture picture_;
+  const std::string_view title_;
   const std::span<const int> host_;
   double column_ = 0, width_ = 0, height_ = 0;
+  double end_ = 0;  // where the last round ends and the legend begins
+  std::vector<LegendEntry> legend_;
   std::string out_;
 };
 
@@ -245,7 +284,7 @@ std::string draw_svg(Collective collective, const std::vector<Schedule>& all,
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} hosts are named for {} ranks", host.size(), all.size()));
   }
-  return Canvas(collective, all, root, host).draw(title);
+  return Canvas(collective, all, title, root, host).draw();
 }
 
 }  // namespace ringwood

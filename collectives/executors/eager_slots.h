@@ -1,4 +1,4 @@
-// The eager slots of one rank to all others (transports/shm/eager_channel.h): in every round each
+// The eager slots of one rank to all others (transports/eager_channel.h): in every round each
 // rank writes to each other, and takes what each other wrote. A round's slot has a head, here a
 // fingerprint, and may have data.
 //
@@ -12,8 +12,8 @@
 
 #include "collectives/executors/wait_list.h"
 #include "collectives/plan/fingerprint.h"
+#include "transports/eager_channel.h"
 #include "transports/mesh.h"
-#include "transports/shm/eager_channel.h"
 
 namespace ringwood {
 

@@ -20,8 +20,9 @@ std::string announced_parameters(const Options& options) {
   }
   MachineModel machine = it->second;
   const auto& allowed = options.transports;
-  machine.loopback =
-      !allowed.empty() && std::find(allowed.begin(), allowed.end(), "shm") == allowed.end();
+  machine.loopback = std::ranges::none_of(transport_table(), [&](const TransportRow& row) {
+    return row.shared_memory && (allowed.empty() || std::ranges::count(allowed, row.name) > 0);
+  });
   return print(machine);
 }
 

@@ -121,7 +121,7 @@ struct BufferUse {
 enum class Protocol : uint8_t {
   queued,       // any plan: messages wait in their links' queues, for what graph.h derives
   one_round,    // every rank's preamble and data leave for all others at once, over links
-  eager_slots,  // the same through eager slots (transports/shm/eager_channel.h)
+  eager_slots,  // the same through eager slots (transports/eager_channel.h)
 };
 
 struct Plan {

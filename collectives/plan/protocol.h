@@ -15,7 +15,7 @@ namespace ringwood {
 struct ProtocolLimits {
   // One round: the openings go along with the data (plan.h).
   //
-  // In shared memory as much as an eager slot holds (transports/shm/eager_channel.h); beyond, the
+  // In shared memory as much as an eager slot holds (transports/eager_channel.h); beyond, the
   // data of a whole round no longer fits into what links hold on their way.
   size_t one_round_bytes = 16 << 10;
   // Where every message goes through sockets, a system call costs more than a copy of so many

@@ -1,5 +1,6 @@
 // Where links wake a sleeper, and what only the loopback can do.
 
+#include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -13,6 +13,7 @@
 #include "collectives/communicator.h"
 #include "tests/support/free_port.h"
 #include "tests/support/strangers.h"
+#include "tests/support/transports.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/store.h"
 
@@ -103,9 +104,9 @@ class Crowd {
   std::thread thread_;
 };
 
-class Crowds : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, Crowds, ::testing::Values("shm", "tcp"),
-                         [](const auto& info) { return std::string(info.param); });
+class Crowds : public OnTransport {};
+INSTANTIATE_TEST_SUITE_P(All, Crowds, ::testing::ValuesIn(between_processes()),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(Crowds, AJobStartsAndRunsAsUsual) {
   constexpr int kRanks = 3, kGroups = 10, kOperations = 50;

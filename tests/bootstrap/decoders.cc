@@ -111,7 +111,7 @@ void decode_control_messages(const std::string& bytes) {
 
 std::vector<std::string> hellos() {
   std::vector<std::string> all;
-  for (Purpose purpose : {Purpose::control, Purpose::tcp, Purpose::store}) {
+  for (Purpose purpose : {Purpose::control, purpose_of("any"), Purpose::store}) {
     const Bytes hello = DialSteps(somebody(), {purpose, 3, 1, 0}).hello();
     all.emplace_back(hello.begin(), hello.end());
     all.back().resize(all.back().size() + 32);  // a proof
@@ -130,7 +130,7 @@ void accept_bytes(const std::string& bytes) {
 }
 void dial_bytes(const std::string& bytes) {
   const Identity me = somebody();
-  DialSteps steps(me, {Purpose::tcp, 3, 1, 0});
+  DialSteps steps(me, {purpose_of("any"), 3, 1, 0});
   for (size_t at = 0; steps.wanted() > 0 && at + steps.wanted() <= bytes.size();) {
     const Bytes message(bytes.begin() + at, bytes.begin() + at + steps.wanted());
     at += message.size();
@@ -139,8 +139,8 @@ void dial_bytes(const std::string& bytes) {
   EXPECT_FALSE(steps.result().ok());
 }
 std::vector<std::string> challenges() {
-  return {std::string("\x02\0", 2) + std::string(62, '\0') + std::string(33, '\0'),
-          std::string("\x02\0", 2) + std::string(30, '\0') + std::string(65, 'n')};
+  return {std::string("\x03\0", 2) + std::string(62, '\0') + std::string(33, '\0'),
+          std::string("\x03\0", 2) + std::string(30, '\0') + std::string(65, 'n')};
 }
 
 std::vector<std::string> addresses() { return {"10.0.0.1:4000,[fd00::1%eth0]:4000", "host:1"}; }

@@ -22,7 +22,7 @@ namespace {
 
 using namespace ringwood::testing;
 
-constexpr Greeting kGreeting{Purpose::tcp, 3, 1, 0};
+constexpr Greeting kGreeting{purpose_of("any"), 3, 1, 0};
 
 struct Two {
   Identity dialler, acceptor;
@@ -70,7 +70,7 @@ Outcome shake(const Two& two, const Greeting& greeting, Deadline deadline = pati
 }
 
 TEST(Handshake, TellsTheAcceptorWhoComesAndWhatFor) {
-  for (Purpose purpose : {Purpose::control, Purpose::tcp, Purpose::shm, Purpose::verbs}) {
+  for (Purpose purpose : {Purpose::control, Purpose::store, purpose_of("any")}) {
     for (uint16_t channel : {0, 1, 65535}) {
       auto outcome = shake(two_ranks(), {purpose, channel, 1, 0});
       ASSERT_TRUE(outcome.dialled.ok()) << outcome.dialled.error().message();

@@ -19,6 +19,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/free_port.h"
 #include "tests/support/processes.h"
+#include "tests/support/transports.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 
@@ -75,7 +76,8 @@ std::string inherited() {
 }
 
 // One rank of a job: its store's server or a client, listener, control, and data connections.
-void set_up(const char* transport, int rank, int port, const std::function<void()>& meanwhile) {
+void set_up(const std::string& transport, int rank, int port,
+            const std::function<void()>& meanwhile) {
   Options options;
   options.transports = {transport};
   options.init_timeout = std::chrono::seconds(10 * kSlower);
@@ -86,9 +88,9 @@ void set_up(const char* transport, int rank, int port, const std::function<void(
   store->get("done/" + std::to_string(1 - rank), patiently());
 }
 
-class Inherited : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, Inherited, ::testing::Values("shm", "tcp"),
-                         [](const auto& info) { return std::string(info.param); });
+class Inherited : public OnTransport {};
+INSTANTIATE_TEST_SUITE_P(All, Inherited, ::testing::ValuesIn(between_processes()),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(Inherited, NoDescriptorIsEverOpenToAProgramThatIsStarted) {
   if (kSlower > 1) GTEST_SKIP() << "a sanitizer opens pipes to look whether memory is there";

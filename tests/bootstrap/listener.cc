@@ -72,8 +72,8 @@ TEST(Listener, GivesEveryConnectionToTheRightTaker) {
   for (int from = 1; from < kRanks; ++from) {
     diallers.emplace_back([&, from] {
       for (uint16_t channel = 0; channel < kChannels; ++channel) {
-        Connection c(dial(listener->address(), job.identity(from), {Purpose::tcp, channel, from, 0},
-                          patiently()));
+        Connection c(dial(listener->address(), job.identity(from),
+                          {purpose_of("any"), channel, from, 0}, patiently()));
         int mark = 100 * from + channel;
         EXPECT_EQ(send(c.fd(), &mark, sizeof(mark), 0), static_cast<ssize_t>(sizeof(mark)));
       }
@@ -81,7 +81,7 @@ TEST(Listener, GivesEveryConnectionToTheRightTaker) {
   }
   for (int from = kRanks - 1; from > 0; --from) {
     for (uint16_t channel = kChannels; channel-- > 0;) {
-      Connection c(listener->take({Purpose::tcp, channel, from, 0}, patiently()));
+      Connection c(listener->take({purpose_of("any"), channel, from, 0}, patiently()));
       int mark = 0;
       pollfd one{c.fd(), POLLIN, 0};
       ASSERT_EQ(poll(&one, 1, patiently().left_ms()), 1);
@@ -95,7 +95,7 @@ TEST(Listener, GivesEveryConnectionToTheRightTaker) {
 TEST(Listener, ConnectionsAreReadyForTheDataPath) {
   Job job(2);
   auto listener = listen(job.identity(0), "127.0.0.1", Options{});
-  Greeting greeting{Purpose::tcp, 0, 1, 0};
+  Greeting greeting{purpose_of("any"), 0, 1, 0};
   Connection dialled(dial(listener->address(), job.identity(1), greeting, patiently()));
   Connection taken(listener->take(greeting, patiently()));
   for (int fd : {dialled.fd(), taken.fd()}) {
@@ -113,7 +113,7 @@ TEST(Listener, ConnectionsAreReadyForTheDataPath) {
 TEST(Listener, MissingPeerIsNamedAtTheDeadline) {
   Job job(4);
   auto listener = listen(job.identity(0), "127.0.0.1", Options{});
-  auto taken = listener->take({Purpose::tcp, 0, 3, 0}, within(0.05));
+  auto taken = listener->take({purpose_of("any"), 0, 3, 0}, within(0.05));
   ASSERT_FALSE(taken.ok());
   EXPECT_EQ(taken.error().code, ErrorCode::timeout);
   EXPECT_EQ(taken.error().peer, 3);
@@ -124,7 +124,7 @@ TEST(Listener, MissingPeerIsNamedAtTheDeadline) {
 TEST(Listener, NewerConnectionOfAPeerWins) {
   Job job(2);
   auto listener = listen(job.identity(0), "127.0.0.1", Options{});
-  Greeting greeting{Purpose::tcp, 0, 1, 0};
+  Greeting greeting{purpose_of("any"), 0, 1, 0};
   Connection first(dial(listener->address(), job.identity(1), greeting, patiently()));
   Connection second(dial(listener->address(), job.identity(1), greeting, patiently()));
   char byte = 0;
@@ -162,14 +162,14 @@ TEST(Listener, StrangersDoNotKeepPeersOut) {
   std::mutex mutex;
   for (int from = 1; from < kRanks; ++from) {
     diallers.emplace_back([&, from] {
-      Connection c(
-          dial(listener->address(), job.identity(from), {Purpose::tcp, 0, from, 0}, patiently()));
+      Connection c(dial(listener->address(), job.identity(from), {purpose_of("any"), 0, from, 0},
+                        patiently()));
       std::lock_guard lock(mutex);
       dialled.push_back(std::move(c));
     });
   }
   for (int from = 1; from < kRanks; ++from) {
-    taken.emplace_back(listener->take({Purpose::tcp, 0, from, 0}, patiently()));
+    taken.emplace_back(listener->take({purpose_of("any"), 0, from, 0}, patiently()));
   }
   over = true;
   for (auto& dialler : diallers) dialler.join();
@@ -263,7 +263,7 @@ TEST(Dial, WaitsForAListenerThatComesLate) {
     auto probe = listen(job.identity(0), "127.0.0.1", Options{});
     options.ports.first = options.ports.last = probe->address().port;
   }
-  Greeting greeting{Purpose::tcp, 0, 1, 0};
+  Greeting greeting{purpose_of("any"), 0, 1, 0};
   std::atomic<bool> dialling{false};
   std::thread dialler([&] {
     dialling = true;
@@ -277,7 +277,7 @@ TEST(Dial, WaitsForAListenerThatComesLate) {
 
 TEST(Dial, SaysWhereAndWhy) {
   Job job(2), other(2);
-  Greeting greeting{Purpose::tcp, 0, 1, 0};
+  Greeting greeting{purpose_of("any"), 0, 1, 0};
   auto refused = dial({"127.0.0.1", 1}, job.identity(1), greeting, within(0.1));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::network);

@@ -3,7 +3,7 @@
 
 #include "collectives/plan/passes.h"
 #include "tests/checker/plan_faults.h"
-#include "transports/shm/eager_channel.h"
+#include "transports/eager_channel.h"
 
 namespace ringwood::testing {
 namespace {

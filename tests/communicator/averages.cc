@@ -12,6 +12,7 @@
 #include "tests/support/inputs.h"
 #include "tests/support/ranks.h"
 #include "tests/support/special_numbers.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -27,13 +28,14 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (int n = 2; n <= (kSlow ? 4 : 9); ++n) all.push_back({"shm", n});
-  for (const char* transports : {"loopback", "zero_copy", "tcp", "mixed"})
-    for (int n : {2, 3, 4}) all.push_back({transports, n});
+  for (const std::string& t : every_transport())
+    for (int n = 2; n <= (in_shared_memory(t) && !kSlow ? 9 : 4); ++n) all.push_back({t, n});
+  for (const std::string& t : every_sharing("zero_copy"))
+    for (int n : {2, 3, 4}) all.push_back({t, n});
   return all;
 }
 
-class Averages : public ::testing::TestWithParam<Case> {};
+class Averages : public OnTransportOf<Case> {};
 INSTANTIATE_TEST_SUITE_P(Groups, Averages, ::testing::ValuesIn(cases()), name_of);
 
 struct Format {

@@ -6,9 +6,9 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/candidate.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/inputs.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 #include "tests/support/values.h"
 
 namespace ringwood::testing {
@@ -52,23 +52,20 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 std::vector<Case> cases() {
   std::vector<Case> all;
-  const std::vector<int> few = {2, 3}, some = {2, 3, 4, 5}, many = {2, 3, 4, 5, 6, 7, 8, 9};
+  const std::vector<int> pair = {2}, few = {2, 3}, some = {2, 3, 4, 5},
+                         many = {2, 3, 4, 5, 6, 7, 8, 9};
   for (const std::string& t : every_transport())
-    for (int n : t == "verbs" ? few : kSlow ? std::vector<int>{2, 3, 5} : many)
+    for (int n : is_emulated(t) ? few : kSlow ? std::vector<int>{2, 3, 5} : many)
       all.push_back({t, n});
-  for (int n : kSlow ? std::vector<int>{2, 3, 5} : some) all.push_back({"zero_copy", n});
-  for (int n : few) all.push_back({"remapped", n});
-  for (const char* t : {"verbs_zero_copy", "verbs_remapped"}) all.push_back({t, 2});
+  for (const std::string& t : every_sharing("zero_copy"))
+    for (int n : is_emulated(t) ? pair : kSlow ? std::vector<int>{2, 3, 5} : some)
+      all.push_back({t, n});
+  for (const std::string& t : every_sharing("remapped"))
+    for (int n : is_emulated(t) ? pair : few) all.push_back({t, n});
   return all;
 }
 
-class Collectives : public ::testing::TestWithParam<Case> {
- protected:
-  void SetUp() override {
-    if (const std::string why = absent_here(GetParam().transports); !why.empty())
-      GTEST_SKIP() << why;
-  }
-};
+class Collectives : public OnTransportOf<Case> {};
 INSTANTIATE_TEST_SUITE_P(Groups, Collectives, ::testing::ValuesIn(cases()), name_of);
 
 TEST_P(Collectives, AllReduceEveryTypeAndOp) {
@@ -314,7 +311,7 @@ TEST_P(Collectives, Barrier) {
 // Placements that this machine has not: two ranks on each memory node, on one host or on two.
 void run_on_nodes(bool two_hosts, const std::function<void(Communicator&)>& body) {
   const auto options = [&](int rank) {
-    Options o = options_for(two_hosts ? "mixed" : "shm", rank);
+    Options o = options_for(two_hosts ? "mixed" : usual_transport(), rank);
     if (two_hosts) o.host_id = rank < 4 ? "a" : "b";
     o.numa_node = rank / 2;
     return o;

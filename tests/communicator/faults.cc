@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
 #include "tests/support/told_store.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -136,7 +136,7 @@ TEST_P(Faults, LeavingLosesNothing) {
 }
 
 TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
-  run_ranks(2, "shm", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     float x = 0;
     OperationPtr pending;
     if (c.rank() == 0) pending = c.recv(&x, 1, DataType::float32, 1, 0);
@@ -152,7 +152,7 @@ TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
 }
 
 TEST(Faults, ACallbackMayCallCollectives) {
-  run_ranks(2, "shm", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     float x = 1, y = 1;
     std::atomic<bool> done{false};
     auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
@@ -179,7 +179,7 @@ struct Shared {  // between forked ranks
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 struct KillCase {
-  const char* transports;
+  std::string transports;
   int n, victim;
   // Of the store, at which the victim dies; null: at work.
   const char* call = nullptr;
@@ -212,19 +212,23 @@ void rank_process(int rank, const KillCase& how, const std::string& path, Shared
   }
 }
 
-class Killed : public ::testing::TestWithParam<KillCase> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
-                         ::testing::Values(KillCase{"shm", 2, 1}, KillCase{"shm", 4, 0},
-                                           KillCase{"shm", 4, 2}, KillCase{"tcp", 3, 0},
-                                           KillCase{"tcp", 4, 3}, KillCase{"mixed", 4, 1},
-                                           // While links are made: the control connection stands.
-                                           KillCase{"tcp", 3, 0, "remove", "/go"},
-                                           KillCase{"shm", 4, 0, "remove", "/go"},
-                                           KillCase{"shm", 4, 2, "set", "/shm/"}),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}_rank{}{}", info.param.transports, info.param.n,
-                                              info.param.victim, info.param.call ? "_set_up" : "");
-                         });
+std::vector<KillCase> kill_cases() {
+  std::vector<KillCase> all = {{"mixed", 4, 1}};
+  for (const std::string& t : between_processes()) {
+    for (const auto& [n, victim] : {std::pair{2, 1}, {3, 0}, {4, 0}, {4, 2}, {4, 3}})
+      all.push_back({t, n, victim});
+    // While links are made: the control connection stands.
+    for (int n : {3, 4}) all.push_back({t, n, 0, "remove", "/go"});
+  }
+  // It meets through the store.
+  all.push_back({shared_memory_transport().name, 4, 2, "set", "/shm/"});
+  return all;
+}
+class Killed : public OnTransportOf<KillCase> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Killed, ::testing::ValuesIn(kill_cases()), [](const auto& info) {
+  return fmt::format("{}_{}_rank{}{}", info.param.transports, info.param.n, info.param.victim,
+                     info.param.call ? "_set_up" : "");
+});
 
 TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 #if defined(__SANITIZE_THREAD__)
@@ -262,11 +266,11 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
 }
 
 TEST(Forked, AChildIsToldThatTheGroupIsNotItsOwn) {
-  run_ranks(1, "shm", [](Communicator&) {});
+  run_ranks(1, [](Communicator&) {});
   auto store = memory_store();
   std::unique_ptr<Communicator> groups[2];
-  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for("shm", 1)); });
-  groups[0] = Communicator::create(store, 0, 2, options_for("shm", 0));
+  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for(1)); });
+  groups[0] = Communicator::create(store, 0, 2, options_for(0));
   other.join();
   const pid_t pid = fork();
   if (pid == 0) {

@@ -13,7 +13,7 @@
 
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
-#include "tests/support/verbs_here.h"
+#include "tests/support/transports.h"
 #include "transports/base/log.h"
 #include "transports/bootstrap/store.h"
 
@@ -130,7 +130,7 @@ struct Case {
   std::string name, transport;
   How how;
   int late;
-  int sockets = 0;
+  std::function<void(Options&)> options;
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
@@ -158,7 +158,7 @@ class Groups {
     Options options = options_for(how_.transport, rank_);
     options.timeout = kDelay + std::chrono::seconds(60);
     options.heartbeat = kHeartbeat;
-    options.tcp_sockets = how_.sockets;
+    how_.options(options);
     const std::string name = fmt::format("{}-{}", call.name, count);
     std::unique_ptr<Communicator> group;
     try {
@@ -200,18 +200,21 @@ class Groups {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  const auto add = [&](const std::string& name, const std::string& transport, int sockets) {
+  const auto add = [&](const TransportRow& row, const std::string& name,
+                       const std::function<void(Options&)>& options) {
     for (int late : {0, 1}) {
       all.push_back(
-          {fmt::format("{}_rank{}_computes", name, late), transport, How::computes, late, sockets});
-      // Ranks of the loopback are threads of one process.
-      if (transport != "loopback")
-        all.push_back({fmt::format("{}_rank{}_is_stopped", name, late), transport, How::is_stopped,
-                       late, sockets});
+          {fmt::format("{}_rank{}_computes", name, late), row.name, How::computes, late, options});
+      if (!row.one_process)
+        all.push_back({fmt::format("{}_rank{}_is_stopped", name, late), row.name, How::is_stopped,
+                       late, options});
     }
   };
-  for (const TransportRow& row : transport_table()) add(row.name, row.name, 0);
-  add("tcp_three_sockets", "tcp", 3);
+  for (const TransportRow& row : transport_table()) {
+    add(row, row.name, [](Options&) {});
+    for (const Variant& v : traits_of(row.name).variants)
+      if (!v.make && !v.zero_copy) add(row, fmt::format("{}_{}", row.name, v.name), v.options);
+  }
   return all;
 }
 
@@ -219,7 +222,7 @@ class Lateness : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(All, Lateness, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-void in_one_process(const Case& how) {
+void as_threads(const Case& how) {
   auto store = memory_store();
   std::vector<std::unique_ptr<Groups>> ranks(2);
   std::thread other([&] { ranks[1] = std::make_unique<Groups>(store, 1, how); });
@@ -231,7 +234,8 @@ void in_one_process(const Case& how) {
 
 void be_a_rank(int rank, const Case& how, const std::string& path, const Reporter& reporter) {
   log_configure(LogLevel::warn, rank);
-  if (how.transport == "verbs" && !verbs_here()) return reporter.say("no RDMA device works");
+  if (const std::string why = absent_here(how.transport); !why.empty())
+    return reporter.say("absent: " + why);
   Groups groups(file_store(path), rank, how);
   reporter.say("ready");
   reporter.await_go();
@@ -248,7 +252,7 @@ bool begin(Processes& ranks, std::string& why) {
   for (int rank : {0, 1}) {
     const std::string said = ranks.line(rank);
     why = said;
-    if (said == "no RDMA device works") return false;
+    if (said.starts_with("absent: ")) return false;
     EXPECT_EQ(said, "ready") << ranks.log_of(rank);
   }
   ranks.go_all();
@@ -257,7 +261,7 @@ bool begin(Processes& ranks, std::string& why) {
 
 TEST_P(Lateness, IsWaitedFor) {
   const Case& how = GetParam();
-  if (how.transport == "loopback") return in_one_process(how);
+  if (in_one_process(how.transport)) return as_threads(how);
   TemporaryPath place;
   Processes ranks(
       2, [&](int rank, const Reporter& reporter) { be_a_rank(rank, how, place.path(), reporter); });
@@ -294,8 +298,7 @@ TEST_P(Lateness, EndsAtOnceWhenTheRankDies) {
   ranks.signal(how.late, SIGKILL);
   ranks.go(1 - how.late);
   const std::string said = ranks.line(1 - how.late);
-  // The lab of verbs is an emulated machine.
-  const double promise = (how.transport == "verbs" ? 20.0 : 1.0) * kSlower;
+  const double promise = (is_emulated(how.transport) ? 20.0 : 1.0) * kSlower;
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - killed).count(), promise) << said;
   EXPECT_NE(said.find("(peer_lost)"), std::string::npos) << said;
   EXPECT_EQ(said.find("(timeout)"), std::string::npos) << said;

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -36,13 +36,7 @@ struct MismatchCase {
   int n;
   std::string transports;
 };
-class Mismatch : public ::testing::TestWithParam<MismatchCase> {
- protected:
-  void SetUp() override {
-    if (const std::string why = absent_here(GetParam().transports); !why.empty())
-      GTEST_SKIP() << why;
-  }
-};
+class Mismatch : public OnTransportOf<MismatchCase> {};
 std::vector<MismatchCase> mismatches() {
   std::vector<MismatchCase> all;
   for (int odd = 0; odd < 5; ++odd)

@@ -70,7 +70,7 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
          c.all_reduce(x, 3, DataType::float32, ReduceOp::sum, o);
        }},
   };
-  run_ranks(2, "shm", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     float x[3] = {1, 2, 3};
     if (c.rank() == 0)
       for (const Row& row : rows) {
@@ -107,7 +107,7 @@ TEST(Mistakes, ARankThatNeverComesIsNamed) {
   std::atomic<int> named{0};
   for (int r : {0, 2})
     ranks.emplace_back([&, r] {
-      Options o = options_for("shm", r);
+      Options o = options_for(r);
       o.init_timeout = std::chrono::milliseconds(300);
       try {
         Communicator::create(store, r, 4, o);
@@ -132,7 +132,7 @@ TEST(Mistakes, ARankThatFailsInSetUpEndsItForAllAtOnce) {
     const auto start = Clock::now();
     for (int r : {0, 1, 2})
       ranks.emplace_back([&, r] {
-        Options o = options_for("shm", r);
+        Options o = options_for(r);
         o.init_timeout = std::chrono::seconds(60);
         try {
           Communicator::create(r == culprit ? lost : whole, r, 3, o);

@@ -89,7 +89,7 @@ void run_row(Communicator& c, const AlgorithmRow& row, DataType type, const Call
 
 TEST(Reproducible, RowsInRankOrderGiveTheBitsOfALoop) {
   for (int n : {2, 3, 5}) {
-    run_ranks(n, n == 5 ? "mixed" : "shm", [](Communicator& c) {
+    run_ranks(n, n == 5 ? "mixed" : usual_transport(), [](Communicator& c) {
       for (const AlgorithmRow& row : algorithm_table()) {
         if (!row.rank_order || !row.accepts(c.size())) continue;
         for (DataType type : kTypes) {
@@ -108,7 +108,7 @@ TEST(Reproducible, RowsInRankOrderGiveTheBitsOfALoop) {
 // Every row that reduce_scatters also does so into the own block of its input.
 TEST(Reproducible, ReduceScatterIntoTheOwnBlock) {
   for (int n : {1, 2, 3, 4, 7}) {
-    run_ranks(n, "shm", [](Communicator& c) {
+    run_ranks(n, [](Communicator& c) {
       for (const AlgorithmRow& row : algorithm_table()) {
         if (row.collective != Collective::reduce_scatter || !row.accepts(c.size())) continue;
         std::vector<int64_t> data(c.size() * kBlock);

@@ -7,6 +7,7 @@
 #include "tests/support/inputs.h"
 #include "tests/support/ranks.h"
 #include "tests/support/special_numbers.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -20,13 +21,15 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* transports : {"loopback", "shm", "zero_copy", "tcp", "mixed"})
+  std::vector<std::string> groups = every_transport();
+  for (const std::string& t : every_sharing("zero_copy")) groups.push_back(t);
+  for (const std::string& t : groups)
     for (int n : kSlow ? std::vector<int>{2, 3} : std::vector<int>{2, 3, 4, 5, 7})
-      if (n <= 4 || std::string(transports) == "shm") all.push_back({transports, n});
+      if (n <= 4 || in_shared_memory(t)) all.push_back({t, n});
   return all;
 }
 
-class SameBits : public ::testing::TestWithParam<Case> {};
+class SameBits : public OnTransportOf<Case> {};
 INSTANTIATE_TEST_SUITE_P(Groups, SameBits, ::testing::ValuesIn(cases()), name_of);
 
 // What a rank has found, in the order of the calls, which is the same on all.

@@ -8,9 +8,9 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "tests/support/errors.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -59,7 +59,7 @@ class Uneven : public OnTransport {
   // `body` by sizes, root, segments, and whether the call is synchronous.
   void each(const std::function<void(Communicator&, const Sizes&, int, const CallOptions&)>& body) {
     for (const int n : {1, 2, 3, 5}) {
-      if (n > 3 && (GetParam() == "verbs" || kSlower > 1)) continue;
+      if (n > 3 && (is_emulated(GetParam()) || kSlower > 1)) continue;
       run_ranks(n, GetParam(), [&](Communicator& c) {
         for (const Sizes& sizes : kSizes)
           for (const int segments : {1, 3}) {
@@ -307,7 +307,7 @@ TEST_P(Uneven, RootsThatDiffer) {
 }
 
 TEST(UnevenMistakes, AreRefused) {
-  run_ranks(2, "loopback", [](Communicator& c) {
+  run_ranks(2, [](Communicator& c) {
     int x[4] = {}, y[4] = {};
     const auto refused = [](const auto& call) { return std::string(error_of(call).what()); };
     const auto mine = static_cast<size_t>(c.rank());

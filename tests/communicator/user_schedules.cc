@@ -6,8 +6,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/plan/proved_schedules.h"
 #include "tests/support/errors.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -81,7 +81,7 @@ TEST(UserSchedulesOfAText, AreProvedFirst) {
 
 TEST(UserSchedulesOfAText, AreRefusedForOtherCalls) {
   const auto star = ProvedSchedules::parse(Collective::all_reduce, kStar);
-  run_ranks(2, "loopback", [&](Communicator& c) {
+  run_ranks(2, [&](Communicator& c) {
     CallOptions call;
     call.schedules = star;
     float x = 1;

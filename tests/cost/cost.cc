@@ -147,7 +147,7 @@ TEST(Cost, SharedBuffersAreReadAndPutInPlace) {
   EXPECT_NEAR(seconds("direct"), own * (read + write / 8), 1e-3 * own * read);
   // The ring passes partial sums on: nothing comes back to where it came from.
   EXPECT_GT(seconds("ring"), own * (read + write) * 0.999);
-  f.zero_copy = S;  // messages are too small to be lent
+  f.zero_copy = S;  // messages are too small to be sent zero-copy
   EXPECT_GT(seconds("direct"), own * (read + 2 * write));
 }
 

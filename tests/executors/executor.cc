@@ -11,8 +11,8 @@
 #include "collectives/verify/verify.h"
 #include "tests/support/places.h"
 #include "tests/support/stepped.h"
+#include "tests/support/transports.h"
 #include "transports/memory/arena.h"
-#include "transports/shm/shm.h"
 
 namespace ringwood::testing {
 namespace {
@@ -54,7 +54,7 @@ Schedule direct_for(int rank, int n) {
 // Nothing in the result would tell that operands go the long way.
 TEST(Executor, ReducesInOnePassWhereEveryResultCanBePut) {
   for (int n : {2, 3}) {
-    Runner runner(make_meshes(n, make_shm));
+    Runner runner(make_meshes(n, shared_memory_transport().make));
     std::mt19937 random(3);
     const size_t count = 30000 * n;
     std::vector<Schedule> schedules;
@@ -88,7 +88,7 @@ TEST(Executor, PutsOnlyWhereNobodyElseStillReads) {
   ASSERT_EQ(verify(Collective::all_reduce, schedules, 0), std::nullopt);
   const size_t count = 30000;
   const int n = 3;
-  Runner runner(make_meshes(n, make_shm));
+  Runner runner(make_meshes(n, shared_memory_transport().make));
   std::vector<void*> buffers;
   std::vector<std::shared_ptr<Plan>> plans;
   for (int r = 0, value = 1; r < n; ++r, value *= 10) {
@@ -123,7 +123,7 @@ TEST(Executor, PutsOnlyWhereNobodyElseStillReads) {
 // messages, with the data in them or not, from one to the next.
 TEST(Executor, BeginsAsThePlanSays) {
   const int n = 3;
-  Runner runner(make_meshes(n, make_shm));
+  Runner runner(make_meshes(n, shared_memory_transport().make));
   std::mt19937 random(5);
   for (int k = 0; k < 120; ++k) {
     runner.slots = k % 2 == 0;

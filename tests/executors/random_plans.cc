@@ -11,13 +11,13 @@
 
 #include "collectives/executors/plan_runner.h"
 #include "collectives/verify/verify.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/inputs.h"
 #include "tests/support/random_programs.h"
 #include "tests/support/random_ways.h"
 #include "tests/support/ranks.h"
 #include "tests/support/seeds.h"
 #include "tests/support/special_numbers.h"
+#include "tests/support/transports.h"
 #include "transports/mesh.h"
 
 namespace ringwood::testing {

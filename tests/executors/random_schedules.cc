@@ -7,41 +7,40 @@
 
 #include "tests/support/random_programs.h"
 #include "tests/support/stepped.h"
+#include "tests/support/transports.h"
 #include "transports/memory/arena.h"
-#include "transports/shm/shm.h"
 
 namespace ringwood::testing {
 namespace {
 
 struct ExecutorCase {
-  const char* links;
+  std::string transports;
   bool arena;  // where the buffers lie: peers can read and answer in place, or not
   int n;
   uint64_t seed;
 };
-class RandomSchedules : public ::testing::TestWithParam<ExecutorCase> {
+class RandomSchedules : public OnTransportOf<ExecutorCase> {
  protected:
   std::vector<std::unique_ptr<Mesh>> meshes() const {
-    if (GetParam().links == std::string("shm")) return make_meshes(GetParam().n, make_shm);
-    LoopbackFaults faults;
-    faults.seed = GetParam().seed;
-    faults.delay = GetParam().seed % 2 ? 6 : 0;  // polls
-    return loopback_meshes(GetParam().n, faults);
+    const auto& [transports, arena, n, seed] = GetParam();
+    const auto& seeded = traits_of(transports).seeded;
+    if (seeded) return make_meshes(n, [&, seed = seed] { return seeded(seed); });
+    return make_meshes(n, row_of(transports)->make);
   }
 };
 std::vector<ExecutorCase> executor_cases() {
   std::vector<ExecutorCase> all;
   for (int n : {2, 3, 5})
-    for (uint64_t seed = 1; seed <= 8; ++seed) {
-      all.push_back({"loopback", false, n, seed});
-      all.push_back({"shm", false, n, seed});
-      all.push_back({"shm", true, n, seed});
-    }
+    for (uint64_t seed = 1; seed <= 8; ++seed)
+      for (const TransportRow& row : transport_table()) {
+        all.push_back({row.name, false, n, seed});
+        if (row.shared_memory) all.push_back({row.name, true, n, seed});
+      }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedules, ::testing::ValuesIn(executor_cases()),
                          [](const auto& info) {
-                           return fmt::format("{}{}_n{}_seed{}", info.param.links,
+                           return fmt::format("{}{}_n{}_seed{}", info.param.transports,
                                               info.param.arena ? "_arena" : "", info.param.n,
                                               info.param.seed);
                          });
@@ -68,7 +67,7 @@ class Buffer {
 };
 
 TEST_P(RandomSchedules, GiveWhatTheInterpreterGives) {
-  const auto [links, arena, n, seed] = GetParam();
+  const auto [transports, arena, n, seed] = GetParam();
   Runner runner(meshes());
   std::mt19937 random(static_cast<unsigned>(seed * 1000 + n));
   uint64_t fused = 0;

@@ -1,7 +1,7 @@
 // Messages between two threads that share two directions: every size class, with the data beside
 // the head or after it, over and over in the same cells.
 
-#include "transports/shm/eager_channel.h"
+#include "transports/eager_channel.h"
 
 #include <gtest/gtest.h>
 

@@ -75,8 +75,7 @@ TEST_P(Links, OfOneChannelGoOnWhileAnotherIsBlocked) {
 }
 
 TEST_P(Links, WakeASleeperEveryTime) {
-  // The lab of verbs is an emulated machine.
-  const uint64_t kRounds = GetParam().transport == "verbs" ? 600 : 20000;
+  const uint64_t kRounds = share(20000, 600);
   Ranks two = ranks(2, 1);
   on_each(two, [&](Rank& rank) {
     const int me = rank.group.rank();

@@ -1,6 +1,7 @@
-// Memory that peers map, and messages that are lent instead of copied.
+// Memory that peers map, and zero-copy messages.
 #include "transports/memory/arena.h"
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include <map>
 #include <random>
 
-#include "tests/links/shm_pair.h"
+#include "tests/shm/shm_pair.h"
 
 namespace ringwood {
 namespace {
@@ -171,8 +172,8 @@ TEST(ZeroCopy, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(pair.now[0].sent, 1u);
 }
 
-// Lent, staged and small messages keep their order, and what follows a lent one does not wait for
-// it.
+// Zero-copy, staged and small messages keep their order; what follows a zero-copy one does not
+// wait for it.
 TEST(ZeroCopy, MessagesKeepTheirPlaceInTheRow) {
   Pair pair;
   std::mt19937 random(3);

@@ -221,7 +221,7 @@ TEST(ArenaLimits, OfKernelsThatCannotPopulateAreGotRound) {
 TEST(ArenaLimits, EndNoCollective) {
   Process alone([] {
     if (!Arena::of_process() || !refuse(SYS_madvise, 2, kPopulateWrite, EFAULT)) return 77;
-    testing::run_ranks(3, "shm", [](Communicator& c) {
+    testing::run_ranks(3, [](Communicator& c) {
       for (size_t count : {1, 1000, 300000}) {
         std::vector<float> x(count, 1);
         testing::must(c.all_reduce(x.data(), count, DataType::float32, ReduceOp::sum));

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <random>
 
-#include "tests/links/shm_pair.h"
+#include "tests/shm/shm_pair.h"
 #include "tests/memory/remap_pages.h"
 
 namespace ringwood {

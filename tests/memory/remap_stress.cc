@@ -239,7 +239,7 @@ TEST(RemapStress, EveryResultIsExact) {
   static unsigned seed = 0;
   ++seed;
   const auto options = [](int rank) {
-    Options o = options_for("shm", rank);
+    Options o = options_for(rank);
     o.remap = 8 << 10;
     return o;
   };

@@ -171,6 +171,19 @@ def test_markdown_and_picture():
     assert [len(line.get("points").split()) for line in lines] == [2] * 6
 
 
+def test_the_kept_report_is_that_of_the_kept_figures():
+    folder = ROOT / "bench" / "results"
+    kept = json.loads((folder / "peers.json").read_text())
+    rounds = {
+        (row["ranks"], row["mode"], row["contestant"], row["bytes"]): row["rounds"]
+        for row in kept["rows"]
+    }
+    results = Results(rounds)
+    text = markdown(kept["machine"], kept["settings"], results, kept["verdicts"])
+    assert text == (folder / "peers.md").read_text()
+    assert picture(results) == (folder / "peers.svg").read_text()
+
+
 @pytest.mark.parametrize(
     ("value", "shown"), [(0.0123, "0.0123"), (1.5, "1.50"), (99.4, "99.4"), (12345, "12,345")]
 )

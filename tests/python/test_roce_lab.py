@@ -121,7 +121,7 @@ for program in link collective verbs; do
   "$1/${program}_tests" --gtest_filter="$2" >"$LAB_OUT/$program.out" 2>&1
 done
 """
-# Small rings, several queue pairs and lent memory take other ways only with large messages.
+# Small rings, several queue pairs and zero-copy messages take other paths only with large messages.
 FILTER = (
     "*/verbs:*/verbs_2:*/verbs_3:*Carry*/verbs_*:*Touch*/verbs_zero_copy:*Pin*/verbs_zero_copy:"
     "*EveryAlgorithm/verbs_zero_copy_*:*EveryAlgorithm/verbs_remapped_*:*VerbsFailures*"

@@ -1,25 +1,38 @@
 """`ringwood schedule`: prints, proves and draws; and the pictures of the documents are current."""
 
+import re
+import subprocess
+
 import pytest
-from ringwood_command import ROOT, run
+from ringwood_command import BINARY, ROOT, environment, run
 
-PICTURES = {
-    "ring": ["all_reduce", "ring"],
-    "hierarchical": ["all_reduce", "hierarchical", "--hosts", "0,0,1,1"],
-}
+PICTURES = ROOT / "collectives" / "pictures"
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_current(name):
-    drawn = run("schedule", "draw", *PICTURES[name], "--svg", "-").stdout
-    file = ROOT / "collectives" / "pictures" / f"{name}.svg"
-    again = f"ringwood schedule draw {' '.join(PICTURES[name])} --svg {file.relative_to(ROOT)}"
-    assert drawn == file.read_text(), f"run: {again}"
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures")
+    command = [ROOT / "tools" / "pictures", folder]
+    subprocess.run(command, check=True, env=environment(RINGWOOD_BINARY=str(BINARY)), timeout=60)
+    return folder
 
 
-def test_every_picture_is_tested():
-    files = {file.stem for file in (ROOT / "collectives" / "pictures").iterdir()}
-    assert files == set(PICTURES)
+@pytest.mark.parametrize("name", sorted(file.name for file in PICTURES.iterdir()))
+def test_pictures_are_current(name, drawn):
+    assert (drawn / name).read_text() == (PICTURES / name).read_text(), "run: tools/pictures"
+
+
+def test_every_picture_is_tested(drawn):
+    """All that tools/pictures draws is kept, and all that the documents show is drawn."""
+    names = {file.name for file in drawn.iterdir()}
+    assert names == {file.name for file in PICTURES.iterdir()}
+    documents = [ROOT / "README.md", *ROOT.glob("*/README.md")]
+    shown = {
+        (document.parent / picture).resolve()
+        for document in documents
+        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", document.read_text())
+    }
+    assert shown == {PICTURES / name for name in names}
 
 
 def test_the_table_of_the_document_is_what_is_drawn():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import arrows
 import class_sizes
+import glossary
 import pytest
 import suites
 from processes import ROOT
@@ -278,7 +279,12 @@ def test_large_classes_are_found(members, said):
     ("file", "included", "said"),
     [
         ("transports/shm/shm.cc", "transports/link.h", None),
-        ("transports/shm/shm.cc", "transports/shm/eager_channel.h", None),
+        ("transports/shm/shm.cc", "transports/eager_channel.h", None),
+        ("transports/new/new.cc", "transports/new/parts.h", None),
+        ("transports/new/deep/new.cc", "transports/transport.h", None),
+        ("transports/new/new.cc", "transports/shm/shm.h", "which stands beside it"),
+        ("transports/new.cc", "transports/link.h", "transports/new.cc is in none of the rows"),
+        ("transports/link.h", "transports/shm/shm.h", "which stands above it"),
         ("collectives/algorithms/deep/a.cc", "collectives/schedule/graph.h", None),
         ("collectives/kernels/reduce.cc", "hwy/highway.h", None),
         ("bench/programs/a.cc", "batches.h", None),
@@ -299,3 +305,42 @@ def test_crowded_folders_are_found():
     files = [f"a/{number}.cc" for number in range(arrows.MOST_FILES)]
     assert not list(arrows.crowds([*files, "a/b/c.cc"]))
     assert list(arrows.crowds([*files, "a/more.h"])) == ["a has 31 files, more than 30"]
+
+
+WORDS = """
+| word | means | not |
+|---|---|---|
+| rank | a member | |
+| paddle | without a copy | `oar` `oars` |
+| valley | a slice | `glen` (but kernels/) |
+| model | parameters | `total` (in cost/ machine/) |
+| kMax | a bound | `kBest*` |
+
+| `postbag` | is no row of it | |
+"""
+
+
+@pytest.mark.parametrize(
+    "file, line, said",
+    [
+        ("a/a.cc", "bool oar_bytes;", "oar_bytes: the word is paddle"),
+        ("a/a.cc", "class OarBytes", "OarBytes: the word is paddle"),
+        ("a/a.cc", "// What is Oar.", "Oar: the word is paddle"),
+        ("a/a.cc", "bool roar; // boards", None),
+        ("a/a.cc", "int kGlenBytes;", "kGlenBytes: the word is valley"),
+        ("kernels/a.cc", "int kGlenBytes;", None),
+        ("a/a.cc", "double total;", None),
+        ("machine/a.cc", "double total;", "total: the word is model"),
+        ("a/a.cc", "kBestRanks", "kBestRanks: the word is kMax"),
+        ("a/a.cc", "kBestow, a postbag", None),
+    ],
+)
+def test_words_of_the_glossary(file, line, said):
+    found = list(glossary.remarks(file, f"\n{line}\n", glossary.banned_words(WORDS)))
+    assert found == ([f"{file}:2: {said}"] if said else [])
+
+
+def test_a_glossary_without_its_table_is_an_error():
+    with pytest.raises(ValueError, match="has no table"):
+        glossary.banned_words("# Collectives\n")
+    assert len(glossary.banned_words((ROOT / glossary.GLOSSARY).read_text())) > 30

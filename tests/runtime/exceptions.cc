@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -46,7 +46,7 @@ class DataPath : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const std::string& name = GetParam().transports;
-    if (name == "loopback") GTEST_SKIP() << "its ranks are threads of one process";
+    if (in_one_process(name)) GTEST_SKIP() << "its ranks are threads of one process";
     if (const std::string why = absent_here(name); !why.empty()) GTEST_SKIP() << why;
     if (kSlower > 1) GTEST_SKIP() << "a sanitizer needs the memory and the threads itself";
   }
@@ -156,7 +156,7 @@ TEST(Callbacks, WhatTheyThrowEndsTheGroup) {
   enum class Added { at_once, when_done };
   for (Added added : {Added::at_once, Added::when_done})
     for (bool waits : {true, false})
-      run_ranks(2, "shm", [&](Communicator& c) {
+      run_ranks(2, [&](Communicator& c) {
         float x = 1;
         std::atomic<int> ran{0};
         auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
@@ -187,7 +187,7 @@ TEST(Callbacks, MayDropTheLastHandleOnTheCommunicator) {
     std::vector<std::thread> ranks;
     for (int r : {0, 1})
       ranks.emplace_back([&, r] {
-        auto c = Communicator::create(store, r, 2, options_for("shm", r));
+        auto c = Communicator::create(store, r, 2, options_for(r));
         auto* const raw = c.get();
         static thread_local float x;
         std::promise<void> over;

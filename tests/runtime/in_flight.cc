@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -97,7 +97,7 @@ void expect_order(int n, const std::string& transports, int in_flight, size_t el
 }
 
 TEST_P(InFlightOn, ASmallCallOfHighPriorityPassesALargeOne) {
-  const bool fast = GetParam() == "shm" || GetParam() == "tcp";
+  const bool fast = GetParam() != "mixed" && !is_emulated(GetParam());
   for (int n : {2, 3})
     for (int in_flight : {2, 3})
       expect_order(n, GetParam(), in_flight, fast ? size_t{16} << 20 : size_t{1} << 20, {1, 0});
@@ -368,7 +368,7 @@ TEST_P(InFlightOn, InputsAreReadWhenEarlierCallsHaveWrittenThem) {
 // Pages change while others read them.
 TEST(InFlight, BuffersThatAreReadTwiceAtOnceAreRemapped) {
   const auto options = [](int rank) {
-    Options o = options_for("shm", rank);
+    Options o = options_for(rank);
     o.remap = 4096;
     o.in_flight = 3;
     return o;

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
@@ -245,7 +245,7 @@ TEST_P(InFlightFaults, AKilledRankEndsBoth) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
-  if (transports == "loopback") GTEST_SKIP() << "loopback is for ranks of one process";
+  if (in_one_process(transports)) GTEST_SKIP() << "it is for ranks of one process";
   TemporaryPath path;
   Processes ranks(3, [&](int rank, const Reporter& reporter) {
     auto c = Communicator::create(file_store(path.path()), rank, 3, options_of(transports, 2)(rank),

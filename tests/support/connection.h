@@ -13,7 +13,7 @@
 
 namespace ringwood {
 
-// Its two ends, over the loopback, where the kernel copies what it was lent.
+// Its two ends, over the loopback, where the kernel copies zero-copy sends.
 inline std::array<OwnedFd, 2> connection() {
   OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in at{};

@@ -10,11 +10,8 @@
 
 #include "tests/support/link_ranks.h"
 #include "tests/support/link_talk.h"
-#include "tests/support/verbs_here.h"
-#include "transports/loopback/loopback.h"
+#include "tests/support/transports.h"
 #include "transports/memory/arena.h"
-#include "transports/shm/shm.h"
-#include "transports/tcp/tcp.h"
 
 namespace ringwood {
 
@@ -37,29 +34,28 @@ inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 // The rows, and what they can be turned into by their knobs.
 inline std::vector<Kind> kinds() {
   std::vector<Kind> all;
-  for (const TransportRow& row : transport_table()) all.push_back({row.name, row.name, row.make});
-  all.push_back(
-      {"loopback_late", "loopback", [] { return make_loopback({.seed = 7, .delay = 5}); }});
-  all.push_back({"shm_small_rings", "shm", make_shm, [](Options& o) { o.shm_ring_bytes = 65536; }});
-  all.push_back({"tcp_three_sockets", "tcp", [] { return make_tcp(); },
-                 [](Options& o) { o.tcp_sockets = 3; }});
-  all.push_back({"tcp_zero_copy", "tcp", [] { return make_tcp({.always_zero_copy = true}); }});
-  all.push_back({"verbs_small_rings", "verbs", make_verbs, [](Options& o) {
-                   o.verbs.ring_bytes = 65536;
-                   o.verbs.queue_pairs = 3;
-                 }});
-  all.push_back({"verbs_zero_copy", "verbs", make_verbs, [](Options&) {}, true});
+  for (const TransportRow& row : transport_table()) {
+    all.push_back({row.name, row.name, row.make});
+    for (const testing::Variant& v : testing::traits_of(row.name).variants)
+      all.push_back({std::string(row.name) + "_" + v.name, row.name, v.make ? v.make : row.make,
+                     v.options, v.zero_copy});
+  }
   return all;
 }
 
 class Links : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    if (GetParam().transport == "verbs" && !verbs_here()) GTEST_SKIP() << "no RDMA device works";
+    const std::string why = testing::absent_here(GetParam().transport);
+    if (!why.empty()) GTEST_SKIP() << why;
   }
   Memory& memory() {
     static ArenaMemory arena;
     return GetParam().zero_copy ? arena : *std::pmr::new_delete_resource();
+  }
+  // How much of a suite's work it does.
+  int share(int whole, int emulated) const {
+    return testing::is_emulated(GetParam().transport) ? emulated : whole;
   }
   Ranks ranks(int size, int channels = 2) {
     Setting setting;

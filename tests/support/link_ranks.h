@@ -2,8 +2,6 @@
 // give it.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <exception>
 #include <functional>
 #include <map>
@@ -19,7 +17,7 @@
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 
@@ -66,7 +64,7 @@ struct Rank {
   std::unique_ptr<Listener> listener;
   Group group;
   std::unique_ptr<Transport> transport;
-  std::vector<std::vector<std::unique_ptr<Link>>> links;
+  LinkTable links;
 
   // Sleeps until something may have moved; false when nothing rang for long.
   // `quiet()` polls once more and says that nothing has.

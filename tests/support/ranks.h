@@ -15,6 +15,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/kernels/types.h"
+#include "tests/support/transports.h"
 #include "tests/support/values.h"
 #include "transports/base/clock.h"
 #include "transports/base/options.h"
@@ -22,8 +23,8 @@
 namespace ringwood::testing {
 
 // "shm": every pair over shm; "zero_copy": likewise, with all Guarded buffers in the arena;
-// "remapped": likewise, with their pages turned into the arena's; "verbs_zero_copy" and
-// "verbs_remapped": over verbs instead; "mixed": two pretended hosts, shm inside, tcp between.
+// "remapped": likewise, with their pages turned into the arena's (transports.h has the other
+// names); "mixed": two pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
   o.timeout = std::chrono::seconds(60);
@@ -31,15 +32,13 @@ inline Options options_for(const std::string& transports, int rank) {
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
-  } else if (transports == "zero_copy" || transports == "remapped") {
-    o.transports = {"shm"};
-  } else if (transports.starts_with("verbs")) {
-    o.transports = {"verbs"};
   } else {
-    o.transports = {transports};
+    o.transports = {transport_of(transports)};
   }
   return o;
 }
+
+inline Options options_for(int rank) { return options_for(usual_transport(), rank); }
 
 inline void run_ranks(int n, const std::function<Options(int)>& options,
                       const std::function<void(Communicator&)>& body) {
@@ -71,6 +70,10 @@ inline void run_ranks(int n, const std::string& transports,
                                                             : Placement::heap;
         body(c);
       });
+}
+
+inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+  run_ranks(n, usual_transport(), body);
 }
 
 // Throws with the message, so that a failing rank does not go on into operations that its peers

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "tests/support/link_ranks.h"
-#include "tests/support/verbs_here.h"
+#include "tests/support/transports.h"
 #include "transports/verbs/library/library.h"
 #include "transports/verbs/path/path.h"
 #include "transports/verbs/setup.h"
@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(All, VerbsFailures, ::testing::ValuesIn(kFailures),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
-  if (!verbs_here()) GTEST_SKIP() << "no RDMA device works";
+  if (const std::string why = testing::absent_here("verbs"); !why.empty()) GTEST_SKIP() << why;
   auto ends = connected_ends();
   talk(ends, 1);
   ASSERT_FALSE(HasFailure());

@@ -44,7 +44,7 @@ TEST(VerbsArrivals, AreContiguousUpToTheFirstGap) {
 
 // A sender and a receiver; pieces travel as (position, bytes, contents), over paths or, in order,
 // over the wire, which may be slow: paths are back in use while it still holds pieces of before.
-// Some messages are lent; as soon as any is sent, its memory is overwritten.
+// Some messages are sent zero-copy; as soon as any is sent, its memory is overwritten.
 class Fabric {
  public:
   static constexpr uint64_t kRing = 4096;
@@ -123,7 +123,7 @@ class Fabric {
   }
 
   // Both ends have closed it: what flew may have landed or not, and is written again, by another
-  // path or over the wire. Of what was lent only that, because the rest may have been overwritten.
+  // path or over the wire. Of zero-copy messages only that, because the rest may have been overwritten.
   void lose_a_path() {
     if (random_() % 50 != 0) return;
     std::set<uint64_t> unknown;

@@ -26,19 +26,23 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "transports/base/clock.h"
 #include "transports/base/result.h"
+#include "transports/bootstrap/identity.h"
 
 namespace ringwood {
 
-struct Identity {
-  std::array<uint8_t, 32> key{};
-  std::array<uint8_t, 16> session{};
-  int rank = 0, size = 1;
-};
-
-enum class Purpose : uint16_t { control = 1, tcp = 2, shm = 3, verbs = 4, store = 5 };
+// The lower half is ours; a transport's is made of its name, so that no list has to know it. That
+// all rows of the table differ in theirs is asserted beside it.
+enum class Purpose : uint16_t { control = 1, store = 2, first_of_transports = 0x8000 };
+constexpr Purpose purpose_of(std::string_view transport) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : transport) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  constexpr uint32_t kFirst = static_cast<uint16_t>(Purpose::first_of_transports);
+  return static_cast<Purpose>(kFirst | ((hash ^ hash >> 16) & (kFirst - 1)));
+}
 
 // What a connection is for. `from` dialled `to`.
 struct Greeting {
@@ -55,8 +59,6 @@ Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Dead
 // out-of-range `from`.
 Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline);
 
-std::array<uint8_t, 32> random_key();
-std::array<uint8_t, 16> random_session();
 // Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a
 // good one, when it is missing, short, plainly not random, or others may read it or own it.
 std::array<uint8_t, 32> key_from_file(const std::string& path);

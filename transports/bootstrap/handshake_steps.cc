@@ -12,7 +12,7 @@ namespace ringwood {
 namespace {
 
 constexpr uint32_t kMagic = 0x574e4952;  // "RINW"
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 constexpr size_t kMacBytes = 32, kNonceBytes = 32, kSessionBytes = 16;
 constexpr size_t kHelloBytes = 4 + 2 + kSessionBytes + 2 + 2 + 4 + 4 + kNonceBytes;
 // Of the size that version 1 expects, which finds our version at the same place.
@@ -52,6 +52,11 @@ T get(std::span<const uint8_t> in, size_t& at) {
   for (size_t i = 0; i < sizeof(T); ++i) value |= uint64_t(in[at + i]) << (8 * i);
   at += sizeof(T);
   return static_cast<T>(value);
+}
+
+bool is_known(Purpose purpose) {
+  return purpose == Purpose::control || purpose == Purpose::store ||
+         purpose >= Purpose::first_of_transports;
 }
 
 std::array<uint8_t, kMacBytes> mac(const Identity& me, std::string_view label, uint8_t reason,
@@ -153,15 +158,13 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   }
   auto session = message.subspan(at, kSessionBytes);
   at += kSessionBytes;
-  auto purpose = get<uint16_t>(message, at);
-  greeting_.purpose = static_cast<Purpose>(purpose);
+  greeting_.purpose = static_cast<Purpose>(get<uint16_t>(message, at));
   greeting_.channel = get<uint16_t>(message, at);
   auto from = get<uint32_t>(message, at), to = get<uint32_t>(message, at);
   greeting_.from = static_cast<int>(from);
   greeting_.to = static_cast<int>(to);
   auto size = static_cast<uint32_t>(me_.size), rank = static_cast<uint32_t>(me_.rank);
-  if (purpose < uint16_t(Purpose::control) || purpose > uint16_t(Purpose::store))
-    objection_ = kWrongPurpose;
+  if (!is_known(greeting_.purpose)) objection_ = kWrongPurpose;
   if (from >= size || from == rank) objection_ = kWrongSender;
   if (to != rank) objection_ = kWrongReceiver;
   if (!same(session, me_.session)) objection_ = kWrongSession;

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "transports/base/error.h"
-#include "transports/link.h"
+#include "transports/group.h"
 
 namespace ringwood {
 

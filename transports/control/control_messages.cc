@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "transports/base/options.h"
+
 namespace ringwood {
 namespace {
 

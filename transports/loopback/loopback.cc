@@ -12,6 +12,7 @@
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/store.h"
 #include "transports/link_parts.h"
+#include "transports/loopback/chaos.h"
 
 namespace ringwood {
 namespace {
@@ -69,43 +70,6 @@ Directory& directory() {
       new Directory;  // outlives links that are destroyed at exit
   return *process_wide;
 }
-
-class Chaos {
- public:
-  Chaos(const LoopbackFaults& faults, uint64_t salt)
-      : faults_(faults), state_(faults.seed * 0x9e37 + salt) {}
-  bool active() const { return faults_.delay > 0; }
-  uint64_t cut_after() const { return faults_.cut_after; }
-  // True while the next message is held back.
-  bool holds() {
-    if (!active() || hold_ == 0) return false;
-    --hold_;
-    return true;
-  }
-  void next_message() { hold_ = active() ? draw() % (faults_.delay + 1) : 0; }
-  // Lets `reported` follow `real`, late and by leaps. One `wait` per direction.
-  void follow(uint64_t& reported, uint64_t real, uint32_t& wait) {
-    if (!active()) {
-      reported = real;
-    } else if (reported != real && wait-- == 0) {
-      reported += 1 + draw() % (real - reported);
-      wait = draw() % (faults_.delay + 1);
-    } else if (reported == real) {
-      wait = draw() % (faults_.delay + 1);
-    }
-  }
-
- private:
-  uint64_t draw() {  // splitmix64
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  LoopbackFaults faults_;
-  uint64_t state_;
-  uint64_t hold_ = 0;
-};
 
 class LoopbackLink final : public Link {
  public:
@@ -279,11 +243,8 @@ class Loopback final : public Transport {
     all.members.erase(name_);
   }
 
-  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
-                                                          const std::vector<bool>& wanted,
-                                                          int channels) override {
-    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
-    for (auto& channel : links) channel.resize(group.size());
+  LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
+    LinkTable links = no_links(group, channels);
     std::vector<int> neighbours;  // in one process implies on one host
     for (int r = 0; r < group.size(); ++r) {
       if (group.hosts[r] == group.hosts[group.rank()]) neighbours.push_back(r);
@@ -364,8 +325,7 @@ class Loopback final : public Transport {
     return names;
   }
 
-  bool connect_peer(const Group& group, int peer, const std::string& name,
-                    std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+  bool connect_peer(const Group& group, int peer, const std::string& name, LinkTable& links) {
     Directory& all = directory();
     std::lock_guard lock(all.mutex);
     auto it = all.members.find(name);

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 

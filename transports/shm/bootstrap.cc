@@ -30,6 +30,7 @@
 namespace ringwood::shm {
 namespace {
 
+constexpr Purpose kPurpose = purpose_of("shm");
 constexpr auto kPatience = std::chrono::seconds(10);  // with one member
 // How often the store is asked who has failed.
 constexpr auto kLook = std::chrono::milliseconds(20);
@@ -149,7 +150,7 @@ class Meet {
 
   // Who is here knows the key, and sends its descriptors at once.
   void greet(const Greeting& greeting, OwnedFd socket) {
-    if (greeting.purpose != Purpose::shm) return;
+    if (greeting.purpose != kPurpose) return;
     auto at = std::find(locals_.begin(), locals_.end(), greeting.from);
     if (at == locals_.end()) return;
     Guest& guest = guests_[static_cast<size_t>(at - locals_.begin())];
@@ -248,7 +249,7 @@ class Meet {
   // More than once: a rank that was stopped in the middle finds its connection closed.
   OwnedFd knock(const std::string& name) {
     constexpr int kTries = 3;
-    const Greeting greeting{Purpose::shm, 0, group_.rank(), locals_.front()};
+    const Greeting greeting{kPurpose, 0, group_.rank(), locals_.front()};
     for (int tried = 1;; ++tried) {
       OwnedFd socket = connect_to(name, group_.deadline);
       Status shaken = dial_handshake(socket.get(), group_.identity, greeting, group_.deadline);

@@ -9,7 +9,7 @@
 //   directions, one per (from, to, channel): counters, and slots for small messages
 //   rings, one per (from, to, channel): bytes of larger messages
 //   eager_slots, one per (from, to, channel), where ranks are few: eager messages
-//   (transports/shm/eager_channel.h)
+//   (transports/eager_channel.h)
 //
 // A direction is written by its sender, except `Reader`, by its receiver. Neither believes the
 // other's counters.
@@ -35,10 +35,11 @@
 #include <string>
 #include <vector>
 
+#include "transports/eager_channel.h"
+#include "transports/group.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/memory/peer_arena.h"
-#include "transports/shm/eager_channel.h"
 
 namespace ringwood::shm {
 

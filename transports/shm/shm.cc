@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "transports/channels.h"
 #include "transports/link_parts.h"
 #include "transports/shm/direction_ends.h"
 #include "transports/shm/shared_region.h"
@@ -163,11 +164,8 @@ class ShmLink final : public Link {
 
 class Shm final : public Transport {
  public:
-  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
-                                                          const std::vector<bool>& wanted,
-                                                          int channels) override {
-    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
-    for (auto& channel : links) channel.resize(group.size());
+  LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
+    LinkTable links = no_links(group, channels);
     shm::Bootstrap bootstrap = shm::bootstrap_region(group, wanted, channels);
     if (!bootstrap.region) return links;
     const int mine = bootstrap.members[group.rank()];

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 

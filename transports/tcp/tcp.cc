@@ -229,12 +229,9 @@ class Tcp final : public Transport {
  public:
   explicit Tcp(const TcpSettings& settings) : settings_(settings) {}
 
-  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
-                                                          const std::vector<bool>& wanted,
-                                                          int channels) override {
+  LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
     const int sockets = wished_sockets(group);
-    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
-    for (auto& channel : links) channel.resize(group.size());
+    LinkTable links = no_links(group, channels);
     const auto peers = std::count(wanted.begin(), wanted.end(), true);
     make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets));
     auto fds = connect_all(group, wanted, channels, sockets);
@@ -251,9 +248,9 @@ class Tcp final : public Transport {
   void disarm() noexcept override { armed_ = false; }
 
  private:
-  static Greeting greeting(int from, int to, int index, int sockets) {
-    const int channel = index / sockets * 256 + index % sockets;
-    return {Purpose::tcp, static_cast<uint16_t>(channel), from, to};
+  // Of connection `index`, for pairs.h: channel and socket.
+  static uint16_t number_of(int index, int sockets) {
+    return static_cast<uint16_t>(index / sockets * 256 + index % sockets);
   }
 
   static int wished_sockets(const Group& group) {
@@ -271,8 +268,7 @@ class Tcp final : public Transport {
                                                        const std::vector<bool>& wanted,
                                                        int channels, int sockets) {
     std::vector<int> counts(wanted.begin(), wanted.end());
-    auto fds = connect_pairs(group, counts, "tcp",
-                             [](int from, int to, int) { return greeting(from, to, 0, 1); });
+    auto fds = connect_pairs(group, counts, "tcp", [](int, int) { return number_of(0, 1); });
     std::vector<int> sockets_of(group.size(), sockets);
     for (int peer = 0; peer < group.rank(); ++peer) {
       const auto said = static_cast<uint8_t>(sockets);  // into an empty buffer
@@ -282,8 +278,8 @@ class Tcp final : public Transport {
       if (wanted[peer]) sockets_of[peer] = read_sockets(fds[peer][0].get(), peer, group.deadline);
     for (int peer = 0; peer < group.size(); ++peer)
       counts[peer] = wanted[peer] ? channels * sockets_of[peer] - 1 : 0;
-    auto others = connect_pairs(group, counts, "tcp", [&](int from, int to, int index) {
-      return greeting(from, to, index + 1, sockets_of[from == group.rank() ? to : from]);
+    auto others = connect_pairs(group, counts, "tcp", [&](int peer, int index) {
+      return number_of(index + 1, sockets_of[peer]);
     });
     for (int peer = 0; peer < group.size(); ++peer)
       for (OwnedFd& fd : others[peer]) fds[peer].push_back(std::move(fd));

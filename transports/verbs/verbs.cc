@@ -59,11 +59,8 @@ Rings make_rings(size_t links, size_t ring_bytes) {
 
 class Verbs final : public Transport {
  public:
-  std::vector<std::vector<std::unique_ptr<Link>>> connect(const Group& group,
-                                                          const std::vector<bool>& wanted,
-                                                          int channels) override {
-    std::vector<std::vector<std::unique_ptr<Link>>> links(channels);
-    for (auto& channel : links) channel.resize(group.size());
+  LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
+    LinkTable links = no_links(group, channels);
     if (std::count(wanted.begin(), wanted.end(), true) == 0) return links;
     const RankAddress mine = prepare(*group.options);
     const std::vector<RankAddress> addresses = verbs::exchange_addresses(group, wanted, mine);
@@ -139,16 +136,14 @@ class Verbs final : public Transport {
   }
 
   void make_links(const Group& group, const std::vector<RankAddress>& addresses,
-                  const std::vector<bool>& reached, int channels,
-                  std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+                  const std::vector<bool>& reached, int channels, LinkTable& links) {
     const auto peers = std::count(reached.begin(), reached.end(), true);
     if (peers == 0) return;
     make_room_for_descriptors(static_cast<size_t>(peers * channels));
     std::vector<int> counts(reached.begin(), reached.end());
     for (int& count : counts) count *= channels;
-    auto fds = connect_pairs(group, counts, "verbs", [](int from, int to, int index) {
-      return Greeting{Purpose::verbs, static_cast<uint16_t>(index), from, to};
-    });
+    auto fds = connect_pairs(group, counts, "verbs",
+                             [](int, int index) { return static_cast<uint16_t>(index); });
     std::vector<std::vector<std::pair<int, int>>> pairs(group.size());
     std::set<int> used;
     for (int peer = 0; peer < group.size(); ++peer) {
@@ -202,8 +197,7 @@ class Verbs final : public Transport {
   }
 
   // All links of a peer or none, at both ends.
-  void keep(const Group& group, Links& fresh,
-            std::vector<std::vector<std::unique_ptr<Link>>>& links) {
+  void keep(const Group& group, Links& fresh, LinkTable& links) {
     bool used = false;
     for (int peer = 0; peer < group.size(); ++peer) {
       std::string failure;

@@ -13,7 +13,7 @@
 
 #include <memory>
 
-#include "transports/link.h"
+#include "transports/transport.h"
 
 namespace ringwood {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "transports/base/error.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::verbs {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/link.h"
+#include "transports/group.h"
 #include "transports/verbs/rail/gids.h"
 
 namespace ringwood::verbs {

@@ -23,7 +23,7 @@ struct LinkState {
   // This is a child of the process that made it: queues and locks are the parent's.
   bool inherited() const noexcept { return forked_since(process); }
 
-  const VerbsOptions& options;
+  const VerbsOptions options;
   const int rank, peer;
   const int process = current_pid();
   AbortGate gate;

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/plan/protocol.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {

@@ -215,7 +215,7 @@ TEST(Tcp, TakesTheNumberOfSocketsFromTheRankThatDials) {
   });
 }
 
-// ---- memory that is lent to the kernel ---------------------------------------------------------
+// ---- zero-copy: the kernel reads the memory of the user ----------------------------------------
 
 TEST(Tcp, SendsZeroCopyUntilTheKernelSaysThatItCopies) {
   std::array<OwnedFd, 2> ends = connection();
@@ -236,7 +236,7 @@ TEST(Tcp, SendsZeroCopyUntilTheKernelSaysThatItCopies) {
     ASSERT_NE(out.send(gate, sent), tcp::Outcome::failed);
     ASSERT_NE(in.receive(gate, received), tcp::Outcome::failed);
   }
-  EXPECT_EQ(sent.size(), 2u) << "what was lent was never given back";
+  EXPECT_EQ(sent.size(), 2u) << "the kernel never finished with the memory";
   EXPECT_EQ(std::memcmp(to.data(), from.data(), from.size()), 0);
   EXPECT_EQ(std::memcmp(to.data() + from.size(), &small, sizeof small), 0);
   EXPECT_FALSE(out.zero_copy());

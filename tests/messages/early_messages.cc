@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/messages/point_to_point.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(All, FalseClaims, ::testing::ValuesIn(claims()),
 
 std::unique_ptr<Mesh> mesh_of(const std::shared_ptr<Store>& store, int rank) {
   Control::Handlers handlers{[] { return OpStatuses(); }, [](const Error&) {}, [](int) {}};
-  return make_mesh(store, rank, 2, options_for("shm", rank), std::move(handlers));
+  return make_mesh(store, rank, 2, options_for(rank), std::move(handlers));
 }
 
 TEST_P(FalseClaims, AreErrorsThatNameThePeer) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "collectives/algorithms/algorithms.h"
 #include "tests/support/places.h"
 
@@ -84,6 +86,62 @@ TEST(Draw, EveryRowHasAPictureAndAlwaysTheSame) {
       EXPECT_TRUE(svg.ends_with("</svg>\n"));
       // One head per arrow.
       EXPECT_EQ(count(svg, "Z\" fill="), lay_out(row.collective, all).arrows.size()) << row.name;
+    }
+  }
+}
+
+struct Word {
+  std::string words;
+  double left, right, y;
+};
+
+double number_after(const std::string& text, const std::string& name, double otherwise) {
+  const size_t at = text.find(name + "=\"");
+  return at == text.npos ? otherwise : std::stod(text.substr(at + name.size() + 2));
+}
+
+// Every text of a picture with its ends, in a font whose letters are 0.6 of their height wide, as
+// those of the usual monospaced fonts are.
+std::vector<Word> words_of(const std::string& svg) {
+  std::vector<Word> all;
+  for (size_t at = svg.find("<text "); at != svg.npos; at = svg.find("<text ", at + 1)) {
+    const size_t open = svg.find('>', at);
+    const std::string tag = svg.substr(at, open - at);
+    std::string words = svg.substr(open + 1, svg.find("</text>", open) - open - 1);
+    words = std::regex_replace(words, std::regex("&[a-z]+;"), "&");
+    const double wide = 0.6 * words.size() * number_after(tag, "font-size", 12);
+    const double x = number_after(tag, " x", 0) - (tag.find("middle") != tag.npos ? wide / 2 : 0);
+    all.push_back({words, x, x + wide, number_after(tag, " y", 0)});
+  }
+  return all;
+}
+
+TEST(Draw, NoTextIsCut) {
+  for (const AlgorithmRow& row : algorithm_table()) {
+    for (int n : {1, 2, 4, 17}) {
+      const auto places = testing::places_for(row, n);
+      if (!places) continue;
+      const auto all = build_all(row, places->where(0, n, 0));
+      for (const std::string& title : {std::string(row.name), std::string(70, 'W')}) {
+        const std::string svg = draw_svg(row.collective, all, title, 0, places->host);
+        const double width = number_after(svg, " width", 0),
+                     height = number_after(svg, " height", 0);
+        const std::vector<Word> words = words_of(svg);
+        ASSERT_GE(words.size(), 3u);
+        for (const Word& word : words) {
+          EXPECT_TRUE(word.left >= 0 && word.right <= width && word.y <= height - 4)
+              << row.name << ", " << n << " ranks: \"" << word.words << "\" from " << word.left
+              << " to " << word.right << " of " << width << ", at " << word.y << " of " << height;
+        }
+        const Word* before = nullptr;  // in the legend
+        for (const Word& word : words) {
+          if (!word.words.ends_with(" there") && !word.words.starts_with("boxes: ")) continue;
+          EXPECT_TRUE(!before || before->y < word.y || before->right <= word.left)
+              << row.name << ": \"" << before->words << "\" and \"" << word.words << "\" overlap";
+          before = &word;
+        }
+        EXPECT_TRUE(before) << row.name;
+      }
     }
   }
 }

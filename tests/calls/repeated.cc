@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/allocations.h"
-#include "tests/support/every_transport.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {

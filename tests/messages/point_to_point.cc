@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {
@@ -167,7 +167,7 @@ TEST_P(Messages, RandomTraffic) {
 TEST(MessagesOfTwoSizes, AreAnErrorThatNamesBothEnds) {
   for (size_t count : {10, 100000}) {
     std::string text[2];
-    run_ranks(2, "shm", [&](Communicator& c) {
+    run_ranks(2, [&](Communicator& c) {
       std::vector<int> buffer(count + 1, 5);
       Status s = c.rank() == 0 ? c.send(buffer.data(), count, DataType::int32, 1, 3)->wait()
                                : c.recv(buffer.data(), count + 1, DataType::int32, 0, 3)->wait();

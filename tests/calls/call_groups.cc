@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/every_transport.h"
 #include "tests/support/ranks.h"
+#include "tests/support/transports.h"
 
 namespace ringwood::testing {
 namespace {

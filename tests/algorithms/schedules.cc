@@ -186,6 +186,7 @@ TEST(Cost, RoundsAreThoseOfTheDescriptions) {
       {Collective::all_reduce, "swing", [](int n) { return 2 * log2_up(n); }},
       {Collective::all_reduce, "double_tree", [](int n) { return 2 * log2_up(n) + 2; }},
       {Collective::all_reduce, "ring", [](int n) { return 2 * (n - 1); }},
+      {Collective::all_reduce, "bidirectional_ring", [](int n) { return 2 * (n - 1); }},
       {Collective::reduce, "linear", [](int) { return 1; }},
       {Collective::reduce, "rank_order", [](int) { return 2; }},
       {Collective::reduce, "binomial", log2_up},

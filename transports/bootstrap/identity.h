@@ -1,0 +1,18 @@
+// Who a rank is to its peers: what the handshake (handshake.h) proves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace ringwood {
+
+struct Identity {
+  std::array<uint8_t, 32> key{};
+  std::array<uint8_t, 16> session{};
+  int rank = 0, size = 1;
+};
+
+std::array<uint8_t, 32> random_key();
+std::array<uint8_t, 16> random_session();
+
+}  // namespace ringwood

@@ -1,0 +1,47 @@
+// A Transport makes Links (link.h). It is a folder, and a row of the table in transports.cc.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transports/group.h"
+#include "transports/link.h"
+
+namespace ringwood {
+
+// [channel][peer]; null where there is none.
+using LinkTable = std::vector<std::vector<std::unique_ptr<Link>>>;
+inline LinkTable no_links(const Group& group, int channels) {
+  LinkTable links(channels);
+  for (auto& channel : links) channel.resize(group.size());
+  return links;
+}
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Collective over the group, called once, by all ranks at the same place. `wanted[p]`: this rank
+  // has no link to p yet (symmetric). Returns channels x size links; null where p is not reached
+  // (symmetric too: both ends agree) or not wanted. Throws Error only when the group cannot go on
+  // at all; a transport that is unusable here logs why in one line and reaches nobody.
+  virtual LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) = 0;
+  // Around a sleep in the wait set: after arm(), the next arrival rings it, once. A sleeper
+  // therefore arms before every sleep, and polls its links between arm() and wait().
+  virtual void arm() noexcept {}
+  virtual void disarm() noexcept {}
+};
+
+// One row per transport, in order of preference; transports.cc is the only table.
+struct TransportRow {
+  const char* name;
+  const char* description;
+  std::unique_ptr<Transport> (*make)();
+  // Facts that others decide by; a row need not state those that are as here.
+  bool one_process = false;    // it joins threads of a process only
+  bool shared_memory = false;  // the machine model prices its messages inside a host as copies, not
+                               // as what passes sockets
+};
+std::span<const TransportRow> transport_table();
+
+}  // namespace ringwood
