@@ -16,7 +16,7 @@
 // falsely, but from then on an error stays with the rank that reports it, and a death is noticed by
 // the links to the dead only.
 //
-// Messages are bounded (type, length <= 1024); a bad one closes the connection.
+// Messages are bounded (type, length <= 2048); a bad one closes the connection.
 // Handlers run in the control thread, without locks held, and must not block. They may be called
 // before make_control() has returned. In a group of one, `failed` runs inside fail().
 #pragma once
@@ -33,8 +33,7 @@
 namespace ringwood {
 
 // What a rank is doing now, of the collectives of one channel: they are carried out one at a time.
-// `text` ("all_reduce float32 x 1024, sum"; at most 200 bytes, fewer where channels are many) is
-// shown to people.
+// `text` ("all_reduce float32 x 1024, sum"; at most 200 bytes) is shown to people.
 struct OpStatus {
   int64_t sequence = -1;  // operations begun; a rank with a lower number than the others' is behind
   bool inside = false;    // within operation `sequence` now
