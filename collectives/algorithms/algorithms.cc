@@ -7,6 +7,7 @@ namespace {
 
 bool any(const Where& where) { return where.n >= 1; }
 bool pair(const Where& where) { return where.n == 2; }
+bool beyond_a_pair(const Where& where) { return where.n > 2; }
 bool power_of_two(const Where& where) { return (where.n & (where.n - 1)) == 0; }
 bool nodes_of_one_host(const Where& where) {
   return has_nodes(where) && hosts_of(where).count() == 1;
@@ -45,6 +46,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::all_reduce, "ring",
      "2 (n-1) rounds, 2 (n-1)/n S bytes, two neighbours: large messages on slow wires",
      ring_all_reduce, any},
+    {Collective::all_reduce, "bidirectional_ring",
+     "2 (n-1) rounds, 2 (n-1)/n S bytes, half to each neighbour: large messages, a port for each",
+     bidirectional_ring_all_reduce, beyond_a_pair},
     {Collective::all_reduce, "double_tree",
      "2 log2(n)+2 rounds, 2 S bytes: many ranks, pipelined by segments", double_tree_all_reduce,
      any},

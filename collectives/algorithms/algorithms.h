@@ -62,6 +62,7 @@ Schedule mixed_radix_all_reduce(const Where& where);
 Schedule swing_all_reduce(const Where& where);  // 2^k ranks
 Schedule double_tree_all_reduce(const Where& where);
 Schedule ring_all_reduce(const Where& where);
+Schedule bidirectional_ring_all_reduce(const Where& where);  // three ranks and more
 Schedule hierarchical_all_reduce(const Where& where);
 Schedule hierarchical_nodes_all_reduce(const Where& where);
 Schedule hierarchical_leaders_all_reduce(const Where& where);
