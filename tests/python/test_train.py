@@ -10,6 +10,7 @@ import torch
 from processes import EXAMPLES, Command, Job, environment_ranks, held_port, python, run
 
 TRAIN = EXAMPLES / "train.py"
+LAUNCHED = Path(__file__).with_name("launched_train.py")
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ def meeting_at(port: int, nodes: int) -> list[str]:
     ]
 
 
-def legacy_launch(*arguments) -> Command:
-    return python("-m", "torch.distributed.launch", *arguments, TRAIN)
+def legacy_launch(*arguments, script: Path) -> Command:
+    return python("-m", "torch.distributed.launch", "--nproc_per_node=2", *arguments, script)
 
 
 def by_node_rank(port: int) -> list[Command]:
     return [
         python(
-            TRAIN,
+            LAUNCHED,
             MASTER_ADDR="localhost",
             MASTER_PORT=port,
             WORLD_SIZE=4,
@@ -57,7 +58,7 @@ def by_node_rank(port: int) -> list[Command]:
 def by_option(spelling: str, port: int) -> list[Command]:
     return [
         python(
-            TRAIN,
+            LAUNCHED,
             f"{spelling}={rank}",
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=port,
@@ -71,7 +72,7 @@ def by_option(spelling: str, port: int) -> list[Command]:
 def by_url(port: int) -> list[Command]:
     url = f"tcp://127.0.0.1:{port}"
     return [
-        python(TRAIN, "--init_method", url, "--rank", str(rank), "--world_size", "2")
+        python(LAUNCHED, "--init_method", url, "--rank", str(rank), "--world_size", "2")
         for rank in range(2)
     ]
 
@@ -81,11 +82,11 @@ STYLES = [
     Style("torchrun-4", 4, lambda port: [torchrun("--standalone", "--nproc_per_node=4")]),
     Style("rendezvous", 2, lambda port: [torchrun(*meeting_at(port, 1), "--nproc_per_node=2")]),
     Style("two-agents", 4, lambda port: 2 * [torchrun(*meeting_at(port, 2), "--nproc_per_node=2")]),
-    Style("launch", 2, lambda port: [legacy_launch("--nproc_per_node=2", f"--master_port={port}")]),
+    Style("launch", 2, lambda port: [legacy_launch(f"--master_port={port}", script=LAUNCHED)]),
     Style(
         "launch-env",
         2,
-        lambda port: [legacy_launch("--nproc_per_node=2", "--use-env", f"--master_port={port}")],
+        lambda port: [legacy_launch("--use-env", f"--master_port={port}", script=TRAIN)],
     ),
     Style("local_rank", 2, lambda port: by_option("--local_rank", port)),
     Style("local-rank", 2, lambda port: by_option("--local-rank", port)),
@@ -201,7 +202,7 @@ def test_ranks_that_drift_apart_are_noticed(tmp_path):
     ],
 )
 def test_missing_rank_is_one_sentence(environment, sentence, tmp_path):
-    with Job([python(TRAIN, **environment)], tmp_path) as job:
+    with Job([python(LAUNCHED, **environment)], tmp_path) as job:
         assert job.wait() == [1]
         assert sentence in job.output()
         assert "Traceback" not in job.output()

@@ -1,21 +1,22 @@
-"""Trains a small ResNet on handwritten digits with DistributedDataParallel, under any launcher.
+"""Trains a small ResNet on handwritten digits: a whole program around DistributedDataParallel.
 
-    torchrun --standalone --nproc_per_node=2 train.py
-    torchrun --nnodes=2 --nproc_per_node=2 --rdzv_id=job --rdzv_backend=c10d \
-        --rdzv_endpoint=HOST:PORT train.py                                      (on both hosts)
-    python -m torch.distributed.launch --nproc_per_node=2 train.py
-    python train.py --init_method tcp://HOST:PORT --rank R --world_size N       (N times)
+    torchrun --nproc-per-node 2 train.py
+    torchrun --nnodes 2 --nproc-per-node 2 --rdzv-id job --rdzv-backend c10d \
+        --rdzv-endpoint HOST:PORT train.py                                      (on both hosts)
     MASTER_ADDR=HOST MASTER_PORT=PORT RANK=R WORLD_SIZE=N python train.py       (N times)
 
+It prints the loss and the held-out accuracy of every epoch, 0.98 at the end, and leaves
+checkpoint.pt and result.json in WORKSPACE. After every epoch the ranks compare a hash of all
+weights, and stop if they differ by one bit. compare.py puts the results of two backends side by
+side, digits.py reads the data, and ddp.py is the shortest such program.
+
 Variables, each with an option of the same name in lower case:
-    BACKEND          ringwood, or any other that torch knows (gloo, nccl, mpi)
+    BACKEND          ringwood, or any other for CPU tensors that torch knows (gloo, mpi)
     EPOCHS, LR       passes over the data, and the rate that a cosine takes to zero over them
     BATCH_SIZE       images per rank and step
     DATASETS_PATH    folder of data sets (default: written from scikit-learn's digits)
     DATASETS         the one to take, a folder in it; empty if DATASETS_PATH is the data set itself
     WORKSPACE        where checkpoint.pt and result.json go; --resume goes on from there
-    WORKER_PER_NODE, NODE_RANK   say the rank where a launcher gives no RANK
-After every epoch the ranks compare a hash of all weights, and stop if they differ by one bit.
 """
 
 import argparse
@@ -26,7 +27,6 @@ import json
 import math
 import os
 import signal
-import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -43,7 +43,7 @@ from tqdm import tqdm
 PR_SET_PDEATHSIG = 1
 
 
-def parse() -> argparse.Namespace:
+def make_parser() -> argparse.ArgumentParser:
     def variable(name: str, kind: type, default: object) -> None:
         value = os.environ.get(name)
         parser.add_argument(f"--{name.lower()}", type=kind, default=value or default)
@@ -58,47 +58,11 @@ def parse() -> argparse.Namespace:
     variable("DATASETS_PATH", Path, None)
     variable("DATASETS", str, "")
     variable("WORKSPACE", Path, Path("workspace"))
-    variable("WORKER_PER_NODE", int, None)
-    variable("NODE_RANK", int, 0)
-    variable("RANK", int, None)
-    variable("WORLD_SIZE", int, None)
-    variable("LOCAL_RANK", int, None)
-    # torch.distributed.launch says it with a hyphen since torch 2.0, and with an underscore before.
-    parser.add_argument("--local-rank", type=int, dest="local_rank", help=argparse.SUPPRESS)
-    parser.add_argument("--init_method", default="env://")
-    parser.add_argument("--device", help="default: cuda:LOCAL_RANK if possible, or cpu:LOCAL_RANK")
     parser.add_argument("--loaders", type=int, default=0, help="data loading processes per rank")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one collective")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on from WORKSPACE/checkpoint.pt")
-    return parser.parse_args()
-
-
-def settle_ranks(args: argparse.Namespace) -> None:
-    """Fills in what the launcher did not say."""
-    if args.rank is None:
-        if args.local_rank is None or args.worker_per_node is None:
-            sys.exit("no rank was given: set RANK, or NODE_RANK, WORKER_PER_NODE and LOCAL_RANK")
-        args.rank = args.node_rank * args.worker_per_node + args.local_rank
-    if args.world_size is None:
-        sys.exit("the number of ranks was not given: set WORLD_SIZE")
-    local_size = args.worker_per_node or int(os.environ.get("LOCAL_WORLD_SIZE", args.world_size))
-    if args.local_rank is None:
-        args.local_rank = args.rank % local_size
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // local_size))
-
-
-def choose_device(args: argparse.Namespace) -> torch.device:
-    able = dist.Backend.backend_capability.get(args.backend.lower(), [])
-    if args.device:
-        device = torch.device(args.device)
-    elif "cuda" in able and args.local_rank < torch.cuda.device_count():
-        device = torch.device("cuda", args.local_rank)
-    else:
-        device = torch.device("cpu", args.local_rank)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    return device
+    return parser
 
 
 def die_with_rank(rank_pid: int, _worker: int) -> None:
@@ -109,11 +73,11 @@ def die_with_rank(rank_pid: int, _worker: int) -> None:
         os._exit(1)
 
 
-def make_loaders(args: argparse.Namespace) -> dict[str, DataLoader]:
+def make_loaders(args: argparse.Namespace, local_rank: int) -> dict[str, DataLoader]:
     folder = args.workspace / "digits"
     if args.datasets_path:
         folder = args.datasets_path / args.datasets
-    elif args.local_rank == 0 and not digits.is_complete(folder):
+    elif local_rank == 0 and not digits.is_complete(folder):
         digits.write_digits(folder)
     dist.barrier()
     loaders = {}
@@ -122,7 +86,7 @@ def make_loaders(args: argparse.Namespace) -> dict[str, DataLoader]:
         pixels = torch.from_numpy(images.copy()).float().div(255).sub(0.5).unsqueeze(1)
         data = TensorDataset(pixels, torch.from_numpy(labels.copy()).long())
         # Held-out images are each seen once, so their shares may differ in size.
-        indices = range(args.rank, len(data), args.world_size)
+        indices = range(dist.get_rank(), len(data), dist.get_world_size())
         sampler = DistributedSampler(data, seed=args.seed) if part == "train" else indices
         loaders[part] = DataLoader(
             data,
@@ -202,8 +166,10 @@ def load_on_rank_0(path: Path) -> dict | None:
     return box[0]
 
 
-def run(args: argparse.Namespace, device: torch.device) -> dict:
-    loaders = make_loaders(args)
+def epochs(args: argparse.Namespace, local_rank: int) -> list[dict]:
+    """Trains; what became of every epoch, of which rank 0 writes a checkpoint."""
+    device = torch.device("cpu", local_rank)
+    loaders = make_loaders(args, local_rank)
     torch.manual_seed(args.seed)
     bare = resnet().to(device)
     optimizer = torch.optim.SGD(
@@ -226,36 +192,31 @@ def run(args: argparse.Namespace, device: torch.device) -> dict:
         row["accuracy"] = evaluate(model, loaders["test"], device)
         row["weights"] = check_equal_weights(model, epoch + 1, device)
         history.append(row)
-        if args.rank == 0:
+        if dist.get_rank() == 0:
             print(f"{title}: loss {row['loss']:.4f}, held-out accuracy {row['accuracy']:.4f}")
             save(checkpoint, model, optimizer, epoch + 1, history)
     dist.barrier()
-    return {
-        "accuracy": history[-1]["accuracy"],
-        "weights": history[-1]["weights"],
-        "epochs": history,
-    }
+    return history
+
+
+def run(args: argparse.Namespace, local_rank: int) -> None:
+    """The whole training, in the group that there is."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    print(f"rank {rank} of {size}: {args.backend} on cpu:{local_rank}", flush=True)
+    args.workspace.mkdir(parents=True, exist_ok=True)
+    history = epochs(args, local_rank)
+    if rank == 0:
+        steps = sorted(step for row in history for step in row.pop("steps"))
+        result = {"backend": args.backend, "ranks": size}
+        result |= {name: history[-1][name] for name in ("accuracy", "weights")}
+        result |= {"step_ms": 1000 * steps[len(steps) // 2], "epochs": history}
+        (args.workspace / "result.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def main() -> None:
-    args = parse()
-    settle_ranks(args)
-    device = choose_device(args)
-    dist.init_process_group(
-        args.backend,
-        init_method=args.init_method,
-        rank=args.rank,
-        world_size=args.world_size,
-        timeout=timedelta(seconds=args.timeout),
-    )
-    print(f"rank {args.rank} of {args.world_size}: {args.backend} on {device}", flush=True)
-    args.workspace.mkdir(parents=True, exist_ok=True)
-    result = run(args, device)
-    if args.rank == 0:
-        steps = sorted(step for row in result["epochs"] for step in row.pop("steps"))
-        result |= {"backend": args.backend, "ranks": args.world_size}
-        result["step_ms"] = 1000 * steps[len(steps) // 2]
-        (args.workspace / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    args = make_parser().parse_args()
+    dist.init_process_group(args.backend, timeout=timedelta(seconds=args.timeout))
+    run(args, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     dist.destroy_process_group()
 
 
