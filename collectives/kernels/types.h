@@ -19,7 +19,7 @@ enum class Kind : uint8_t { floating, integer, boolean, complex };
 struct TypeTraits {
   DataType type;
   const char* name;
-  const char* alias;  // another name that is understood; "": none
+  const char* alias;  // another accepted name; "": none
   size_t bytes;
   Kind kind;
   bool is_signed;
@@ -27,7 +27,7 @@ struct TypeTraits {
   int exponent_bits, mantissa_bits;
 };
 
-// By DataType. What travels says the number: new ones come last.
+// By DataType. Its number is sent in messages: new types come last.
 inline constexpr TypeTraits kTypeTraits[] = {
     {DataType::float64, "float64", "", 8, Kind::floating, true, 11, 52},
     {DataType::float32, "float32", "float", 4, Kind::floating, true, 8, 23},
@@ -54,12 +54,12 @@ constexpr size_t size_of(DataType type) { return traits_of(type).bytes; }
 constexpr bool is_float(DataType type) { return traits_of(type).kind == Kind::floating; }
 constexpr bool is_complex(DataType type) { return traits_of(type).kind == Kind::complex; }
 constexpr bool is_integer(DataType type) { return traits_of(type).kind == Kind::integer; }
-// Of a float or of one of a complex number's two parts; else of the whole.
+// The size of a float or of one of a complex number's two parts; otherwise of the whole.
 constexpr size_t part_size(DataType type) { return size_of(type) / (is_complex(type) ? 2 : 1); }
 constexpr bool is_double(DataType type) {
   return (is_float(type) || is_complex(type)) && part_size(type) == sizeof(double);
 }
-// Summed and multiplied in fp32.
+// Added and multiplied in fp32.
 constexpr bool is_small_float(DataType type) { return is_float(type) && size_of(type) <= 2; }
 
 // visit(a value of the integer's C++ type). Precondition: is_integer(type).
@@ -73,16 +73,16 @@ decltype(auto) visit_integer(DataType type, Visit visit) {
   }
 }
 
-// What holds the sum of as many integers T as there are ranks.
+// Holds the sum of as many integers T as there are ranks.
 template <class T>
 using WideOf = std::conditional_t<sizeof(T) == 8, __int128, int64_t>;
 
 struct OpTraits {
   ReduceOp op;
   const char* name;
-  const char* alias;  // as of types
-  bool adds;          // AVG and PREMUL_SUM, too
-  // What it is for, by Kind.
+  const char* alias;  // as in TypeTraits
+  bool adds;          // includes AVG and PREMUL_SUM
+  // Which types support it, by Kind.
   bool floating, integer, boolean, complex;
 };
 
@@ -105,7 +105,7 @@ constexpr const OpTraits& traits_of(ReduceOp op) { return kOpTraits[static_cast<
 bool supports(Collective collective, DataType type, ReduceOp op);
 // 16- and 8-bit floats, which are added and multiplied in fp32 and rounded once (reduce.h).
 bool accumulates_wide(DataType type, ReduceOp op);
-// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit
+// Averages of integers, too, are best added in one row, which keeps the bits that do not fit
 // (row_sums.h).
 bool gains_by_rows(DataType type, ReduceOp op);
 

@@ -9,7 +9,7 @@
 namespace ringwood {
 namespace {
 
-// In a handler.
+// To be called in an exception handler.
 Error thrown_by_callback() {
   Error error = caught_error();
   error.cause = "a callback of the operation threw: " + error.cause;

@@ -127,7 +127,7 @@ def test_a_user_reads_little(installed):
 def test_a_header_that_is_not_public_is_refused(tmp_path):
     header = tmp_path / "x.h"
     header.write_text('#include "a/public.h"\n#include "a/inside.h"\n')
-    flatten = [sys.executable, ROOT / "include" / "flatten.py", header, tmp_path / "y.h"]
+    flatten = [sys.executable, ROOT / "tools" / "install" / "flatten.py", header, tmp_path / "y.h"]
     done = subprocess.run([*flatten, "a/public.h"], capture_output=True, text=True)
     assert done.returncode == 1
     assert "includes a/inside.h, which is not public" in done.stderr

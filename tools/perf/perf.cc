@@ -73,7 +73,7 @@ void validate(const PerfOptions& perf, int ranks) {
     if (!perf.algorithm.empty() && !(perf.compares() && row->collective))
       require_algorithm(*row, perf.algorithm, ranks);
     if (!row->collective && ranks == 1 && perf.operations.size() == 1)
-      refuse(fmt::format("{} needs at least 2 ranks", row->name));
+      refuse(fmt::format("{} needs at least 2 ranks", row->name()));
   }
 }
 
@@ -97,7 +97,7 @@ class Run {
   bool all() {
     for (const OperationRow* row : perf_.operations) {
       if (!row->collective && communicator_.size() == 1) continue;
-      if (report_ != nullptr) report_->begin(row->name);
+      if (report_ != nullptr) report_->begin(row->name());
       if (!row->moves_data()) {
         sweep(*row, DataType::uint8, ReduceOp::sum, {0});
         continue;

@@ -1,8 +1,8 @@
-// All of Asio that is used here, included in one way only.
+// The one way in which Asio is included here.
 //
-// Asio 1.22 asks the standard library's macros how to allocate, before it has included any of it. A
-// file that includes Asio first gets operator new, any other aligned_alloc, and one linked program
-// then frees with the one what the other gave out (found by the address sanitizer).
+// Asio 1.22 asks the standard library's macros how to allocate before it has included any of its
+// headers. A file that includes Asio first gets operator new, any other aligned_alloc, and one
+// linked program then frees with one what the other allocated (found by the address sanitizer).
 #pragma once
 
 #include <cstdlib>

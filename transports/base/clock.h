@@ -1,4 +1,4 @@
-// Monotonic time and deadlines. Wall clocks step; nothing here reads one.
+// Monotonic time and deadlines. Wall clocks step; no code here reads one.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ class Deadline {
     sooner.at_ = std::min(at_, after(d).at_);
     return sooner;
   }
-  // Passes at once when `over` becomes true, which has to outlive all copies. Only who waits by
-  // left_ms(), and then asks passed(), notices.
+  // Passes at once when `over`, which must outlive all copies, becomes true. Noticed only by a
+  // waiter that waits by left_ms() and then asks passed().
   Deadline unless(const std::atomic<bool>& over) const {
     Deadline bounded = *this;
     bounded.over_ = &over;

@@ -1,4 +1,4 @@
-// How many files this process may open: containers and old shells start with few.
+// The limit of files that this process may open; containers and old shells start with few.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ const char* to_string(ErrorCode code) {
 
 namespace {
 
-// "all_reduce #17 step 7", or what of it is known.
+// "all_reduce #17 step 7", or the part of it that is known.
 std::string describe_place(const Error& error) {
   std::string text = error.collective;
   if (error.sequence >= 0)
@@ -37,7 +37,7 @@ std::string describe_place(const Error& error) {
   return text;
 }
 
-// "peer 5 over tcp", or what of it is known.
+// "peer 5 over tcp", or the part of it that is known.
 std::string describe_other_side(const Error& error) {
   std::string text;
   if (error.peer >= 0) text = fmt::format("peer {}", error.peer);
@@ -62,8 +62,8 @@ std::string Error::message() const {
 }
 
 const char* Error::what() const noexcept {
-  // One exception object may be looked at by several threads (std::exception_ptr); the text is made
-  // late, because layers add their coordinates while the error passes.
+  // Several threads may read one exception object (std::exception_ptr). The text is made late,
+  // because layers add their coordinates while the error passes.
   static std::mutex mutex;
   try {
     std::lock_guard lock(mutex);

@@ -1,9 +1,9 @@
-// What went wrong, and where. One type for the whole project.
+// The error type of the whole project: what went wrong, and where.
 //
 // Set-up code throws Error; the data path returns Status (or Result<T>, result.h), which is one
 // pointer wide and null when all is well, so that a poll that finds nothing costs nothing.
 //
-// An Error is filled from the inside out: the place that sees the cause writes `cause`, `code` and
+// An Error is filled from the inside out: the code that sees the cause writes `cause`, `code` and
 // what it knows (peer, transport); each layer above adds its own coordinates if they are still
 // empty. The first error of a communicator wins and is what every rank reports.
 #pragma once
@@ -24,15 +24,15 @@ enum class ErrorCode {
   aborted,           // this process asked for it
   network,           // a connection failed for a reason that is not known to be a death
   system,            // the operating system refused (memory, descriptors, permissions)
-  unsupported,       // a valid request that nothing here can carry out
-  internal           // a broken invariant of ours
+  unsupported,       // a valid request that is not implemented here
+  internal           // a broken invariant of the library
 };
 const char* to_string(ErrorCode code);
 
 struct Error : std::exception {
   ErrorCode code = ErrorCode::internal;
-  std::string cause;       // the exact cause in words, with the remedy where there is one
-  int rank = -1;           // who says so (-1: unknown)
+  std::string cause;       // the exact cause in words, with the remedy if there is one
+  int rank = -1;           // the reporting rank (-1: unknown)
   std::string host;        // host name of `rank`
   int peer = -1;           // the culprit or the other side (-1: none)
   std::string collective;  // "all_reduce"

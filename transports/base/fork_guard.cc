@@ -16,7 +16,7 @@ namespace {
 struct ForkTable {
   std::mutex mutex;
   std::vector<int> fds;
-  std::atomic<int> pid{0};  // of this process; renewed in every child
+  std::atomic<int> pid{0};  // of this process; updated in every child
 
   void forget(int fd) noexcept {
     auto found = std::find(fds.begin(), fds.end(), fd);
@@ -36,9 +36,9 @@ void before_fork() { fork_table().mutex.lock(); }
 
 void after_fork_in_parent() { fork_table().mutex.unlock(); }
 
-// Only async-signal-safe calls. The number stays taken (by /dev/null), because the objects that the
-// child has inherited will close it once more, and must not hit a file that the child opened in the
-// meantime.
+// Only async-signal-safe calls. The number stays taken (by /dev/null), because objects that the
+// child has inherited will close it once more, and must not close a file that the child has opened
+// since.
 void after_fork_in_child() {
   ForkTable& table = fork_table();
   int null = table.fds.empty() ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -56,7 +56,7 @@ void install() {
     fork_table().pid.store(getpid(), std::memory_order_relaxed);
     return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   }();
-  (void)installed;  // it fails only without memory, and then the guard is merely absent
+  (void)installed;  // fails only without memory, and then the guard is merely absent
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ int open_guarded(const std::function<int()>& open) {
   install();
   ForkTable& table = fork_table();
   std::lock_guard lock(table.mutex);
-  table.fds.reserve(table.fds.size() + 1);  // nothing may fail once it is open
+  table.fds.reserve(table.fds.size() + 1);  // nothing may fail once the descriptor is open
   const int fd = open();
   if (fd >= 0) table.fds.push_back(fd);
   return fd;

@@ -1,10 +1,11 @@
 // Descriptors that must not survive a fork.
 //
 // A DataLoader worker inherits every socket of its parent. If the parent is then killed, the peer
-// would see no end of connection until the worker has gone as well, and a death would go unnoticed
-// for seconds. So the child closes ours at once (pthread_atfork). Process-wide by nature: it is the
-// process that forks. In the child the number stays taken by /dev/null, so objects that the child
-// inherited may close it once more without hitting a file that the child opened in the meantime.
+// sees no end of connection until the worker is gone as well, and a death goes unnoticed for
+// seconds. So the child closes these descriptors at once (pthread_atfork). The table is
+// process-wide, because the whole process forks. In the child the number stays taken by /dev/null,
+// so that objects which the child inherited may close it once more without closing a file that the
+// child has opened since.
 #pragma once
 
 #include <functional>
@@ -12,13 +13,13 @@
 
 namespace ringwood {
 
-// Opens and registers in one step: between two steps a fork could take a copy along. `open` returns
-// a descriptor that has CLOEXEC, or -1 with errno.
+// Opens and registers in one step: between two steps a fork could copy the descriptor. `open`
+// returns a descriptor that has CLOEXEC, or -1 with errno.
 int open_guarded(const std::function<int()>& open);
-// Registers / forgets. Thread safe. close_on_fork also sets FD_CLOEXEC.
+// Register and forget. Thread safe. close_on_fork also sets FD_CLOEXEC.
 void close_on_fork(int fd);
 void forget_on_fork(int fd) noexcept;
-// Forgets and closes in one step: between two steps a fork could take a copy along.
+// Forgets and closes in one step: between two steps a fork could copy the descriptor.
 void close_and_forget(int fd) noexcept;
 
 // getpid() without a system call, once close_on_fork() was called.
@@ -26,8 +27,8 @@ int current_pid() noexcept;
 // True in a process that was forked since: communicators of the parent are dead here.
 bool forked_since(int pid_at_creation) noexcept;
 
-// Lets fork() return in the parent only once the child has done something, or has died. One fork at
-// a time; all but wait_for_child() may be called between fork() and exec().
+// Lets fork() return in the parent only once the child has called done_in_child(), or has died. One
+// fork at a time; all but wait_for_child() may be called between fork() and exec().
 class ForkHandover {
  public:
   void before_fork() noexcept;
@@ -38,8 +39,8 @@ class ForkHandover {
   int pipe_[2] = {-1, -1};
 };
 
-// Deleter for objects that own a thread. The child has no such thread and finds its locks as the
-// fork froze them, so there the object is abandoned.
+// Deleter for objects that own a thread. A forked child has no such thread and finds its mutexes as
+// the fork froze them, so there the object is abandoned.
 template <class T>
 class AbandonAfterFork {
  public:

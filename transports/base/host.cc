@@ -19,7 +19,7 @@ std::string host_name() {
 std::string host_token() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  // Some sandboxes hide the boot id; names alone would make two hosts of one name look like one.
+  // Some sandboxes hide the boot id; hosts of equal name would then have equal tokens.
   if (boot.empty()) boot = host_name();
   struct stat network {};
   if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;

@@ -10,8 +10,8 @@
 namespace ringwood {
 namespace {
 
-// A kernel answers probes of a closed window, and what comes again behind it, twice a second at
-// most (tcp_invalid_ratelimit); they come after 0.2 s, 0.4 s, 0.8 s and so on.
+// A kernel answers probes of a closed window, and data sent again behind it, at most twice a second
+// (tcp_invalid_ratelimit); they are sent after 0.2 s, 0.4 s, 0.8 s and so on.
 constexpr uint32_t kUnanswered = 3;
 
 }  // namespace
@@ -45,8 +45,7 @@ bool HostWatch::gone(int fd, Clock::time_point now) {
     since_ = Clock::time_point::max();
     return false;
   }
-  // Over a closed window minutes may pass between a question and the next, so silence alone says
-  // nothing.
+  // Over a closed window minutes may pass between two probes, so silence alone says nothing.
   const uint32_t unanswered = info.tcpi_data_segs_out - went_ + info.tcpi_probes;
   if (unanswered > 0) since_ = std::min(since_, now);
   return unanswered >= kUnanswered && now - since_ >= patience_;

@@ -29,12 +29,12 @@ const char* name_of(LogLevel level) {
   return "WARN";
 }
 
-// %P is the process id of the moment, so lines of a forked child tell the truth.
+// %P is the current process id, so the lines of a forked child are right.
 std::string pattern(int rank) {
   return fmt::format("{}:%P [{}] RINGWOOD %v", host_name(), rank >= 0 ? std::to_string(rank) : "-");
 }
 
-// Not in spdlog's registry: the host program may use spdlog for itself. Never destroyed: lines may
+// Not in spdlog's registry: the host program may use spdlog itself. Never destroyed: lines may
 // still be written while the process is ending.
 spdlog::logger& logger() {
   static auto* logger = [] {

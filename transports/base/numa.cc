@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// "0-3,8" without anything else; what is not understood is left out.
+// Parses "0-3,8"; anything else is ignored.
 void add_list(const std::string& text, int node, std::map<int, int>& node_of) {
   const char *at = text.data(), *const end = text.data() + text.size();
   while (at < end) {

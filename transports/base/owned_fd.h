@@ -1,4 +1,4 @@
-// Who closes a descriptor.
+// A descriptor with one owner.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace ringwood {
 
-// Owns a descriptor that close_on_fork() may know.
+// Closes its descriptor, which may be registered with close_on_fork().
 class OwnedFd {
  public:
   OwnedFd() = default;

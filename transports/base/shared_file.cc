@@ -16,10 +16,11 @@ constexpr int kPopulateWrite = 23;   // MADV_POPULATE_WRITE, likewise
 // Small, because fallocate() begins anew after every signal.
 constexpr uint64_t kStep = 2 << 20;
 
-// By the mapping: fallocate() knows nothing of its huge pages. Before Linux 5.14 by the file.
+// Through the mapping, because fallocate() does not know its huge pages; before Linux 5.14 by
+// fallocate().
 bool populate(int fd, std::byte* data, uint64_t offset, uint64_t bytes) noexcept {
   if (::madvise(data, bytes, kPopulateWrite) == 0) return true;
-  if (errno == EFAULT) errno = ENOMEM;  // as it says where touching would be a SIGBUS
+  if (errno == EFAULT) errno = ENOMEM;  // it means that touching the page would be a SIGBUS
   return errno == EINVAL &&
          ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
 }

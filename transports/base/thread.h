@@ -1,4 +1,4 @@
-// Threads of the library: signals stay with the host program (Python wants them in its main
+// Threads of the library. Signals stay with the host program (Python wants them in its main
 // thread), and the name shows in top -H and in a debugger.
 #pragma once
 
@@ -16,8 +16,7 @@
 
 namespace ringwood {
 
-// `name`: at most 15 characters.
-// Throws Error(system).
+// `name`: at most 15 characters. Throws Error(system).
 inline std::thread start_thread(const char* name, std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);

@@ -1,8 +1,8 @@
-// The one place where a rank sleeps: an epoll set with an eventfd doorbell.
+// An epoll set with an eventfd doorbell: the one place where a rank sleeps.
 //
 // Descriptors are added edge-triggered: an edge that arrived before its data was wanted is not
-// repeated, so a sleeper must poll its links after arming and before wait() (see Transport::arm).
-// wait() has one caller at a time; ring() and add()/remove() may be called from any thread.
+// repeated, so a thread must poll its links after arming and before wait() (see Transport::arm).
+// wait() has one caller at a time; ring(), add() and remove() may be called from any thread.
 #pragma once
 
 #include <cstdint>

@@ -41,14 +41,14 @@ std::string place_of(const StatusRow& row) {
 
 bool replied(const StatusRow& row) { return row.state == StatusRow::State::replied; }
 
-// The operation that the timeout is about; -1 when it is not a collective (a receive, say).
+// The operation that the timeout is about; -1 if it is not a collective (a receive, for example).
 int64_t operation_of(const Error& first, const std::vector<StatusRow>& rows) {
   bool known = first.rank >= 0 && first.rank < static_cast<int>(rows.size());
   if (!known || !replied(rows[first.rank])) return first.sequence;
   return channel_of(rows[first.rank].op_statuses, first.sequence) >= 0 ? first.sequence : -1;
 }
 
-// Neither in operation `sequence`, of this channel, nor through with it.
+// The rank has neither begun operation `sequence` of this channel nor completed it.
 bool is_missing(const StatusRow& row, int64_t sequence, int channel) {
   if (!replied(row)) return true;
   const auto at = static_cast<size_t>(channel);
@@ -76,7 +76,7 @@ void add_missing(Error& error, const std::vector<StatusRow>& rows) {
     error.cause += fmt::format("; missing: {}", fmt::join(parts, ", "));
     if (!peer_known || !is_missing(rows[error.peer], sequence, channel)) {
       error.peer = first_missing;
-      error.transport.clear();  // it was that of another peer
+      error.transport.clear();  // it was another peer's
     }
   } else if (sequence >= 0) {
     error.cause += "; every rank has called it and answers";
@@ -100,7 +100,7 @@ std::map<std::string, std::vector<int>> calls(int64_t sequence,
 void add_groups(Error& error, const std::vector<StatusRow>& rows) {
   auto by_text = calls(error.sequence, rows);
   if (by_text.size() < 2)
-    return;  // a send and a receive that differ, say: the cause has told it all
+    return;  // a send and a receive that differ, for example: the cause says it all
   using Group = std::pair<std::string, std::vector<int>>;
   std::vector<Group> groups(by_text.begin(), by_text.end());
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
@@ -120,7 +120,7 @@ void add_groups(Error& error, const std::vector<StatusRow>& rows) {
   if (minority) error.peer = groups.back().second.front();
 }
 
-// A rank that has the operation of the timeout on another channel than who waits for it, or -1.
+// A rank that has the operation of the timeout on another channel than the waiting rank, or -1.
 int on_other_channel(const Error& first, const std::vector<StatusRow>& rows) {
   if (first.code != ErrorCode::timeout || operation_of(first, rows) < 0) return -1;
   const int channel = channel_of(rows[first.rank].op_statuses, first.sequence);

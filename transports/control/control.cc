@@ -24,7 +24,7 @@ class OobControl final : public Control {
   OwnedHere<OobEndpoint> endpoint_;
 };
 
-// A group of one: its first error is the group's error.
+// The control of a group of one: its first error is the group error.
 class LocalControl final : public Control {
  public:
   explicit LocalControl(Handlers handlers) : handlers_(std::move(handlers)) {}

@@ -1,24 +1,28 @@
 // The control connection: heartbeats, deaths and aborts, beside the data.
 //
-// A star around rank 0 (TCP, keyed like every connection), served by one thread of its own (Asio)
-// that never needs the caller's locks nor Python's. A rank that dies closes its connection (the
-// kernel does it, also after kill -9); rank 0 tells all. If rank 0 dies, everybody sees it. A host
-// that vanishes without closing is noticed by TCP_USER_TIMEOUT over the heartbeats; a process that
-// is only stopped still acknowledges, however long, and is warned about, not killed. It gets a few
-// heartbeats more, and then the kernels ask each other (host_watch.h).
+// It is a star around rank 0 (TCP, keyed like every connection), served by one thread of its own
+// (Asio) that never takes the caller's locks or Python's.
 //
-// fail(): the first error wins. Rank 0 takes a status query (every rank answers with its OpStatuses
-// within 60 ms), adds to a timeout who is behind and to a mismatch who called what, and sends one
-// group error to all, so every rank reports the same error with the culprit's name within 0.1 s.
-// Without an answer from rank 0 within 300 ms the local error stands.
+// Failure detection:
+// 1. When a process dies, the kernel closes its connection (also after kill -9), and rank 0 tells
+//    all ranks. If rank 0 dies, every rank sees it.
+// 2. A host that vanishes without closing is noticed by TCP_USER_TIMEOUT over the heartbeats.
+// 3. A process that is only stopped still acknowledges, however long, and is warned about, not
+//    killed. It gets a few more heartbeats, and then only the kernels probe each other
+//    (host_watch.h).
 //
-// When rank 0 has left in good order, the others stay connected to nobody: no death is reported
-// falsely, but from then on an error stays with the rank that reports it, and a death is noticed by
-// the links to the dead only.
+// fail(): the first error wins. Rank 0 runs a status query (every rank replies with its OpStatuses
+// within 60 ms), adds to a timeout the ranks that are behind and to a mismatch which ranks called
+// what, and sends one group error to all. So every rank reports the same error, with the culprit's
+// name, within 0.1 s. If rank 0 does not react within 300 ms, the local error stands.
 //
-// Messages are bounded (type, length <= 1024); a bad one closes the connection.
-// Handlers run in the control thread, without locks held, and must not block. They may be called
-// before make_control() has returned. In a group of one, `failed` runs inside fail().
+// When rank 0 has left in good order, the other ranks have no control connection: no death is
+// reported falsely, but from then on an error stays with the rank that reports it, and a death is
+// noticed only by the links to the dead rank.
+//
+// Messages are bounded (type, length <= 2048); a malformed one closes the connection. Handlers run
+// in the control thread, without locks held, and must not block. They may be called before
+// make_control() has returned. In a group of one, `failed` runs inside fail().
 #pragma once
 
 #include <cstdint>
@@ -32,37 +36,37 @@
 
 namespace ringwood {
 
-// What a rank is doing now, of the collectives of one channel: they are carried out one at a time.
-// `text` ("all_reduce float32 x 1024, sum"; at most 200 bytes, fewer where channels are many) is
-// shown to people.
+// What a rank is doing now, in the collectives of one channel, which run one at a time. `text`
+// ("all_reduce float32 x 1024, sum"; at most 200 bytes) is for people.
 struct OpStatus {
-  int64_t sequence = -1;  // operations begun; a rank with a lower number than the others' is behind
-  bool inside = false;    // within operation `sequence` now
+  int64_t sequence = -1;  // operations begun; a rank with a lower number than others is behind
+  bool inside = false;    // operation `sequence` is under way
   std::string text;
 };
-// Of all channels of collectives, in an order that is the same on all ranks. An operation has its
-// channel by its priority and the priorities of those before it; so ranks of which one has it on
-// another channel have called different things, and rank 0 ends the group when it hears of both.
+// The statuses of all channels of collectives, in an order that is the same on all ranks. The
+// channel of an operation follows from its priority and the priorities of those before it. So if
+// two ranks have the same operation on different channels, they have called different things, and
+// rank 0 ends the group when it hears of both.
 using OpStatuses = std::vector<OpStatus>;
 
 class Control {
  public:
   struct Handlers {
     std::function<OpStatuses()> op_status;
-    std::function<void(const Error&)> failed;  // at most once: the group's group_error
-    std::function<void(int rank)> left;        // that rank ended in good order
+    std::function<void(const Error&)> failed;  // at most once: the group error
+    std::function<void(int rank)> left;        // that rank has left in good order
   };
-  virtual ~Control() = default;  // leaves, if it was not done; never in a handler
-  // Reports an error to the group; `failed` follows. Any thread, any number of times; the first
-  // counts.
+  virtual ~Control() = default;  // leaves, unless leave() was called; never in a handler
+  // Reports an error to the group; `failed` follows. Any thread, any number of times; only the
+  // first counts.
   virtual void fail(Error error) = 0;
-  // Says goodbye: our end of connection is no death. Waits until it is on its way, and then 200 ms
-  // at most for the answer.
+  // Says goodbye, so that the end of our connection is not taken for a death. Waits until the
+  // goodbye is sent, and then at most 200 ms for the acknowledgement.
   virtual void leave() noexcept = 0;
 };
 
-// Collective. Rank 0 takes the connections from group.listener, the others dial group.addresses[0].
-// Throws Error naming the ranks that are missing.
+// Collective. Rank 0 accepts the connections at group.listener, the others connect to
+// group.addresses[0]. Throws an Error that names the missing ranks.
 std::unique_ptr<Control> make_control(const Group& group, Control::Handlers handlers);
 
 }  // namespace ringwood

@@ -12,7 +12,7 @@
 namespace ringwood {
 namespace {
 
-// A peer that is stopped gets no heartbeats after a while; then the kernels ask each other.
+// A stopped peer gets no heartbeats after a while; from then on the kernels probe each other.
 constexpr Duration kIdle = std::chrono::seconds(1);
 
 }  // namespace
@@ -50,7 +50,7 @@ std::string ControlChannel::explain(asio::error_code error) const {
     return e == asio::error::timed_out || e == asio::error::host_unreachable ||
            e == asio::error::network_unreachable;
   };
-  // The kernel tells the cause to one call only, the next reads a plain end.
+  // The kernel reports the cause to one call only; the next one reads a plain end of stream.
   if (error == asio::error::eof && is_unreachable(write_error_)) error = write_error_;
   if (error == asio::error::eof) return "died: its connection closed without a goodbye";
   if (is_unreachable(error)) {
@@ -72,7 +72,7 @@ void ControlChannel::read_next() {
   });
 }
 
-// All that has come, before any timer is looked at: what is here already must not count as late.
+// Handles all that has come before any timer is looked at: what is already here is not late.
 void ControlChannel::parse() {
   Message message;
   std::string why;
@@ -100,7 +100,7 @@ void ControlChannel::write_next() {
   asio::async_write(socket_, asio::buffer(out_.front()), [this](asio::error_code error, size_t) {
     if (!open_) return;
     if (error) {
-      write_error_ = error;  // the reader meets the end too, after what the peer had still said
+      write_error_ = error;  // the reader meets the end too, after the peer's last messages
       return;
     }
     out_.pop_front();

@@ -1,4 +1,4 @@
-// One control connection: whole messages in, whole messages out. Used in one thread, that of its
+// One control connection: sends and receives whole messages. Used only in the thread of its
 // io_context, and lives as long as that runs.
 #pragma once
 
@@ -16,13 +16,13 @@ namespace ringwood {
 class ControlChannel final {
  public:
   struct Events {
-    // False: the message makes no sense here; the channel ends as malformed.
+    // Returns false if the message is not valid here; the channel then ends as malformed.
     std::function<bool(const Message&)> message;
-    // Once, unless close() comes first: what happened to the peer ("died: ...").
+    // Called once, unless close() comes first. `why`: what happened to the peer ("died: ...").
     std::function<void(const std::string& why)> ended;
   };
-  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up; so
-  // the sender sees to it that the window never closes over a peer that does not read.
+  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up; the
+  // sender must therefore not fill the window of a peer that does not read.
   ControlChannel(asio::io_context& io, int fd, Duration patience, Events events);
   ~ControlChannel();
 

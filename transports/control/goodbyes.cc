@@ -5,7 +5,8 @@
 namespace ringwood {
 namespace {
 
-// For what a peer does, once goodbye is said; the thread that says it may have to wait for a core.
+// Time for the peers to acknowledge a goodbye; the thread that sends it may have to wait for a
+// core.
 constexpr std::chrono::milliseconds kGoodbyeTime{200}, kStarvedTime{10'000};
 
 }  // namespace

@@ -1,8 +1,8 @@
-// How a rank leaves its group in good order: it says goodbye to all it is connected to, and waits
-// until they have seen it.
+// Leaves the group in good order: says goodbye to all connected ranks and waits until they have
+// acknowledged it ("seen").
 //
-// Closing while the other side still sends would reset the connection under our goodbye. Used in
-// the control thread, but for wait(); a lock of its own, taken under no other.
+// Closing while the other side still sends would reset the connection and lose our goodbye. Used in
+// the control thread, except wait(). Has its own mutex, under which no other is taken.
 #pragma once
 
 #include <condition_variable>
@@ -18,20 +18,21 @@ class Goodbyes final {
   explicit Goodbyes(OobConnections& connections)
       : connections_(connections), seen_(connections.size(), false) {}
 
-  // Once.
+  // To be called once.
   void say();
   // This rank is leaving, or has left.
   bool said() const { return leaving_; }
   void note_seen(int rank) { seen_[rank] = true; }
-  // After something that may have ended the wait: a goodbye, one that was seen, a connection's end.
+  // To be called after anything that may end the wait: a goodbye, an acknowledgement, the end of a
+  // connection.
   void check();
-  // In another thread: until say() was called and all that are present have seen it; 200 ms from
-  // there at most.
+  // In another thread: waits until say() was called and all present ranks have acknowledged; after
+  // say() at most 200 ms.
   void wait();
 
  private:
   OobConnections& connections_;
-  std::vector<bool> seen_;  // by rank: it has our goodbye
+  std::vector<bool> seen_;  // by rank: it has acknowledged our goodbye
   bool leaving_ = false;
 
   std::mutex mutex_;

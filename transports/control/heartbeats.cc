@@ -8,9 +8,8 @@ namespace ringwood {
 namespace {
 
 constexpr int kSilentPeriods = 6;
-// A peer that says nothing reads nothing, and gets no more heartbeats than this: the kernel's room
-// at its end is for what matters, and if it were ever full, the kernel would take its host for
-// lost.
+// A peer that sends nothing reads nothing, and gets no more heartbeats than this. The kernel's
+// buffer at its end must never be full: the kernel would take its host for lost.
 constexpr int kMaxUnanswered = 32;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -33,7 +32,7 @@ void Heartbeats::start() {
 
 void Heartbeats::tick() {
   auto now = Clock::now();
-  // Time in which this process itself stood still says nothing about the others.
+  // Time during which this process itself stood still says nothing about the others.
   auto own_pause = now - ticked_ - period_;
   if (own_pause > period_) {
     for (Pulse& pulse : pulses_) pulse.heard += own_pause;
@@ -58,7 +57,7 @@ void Heartbeats::tick() {
 
 void Heartbeats::watch(int rank, Clock::time_point now) {
   Pulse& pulse = pulses_[rank];
-  // Before its first word a rank is still waiting for others to come.
+  // Before its introduction a rank may still be waiting for others to connect.
   if (pulse.warned || !connections_.introduced(rank) || error_.delivered()) return;
   if (now - pulse.heard < kSilentPeriods * period_) return;
   pulse.warned = true;

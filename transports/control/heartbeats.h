@@ -1,9 +1,9 @@
-// Who is alive: heartbeats to every rank that this one has a connection to, and a warning about
-// one that is silent.
+// Sends heartbeats to every rank that this one is connected to, and warns about a rank that is
+// silent.
 //
 // A rank that is only stopped is never taken for dead here, however long it is silent: its kernel
-// still acknowledges, and a host that does not ends the connection (control_channel.h). Used in the
-// control thread only; start() before that runs.
+// still acknowledges, and the connection to a host that does not is ended elsewhere
+// (control_channel.h). Used only in the control thread; start() before that runs.
 #pragma once
 
 #include <chrono>
@@ -19,23 +19,23 @@ namespace ringwood {
 
 class Heartbeats final {
  public:
-  // A heartbeat says what `op_status` returns, which is not empty. After the group's group_error
-  // nobody is warned about. All have to outlive this.
+  // A heartbeat carries the result of `op_status`, which is not empty. After the group error there
+  // are no more warnings. All references must outlive this.
   Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
              std::chrono::milliseconds period, const std::function<OpStatuses()>& op_status);
 
   void start();
   // A message has come from that rank.
   void note_heard(int rank);
-  // What this rank's last heartbeat said.
+  // What this rank's last heartbeat carried.
   const OpStatuses& said() const { return said_; }
-  // Since the last message.
+  // Seconds since that rank's last message.
   double silent_s(int rank) const;
 
  private:
   struct Pulse {
     Clock::time_point heard = Clock::now();
-    int unanswered = 0;  // heartbeats to it since
+    int unanswered = 0;  // heartbeats sent to it since
     bool warned = false;
   };
 

@@ -1,7 +1,7 @@
-// The control connections of one rank, and what it knows of the ranks at their other ends.
+// The control connections of one rank, and what it knows about the ranks at their other ends.
 //
-// The root (rank 0) has one to every other rank, a peer has one, to the root. A connection ends in
-// good order, by a goodbye, or by the death of its rank. Used in the control thread only; add()
+// The root (rank 0) has one to every other rank, a peer has one to the root. A connection ends in
+// good order, by a goodbye, or by the death of its rank. Used only in the control thread; add()
 // also before that runs.
 #pragma once
 
@@ -20,14 +20,14 @@ class OobConnections final {
 
   int size() const { return static_cast<int>(ends_.size()); }
   void add(int rank, std::unique_ptr<ControlChannel> channel);
-  // What messages can be sent to: connected, and it has not said goodbye.
+  // True if messages can be sent to the rank: it is connected and has not said goodbye.
   bool present(int rank) const { return ends_[rank].present(); }
-  // Precondition: it has a connection. Without effect once that is closed.
+  // Precondition: the rank has a connection. No effect once that is closed.
   void send(int rank, MessageType type, std::string_view body = {});
   void send_to_present(MessageType type, std::string_view body = {});
 
   void introduce(int rank, Introduction who) { ends_[rank].who = std::move(who); }
-  // It has spoken.
+  // Its introduction has come.
   bool introduced(int rank) const { return ends_[rank].who.pid != 0; }
   // "rank 3 (host-b, pid 4711)".
   std::string name(int rank) const;
@@ -39,9 +39,9 @@ class OobConnections final {
 
  private:
   struct End {
-    std::unique_ptr<ControlChannel> channel;  // null: no connection between the two
-    Introduction who;                         // pid 0: it has not spoken yet
-    bool left = false;                        // it said goodbye
+    std::unique_ptr<ControlChannel> channel;  // null: no connection
+    Introduction who;                         // pid 0: no introduction has come yet
+    bool left = false;                        // it has said goodbye
     bool died = false;
 
     bool present() const { return channel && channel->open() && !left; }

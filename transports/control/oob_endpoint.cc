@@ -18,12 +18,12 @@
 namespace ringwood {
 namespace {
 
-// Idle connections are probed every second: one answer that is late on a busy host is no loss.
+// Idle connections are probed every second: one late answer of a busy host is not a loss.
 constexpr Duration kMinPatience = std::chrono::milliseconds(2250);
 
 Greeting greeting_of(int rank) { return {Purpose::control, 0, rank, 0}; }
 
-// Rank 0 waits for all before it names those who are missing.
+// Rank 0 waits for all ranks before it names the missing ones.
 std::vector<int> take_all(const Group& group) {
   std::vector<int> fds(group.size(), -1), missing;
   for (int rank = 1; rank < group.size(); ++rank) {

@@ -1,8 +1,9 @@
-// A rank's end of the control connections: it connects, runs the control thread, and hands on what
-// comes in to whose concern it is.
+// A rank's end of the control connections: it connects, runs the control thread, and dispatches the
+// incoming messages.
 //
-// The connections are a star, seen from its middle (OobRoot, rank 0) or from a point (OobPeer).
-// Everything but the constructor, the destructor, fail() and leave() happens in the one thread.
+// The connections form a star with rank 0 in the middle (OobRoot) and the other ranks around it
+// (OobPeer). Everything but the constructor, the destructor, fail() and leave() happens in the
+// control thread.
 #pragma once
 
 #include <atomic>
@@ -21,10 +22,10 @@ namespace ringwood {
 
 class OobEndpoint final {
  public:
-  // Connects; throws Error.
+  // Connects. Throws Error.
   OobEndpoint(const Group& group, Control::Handlers handlers);
   ~OobEndpoint();
-  // Both: any thread, as Control's.
+  // Both may be called by any thread, as Control's.
   void fail(Error error);
   void leave() noexcept;
 

@@ -1,8 +1,8 @@
-// The error of a group, as one rank comes to know it.
+// The error of a group, as one rank learns of it.
 //
-// It goes through three stages: the first error (frozen by the root, or reported to it by a peer),
-// a time in which more is learnt about it, and the group's error, which is delivered once. A rank
-// that is the first to hear of it from the root delivers at once. Used in the control thread only.
+// It has three stages: the first error (frozen by the root, or reported to it by a peer), a time in
+// which more is learnt about it, and the group error, which is delivered once. A rank that first
+// hears of the error from the root delivers at once. Used only in the control thread.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ namespace ringwood {
 class OobError final {
  public:
   using Failed = std::function<void(const Error&)>;
-  // `failed` is called with the group's error. It is not empty, and outlives this.
+  // `failed` is called with the group error. It is not empty, and outlives this.
   OobError(asio::io_context& io, const Failed& failed) : failed_(failed), timer_(io) {}
 
-  // Any later error is too late.
+  // An error has begun; any later one is ignored.
   bool begun() const { return first_ || delivered_; }
   // Begun, and not delivered.
   bool pending() const { return first_ && !delivered_; }
@@ -30,17 +30,17 @@ class OobError final {
   void begin(Error error) { first_ = std::move(error); }
   // Precondition: pending().
   const Error& first() const { return *first_; }
-  // It has begun with the loss of that rank.
+  // The first error is the loss of that rank.
   bool is_loss_of(int rank) const;
-  // What became of the lost rank. Precondition: it has begun with that loss.
+  // Adds what became of the lost rank. Precondition: the first error is that loss.
   void explain_loss(const Error& death);
 
-  // Calls `then` at that time, unless the group's error is delivered before; replaces an earlier
+  // Calls `then` at that time, unless the group error is delivered before; replaces an earlier
   // call.
   void call_at(Clock::time_point time, std::function<void()> then);
-  // Only the first has an effect.
+  // Only the first call has an effect.
   void deliver(const Error& group_error);
-  // Without a root: with what this rank knows of the error's peer.
+  // For a rank without a root: adds what this rank knows about the error's peer, and delivers.
   void deliver_own(Error error, const OobConnections& connections);
 
  private:

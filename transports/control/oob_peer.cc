@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kRoot = 0;
 constexpr std::chrono::milliseconds kRootPatience{300};
-// A timer that rings this late rang in a process that was itself kept from running.
+// A timer that fires this late belongs to a process that was itself kept from running.
 constexpr std::chrono::milliseconds kStarved{100};
 
 }  // namespace
@@ -20,14 +20,15 @@ OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Ha
 bool OobPeer::on_message(int, const Message& message) {
   OpStatuses op_statuses;
   Error error;
-  int rank = -1;
+  LeftRank left;
   if (message.type == MessageType::heartbeat) return decode(message.body, op_statuses);
   if (message.type == MessageType::query && message.body.empty()) {
     connections_.send(kRoot, MessageType::op_status, encode(handlers_.op_status()));
     return true;
   }
-  if (message.type == MessageType::left && decode_rank(message.body, connections_.size(), rank)) {
-    handlers_.left(rank);
+  if (message.type == MessageType::left && decode(message.body, left) &&
+      left.rank < connections_.size()) {
+    handlers_.left(left.rank);
     return true;
   }
   if (message.type == MessageType::group_error && decode(message.body, error)) {
@@ -47,7 +48,8 @@ void OobPeer::on_death(int rank, Error death) {
   if (error_.is_loss_of(rank)) {
     error_.explain_loss(death);
   } else if (is_loss(error_.first())) {
-    // Another peer's end is most often the consequence: it has heard of the root's a moment sooner.
+    // The end of another peer is most often a consequence: that peer heard of the root's end a
+    // little earlier.
     death.cause += fmt::format("; before it was known: {}", error_.first().message());
     return error_.deliver(death);
   }
@@ -63,7 +65,7 @@ void OobPeer::report(Error error) {
   await_group_error();
 }
 
-// The root has its time; whatever kept this process from running is not held against it.
+// Gives the root its time; time in which this process could not run does not count.
 void OobPeer::await_group_error() {
   const auto until = Clock::now() + kRootPatience;
   error_.call_at(until, [this, until] {

@@ -1,9 +1,9 @@
-// A side of the control connections that is not rank 0's: it tells the root of its error, and waits
-// for the root's group_error.
+// The control side of every rank but 0: it reports its error to the root and waits for the group
+// error.
 //
-// Without one, after 300 ms or when the root is gone, its own error stands. When the root has left,
-// the peers no longer hear of each other: an error stays with the rank that reports it, and a death
-// is noticed by the links to the dead only.
+// If none comes, after 300 ms or when the root is gone, its own error stands. When the root has
+// left, the peers no longer hear of each other: an error stays with the rank that reports it, and a
+// death is noticed only by the links to the dead rank.
 #pragma once
 
 #include "transports/control/oob_error.h"
@@ -13,7 +13,7 @@ namespace ringwood {
 
 class OobPeer final : public OobSide {
  public:
-  // No handler is empty. All have to outlive it.
+  // No handler is empty. All references must outlive this.
   OobPeer(OobConnections& connections, OobError& error, const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;
   void on_goodbye(int rank) override;

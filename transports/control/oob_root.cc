@@ -5,8 +5,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kQueryTime{60};
 // A link often sees the end of its peer before the control connection does, which knows more. And
-// what a rank had sent before it left in good order may still be on its way to the others: they end
-// their earlier operations with it before the group's error ends them all.
+// data that a rank had sent before it left in good order may still be on its way: with it the
+// others complete their earlier operations before the group error ends all of them.
 constexpr std::chrono::milliseconds kDeathGrace{50};
 
 }  // namespace
@@ -39,7 +39,7 @@ bool OobRoot::on_message(int rank, const Message& message) {
 }
 
 void OobRoot::on_goodbye(int rank) {
-  connections_.send_to_present(MessageType::left, encode_rank(rank));
+  connections_.send_to_present(MessageType::left, encode(LeftRank{rank}));
   handlers_.left(rank);
   conclude_when_complete();
 }
@@ -59,7 +59,8 @@ void OobRoot::report(Error error) {
   freeze(std::move(error));
 }
 
-// This error it is; what remains is what everybody was doing, or how a peer ended.
+// Fixes the first error. What remains to be learnt is what every rank was doing, or how a peer
+// ended.
 void OobRoot::freeze(Error error) {
   if (error_.begun()) return;
   const int peer = error.peer;
@@ -74,8 +75,9 @@ void OobRoot::freeze(Error error) {
   count(0, handlers_.op_status());
 }
 
-// Nobody else can see it: each waits on its channel for the other to begin. A channel is an
-// operation's for good, so it does not matter that the two were asked at different times.
+// No other rank can see this: each of the two waits on its channel for the other to begin. The
+// channel of an operation never changes, so it does not matter that the two were asked at different
+// times.
 void OobRoot::compare_channels(int rank, const OpStatuses& theirs) {
   if (error_.begun() || leaving_) return;
   const int64_t sequence = on_other_channel(heartbeats_.said(), theirs);
@@ -92,7 +94,7 @@ void OobRoot::conclude_when_complete() {
   if (query_.complete(connections_)) conclude();
 }
 
-// The root tells and believes the same bytes.
+// The root delivers the same bytes that it sends.
 void OobRoot::conclude() {
   const std::string body =
       encode(compose_group_error(error_.first(), query_.rows(connections_, heartbeats_)));

@@ -1,8 +1,8 @@
-// Rank 0's side of the control connections: it decides what the group's error is, and tells all.
+// Rank 0's side of the control connections: it composes the group error and sends it to all ranks.
 //
-// The first error, its own or a peer's, is frozen. To a timeout and a mismatch it adds what every
-// rank is doing (StatusQuery: 60 ms), to a lost connection what became of the peer (50 ms), and
-// then it sends one group error to all.
+// The first error, its own or a peer's, is frozen. To a timeout or a mismatch it adds what every
+// rank is doing (StatusQuery, 60 ms), to a lost connection what became of the peer (50 ms). Then it
+// sends one group error to all.
 #pragma once
 
 #include "transports/control/oob_error.h"
@@ -13,7 +13,7 @@ namespace ringwood {
 
 class OobRoot final : public OobSide {
  public:
-  // No handler is empty. All have to outlive it.
+  // No handler is empty. All references must outlive this.
   OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobError& error,
           const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;

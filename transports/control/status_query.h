@@ -1,5 +1,5 @@
-// What every rank was doing when the group failed, as the root learns it: from the last heartbeat
-// of each, and from its answer to the root's query. Used in the control thread only.
+// What every rank was doing when the group failed, as the root learns it: from each rank's last
+// heartbeat and from its reply to the root's status query. Used only in the control thread.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class StatusQuery final {
  public:
   explicit StatusQuery(int size) : statuses_(size) {}
 
-  // What a heartbeat said; an answer is not replaced by it.
+  // The content of a heartbeat; it does not replace a reply.
   void note_heartbeat(int rank, const OpStatuses& op_statuses);
   void note_reply(int rank, const OpStatuses& op_statuses);
   // Every rank that is present has replied.

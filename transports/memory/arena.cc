@@ -21,7 +21,7 @@ constexpr uint64_t kHugePage = 2 << 20;
 
 uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * unit; }
 
-// As much as the machine has; beyond the limit of file sizes the kernel would end the process.
+// As much as the machine has; beyond the file size limit the kernel would end the process.
 uint64_t fitting_bytes() {
   const auto pages = static_cast<uint64_t>(std::max<long>(::sysconf(_SC_PHYS_PAGES), 1));
   const uint64_t bytes = std::min(round_up(pages * kPage, uint64_t{1} << 30), kMaxSharedBytes);
@@ -119,7 +119,7 @@ void Arena::undo(uint64_t at, uint64_t need, const std::vector<Extents::Extent>&
 }
 
 void Arena::release(void* data) noexcept {
-  if (forked_since(pid_)) return;  // nor is the lock to be trusted there
+  if (forked_since(pid_)) return;  // the mutex cannot be trusted there either
   const uint64_t at = position(data);
   uint64_t bytes = 0;
   bool keep = true;
@@ -130,7 +130,7 @@ void Arena::release(void* data) noexcept {
     bytes = *retired;
     keep = pages_.keep(bytes);
   }
-  // Not free meanwhile, so nobody can be given it.
+  // The block is not free yet, so these pages cannot be allocated meanwhile.
   if (!keep) supply_.give_back(at, bytes);
   std::lock_guard lock(mutex_);
   if (!keep) pages_.remove(at, at + bytes);

@@ -1,28 +1,26 @@
-// Memory of this process that the other processes of its host can map: the place for buffers that
-// are to be sent without a copy.
+// Memory of this process that the other processes of its host can map, for buffers that are to be
+// sent zero-copy.
 //
-// One arena per process, because a buffer belongs to no group: any number of groups may use it. It
-// is an anonymous memfd as large as the machine's memory, of which only the pages of blocks exist,
-// sealed against shrinking, so that a peer's access can never fault. shm hands its descriptor to
-// the ranks of the host when a group is made. Where addresses are limited (ulimit -v) there is
-// none.
+// There is one arena per process, because a buffer belongs to no group: any number of groups may
+// use it. The arena is an anonymous memfd as large as the machine's memory, of which only the pages
+// of blocks exist. It is sealed against shrinking, so that a peer's access can never fault. shm
+// sends its descriptor to the ranks of the host when a group is created. Where addresses are
+// limited (ulimit -v) there is none.
 //
-// A block has all its pages from the beginning: what the machine, a control group or the kernel's
-// accounting (vm.overcommit_memory = 2) does not leave is an Error of allocate(), instead of a
-// signal at the first touch. They lie near the processor of the thread that allocates.
+// 1. A block has all its pages from the beginning: if the machine, a control group or the kernel's
+//    accounting (vm.overcommit_memory = 2) does not leave enough memory, allocate() throws, instead
+//    of a signal at the first touch. The pages are near the processor of the allocating thread.
+// 2. The pages are kept out of forked children (MADV_DONTFORK). A child that touches a buffer in
+//    its parent's arena ends with a segmentation fault; it can neither see nor change the parent's
+//    data. Where buffers get into the arena without their user's request, give_copies_to_forks()
+//    gives every child private copies of all blocks, as fork() does with ordinary memory. The
+//    copies are made at once, not when written: fork() returns when the child has them.
+// 3. Freed blocks keep their pages for the next allocation, up to 512 MiB in all. Beyond that the
+//    pages go back to the kernel. Only then does an address of the arena get other pages; code that
+//    knows pages by their physical address (RDMA) watches for that.
 //
-// Forks: the pages are kept out of children (MADV_DONTFORK). A child that touches a buffer of its
-// parent's arena ends with a segmentation fault; it can neither see nor change the parent's data.
-// Where buffers get into the arena that their user did not ask for, give_copies_to_forks() makes
-// every child a private copy of all blocks, as fork() does of ordinary memory, at the price of
-// copying at once what is otherwise copied when it is written: fork() then returns when the child
-// has it.
-//
-// Freed blocks keep their pages for the next allocation, up to 512 MiB in all; beyond that the
-// kernel gets them back, which is the only way in which an address of the arena gets other pages:
-// who knows pages by their physical place (RDMA) watches for that.
-//
-// Thread safety: all functions. Lock order: that of the watchers (page_supply.h), then the arena's.
+// Thread safety: all functions. Lock order: the mutex of the watchers (page_supply.h), then the
+// arena's.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +40,8 @@ namespace ringwood {
 
 class Arena final {
  public:
-  // This process's; null where the kernel gives none (told once in the log). In a forked child: its
-  // own, made anew.
+  // This process's arena; null if the kernel refuses it (logged once). A forked child gets its own,
+  // new arena.
   static Arena* of_process();
   ~Arena();
   Arena(const Arena&) = delete;
@@ -52,30 +50,31 @@ class Arena final {
   int fd() const { return fd_.get(); }
   uint64_t bytes() const { return bytes_; }
 
-  // Aligned to a page, to a huge page from that size on; or, within one, as far from it as `like`
-  // is (a multiple of a page). Throws Error(system) when it is full, or memory is short.
+  // Aligned to a page, and for a huge page or more to a huge page; or, with `like`, at the same
+  // offset within a huge page as `like` (a multiple of a page). Throws Error(system) if the arena
+  // is full or memory is short.
   void* allocate(size_t bytes, uintptr_t like = 0);
-  // Precondition: from allocate(), and not given back yet.
+  // Precondition: from allocate(), and not released yet.
   void release(void* data) noexcept;
-  // A block that a peer may still write to although its operation has ended in an error: its pages
-  // are never given to anybody else.
+  // For a block that a peer may still write to although its operation has ended in an error: its
+  // pages are never used again.
   void quarantine(const void* data) noexcept;
   bool in_quarantine(const void* block) noexcept;
 
-  // The one in use that [data, data + bytes) lies wholly in.
+  // The block in use that contains all of [data, data + bytes).
   std::optional<BlockTable::Block> block_of(const void* data, size_t bytes) noexcept;
 
   void watch(PageWatcher& watcher) { supply_.watch(watcher); }
-  // When it returns, the watcher is not being told and never will be.
+  // When it returns, the watcher is not being called and never will be.
   void unwatch(PageWatcher& watcher) noexcept { supply_.unwatch(watcher); }
 
-  // For good, and before the first fork that matters. Idempotent.
+  // Permanent. To be called before the first fork that matters. Idempotent.
   void give_copies_to_forks() { copies_.start(); }
-  // Excepts a block from that.
+  // Excludes a block from that.
   void keep_from_forks(const void* block) noexcept;
 
   std::byte* at(uint64_t offset) const noexcept { return base_ + offset; }
-  // Where [data, data + bytes) lies, if wholly inside.
+  // The offset of [data, data + bytes), if it is wholly inside.
   std::optional<uint64_t> offset_of(const void* data, size_t bytes) const noexcept {
     const auto at = reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(base_);
     if (at >= bytes_ || bytes > bytes_ - at) return std::nullopt;
@@ -94,7 +93,7 @@ class Arena final {
   std::byte* const base_;
   const uint64_t bytes_;
   const int pid_;
-  std::mutex mutex_;  // of the two tables; not held while the kernel is asked for pages
+  std::mutex mutex_;  // guards the two tables; not held while the kernel is asked for pages
   BlockTable blocks_;
   PageAccounts pages_;
   PageSupply supply_;

@@ -1,4 +1,4 @@
-// A set of bytes of a file, as stretches that neither overlap nor touch. One thread at a time.
+// A set of bytes of a file, as ranges that neither overlap nor touch. Not thread safe.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Extents final {
     }
   }
 
-  // What of [begin, end) is in the set, and what is not, ascending.
+  // The parts of [begin, end) that are in the set; gaps() returns those that are not. Ascending.
   std::vector<Extent> within(uint64_t begin, uint64_t end) const {
     std::vector<Extent> found;
     auto next = stretches_.upper_bound(begin);
@@ -51,7 +51,7 @@ class Extents final {
     }
     return found;
   }
-  // How many bytes of [begin, end) are in it.
+  // The number of bytes of [begin, end) that are in the set.
   uint64_t overlap(uint64_t begin, uint64_t end) const {
     uint64_t bytes = 0;
     auto next = stretches_.upper_bound(begin);

@@ -24,10 +24,10 @@ void ForkCopies::start() {
   active.store(this);
   static const int installed =
       pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
-  (void)installed;  // it fails only without memory, and then forks get nothing
+  (void)installed;  // fails only without memory, and then forks get no copies
 }
 
-// The lock keeps the table of blocks whole.
+// The mutex keeps the table of blocks consistent.
 void ForkCopies::before_fork() {
   ForkCopies* copies = active.load();
   if (!copies || forked_since(copies->pid_)) return;
@@ -42,7 +42,7 @@ void ForkCopies::after_fork_in_parent() {
   copies->lock_.unlock();
 }
 
-// The arena is dead here (Arena::of_process() makes another).
+// The parent's arena is dead here (Arena::of_process() makes another).
 void ForkCopies::after_fork_in_child() {
   ForkCopies* copies = active.exchange(nullptr);
   if (!copies || copies->copy_fd_ < 0) return;
@@ -55,8 +55,8 @@ void ForkCopies::after_fork_in_child() {
   copies->handover_.done_in_child();
 }
 
-// Where not so much ordinary memory may be mapped (vm.overcommit_memory = 2, ulimit -d), only what
-// is in use becomes memory.
+// If so much ordinary memory may not be mapped (vm.overcommit_memory = 2, ulimit -d), maps only
+// what is in use.
 bool ForkCopies::take_addresses() noexcept {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   std::byte* const base = memory_.data();

@@ -1,11 +1,11 @@
 // Private copies of the arena's blocks (arena.h) for forked children, as fork() makes of ordinary
 // memory.
 //
-// The arena's pages are kept out of children, where its addresses stay taken by ordinary memory
-// instead. The blocks are copied at once, not when they are written: fork() returns in the parent
-// when the child has them. The child copies before any other code runs in it, with
-// async-signal-safe calls only. One object of a process is active. Lock order: a fork holds the
-// lock of the blocks until the child has its copies, and takes no other.
+// The arena's pages are kept out of children; there, ordinary memory is mapped at the same
+// addresses instead. The blocks are copied at once, not when written: fork() returns in the parent
+// when the child has its copies. The child copies before any other code runs in it, with
+// async-signal-safe calls only. At most one object of a process is active. Lock order: a fork holds
+// the mutex of the blocks until the child has its copies, and takes no other.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace ringwood {
 
 class ForkCopies final {
  public:
-  // `memory` is where `fd` is mapped, `lock` guards `blocks`; all have to outlive the last fork.
+  // `memory` is where `fd` is mapped, `lock` guards `blocks`; all must outlive the last fork.
   ForkCopies(std::span<std::byte> memory, int fd, const BlockTable& blocks, std::mutex& lock)
       : memory_(memory), fd_(fd), blocks_(blocks), lock_(lock) {}
-  // For all forks from now on. Idempotent, any thread. Throws Error(system).
+  // Takes effect for all later forks. Idempotent, any thread. Throws Error(system).
   void start();
 
  private:
@@ -37,7 +37,7 @@ class ForkCopies final {
   const BlockTable& blocks_;
   std::mutex& lock_;
   const int pid_ = current_pid();
-  int copy_fd_ = -1;  // the same file, not closed in forks; -1: forks get nothing
+  int copy_fd_ = -1;  // the same file, not closed in forks; -1: forks get no copies
   ForkHandover handover_;
 };
 

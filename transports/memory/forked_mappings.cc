@@ -29,14 +29,14 @@ CopiedFile* of_this_process() {
 
 std::byte* pointer(uintptr_t address) { return std::bit_cast<std::byte*>(address); }
 
-// Of a mapping that the child has inherited; no other thread runs here.
+// For a mapping that the child has inherited; no other thread runs here.
 bool make_private(const Mapping& shared) noexcept {
   const size_t bytes = shared.end - shared.begin;
   if (!shared.readable) return ::munmap(pointer(shared.begin), bytes) == 0;
   void* const pages =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return false;
-  // Not memcpy: parts of it may have been freed, which is no fault of who keeps the pages.
+  // Not memcpy: parts of it may have been freed, which address sanitizers would report.
   copy_across(static_cast<std::byte*>(pages), pointer(shared.begin), bytes);
   return ::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(shared.begin)) !=
          MAP_FAILED;

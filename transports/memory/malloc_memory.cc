@@ -23,8 +23,8 @@ bool allocator_is_known() {
                      [&](std::string_view known) { return name.starts_with(known); });
 }
 
-// Heaps of threads begin at multiples of 64 MiB: with a pointer to their arena, which lies behind
-// the head of the same or another heap, the previous heap, and the size.
+// Heaps of threads begin at multiples of 64 MiB with a pointer to their arena, which lies behind
+// the head of the same or another heap, then the previous heap, and the size.
 bool of_a_threads_heap(uintptr_t address) {
   constexpr uintptr_t kPage = 4096;
   constexpr uintptr_t kHeap = uintptr_t{64} << 20;
@@ -32,7 +32,7 @@ bool of_a_threads_heap(uintptr_t address) {
   uintptr_t head[3];
   const iovec here{head, sizeof head};
   const iovec there{std::bit_cast<void*>(address & ~(kHeap - 1)), sizeof head};
-  // Not read directly: it may be somebody else's, and be unmapped at any moment.
+  // Not read directly: the memory may belong to other code and be unmapped at any moment.
   if (::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) != sizeof head) return errno != EFAULT;
   const bool arena = head[0] != 0 && head[0] % kHeap != 0 && head[0] % kHeap <= kLongestHead;
   return arena && head[1] % kHeap == 0 && head[2] <= kHeap && head[2] % kPage == 0;

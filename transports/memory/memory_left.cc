@@ -9,7 +9,7 @@
 namespace ringwood {
 namespace {
 
-// How the two kinds of control groups name things.
+// The names that the two kinds of control groups use.
 struct Kind {
   const char* mount;
   const char *limit, *usage;
@@ -20,7 +20,7 @@ constexpr Kind kSecond{"/sys/fs/cgroup", "memory.max", "memory.current", "inacti
 constexpr Kind kFirst{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                       "total_inactive_file", "total_active_file"};
 
-// "max" is none.
+// Null for "max", which means no limit.
 std::optional<uint64_t> number(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
@@ -42,8 +42,8 @@ void at_most(MemoryLeft& left, uint64_t bytes, const std::string& limit) {
   if (bytes < left.bytes) left = {bytes, limit};
 }
 
-// The group and those that it is in. Where a container shows only its own part of the tree, the
-// path that the kernel tells may not exist, but the part's root does.
+// Looks at the group and all groups that contain it. Where a container shows only its own part of
+// the tree, the path that the kernel reports may not exist, but the root of that part does.
 void look_at_groups(MemoryLeft& left, const std::string& root, const Kind& kind, std::string path,
                     uint64_t swap) {
   for (;; path.erase(path.find_last_of('/'))) {
@@ -68,7 +68,7 @@ MemoryLeft memory_left(const std::string& root) {
   if (const uint64_t kib = sum(machine, "MemAvailable:", ""))
     at_most(left, kib * 1024 + swap, "the machine");
   std::ifstream groups(root + "/proc/self/cgroup");
-  // "0::/a/b", and of the first kind "4:memory:/a/b".
+  // "0::/a/b", and for the first kind "4:memory:/a/b".
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;

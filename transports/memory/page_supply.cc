@@ -14,11 +14,11 @@
 namespace ringwood {
 namespace {
 
-// How often it is looked how much memory there is, at 50 us a time; what is left to others, who may
-// take it between two looks.
+// How often memory_left() is called, at 50 us a time, and how much is left to other processes,
+// which may take it between two calls.
 constexpr uint64_t kLookFrom = 1 << 20, kLookEvery = 64 << 20, kMargin = 8 << 20;
 
-// What errno says of reserve_pages().
+// The meaning of errno after reserve_pages().
 std::string why_no_pages() {
   const int error = errno;
   int mode = 0;
@@ -35,7 +35,7 @@ std::string why_no_pages() {
 bool PageSupply::reserve(uint64_t begin, uint64_t end, std::string& why) {
   for (uint64_t at = begin; at < end;) {
     const uint64_t bytes = std::min(end - at, kLookEvery);
-    // Beyond a control group's limit the kernel says nothing: it ends a process.
+    // At a control group's limit the kernel does not refuse: it ends a process.
     if (seen_.fetch_add(bytes) + bytes >= kLookFrom) {
       seen_ = 0;
       const MemoryLeft left = memory_left();

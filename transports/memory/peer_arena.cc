@@ -15,16 +15,16 @@
 namespace ringwood {
 namespace {
 
-// Ranks that are threads of one process put their accesses in order by atomics in segments that
-// each of them maps for itself. The thread sanitizer tells memory by its address, so that to it the
-// data has to lie as far apart as the atomics do.
+// Ranks that are threads of one process order their accesses by atomics in segments that each of
+// them maps for itself. The thread sanitizer knows memory by its address, so for it the data must
+// be mapped as often as the atomics are.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kShared = false;
 #else
 constexpr bool kShared = true;
 #endif
 
-// Those that are mapped, of one process: a fork inherits no mapping, and finds the lock as it was.
+// The arenas mapped in one process; a fork inherits no mapping, and a mutex that may be locked.
 struct Known {
   const int pid = current_pid();
   std::mutex mutex;

@@ -1,11 +1,12 @@
-// Another process's arena (arena.h), as this one sees it.
+// Another process's arena (arena.h), mapped into this one.
 //
-// Each is mapped once, for all groups and channels in which this process meets the other, until the
-// last of them is gone: an arena takes as many addresses as its machine has memory, and 47 bits of
-// addresses are soon used up by 64 ranks in 8 groups. Which arena it is, the kernel says of the
-// descriptor (device and inode); its owner is not asked, nor believed in anything else beyond what
-// the descriptor proves. An inode's number belongs to nobody else while the file is mapped.
-// Immutable, thread safety: all functions.
+// Each is mapped once, for all groups and channels that this process shares with the other, until
+// the last of them is gone: an arena takes as many addresses as its machine has memory, and 64
+// ranks in 8 groups would soon use up 47 bits of addresses. The kernel says which arena a
+// descriptor is (device and inode). Its owner is not asked, and nothing is believed beyond what the
+// descriptor proves. An inode's number is not reused while the file is mapped.
+//
+// Immutable. Thread safety: all functions.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace ringwood {
 
 class PeerArena final {
  public:
-  // Never null; what cannot be mapped is an arena with nothing inside.
+  // Never null; if it cannot be mapped, an arena with nothing inside.
   static std::shared_ptr<const PeerArena> of(OwnedFd fd);
   ~PeerArena();
   PeerArena(const PeerArena&) = delete;

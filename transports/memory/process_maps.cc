@@ -140,7 +140,7 @@ bool ProcessMaps::ordinary(uintptr_t begin, uintptr_t end, const FileId& file) c
     if (!line.starts_with("VmFlags:") || head.end <= next) continue;
     if (head.begin > next) return false;
     const bool ours = head.file == file && head.permissions == "rw-s";
-    // A guard below is how the stack of a thread looks.
+    // A guard below is the mark of a thread's stack.
     if (!ours && (below_is_closed || !plain_head(head) || !plain_flags(line.substr(8))))
       return false;
     next = head.end;

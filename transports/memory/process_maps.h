@@ -1,7 +1,7 @@
-// What lies where among this process's addresses, as the kernel knows it.
+// The mappings of this process's address space, as the kernel knows them.
 //
-// at() asks for one address (PROCMAP_QUERY, Linux 6.11: half a microsecond), so a user of memory
-// that may have been unmapped, moved or replaced behind its back can ask each time. Reading
+// at() asks for one address (PROCMAP_QUERY, Linux 6.11) in half a microsecond, so that code which
+// uses memory that may be unmapped, moved or replaced by others can ask each time. Reading
 // /proc/self/maps as text would take 0.2 ms for 50 mappings, 2.6 ms for 350. Thread safety: all
 // methods.
 #pragma once
@@ -33,23 +33,22 @@ struct Mapping {
 
 class ProcessMaps final {
  public:
-  // Throws Error(system) where the kernel cannot be asked.
+  // Throws Error(system) if the kernel cannot be asked.
   ProcessMaps();
 
   std::optional<Mapping> at(uintptr_t address) const noexcept;
-  // The shared mappings of `file`, ascending. Not a snapshot: what other threads map, unmap or move
-  // meanwhile may be missed; what stays where it is cannot be.
+  // The shared mappings of `file`, ascending. Not a snapshot: mappings that other threads make,
+  // remove or move meanwhile may be missed; one that stays in place is never missed.
   std::vector<Mapping> shared_mappings_of(const FileId& file) const;
-  // The first shared mapping of a file at `address` or above it, of the process that opened `fd`,
-  // its /proc/self/maps. Async-signal-safe.
+  // The first shared mapping of a file at `address` or above, in the process that opened `fd`, its
+  // /proc/self/maps. Async-signal-safe.
   static std::optional<Mapping> next_shared(int fd, uintptr_t address) noexcept;
-  // Whether the file lies at [begin, end), from `offset` on, readable, writable and shared.
+  // True if the file is mapped at [begin, end), from `offset` on, readable, writable and shared.
   bool holds(uintptr_t begin, uintptr_t end, const FileId& file, uint64_t offset) const noexcept;
-  // Whether nobody but ordinary loads and stores of this process knows the pages: private,
+  // True if only ordinary loads and stores of this process use the pages: they are private,
   // anonymous, writable, without any property beyond huge pages (neither locked, nor kept out of
-  // forks or dumps, nor watched), neither stack nor the heap of brk(); or else shared pages of
-  // `file`. Looks through
-  // /proc/self/smaps: milliseconds.
+  // forks or dumps, nor watched), and neither a stack nor the heap of brk(); or else they are
+  // shared pages of `file`. Reads /proc/self/smaps: milliseconds.
   bool ordinary(uintptr_t begin, uintptr_t end, const FileId& file) const;
 
  private:

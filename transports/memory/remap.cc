@@ -35,7 +35,7 @@ RemappedMemory* RemappedMemory::of_process() {
     if (!copy_mappings_to_forks(fresh->remapper_.file()))
       return none("fork() cannot be prepared for it");
     RemappedMemory* inherited = the_one.load();
-    if (inherited && !forked_since(inherited->pid_)) return inherited;  // another was first
+    if (inherited && !forked_since(inherited->pid_)) return inherited;  // another thread was first
     if (the_one.compare_exchange_strong(inherited, fresh.get())) (void)fresh.release();
   } catch (const Error& error) {
     return none(error.cause);
@@ -86,7 +86,7 @@ bool RemappedMemory::remap_locked(uintptr_t begin, uintptr_t end) noexcept {
     void* const block = arena_.allocate(buffer.block_bytes(), buffer.first - RemappedBuffer::kPage);
     buffer.block.reset(static_cast<std::byte*>(block),
                        [this](void* data) { arena_.release(data); });
-    arena_.keep_from_forks(block);  // they get it where it is in use
+    arena_.keep_from_forks(block);  // they get copies where it is mapped instead
     buffer.offset = *arena_.offset_of(block, 1);
     if (!remapper_.remap(buffer)) return false;
   } catch (const std::exception&) {  // no room
@@ -97,7 +97,7 @@ bool RemappedMemory::remap_locked(uintptr_t begin, uintptr_t end) noexcept {
   return true;
 }
 
-// ---- lending
+// ---- exposing
 
 std::optional<RemappedMemory::Exposed> RemappedMemory::expose(const void* data,
                                                               size_t bytes) noexcept {
@@ -111,7 +111,7 @@ std::optional<RemappedMemory::Exposed> RemappedMemory::expose(const void* data,
   exposed.hold = buffer->block;
   exposed.edges[0] = edge(*buffer, begin, std::min(end, buffer->first));
   exposed.edges[1] = edge(*buffer, std::max(begin, buffer->last), end);
-  std::lock_guard lock(edges_);  // of two groups that send the same
+  std::lock_guard lock(edges_);  // two groups may send the same buffer
   for (const Edge& edge : exposed.edges)
     if (edge.bytes > 0) std::memcpy(edge.shadow, edge.own, edge.bytes);
   return exposed;
@@ -123,7 +123,7 @@ RemappedMemory::Edge RemappedMemory::edge(const RemappedBuffer& buffer, uintptr_
   return {std::bit_cast<std::byte*>(begin), arena_.at(buffer.offset_of(begin)), end - begin};
 }
 
-// ---- what is over
+// ---- blocks no longer used
 
 void RemappedMemory::collect() noexcept {
   std::lock_guard lock(changing_);

@@ -1,4 +1,4 @@
-// Which buffers are used so often that they are to be remapped (remap.h). One thread at a time.
+// Counts how often buffers are used, to decide which to remap (remap.h). Not thread safe.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,9 @@ namespace ringwood {
 
 class RemapCandidates final {
  public:
-  // A buffer that is not remapped is used once more. True, at the third time: it is to be remapped
-  // now; and then ever more reluctantly, since what was remapped does not last there.
+  // A buffer that is not remapped is used once more. Returns true, at the third time, if it is to
+  // be remapped now. After each remapping four times as many uses are needed, since it did not
+  // last.
   bool due(uintptr_t begin, size_t bytes) {
     if (candidates_.size() >= kMaxCandidates) candidates_.clear();
     Candidate& candidate = candidates_[{begin, bytes}];

@@ -1,12 +1,12 @@
-// Which buffers have pages of the arena under their own addresses, as far as this process has done
-// it (remap.h), and where in the arena.
+// Which buffers have pages of the arena under their own addresses (remap.h), as far as this process
+// has remapped them, and where in the arena.
 //
 //   user:   [ others | edge ][  whole pages  ][ edge | others ]
 //                       |     same memory         |
 //   arena:  [        shadow ][  whole pages  ][ shadow        ]
 //
-// Thread safety: all functions of RemappedBuffers, with a lock of its own, taken after all others.
-// What became of the addresses since then, only the kernel knows (remapper.h).
+// Thread safety: all functions of RemappedBuffers, with a mutex of its own, taken after all others.
+// Only the kernel knows what has become of the addresses since then (remapper.h).
 #pragma once
 
 #include <cstddef>
@@ -24,24 +24,25 @@ namespace ringwood {
 struct RemappedBuffer {
   static constexpr uintptr_t kPage = 4096;
 
-  uintptr_t begin = 0, end = 0;      // the buffer
-  uintptr_t first = 0, last = 0;     // its whole pages
-  std::shared_ptr<std::byte> block;  // in the arena: shadow, pages, shadow; held here, and if lent
-  uint64_t offset = 0;               // of the block
+  uintptr_t begin = 0, end = 0;   // the buffer
+  uintptr_t first = 0, last = 0;  // its whole pages
+  // In the arena: shadow, pages, shadow. Held here, and by exposed messages.
+  std::shared_ptr<std::byte> block;
+  uint64_t offset = 0;  // of the block
 
   // Without a block yet.
   static RemappedBuffer at(uintptr_t begin, uintptr_t end) {
     return {begin, end, (begin + kPage - 1) & ~(kPage - 1), end & ~(kPage - 1), {}, 0};
   }
-  // Where an address of the buffer is in the arena. The block begins a page before the first whole
-  // page.
+  // The offset in the arena of an address of the buffer. The block begins a page before the first
+  // whole page.
   uint64_t offset_of(uintptr_t address) const { return offset + (address - (first - kPage)); }
   uint64_t block_bytes() const { return last - first + 2 * kPage; }
 };
 
 class RemappedBuffers final {
  public:
-  // Whether one covers [begin, end).
+  // True if one covers [begin, end).
   bool cover(uintptr_t begin, uintptr_t end) const {
     std::shared_lock lock(mutex_);
     return find(begin, end) != nullptr;
@@ -62,11 +63,11 @@ class RemappedBuffers final {
     std::lock_guard lock(mutex_);
     buffers_[buffer.begin] = buffer;
   }
-  // Takes out those that overlap [begin, end).
+  // Removes and returns those that overlap [begin, end).
   std::vector<RemappedBuffer> take_overlapping(uintptr_t begin, uintptr_t end) {
     return take_if([=](const RemappedBuffer& b) { return b.begin < end && begin < b.end; });
   }
-  // Takes out those that are chosen.
+  // Removes and returns those for which `chosen` is true.
   template <class Chosen>
   std::vector<RemappedBuffer> take_if(Chosen chosen) {
     std::lock_guard lock(mutex_);

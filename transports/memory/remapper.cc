@@ -28,14 +28,15 @@ bool Remapper::remap(const RemappedBuffer& buffer) const noexcept {
   return pages && put_in_place(pages, buffer.first, buffer.last - buffer.first);
 }
 
-// The block's whole pages, mapped somewhere else, with what the buffer's hold. Null: no memory.
+// Maps the block's whole pages at a temporary address and copies the buffer's there. Null: no
+// memory.
 std::byte* Remapper::fill(const RemappedBuffer& buffer) const noexcept {
   const size_t bytes = buffer.last - buffer.first;
   void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_.fd(),
                              static_cast<off_t>(buffer.offset_of(buffer.first)));
   if (pages == MAP_FAILED) return nullptr;
   ::madvise(pages, bytes, MADV_HUGEPAGE);
-  // Where there is no memory, writing would end the process; this says so.
+  // Without memory a write would end the process; this call fails instead.
   if (::madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) {
     ::munmap(pages, bytes);
     return nullptr;
@@ -44,8 +45,8 @@ std::byte* Remapper::fill(const RemappedBuffer& buffer) const noexcept {
   return static_cast<std::byte*>(pages);
 }
 
-// Moves pages over what is mapped at `at`, of the same contents, or else unmaps them. The page
-// tables move too, so that nobody pays for faults.
+// Moves pages over the mapping at `at`, which has the same contents, or else unmaps them. The page
+// tables move too, so that no later access faults.
 bool Remapper::put_in_place(std::byte* pages, uintptr_t at, size_t bytes) const noexcept {
   if (::mremap(pages, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(at)) != MAP_FAILED)
     return true;
@@ -72,7 +73,7 @@ bool Remapper::make_private(const RemappedBuffer& buffer, uintptr_t begin,
   return put_in_place(static_cast<std::byte*>(pages), from, bytes);
 }
 
-// The arena itself is mapped as a whole, here and, where ranks are threads, by its peers.
+// The arena itself is mapped as a whole, here and, if ranks are threads, by its peers.
 std::vector<Mapping> Remapper::pieces() const {
   std::vector<Mapping> found = maps_.shared_mappings_of(file_);
   std::erase_if(found, [&](const Mapping& m) { return m.end - m.begin == arena_.bytes(); });

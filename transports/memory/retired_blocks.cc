@@ -22,7 +22,7 @@ void RetiredBlocks::give_back_unmapped(const Remapper& remapper) {
   std::vector<RemappedBuffer> unmapped = blocks_;
   drop_mapped(unmapped, remapper);
   if (!unmapped.empty()) drop_mapped(unmapped, remapper);
-  // The other holders of a block besides these two lists are lent messages.
+  // The only other holders of a block, besides these two lists, are exposed messages.
   std::erase_if(blocks_, [&](const RemappedBuffer& buffer) {
     const auto same = [&](const RemappedBuffer& other) { return other.block == buffer.block; };
     return std::any_of(unmapped.begin(), unmapped.end(), same) && buffer.block.use_count() == 2;

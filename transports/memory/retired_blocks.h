@@ -1,9 +1,9 @@
-// Blocks of buffers that do not lie where they were remapped (remap.h), until nobody can reach
-// them.
+// Blocks of buffers that are no longer mapped where they were remapped (remap.h), until they are
+// unreachable.
 //
-// A block is used again, or its memory given back, when no message is lent from it and the kernel
-// knows of no mapping of it at any address: looked for twice in a row, since a mapping that another
-// thread moves may be missed once. One thread at a time.
+// A block is reused, or its memory given back, when no message in it is exposed and the kernel
+// knows of no mapping of it at any address. That must be found twice in a row, since a mapping that
+// another thread moves may be missed once. Not thread safe.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How the ranks of a host meet: one Unix socket, at the lowest of them.
+// How the ranks of a host set up their shared memory: over one Unix socket, at the lowest of them.
 //
 //   member                                      leader (lowest rank with this host token)
 //     store: "I want shared memory"         ->
@@ -7,10 +7,10 @@
 //       and its arena
 //                                           <-  layout and region, all doorbells and arenas
 //     "I have mapped it"                    ->
-//                                           <-  who has
+//                                           <-  which members have
 //
-// The same host token is only a reason to try. Whoever cannot connect, or map, says so (in the
-// store, or by closing) and is left out for everybody: the last message is the same for all.
+// An equal host token is only a reason to try. A member that cannot connect or map says so (in the
+// store, or by closing) and is left out for all ranks: the last message is the same for every one.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ namespace {
 
 constexpr Purpose kPurpose = purpose_of("shm");
 constexpr auto kPatience = std::chrono::seconds(10);  // with one member
-// How often the store is asked who has failed.
+// How often the leader asks the store which members have failed.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
 [[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
@@ -61,7 +61,7 @@ class Meet {
  private:
   struct Guest {
     OwnedFd socket, bell, arena;
-    bool missing = false, here = false;  // expected and not heard of; or in the region
+    bool missing = false, here = false;  // expected and not yet come; in the region
   };
 
   struct Descriptors {
@@ -111,8 +111,8 @@ class Meet {
     return finish(std::move(region));
   }
 
-  // Takes connections until every expected member has come or has reported that it cannot. Their
-  // handshakes run beside each other: who connects and says nothing holds nobody up.
+  // Accepts connections until every expected member has come or has reported that it cannot. The
+  // handshakes run concurrently: a member that connects and sends nothing delays no other.
   void admit(OwnedFd door) {
     asio::io_context io{1};
     std::optional<KeyedAcceptor> acceptor;
@@ -149,7 +149,7 @@ class Meet {
     }
   }
 
-  // Who is here knows the key, and sends its descriptors at once.
+  // A peer that gets here knows the key, and sends its descriptors at once.
   void greet(const Greeting& greeting, OwnedFd socket) {
     if (greeting.purpose != kPurpose) return;
     auto at = std::find(locals_.begin(), locals_.end(), greeting.from);
@@ -165,7 +165,7 @@ class Meet {
       guest.bell = std::move(fds[0]);
       guest.arena = std::move(fds[1]);
       guest.socket = std::move(socket);
-    } catch (const Error&) {  // it says itself what went wrong
+    } catch (const Error&) {  // the member reports itself what went wrong
     }
   }
 
@@ -212,7 +212,7 @@ class Meet {
     return joined(std::move(region), here, std::move(all));
   }
 
-  // A guest that fails is left out; after its first message it must not fail silently any more.
+  // A guest that fails is left out; after its first message it must not fail silently.
   template <class Do>
   void for_guests(Do&& work) {
     for (size_t i = 1; i < guests_.size(); ++i) {
@@ -239,7 +239,7 @@ class Meet {
       send_message(socket.get(), "", 1, fds, group_.deadline);
       return join(socket.get());
     } catch (const Error& error) {
-      // Before the socket closes, and so before the leader tidies up.
+      // Before the socket closes, and so before the leader cleans up.
       group_.store->set(key("failed", group_.rank()), "1");
       log(LogLevel::warn, "shm",
           fmt::format("this rank shares no memory with its host's: {}", error.cause));
@@ -247,7 +247,7 @@ class Meet {
     }
   }
 
-  // More than once: a rank that was stopped in the middle finds its connection closed.
+  // Tries more than once: a rank that was stopped in between finds its connection closed.
   OwnedFd knock(const std::string& name) {
     constexpr int kTries = 3;
     const Greeting greeting{kPurpose, 0, group_.rank(), locals_.front()};
@@ -262,7 +262,7 @@ class Meet {
   Bootstrap join(int socket) {
     Geometry g;
     std::vector<OwnedFd> fds = receive_message(socket, &g, sizeof g, group_.deadline);
-    if (fds.size() != 1) refuse("the offer of shared memory came without it");
+    if (fds.size() != 1) refuse("the message with the shared memory's layout came without it");
     if (g.members != locals_.size() || g.channels != static_cast<uint32_t>(channels_) ||
         make_geometry(g.members, channels_, g.ring_bytes).ring_bytes != g.ring_bytes) {
       refuse("the offered shared memory is laid out for another group");
@@ -275,9 +275,9 @@ class Meet {
     return joined(std::move(region), here, std::move(all));
   }
 
-  // By member; empty where nobody was invited.
+  // By member; empty where no member was invited.
   std::vector<Descriptors> receive_descriptors(int socket) {
-    static_assert(kFdsPerMessage % 2 == 0, "a rank's two come together");
+    static_assert(kFdsPerMessage % 2 == 0, "the two descriptors of a rank come together");
     std::vector<char> invited(locals_.size());
     receive_message(socket, invited.data(), invited.size(), group_.deadline);
     std::vector<Descriptors> all(locals_.size());
@@ -298,7 +298,7 @@ class Meet {
   }
 
   // ---- both ----
-  // Of a rank without an arena its doorbell stands in: whoever tries to map it is refused.
+  // A rank without an arena sends its doorbell instead: mapping that as an arena is refused.
   int arena_fd() const {
     const Arena* arena = Arena::of_process();
     return arena ? arena->fd() : group_.wait_set->doorbell_fd();
@@ -328,7 +328,7 @@ class Meet {
   const Group& group_;
   const std::vector<bool>& wanted_;
   const int channels_;
-  std::vector<int> locals_;    // ranks with this host token, ascending: the place is the member
+  std::vector<int> locals_;    // ranks with this host token, ascending; the index is the member
   std::vector<Guest> guests_;  // the leader's; [0] is itself
   size_t guests_come_ = 0;
 };

@@ -9,9 +9,9 @@
 namespace ringwood::shm {
 namespace {
 
-// A peer that writes an answer needs microseconds; one that was stopped meanwhile may need for
+// A peer that is writing a put needs microseconds; one that was stopped meanwhile may need for
 // ever.
-constexpr auto kAnswerPatience = std::chrono::milliseconds(100);
+constexpr auto kPutPatience = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -45,7 +45,7 @@ bool Sender::advance() {
   return believable && retire();
 }
 
-// In order: a message that has left may be behind one that is still exposed.
+// In order: a message that has been sent may be behind one that is still exposed.
 bool Sender::retire() {
   while (next_ > 0) {
     if (queue_.front().ticket > returned_) {
@@ -67,7 +67,7 @@ void Sender::announce(Notice notice) {
   bench_.alarm.wake();
 }
 
-// One move of one message; true if anything moved.
+// Advances one message by one move; true if anything moved.
 bool Sender::put(Message& message, bool& believable) {
   if (message.done > 0) return put_piece(message, believable);
   if (!slots_.free(believable)) return false;
@@ -90,7 +90,7 @@ bool Sender::put(Message& message, bool& believable) {
   return put_piece(message, believable);
 }
 
-// False: it is in no memory that the peer sees, or must not be read any more.
+// False: the message is in no memory that the peer maps, or must not be read any more.
 bool Sender::expose(Message& message) {
   AbortGate::Pass pass(bench_.gate);
   if (!pass) return false;
@@ -136,7 +136,7 @@ void Sender::close() {
 void Sender::revoke(std::atomic<uint32_t>& putting) noexcept {
   direction_.revocation.revoked.store(1, std::memory_order_seq_cst);
   full_fence();
-  const auto until = Clock::now() + kAnswerPatience;
+  const auto until = Clock::now() + kPutPatience;
   while (putting.load(std::memory_order_acquire) != 0 && Clock::now() < until)
     std::this_thread::yield();
   if (putting.load(std::memory_order_acquire) == 0) return;
@@ -217,7 +217,7 @@ bool Receiver::take(size_t bytes) {
   }
   if (!last) return true;
   if (way_ == Way::zero_copy && message.bytes > kSmallBytes) {
-    full_fence();  // what was read, was read before it could be taken back
+    full_fence();  // all reads come before the check of the revocation
     taken_back_ = direction_.revocation.revoked.load(std::memory_order_acquire) != 0;
     if (taken_back_) return false;
     direction_.reader.returned.store(++returned_, std::memory_order_release);

@@ -1,7 +1,7 @@
-// The two ends of a direction (shared_region.h): who writes it and who reads it. For shm.cc only.
+// The two ends of a direction (shared_region.h): its sender and its receiver. For shm.cc only.
 //
-// One thread at a time, except AbortGate. The methods that return bool say false when the peer has
-// written something impossible, after which the link is dead.
+// Used by one thread at a time, except AbortGate. A method that returns bool returns false if the
+// peer has written something impossible, after which the link is dead.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace ringwood::shm {
 
-// Of remapped buffers (remap.h) that were lent to be answered: the bytes which an answer leaves in
-// the arena instead of the buffer, by the number of the message that it stands for.
+// Edges of remapped buffers (remap.h) that were exposed for a put: the bytes that the put leaves in
+// the arena instead of the buffer, by the number of the message that the put replaces.
 class AwaitedEdges {
  public:
   void await(uint64_t number, const RemappedMemory::Edge& edge) {
     if (edge.bytes > 0) all_.push_back({number, edge});
   }
-  // Message `number` is here, in its place, or as a copy of its own.
+  // Message `number` has arrived: put in its place, or as a copy of its own.
   void arrived(uint64_t number, bool placed) {
     if (!all_.empty()) resolve(number, placed);
   }
@@ -40,7 +40,7 @@ class AwaitedEdges {
   std::vector<Awaited> all_;
 };
 
-// What both ends of this rank's side of a link work with.
+// What both ends of this rank's side of a link share.
 struct Bench {
   Alarm& alarm;
   AbortGate& gate;
@@ -62,14 +62,15 @@ class Sender {
   uint64_t posted() const { return finished_ + queue_.size(); }
   uint64_t finished() const { return finished_; }
 
-  // `put`: 1 + the number of the message that the peer may write into `data`, or 0.
+  // `put`: 1 + the number of the message that the peer may put into `data`, or 0.
   bool post(const void* data, size_t bytes, uint64_t put = 0);
-  // The next message's bytes are where the peer wants them.
+  // The bytes of the next message have been put where the peer wants them.
   bool post_placed(size_t bytes);
   bool advance();
   void close();
-  // After it, the peer touches nothing that was lent to it; `putting` is the peer's word in the
-  // other direction. What a peer that does not move may still write to is never used again.
+  // When this returns, the peer touches nothing that was exposed to it. `putting` is the peer's
+  // flag in the other direction. Memory that a peer which does not move may still write to is
+  // quarantined.
   void revoke(std::atomic<uint32_t>& putting) noexcept;
 
  private:
@@ -78,8 +79,8 @@ class Sender {
     size_t bytes;
     size_t done;
     uint64_t put;
-    uint64_t ticket;  // of a lent message: finished when so many were returned
-    uint64_t at;      // and where it is, in the arena
+    uint64_t ticket;  // exposed: the message is finished when this many were returned
+    uint64_t at;      // exposed: its offset in the arena
     std::shared_ptr<const void> hold;
   };
   bool put(Message& message, bool& believable);
@@ -93,8 +94,8 @@ class Sender {
   SlotWriter slots_;
   RingWriter ring_;
   const size_t zero_copy_from_;
-  Arena* const arena_ = Arena::of_process();  // that the peer was shown; null: nothing is lent
-  Fifo<Message> queue_;                       // those before next_ are on their way, or lent
+  Arena* const arena_ = Arena::of_process();  // that the peer maps; null: nothing is exposed
+  Fifo<Message> queue_;                       // those before next_ are on their way, or exposed
   size_t next_ = 0;
   uint64_t finished_ = 0;
   uint64_t exposed_ = 0, returned_ = 0;
@@ -114,16 +115,16 @@ class Receiver {
   bool idle() const { return queue_.empty(); }
   uint64_t finished() const { return finished_; }
   bool peer_closed() const { return direction_.writer.closed.load(std::memory_order_acquire) != 0; }
-  // data null: to be shown.
+  // data null: to be read in place.
   void post(void* data, size_t bytes) { queue_.push({static_cast<std::byte*>(data), bytes, 0}); }
   bool advance();
-  // What has arrived, in one piece, of the first message.
+  // The contiguous bytes of the first message that have arrived.
   std::span<const std::byte> arrived(bool& believable);
   bool shows() { return !queue_.empty() && queue_.front().data == nullptr; }
-  // Gives back `bytes` of what has arrived. False: it was lent and has been taken back meanwhile.
+  // Releases `bytes` of what has arrived. False: it was exposed and has been revoked meanwhile.
   bool take(size_t bytes);
   bool taken_back() const { return taken_back_; }
-  // Where the peer waits for message number `number` of the other direction; null if nowhere.
+  // Where the peer expects message `number` of the other direction to be put; null: nowhere.
   std::byte* put_place(uint64_t number);
 
  private:
@@ -142,7 +143,7 @@ class Receiver {
   Fifo<Message> queue_;
   uint64_t finished_ = 0;
   uint64_t slots_ = 0;  // messages read
-  // Of the first message, once its notice was read.
+  // State of the first message, once its notice has been read.
   bool opened_ = false;
   Way way_ = Way::staged;
   std::byte* exposed_ = nullptr;

@@ -1,8 +1,10 @@
-// The two sides of a direction's ring (shared_region.h): who writes it and who reads it.
+// The two ends of a direction's ring (shared_region.h): its writer and its reader.
 //
-// Positions count bytes since the beginning; the ring's size is a power of two. A message begins
-// and ends at multiples of a line. Each side is used by one thread at a time. Nothing that the peer
-// has written is believed: where it is impossible, the link is dead.
+// 1. Positions count bytes since the beginning; the size of the ring is a power of two.
+// 2. A message begins and ends at a multiple of a line.
+// 3. Each end is used by one thread at a time.
+// 4. Positions written by the peer are checked; an impossible one makes the link dead (`believable`
+//    false).
 #pragma once
 
 #include <algorithm>
@@ -25,9 +27,9 @@ class RingWriter final {
   RingWriter(Direction& direction, std::byte* ring, uint64_t bytes)
       : direction_(direction), ring_(ring), bytes_(bytes) {}
 
-  // A message begins. A ring that was read empty is used from its beginning again: what both ends
-  // have in their caches, and pages that were touched before, are worth more than a ring's length
-  // ahead. False: the peer's word is not to be believed.
+  // Begins a message. A ring that has been read empty is used from its beginning again: lines in
+  // both caches and pages already touched are worth more than using the rest of the ring. False:
+  // the peer's position is impossible.
   bool start(size_t bytes) {
     const uint64_t at = head_ & (bytes_ - 1);
     if (at == 0 || at + bytes <= kWarmBytes) return true;
@@ -35,20 +37,20 @@ class RingWriter final {
     if (tail_ == head_) tail_ = head_ += bytes_ - at;
     return true;
   }
-  // Nothing can be written now, or the peer's word is not to be believed.
+  // True: nothing can be written now, or the peer's position is impossible.
   bool full(bool& believable) {
     if (head_ - tail_ < bytes_) return false;
     believable = look_at_tail();
     return !believable || head_ - tail_ == bytes_;
   }
-  // Copies the next piece of a message, so much of it as there is room for; returns that. The peer
-  // sees it after publish(), or when it is told head(). Precondition: not full.
+  // Copies the next piece of a message, as much as there is room for, and returns its size. The
+  // peer sees it after publish(), or when head() is announced to it. Precondition: not full.
   size_t put(const std::byte* data, size_t bytes) {
     const uint64_t at = head_ & (bytes_ - 1);
     const uint64_t room = std::min(bytes_ - (head_ - tail_), bytes_ - at);
     const size_t piece = std::min({bytes, static_cast<size_t>(room), kPieceBytes});
     copy_across(ring_ + at, data, piece);
-    head_ += line_up(piece);  // only the end of a message is no multiple of a line
+    head_ += line_up(piece);  // only the end of a message is not a multiple of a line
     return piece;
   }
   void publish() { direction_.writer.head.store(head_, std::memory_order_release); }
@@ -56,7 +58,7 @@ class RingWriter final {
   uint64_t head() const { return head_; }
 
  private:
-  // What a ring may be used ahead without asking whether it is empty.
+  // So much of the ring is used before start() checks whether it is empty.
   static constexpr uint64_t kWarmBytes = uint64_t{16} << 10;
 
   bool look_at_tail() {
@@ -70,7 +72,7 @@ class RingWriter final {
   Direction& direction_;
   std::byte* const ring_;
   const uint64_t bytes_;
-  uint64_t head_ = 0, tail_ = 0;  // our own, and what the peer has read or was skipped
+  uint64_t head_ = 0, tail_ = 0;  // ours, and up to where the peer has read or skipped
   uint64_t seen_tail_ = 0;        // the peer's as last seen and believed
 };
 
@@ -79,9 +81,9 @@ class RingReader final {
   RingReader(Direction& direction, const std::byte* ring, uint64_t bytes)
       : direction_(direction), ring_(ring), bytes_(bytes) {}
 
-  // A message begins at `start`, and its first piece reaches to `head`. False: impossible.
+  // Begins a message at `start` whose first piece reaches to `head`. False: impossible.
   bool start(uint64_t start, uint64_t head) {
-    // The direction's `head` may have told of this message's later pieces already.
+    // The direction's `head` may already include later pieces of this message.
     const bool believable = start >= read_ && start - read_ < bytes_ && start % kLine == 0 &&
                             head > start && head - start <= bytes_ && head % kLine == 0;
     if (!believable) return false;
@@ -89,11 +91,11 @@ class RingReader final {
     head_ = std::max(head_, head);
     return true;
   }
-  // What has come, in one piece, of a message of which `rest` bytes are not read.
+  // The contiguous bytes that have arrived, of a message of which `rest` bytes are not read.
   std::span<const std::byte> arrived(size_t rest, bool& believable) {
     if (head_ <= read_) {
       const uint64_t head = direction_.writer.head.load(std::memory_order_acquire);
-      if (head <= head_) return {};  // of a first piece, only the notice tells
+      if (head <= head_) return {};  // a first piece is announced by the notice only
       believable = head - floor() <= bytes_ && head % kLine == 0;
       if (!believable) return {};
       head_ = head;
@@ -102,9 +104,9 @@ class RingReader final {
     return {ring_ + at,
             std::min({rest, static_cast<size_t>(head_ - read_), static_cast<size_t>(bytes_ - at)})};
   }
-  // `bytes` of what has come are read, the message's last ones among them. True: the peer may be
-  // waiting for the room, and is to be woken. Not at every message's end: so that nobody who waits
-  // for a full ring is forgotten, what has been read since the last time is counted over messages.
+  // Releases `bytes` that have been read. True: the peer may be waiting for the room and must be
+  // woken. That is not so at the end of every message; bytes are counted across messages, so that a
+  // peer that waits for a full ring is always woken in the end.
   bool take(size_t bytes, bool last) {
     read_ = last ? line_up(read_ + bytes) : read_ + bytes;
     const bool needed = floor() - woken_at_ >= bytes_ / 8;
@@ -119,9 +121,9 @@ class RingReader final {
   Direction& direction_;
   const std::byte* const ring_;
   const uint64_t bytes_;
-  uint64_t head_ = 0;      // the peer's as last seen
+  uint64_t head_ = 0;      // the peer's, as last seen
   uint64_t read_ = 0;      // ours
-  uint64_t woken_at_ = 0;  // ours when the peer was to be woken last
+  uint64_t woken_at_ = 0;  // read_ when the peer was last to be woken
 };
 
 }  // namespace ringwood::shm

@@ -24,7 +24,8 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 
 [[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
 
-// Where every page must be paid for in advance, a page that cannot be had later is a SIGBUS.
+// With strict accounting every page must be paid for in advance; a page that cannot be had later is
+// a SIGBUS.
 bool strict_accounting() {
   int mode = 0;
   std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
@@ -81,13 +82,13 @@ SharedRegion::SharedRegion(OwnedFd fd, const Geometry& geometry)
     refuse(fmt::format("{} ({} bytes)", system_message("mmap of shared memory"), geometry.total()));
   }
   base_ = static_cast<std::byte*>(base);
-  // A child that writes here would speak in its parent's name.
+  // A child that wrote here would send in its parent's name.
   if (::madvise(base, geometry.total(), MADV_DONTFORK) != 0) {
     const std::string why = system_message("madvise(MADV_DONTFORK)");
     ::munmap(base, geometry.total());
     refuse(why);
   }
-  // First touch costs a seventh with huge pages; without them nothing else changes.
+  // With huge pages the first touch costs a seventh; without them nothing else changes.
   if (geometry.ring_bytes >= kHugePage / 2) {
     ::madvise(base_ + geometry.rings_at(), geometry.total() - geometry.rings_at(), MADV_HUGEPAGE);
   }

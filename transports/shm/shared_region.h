@@ -1,31 +1,31 @@
-// One piece of memory that all ranks of a host (and group) share, and how they meet over it.
+// One region of memory that all ranks of a host (and group) share, and how they set it up.
 //
-// The region is an anonymous memfd: nothing in /dev/shm, whatever its size; nothing left behind
-// after kill -9. It is sealed against shrinking, so no rank can make another one fault, and not
-// inherited by forks. Pages are taken when they are first used: a pair of ranks that never talks
-// costs nothing.
+// The region is an anonymous memfd: it needs nothing in /dev/shm, whatever its size, and leaves
+// nothing behind after kill -9. It is sealed against shrinking, so that no rank can make another
+// one fault, and not inherited by forks. Pages are allocated at their first use: a pair of ranks
+// that never communicates costs nothing.
 //
-//   members, one per rank: its `armed` word
-//   directions, one per (from, to, channel): counters, and slots for small messages
-//   rings, one per (from, to, channel): bytes of larger messages
-//   eager_slots, one per (from, to, channel), where ranks are few: eager messages
-//   (transports/eager_channel.h)
+//   members      one per rank: its `armed` word
+//   directions   one per (from, to, channel): counters, and slots for small messages
+//   rings        one per (from, to, channel): bytes of larger messages
+//   eager_slots  one per (from, to, channel), if there are few ranks: eager messages
+//                (transports/eager_channel.h)
 //
-// A direction is written by its sender, except `Reader`, by its receiver. Neither believes the
-// other's counters.
-//   Message k is announced in slot k mod kSlots, once its `stamp` is k + 1. Up to 56 bytes travel
-//   in that very line; both ends know every message's size, hence that. Of a larger one the slot
-//   holds a Notice:
-//     staged   the bytes go through the ring, beginning at a multiple of 64; `head` counts what
-//              was ever written or skipped, `tail` what was read. The notice comes with the first
-//              piece: where it begins, and its head.
-//     lent     the bytes lie in the sender's arena (transports/memory/arena.h), where the receiver
-//              reads them and then counts one `returned`. With `more` the receiver may moreover
-//              write the message number more - 1 of the other direction to that very place, instead
-//              of sending it.
-//     placed   the bytes are already where the receiver wants them: in what it lent.
-//   A sender that aborts sets `revoked`, and waits until the receiver is not `putting` any more;
-//   what was read of a lent message counts only if it was not revoked by then.
+// A direction is written by its sender, except `Reader`, which is written by its receiver. Each
+// checks the other's counters.
+// 1. Message k is announced in slot k mod kSlots, once that slot's `stamp` is k + 1. Up to 56 bytes
+//    travel in the same line; both ends know the size of every message, and so whether they do. For
+//    a larger message the slot holds a Notice:
+//      staged     the bytes go through the ring, beginning at a multiple of 64; `head` counts all
+//                 bytes ever written or skipped, `tail` those read. The notice comes with the first
+//                 piece: where it begins, and its head.
+//      zero_copy  the bytes lie exposed in the sender's arena (transports/memory/arena.h), where
+//                 the receiver reads them and then counts one `returned`. With `more` the receiver
+//                 may also put message number more - 1 of the other direction into that memory,
+//                 instead of sending it.
+//      placed     the bytes have been put where the receiver wants them: into what it exposed.
+// 2. A sender that aborts sets `revoked`, and waits until the receiver is not `putting` any more.
+//    What was read of an exposed message counts only if it was not revoked by then.
 #pragma once
 
 #include <atomic>
@@ -46,38 +46,38 @@ namespace ringwood::shm {
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kSmallBytes = 56;
 inline constexpr uint64_t kSlots = 64;
-// A reader reports what it has read after so many slots: far from all, so that the sender need not
-// stop.
+// A reader reports its progress every so many slots: far fewer than all, so that the sender need
+// not stop.
 inline constexpr uint64_t kSlotReport = kSlots / 4;
-// Eager slots go from each rank to each other: among more ranks nobody would write them.
+// There are eager slots from each rank to each other; among more ranks they would stay unused.
 inline constexpr uint32_t kMaxEagerRanks = 16;
 
 struct alignas(kLine) Slot {
   std::byte payload[kSmallBytes];
   std::atomic<uint64_t> stamp;
 };
-// 128: neighbouring lines are fetched in pairs.
+// 128: the processor fetches neighbouring lines in pairs.
 struct alignas(128) Writer {
   std::atomic<uint64_t> head;
   std::atomic<uint32_t> closed;   // this rank's end of the link, both directions
-  std::atomic<uint32_t> putting;  // it is writing into what the other side has lent
+  std::atomic<uint32_t> putting;  // this rank is writing into memory that the peer has exposed
 };
 struct alignas(128) Reader {
   std::atomic<uint64_t> tail;
   std::atomic<uint64_t> slots_read;
-  std::atomic<uint64_t> returned;  // lent messages that were read
-  std::atomic<uint32_t> maps;      // it has mapped the sender's arena: lending makes sense
+  std::atomic<uint64_t> returned;  // exposed messages that were read
+  std::atomic<uint32_t> maps;      // it maps the sender's arena: messages can be sent zero-copy
 };
 enum class Way : uint64_t { staged = 1, zero_copy, placed };
 struct Notice {
-  uint64_t way;   // of Way; as the peer wrote it
-  uint64_t at;    // staged: head; lent: offset in the arena
-  uint64_t more;  // staged: where the ring's bytes begin; lent: see Sender::post
+  uint64_t way;   // a Way, as the peer wrote it
+  uint64_t at;    // staged: head; zero_copy: offset in the arena
+  uint64_t more;  // staged: where its bytes begin in the ring; zero_copy: see Sender::post
 };
 static_assert(sizeof(Notice) <= kSmallBytes);
-// Apart from what changes all the time: the other side looks at it around every answer.
+// On a line of its own, apart from the counters: the peer reads it around every put.
 struct alignas(128) Revocation {
-  std::atomic<uint32_t> revoked;  // the writer's lent messages must not be touched any more
+  std::atomic<uint32_t> revoked;  // the writer's exposed messages must not be touched any more
 };
 struct Direction {
   Writer writer;
@@ -90,8 +90,8 @@ struct alignas(128) Member {
 };
 static_assert(sizeof(Slot) == kLine && std::atomic<uint64_t>::is_always_lock_free);
 
-// What is where. Both sides compute it from the same three numbers; nothing of it is read from
-// shared memory.
+// The layout of the region. Both sides compute it from the same three numbers; nothing of it is
+// read from shared memory.
 struct Geometry {
   uint32_t members = 0, channels = 0;
   uint64_t ring_bytes = 0;  // channel 0; the others have a quarter
@@ -106,7 +106,7 @@ struct Geometry {
 // As the option says, but at most 1 GiB in all.
 Geometry make_geometry(size_t members, int channels, size_t ring_bytes);
 
-// The mapping. Ends when the last link and the transport have gone; usable by any thread.
+// The mapping. Ends when the last link and the transport are gone; usable by any thread.
 class SharedRegion final {
  public:
   // Both throw Error(system).
@@ -134,10 +134,10 @@ class SharedRegion final {
   int pid_;
 };
 
-// What a rank holds after the bootstrap. A rank that could not join reaches nobody, and all others
-// know it.
+// What a rank holds after the bootstrap. A rank that could not join reaches no other, and all
+// others know it.
 struct Bootstrap {
-  std::shared_ptr<SharedRegion> region;          // null: nobody is reached
+  std::shared_ptr<SharedRegion> region;          // null: no rank is reached
   std::vector<int> members;                      // by rank of the group; -1: not reached
   std::vector<std::shared_ptr<Doorbell>> bells;  // by rank, of those that are wanted and reached
   std::vector<std::shared_ptr<const PeerArena>> arenas;  // likewise

@@ -11,10 +11,9 @@
 namespace ringwood {
 namespace {
 
-// Below, a copy through the ring is cheaper than the two lines that lending costs.
+// Below this, a copy through the ring is cheaper than the two lines that sending zero-copy costs.
 constexpr size_t kZeroCopyFrom = 16 << 10;
-// Of messages between users a short one must leave also while its receiver is busy with something
-// else.
+// A short message between users must be sent even while its receiver is busy with something else.
 constexpr size_t kZeroCopyFromUsers = kZeroCopyFrom + 1;
 
 struct Ends {

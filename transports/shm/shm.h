@@ -1,9 +1,8 @@
-// Shared memory between the processes of one host; see shared_region.h for what is where.
+// Shared memory between the processes of one host; shared_region.h has the layout.
 //
 // A send is finished when its bytes are in the ring, so up to RINGWOOD_SHM_RING_BYTES are buffered
-// per direction. A send of memory of the arena is lent instead and finished when the peer has read
-// it. A process that dies without a word is not noticed here but by the control
-// connection.
+// per direction. A send from memory of the arena goes zero-copy instead, and is finished when the
+// peer has read it. The death of a process is not noticed here but by the control connection.
 #pragma once
 
 #include <memory>

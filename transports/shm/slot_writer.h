@@ -1,5 +1,5 @@
-// Who writes the slots of a direction (shared_region.h): every message takes the next one. Used by
-// one thread at a time; what the peer has written is not believed.
+// The writer of a direction's slots (shared_region.h): every message takes the next one. Used by
+// one thread at a time; the peer's counter is checked.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class SlotWriter final {
  public:
   explicit SlotWriter(Direction& direction) : direction_(direction) {}
 
-  // The next slot was read.
+  // The next slot is free: the peer has read its last content.
   bool free(bool& believable) {
     if (written_ - read_ < kSlots) return true;
     const uint64_t read = direction_.reader.slots_read.load(std::memory_order_acquire);
@@ -25,7 +25,7 @@ class SlotWriter final {
     read_ = read;
     return true;
   }
-  // Into the next slot, which the peer then sees. Preconditions: it is free, and the payload fits.
+  // Writes the next slot and publishes it. Preconditions: it is free, and the payload fits.
   void write(const void* payload, size_t bytes) {
     Slot& slot = direction_.slots[written_ % kSlots];
     std::memcpy(slot.payload, payload, bytes);

@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
 
-// Returns when `fd` can be read (or written); throws at the deadline.
+// Returns when `fd` can be read (or written). Throws at the deadline.
 void await(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd wanted{fd, events, 0};
@@ -66,7 +66,7 @@ OwnedFd connect_to(const std::string& name, Deadline deadline) {
   socklen_t length;
   OwnedFd fd = unix_socket(name, address, length);
   while (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    if (errno == EAGAIN && !deadline.passed()) {  // the queue of the leader is full
+    if (errno == EAGAIN && !deadline.passed()) {  // the leader's queue is full
       ::poll(nullptr, 0, 1);
     } else if (errno != EINTR) {
       refuse(system_message("connecting to the Unix socket of the host's lowest rank"));

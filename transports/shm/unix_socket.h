@@ -1,5 +1,5 @@
-// Messages with descriptors over abstract Unix sockets: they have no file, and vanish with their
-// process. Everything is non-blocking underneath and bounded by a deadline; all functions throw
+// Messages with descriptors over abstract Unix sockets, which have no file and vanish with their
+// process. Everything is non-blocking underneath and bounded by a deadline. All functions throw
 // Error(system).
 #pragma once
 
@@ -19,10 +19,10 @@ inline constexpr size_t kFdsPerMessage = 128;  // the kernel allows 253
 OwnedFd listen_at(const std::string& name);
 OwnedFd connect_to(const std::string& name, Deadline deadline);
 
-// At most kFdsPerMessage descriptors; at least one byte.
+// Sends at most kFdsPerMessage descriptors and at least one byte.
 void send_message(int fd, const void* data, size_t bytes, std::span<const int> fds,
                   Deadline deadline);
-// Exactly `bytes`, and the descriptors that came with them.
+// Receives exactly `bytes`, and the descriptors that came with them.
 std::vector<OwnedFd> receive_message(int fd, void* data, size_t bytes, Deadline deadline);
 
 }  // namespace ringwood::shm

@@ -10,15 +10,15 @@
 namespace ringwood::tcp {
 namespace {
 
-// Beyond what is posted: a fingerprint and the small message behind it come together.
+// Read beyond what is posted: a preamble and the small message behind it come together.
 constexpr size_t kAheadBytes = size_t{16} << 10;
-// Per system call: the two directions of a link take turns, and what one call has put into the
-// kernel's buffers is read again while it still lies in a cache. Measured on two cores: 64 MiB each
-// way take 27 ms so, and 52 ms with 1 MiB per call.
+// Bytes per system call. The two directions of a link take turns, and the peer reads what one call
+// has put into the kernel's buffers while it is still in a cache. Measured on two cores: 64 MiB
+// each way take 27 ms so, and 52 ms with 1 MiB per call.
 constexpr size_t kSendBytes = size_t{128} << 10;
 constexpr size_t kReceiveBytes = size_t{256} << 10;
 
-// Pinning pages and hearing of them again costs more than copying less than this.
+// For less than this, pinning pages and the kernel's notification cost more than a copy.
 constexpr size_t kZeroCopyBytes = size_t{256} << 10;
 constexpr size_t kZeroCopyCallBytes = size_t{1} << 20;  // per system call
 
@@ -74,7 +74,7 @@ Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   message.msg_iovlen = room_for_send(parts, offered, zero_copy);
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   ssize_t sent = ::sendmsg(fd_.get(), &message, kFlags | (zero_copy ? MSG_ZEROCOPY : 0));
-  if (sent < 0 && zero_copy && errno == ENOBUFS) {  // too much is lent already
+  if (sent < 0 && zero_copy && errno == ENOBUFS) {  // too many pages are pinned already
     zero_copy = false;
     sent = ::sendmsg(fd_.get(), &message, kFlags);
   }
@@ -84,7 +84,7 @@ Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
 }
 
-// Large pieces are lent one by one; small ones go together, and are not worth lending.
+// Large pieces are sent zero-copy, one by one; small ones go together, as copies.
 size_t Stream::room_for_send(std::span<iovec> parts, size_t& offered, bool zero_copy) {
   const size_t most = zero_copy ? kZeroCopyCallBytes : kSendBytes;
   size_t count = 0;
@@ -110,7 +110,7 @@ void Stream::taken(size_t bytes, Fifo<uint64_t>& finished) {
   }
 }
 
-// A short read does not mean that the socket is empty: the end of the stream may be behind it, and
+// A short read does not mean that the socket is empty: the end of the stream may follow, which
 // would not be announced again. So only "again" and "nothing wanted" are `blocked`.
 Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   from_ahead(gate, finished);
@@ -125,13 +125,13 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   if (message.msg_iovlen == 0) return Outcome::blocked;
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got < 0) return fail(errno);
-  // What was sent before the end is still there to be read in place.
+  // What was sent before the end can still be read in place.
   if (got == 0) return in_place().empty() ? fail(0) : Outcome::blocked;
   arrived(static_cast<size_t>(got), stored, finished);
   return Outcome::moved;
 }
 
-// Copies what was read ahead to where it has since been wanted.
+// Copies bytes that were read ahead to the buffers posted for them since.
 void Stream::from_ahead(AbortGate& gate, Fifo<uint64_t>& finished) {
   if (ahead_.empty() || in_.empty() || !in_.front().data) return;
   AbortGate::Pass pass(gate);
@@ -148,7 +148,7 @@ void Stream::from_ahead(AbortGate& gate, Fifo<uint64_t>& finished) {
   }
 }
 
-// First the memory of `stored` pieces, then the room to read ahead. Returns the number of parts.
+// First the buffers of posted pieces, then the room to read ahead. Returns the number of parts.
 size_t Stream::room_for_receive(std::span<iovec> parts, size_t& stored) {
   size_t count = 0, wanted = 0;
   while (count < parts.size() - 1 && count < in_.size() && in_[count].data &&

@@ -1,11 +1,12 @@
-// One socket of a tcp link: pieces of messages out, pieces in, each direction in order.
+// One socket of a tcp link: sends and receives pieces of messages, each direction in order.
 //
-// Knows nothing of messages; a piece carries the number of its message, and the numbers of finished
-// pieces are handed out in the order in which they finish: a send when the kernel has taken it, one
-// whose memory was lent to the kernel (zero_copy_pieces.h) when that has given it back.
-// Edge-triggered
-// readiness: a caller that is going to sleep must have called send() and receive() until neither
-// says `moved`. Not thread safe.
+// Knows nothing of messages: a piece carries the number of its message, and the numbers of finished
+// pieces are returned in the order in which they finish. A send is finished when the kernel has
+// taken it, or, if it was sent zero-copy (zero_copy_pieces.h), when the kernel has released its
+// memory.
+//
+// Readiness is edge-triggered: before it sleeps, a caller must call send() and receive() until
+// neither returns `moved`. Not thread safe.
 #pragma once
 
 #include <sys/uio.h>
@@ -22,22 +23,22 @@
 namespace ringwood::tcp {
 
 struct Piece {
-  std::byte* data;  // null: to be shown
+  std::byte* data;  // null: to be read in place
   size_t bytes;
   uint64_t message;
   size_t done = 0;
 };
 
-// What one system call came to. blocked: nothing is wanted, or nothing can be had for now.
+// The result of a call. blocked: nothing is wanted, or nothing is possible for now.
 enum class Outcome { moved, blocked, failed };
 
 class Stream final {
  public:
-  // zero_copy: large pieces are sent out of the user's memory, until the kernel says that it
+  // zero_copy: large pieces are sent from the user's memory, until the kernel reports that it
   // copies.
   explicit Stream(OwnedFd fd, bool zero_copy = false);
-  // The last bytes still arrive: says the end, and takes what has come, because closing over unread
-  // bytes resets the connection, which destroys what the peer has not read yet.
+  // The last bytes sent still arrive: ends the stream and reads what has come, because closing with
+  // unread bytes resets the connection, which destroys what the peer has not read yet.
   ~Stream();
   Stream(Stream&&) = default;
 
@@ -46,21 +47,22 @@ class Stream final {
 
   Outcome send(AbortGate& gate, Fifo<uint64_t>& finished);
   Outcome receive(AbortGate& gate, Fifo<uint64_t>& finished);
-  // The sends that the kernel has given back; send() does this too. True if there were any.
+  // Collects the sends that the kernel has released; send() does this too. True if there were any.
   bool take_back(Fifo<uint64_t>& finished) { return zero_copy_.take_back(fd_.get(), finished); }
 
-  // What has come of the first piece, if it is to be shown: up to a multiple of 16 or its end.
+  // What has come of the first piece, if it is to be read in place: up to a multiple of 16 or its
+  // end.
   std::span<const std::byte> in_place();
   // Precondition: at most in_place().size(). True if that was the end of the piece.
   bool consume(size_t bytes);
 
-  // For how long the peer's host may leave unanswered what it has to answer.
+  // How long the peer's host may leave bytes unacknowledged.
   void watch_host(Duration patience);
   bool host_gone() { return watch_.gone(fd_.get(), Clock::now()); }
 
   bool zero_copy() const { return zero_copy_.on(); }
-  // Ends the connection at once, unsent bytes and all, so that lent memory is not read any more but
-  // for what the network card has in hand. Any thread.
+  // Ends the connection at once and drops unsent bytes, so that the kernel reads memory sent
+  // zero-copy no more, except for what the network card is sending. Any thread.
   void sever() const noexcept;
 
   // After `failed`: the call's errno; 0 for the end of the stream.

@@ -22,12 +22,12 @@ using tcp::Outcome;
 using tcp::Piece;
 using tcp::Stream;
 
-// With several sockets, messages are dealt out to them in stripes of this size...
+// With several sockets, messages are dealt out to them in stripes of this size.
 constexpr size_t kStripeBytes = size_t{256} << 10;
-// ... but small ones all use the first, where they share system calls.
+// Smaller messages all use the first socket, where they share system calls.
 constexpr size_t kUnstripedBytes = size_t{64} << 10;
 constexpr int kMaxSockets = 16;
-// Turns in one poll(); a peer as fast as we would otherwise never let us go.
+// Turns in one poll(); with a peer as fast as this rank it would otherwise never return.
 constexpr int kTurns = 32;
 
 // Cuts the messages of one direction into pieces, in the same way at both ends.
@@ -150,7 +150,7 @@ class TcpLink final : public Link {
         moved |= sent == Outcome::moved || received == Outcome::moved;
         arrived |= received == Outcome::moved;
       }
-      // What has come is best read before more comes, while it lies in a cache.
+      // Bytes that have come are read before more come, while they are in a cache.
       if (arrived && !incoming().empty()) break;
     }
     if ((broken_ >= 0 || ended_ >= 0) && !moved) return end();
@@ -159,15 +159,16 @@ class TcpLink final : public Link {
     return !moved && armed_ ? look() : Status();
   }
 
-  // When all that had come is read. What the peer had taken of lent memory before it closed was
-  // given back before we saw the end, but perhaps after we had asked.
+  // After the end of the stream, when all that had come is read. Memory sent zero-copy whose bytes
+  // the peer took before it closed was released before we saw the end, but perhaps after we had
+  // asked.
   Status end() {
     for (Stream& stream : streams_) stream.take_back(finished_);
     sends_.finish(finished_);
     return ended_ >= 0 ? fail("receive", ended_) : fail("send", broken_);
   }
 
-  // Before a sleep in which something is waited for.
+  // To be called before a sleep; fails if something is waited for that cannot come.
   Status look() {
     if (sends_.idle() && receives_.idle()) return {};
     for (Stream& stream : streams_)
@@ -185,7 +186,7 @@ class TcpLink final : public Link {
     return {};
   }
 
-  // Where the next byte of the first message comes from.
+  // The socket from which the next byte of the first message comes.
   Stream& first_stream() {
     const Ledger::Entry& message = receives_.front();
     const size_t stripe = message.consumed / kStripeBytes;
@@ -214,11 +215,11 @@ class TcpLink final : public Link {
   }
 
   AbortGate gate_;
-  const bool zero_copy_;  // or has done so
+  const bool zero_copy_;  // is or was in use
   std::vector<Stream> streams_;
   Dealer out_, in_;
   Ledger sends_, receives_;
-  Fifo<uint64_t> finished_;       // of the call at hand
+  Fifo<uint64_t> finished_;       // by the current call
   int broken_ = -1, ended_ = -1;  // errno of the first send that failed, and of the first receive
   WaitSet& wait_set_;
   const bool& armed_;  // the transport's
@@ -248,7 +249,7 @@ class Tcp final : public Transport {
   void disarm() noexcept override { armed_ = false; }
 
  private:
-  // Of connection `index`, for pairs.h: channel and socket.
+  // The number of connection `index` for pairs.h: its channel and socket.
   static uint16_t number_of(int index, int sockets) {
     return static_cast<uint16_t>(index / sockets * 256 + index % sockets);
   }
@@ -262,8 +263,8 @@ class Tcp final : public Transport {
     return sockets_for(CPU_COUNT(&cores), static_cast<int>(here));
   }
 
-  // [peer][channel * sockets + socket]. The dialler of a pair decides how many it has, and says so
-  // on the first one.
+  // [peer][channel * sockets + socket]. The dialling rank of a pair decides how many connections
+  // there are, and sends that number on the first.
   static std::vector<std::vector<OwnedFd>> connect_all(const Group& group,
                                                        const std::vector<bool>& wanted,
                                                        int channels, int sockets) {
@@ -271,7 +272,7 @@ class Tcp final : public Transport {
     auto fds = connect_pairs(group, counts, "tcp", [](int, int) { return number_of(0, 1); });
     std::vector<int> sockets_of(group.size(), sockets);
     for (int peer = 0; peer < group.rank(); ++peer) {
-      const auto said = static_cast<uint8_t>(sockets);  // into an empty buffer
+      const auto said = static_cast<uint8_t>(sockets);  // fits the socket's empty buffer
       if (wanted[peer]) (void)!::send(fds[peer][0].get(), &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     for (int peer = group.rank() + 1; peer < group.size(); ++peer)
@@ -311,7 +312,7 @@ class Tcp final : public Transport {
   }
 
   const TcpSettings settings_;
-  bool armed_ = false;  // somebody is about to sleep: what is left unread must be announced
+  bool armed_ = false;  // a thread is about to sleep: what is left unread must be announced
 };
 
 }  // namespace

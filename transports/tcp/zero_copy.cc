@@ -29,7 +29,7 @@ bool same_host(const sockaddr_storage& here, const sockaddr* there) {
   return std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof a.sin6_addr) == 0;
 }
 
-// "::ffff:10.0.0.1" is an address of the other family.
+// "::ffff:10.0.0.1" is an IPv4 address written as IPv6.
 void unmap(sockaddr_storage& address) {
   sockaddr_in6 v6;
   std::memcpy(&v6, &address, sizeof v6);

@@ -22,7 +22,7 @@ LinkSetup::LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<Rai
 
 // ---- where the queue pairs are -----------------------------------------------------------------
 
-// The lower rank asks, the higher answers.
+// The lower rank sends its hello first; the higher replies.
 void LinkSetup::greet() {
   if (link_.rank < link_.peer) tell_ends();
 }
@@ -39,7 +39,7 @@ void LinkSetup::tell_ends() {
       hello.keys.push_back(rail.rail->memory().rings()->rkey);
     for (const PathSlot& slot : paths_.slots()) hello.paths.push_back(slot.path->pair().end());
   }
-  const std::string text = print(hello);
+  const std::string text = encode(hello);
   link_.wire.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
   link_.wire.flush();
 }
@@ -52,17 +52,14 @@ void LinkSetup::connect(Deadline deadline, Deadline patience) {
     return;
   }
   Hello theirs;
-  try {
-    theirs = parse_hello({reinterpret_cast<const char*>(payload.data()), payload.size()});
-  } catch (const Error& error) {
-    if (failure_.empty()) failure_ = error.cause;
-  }
+  if (!decode(payload, theirs) && failure_.empty())
+    failure_ = "the peer's greeting over verbs is damaged";
   if (failure_.empty()) agree(theirs);
   if (link_.rank > link_.peer) tell_ends();
   if (failure_.empty()) connect_paths(theirs, patience);
 }
 
-// What concerns both ends and must be known before the answer.
+// What both ends must agree on before the reply.
 void LinkSetup::agree(const Hello& theirs) {
   std::vector<PathSlot>& slots = paths_.slots();
   if (!theirs.failure.empty()) {
@@ -79,7 +76,7 @@ void LinkSetup::agree(const Hello& theirs) {
 
 void LinkSetup::connect_paths(const Hello& theirs, Deadline patience) {
   PathSetting& setting = paths_.setting();
-  // One class for both directions: the lower rank's.
+  // One traffic class for both directions: the lower rank's.
   if (link_.peer < link_.rank) {
     setting.traffic_class = theirs.traffic_class;
     setting.service_level = theirs.service_level;
@@ -113,7 +110,7 @@ void LinkSetup::begin_probe() {
     connection_->data().incoming().post(probe_in_.data() + i * kProbeBytes, kProbeBytes);
 }
 
-// One message for each path; paths take turns. Polled until then, so that none is written together
+// One message for each path; paths take turns. Polled in between, so that none is written together
 // with another.
 bool LinkSetup::probe_ended() {
   if (!failure_.empty()) return true;
@@ -150,7 +147,7 @@ void LinkSetup::tell_result() {
   link_.wire.flush();
 }
 
-// A peer that was faster has told already, while we were probing.
+// A faster peer may have sent its result already, while this rank was probing.
 void LinkSetup::take_result(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a public header as it is installed: with <ringwood/x.h> for each of ours that it includes.
 
-    include/flatten.py HEADER OUTPUT PUBLIC...    paths from the repository's root
+    tools/install/flatten.py HEADER OUTPUT PUBLIC...    paths from the repository's root
 
 One that includes a header which is not public, or two of one name, are errors: what a user's
 program would not compile with, or what a user should not have to read.
@@ -20,7 +20,7 @@ def flat(text: str, public: list[str]) -> str:
         raise ValueError("two public headers have one name")
     for header in INCLUDE.findall(text):
         if header not in public:
-            raise ValueError(f"includes {header}, which is not public (include/meson.build)")
+            raise ValueError(f"includes {header}, which is not public (tools/install/meson.build)")
     return INCLUDE.sub(lambda found: f"#include <ringwood/{Path(found[1]).name}>", text)
 
 
