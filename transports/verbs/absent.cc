@@ -1,4 +1,4 @@
-// Stands for the transport in a build without the headers of libibverbs (meson option `verbs`).
+// Replaces the transport in a build without the headers of libibverbs (meson option `verbs`).
 #include <algorithm>
 
 #include "transports/base/log.h"
@@ -13,7 +13,7 @@ class Absent final : public Transport {
   LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
     log(LogLevel::info, "verbs",
         "not used: this build has no verbs; install libibverbs-dev and build again");
-    // The others ask what this rank addresses.
+    // The other ranks wait for this rank's address.
     if (std::find(wanted.begin(), wanted.end(), true) != wanted.end())
       verbs::exchange_addresses(group, wanted, {"its build has no verbs", {}});
     return no_links(group, channels);

@@ -12,9 +12,9 @@
 namespace ringwood::verbs {
 namespace {
 
-// Somebody who never sleeps looks at the wire all the same, now and then.
+// A thread that never sleeps reads the wire every so many polls.
 constexpr unsigned kPollsPerLook = 1024;
-// A rank that leaves stays until what it has sent is acknowledged.
+// A rank that leaves waits so long until what it has sent is acknowledged.
 constexpr Duration kDrain = std::chrono::seconds(2);
 
 }  // namespace
@@ -26,8 +26,8 @@ Connection::Connection(const Group& group, int peer, OwnedFd wire, const Rings& 
       data_(link_, paths_, rings, number),
       reopener_(link_, paths_, rings.scrap()) {}
 
-// The queue pairs before the registrations that they may be reading from, and those before the
-// rails.
+// Destroys the queue pairs before the registrations that they may be reading from, and those before
+// the rails.
 Connection::~Connection() { paths_.slots().clear(); }
 
 void Connection::use(WaitSet& wait_set, std::chrono::milliseconds heartbeat,
@@ -63,7 +63,7 @@ Status Connection::move() {
   if (looking && in_use_) reopener_.look();
   if (looking && !paths_.none_left()) wire.trim();
   if (!data_.move()) return why(1);
-  data_.give_credit(!in_use_);  // a path of which no word comes would count as not quiet yet
+  data_.give_credit(!in_use_);  // without a completion the path would not count as quiet yet
   paths_.renew_receives(false);
   if (wire.queued() > 0) wire.flush();
   if (link_.fault) return link_.fault.status();
@@ -76,7 +76,7 @@ Status Connection::move() {
 
 void Connection::lost(PathSlot& slot) {
   reopener_.lost(slot);
-  data_.incoming().repeat_credit();  // one may have been lost
+  data_.incoming().repeat_credit();  // the last one may have been lost
 }
 
 // ---- the wire ----------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ bool Connection::host_is_gone() {
   return waiting && host_.gone(link_.wire.fd(), Clock::now());
 }
 
-// It has written everything before it closed, so what is not here by now will not come.
+// The peer has written everything before it closed, so what is not here by now will not come.
 Status Connection::peer_is_gone() {
   paths_.read();
   if (!data_.take_the_rest()) return why(1);

@@ -1,8 +1,7 @@
-// Everything between two ranks of one link: its paths with their reopening, the data path over
-// them, and the wire; and what moves them, in turns. LinkSetup makes it, VerbsLink is what its user
-// sees of it.
+// One link between two ranks: its paths and their reopening, the data path over them, the wire, and
+// the code that drives them in turn. LinkSetup makes it; VerbsLink is its interface to the user.
 //
-// Thread safety: abort() from any thread at any moment, the rest from one at a time.
+// Thread safety: abort() from any thread at any time; all else from one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -26,24 +25,26 @@ class Connection final : private PathEvents {
   PathSet& paths() { return paths_; }
   DataPath& data() { return data_; }
 
-  // The end of set-up: from now on failed paths are opened again, and the peer's host is watched.
-  // When `look` changes, somebody is going to sleep.
+  // Ends set-up: from now on failed paths are reopened, and the peer's host is watched. `look`
+  // changes before a thread goes to sleep.
   void use(WaitSet& wait_set, std::chrono::milliseconds heartbeat,
            std::shared_ptr<const std::atomic<unsigned>> look);
 
-  // Moves what can be moved. An error is final.
+  // Advances whatever can be advanced. An error is final.
   Status move();
   // The error, if there is one; else what is wrong with a call for `bytes`.
   Status why(size_t bytes) const;
-  // Until what was sent is acknowledged, or a bounded time: it would be lost with the queue pairs.
+  // Waits, for a bounded time, until what was sent is acknowledged: it would be lost with the queue
+  // pairs.
   void drain() noexcept;
-  // A device may go on reading what was lent, which does no harm by itself, but the peer must not
-  // take for a message what its user writes there from now on: so the queue pairs are stopped.
+  // Stops the queue pairs. A device that still reads exposed memory does no harm by itself, but the
+  // peer must not take for a message what the user writes there from now on.
   void abort() noexcept;
 
-  // False: the peer cannot mean it.
+  // False: the frame is invalid.
   bool take(const Frame& frame, std::span<const std::byte> payload);
-  // Whether the peer could do its part of set-up, once it has told; told once for each part.
+  // Whether the peer could do its part of set-up, once it has reported; returned once for each
+  // part.
   std::optional<bool> take_result() { return std::exchange(result_, std::nullopt); }
 
  private:
@@ -67,7 +68,7 @@ class Connection final : private PathEvents {
   PathSet paths_;
   DataPath data_;
   Reopener reopener_;
-  HostWatch host_;                                     // of the wire
+  HostWatch host_;                                     // on the wire
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0, polls_ = 0;
   bool in_use_ = false;

@@ -56,7 +56,7 @@ bool DataPath::take(const Frame& frame, std::span<const std::byte> payload) {
   return in_.take(frame.position, payload);
 }
 
-// Acknowledgements that were lost do not come again, but the peer's last word was what it had read.
+// Lost acknowledgements do not come again, but the peer's last frame was its credit.
 bool DataPath::take_the_rest() {
   AbortGate::Pass pass(link_.gate);
   if (!pass) return false;
@@ -77,7 +77,7 @@ void DataPath::give_credit(bool signalled) {
   }
   PathSlot* const slot = paths_.choose();
   if (!slot) return;
-  paths_.renew_receives(true);  // the peer may use what it is told at once
+  paths_.renew_receives(true);  // the peer may use the credit at once
   if (!slot->path->can_send()) return;
   if (slot->path->write({.immediate = pack({true, in_.credit()}), .signalled = signalled}) == 0)
     return paths_.fail(*slot, system_message("ibv_post_send"));
@@ -141,11 +141,12 @@ bool DataPath::write_to_wire(Piece& piece) {
   link_.wire.queue({.type = FrameType::data, .position = piece.position},
                    {out_.at(piece), piece.bytes});
   piece.path = static_cast<int>(paths_.slots().size());
-  piece.landed = true;  // in order with all that will ever follow
+  piece.landed = true;  // the wire delivers it in order with all that follows
   return true;
 }
 
-// For the device to read the piece; copies it where that needs a registration and there is none.
+// The key with which the device reads the piece. Copies the piece if that needs a registration and
+// there is none.
 uint32_t DataPath::own_key(Piece& piece, Rail& rail) {
   if (piece.user_data) {
     Registrations* const registrations = rail.memory().registrations();

@@ -1,12 +1,12 @@
 // A link over queue pairs, as its user sees it: one or more paths over one or more rails, and a TCP
-// connection (the wire) for what must be agreed and as the path of last resort.
+// connection (the wire) for negotiation and as the path of last resort.
 //
-// Large messages (kZeroCopyFrom, link.cc) that lie in the arena, or are remapped, are lent to the
-// device where they lie (data_path.h). Such a message is sent when every piece is acknowledged.
-// abort() therefore stops the queue pairs if anything is lent, before it returns: the user may
-// write to that memory at once, and the peer must not get the new bytes as the message. A peer that
-// has read everything and leaves says so over the wire, because the acknowledgements of what it
-// read may have been lost with its queue pairs.
+// Large messages (kZeroCopyFrom, link.cc) in the arena, or in remapped buffers, are sent zero-copy:
+// the device reads them in place (data_path.h). Such a message is sent when every piece is
+// acknowledged. abort() therefore stops the queue pairs if anything is exposed, before it returns:
+// the user may write to that memory at once, and the peer must not get the new bytes as the
+// message. A peer that has read everything and leaves says so over the wire, because the
+// acknowledgements of what it read may have been lost with its queue pairs.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace ringwood::verbs {
 
 class VerbsLink final : public Link {
  public:
-  // `probes`: messages in each direction that were the set-up's and do not count.
+  // `probes`: messages in each direction that belonged to set-up and do not count.
   VerbsLink(std::unique_ptr<Connection> connection, size_t probes);
   ~VerbsLink() override;
 
@@ -41,7 +41,7 @@ class VerbsLink final : public Link {
   Outgoing& out_;
   Incoming& in_;
   const size_t probes_;
-  Arena* const arena_;  // that messages are lent from; null: all are copied
+  Arena* const arena_;  // memory for zero-copy sends; null: all messages are copied
 };
 
 }  // namespace ringwood::verbs

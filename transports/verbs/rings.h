@@ -1,4 +1,4 @@
-// Memory for all rings of a transport; registered as a whole.
+// The memory of all rings of a transport; registered as a whole.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace ringwood::verbs {
 struct Rings {
   std::shared_ptr<std::byte> memory;
   size_t ring_bytes = 0, links = 0;
-  std::string failure;  // why they cannot be used; the greeting tells the peers
+  std::string failure;  // why they cannot be used; the peers learn it from the hello
   size_t bytes() const { return 2 * links * ring_bytes + kProbeBytes; }
-  std::byte* scrap() const { return memory.get() + 2 * links * ring_bytes; }  // nobody reads it
+  std::byte* scrap() const { return memory.get() + 2 * links * ring_bytes; }  // is never read
   Ring outgoing(size_t link) const { return {memory.get() + 2 * link * ring_bytes, ring_bytes}; }
   Ring incoming(size_t link) const { return {outgoing(link).memory + ring_bytes, ring_bytes}; }
 };

@@ -22,7 +22,7 @@ LinkSetup::LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<Rai
 
 // ---- where the queue pairs are -----------------------------------------------------------------
 
-// The lower rank asks, the higher answers.
+// The lower rank sends its hello first; the higher replies.
 void LinkSetup::greet() {
   if (link_.rank < link_.peer) tell_ends();
 }
@@ -62,7 +62,7 @@ void LinkSetup::connect(Deadline deadline, Deadline patience) {
   if (failure_.empty()) connect_paths(theirs, patience);
 }
 
-// What concerns both ends and must be known before the answer.
+// What both ends must agree on before the reply.
 void LinkSetup::agree(const Hello& theirs) {
   std::vector<PathSlot>& slots = paths_.slots();
   if (!theirs.failure.empty()) {
@@ -79,7 +79,7 @@ void LinkSetup::agree(const Hello& theirs) {
 
 void LinkSetup::connect_paths(const Hello& theirs, Deadline patience) {
   PathSetting& setting = paths_.setting();
-  // One class for both directions: the lower rank's.
+  // One traffic class for both directions: the lower rank's.
   if (link_.peer < link_.rank) {
     setting.traffic_class = theirs.traffic_class;
     setting.service_level = theirs.service_level;
@@ -113,7 +113,7 @@ void LinkSetup::begin_probe() {
     connection_->data().incoming().post(probe_in_.data() + i * kProbeBytes, kProbeBytes);
 }
 
-// One message for each path; paths take turns. Polled until then, so that none is written together
+// One message for each path; paths take turns. Polled in between, so that none is written together
 // with another.
 bool LinkSetup::probe_ended() {
   if (!failure_.empty()) return true;
@@ -150,7 +150,7 @@ void LinkSetup::tell_result() {
   link_.wire.flush();
 }
 
-// A peer that was faster has told already, while we were probing.
+// A faster peer may have sent its result already, while this rank was probing.
 void LinkSetup::take_result(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;

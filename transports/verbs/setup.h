@@ -1,11 +1,10 @@
-// How a link is made: queue pairs, an exchange of where they are, and a probe of every path in both
-// directions, with packets as large as they will be, because a path that loses only those is
-// common.
+// Sets up a link: makes queue pairs, exchanges their addresses, and probes every path in both
+// directions, with packets of full size, because paths that lose only those are common.
 //
-// The calls in this order. connect() waits for the lower rank's greet(), or the higher's connect().
-// A result of both ends follows connect() and end_probe(): what is sent before the peer's queue
-// pair is ready is sent again only after a timeout of seconds. After a failure the rest does
-// nothing but tell the peer.
+// The calls are made in the order below. connect() waits for the lower rank's greet(), or the
+// higher rank's connect(). Both ends exchange their result after connect() and after end_probe(): a
+// message that is sent before the peer's queue pair is ready is repeated only after a timeout of
+// seconds. After a failure, the remaining calls only tell the peer.
 //
 // Not thread safe.
 #pragma once
@@ -32,11 +31,11 @@ class LinkSetup final {
   void end_probe();
   void tell_result();
   void take_result(Deadline deadline);
-  // Why there will be no link; empty as long as there may be.
+  // Why there will be no link; empty as long as there may be one.
   const std::string& failure() const { return failure_; }
 
-  // Once, after the last result, if nothing failed. When `look` changes, somebody is going to
-  // sleep in the wait set.
+  // Once, after the last result, if nothing failed. `look` changes before a thread goes to sleep in
+  // the wait set.
   std::unique_ptr<Link> finish(WaitSet& wait_set,
                                std::shared_ptr<const std::atomic<unsigned>> look);
 
@@ -52,7 +51,7 @@ class LinkSetup final {
   PathSet& paths_;
   std::string failure_;
   std::vector<std::byte> probe_out_, probe_in_;
-  size_t probes_ = 0;  // that were posted
+  size_t probes_ = 0;  // posted
 };
 
 }  // namespace ringwood::verbs

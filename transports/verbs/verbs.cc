@@ -26,14 +26,14 @@ using verbs::Rail;
 using verbs::RankAddress;
 using verbs::Rings;
 
-// For a path that works a hundred times too long, for one that does not a short wait.
+// A hundred times what a working path needs, and a short wait for one that does not work.
 constexpr Duration kProbeTime = std::chrono::seconds(10);
-// For all addresses together that the network does not know at once; each try takes the kernel a
-// second or so.
+// For all addresses together that the network does not know at once; each try takes the kernel
+// about a second.
 constexpr Duration kResolveTime = std::chrono::seconds(5);
 constexpr Duration kLongPause = std::chrono::milliseconds(2);
 
-// Groups are made many times in a process; the same reason is given once.
+// A process makes many groups; the same reason is logged once.
 void tell_once(LogLevel level, const std::string& text) {
   static std::mutex mutex;
   static auto* told = new std::set<std::string>;
@@ -51,7 +51,8 @@ Rings make_rings(size_t links, size_t ring_bytes) {
     return rings;
   }
   ::madvise(memory, bytes, MADV_HUGEPAGE);
-  // A child that wrote would give the parent other pages than those the device writes to.
+  // A child that wrote there would leave the parent with other pages than those the device writes
+  // to.
   ::madvise(memory, bytes, MADV_DONTFORK);
   rings.memory = {static_cast<std::byte*>(memory), [bytes](std::byte* at) { ::munmap(at, bytes); }};
   return rings;
@@ -87,7 +88,7 @@ class Verbs final : public Transport {
  private:
   using Links = std::vector<std::vector<std::unique_ptr<LinkSetup>>>;  // [peer][channel]
 
-  // Opens what there is; a reason where that is nothing.
+  // Opens the rails; if there are none, the address contains the reason.
   RankAddress prepare(const Options& options) {
     RankAddress address;
     address.node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
@@ -109,7 +110,8 @@ class Verbs final : public Transport {
     return address;
   }
 
-  // Only for what will be connected: it is pinned. What fails is told to the peers, who wait.
+  // Registers memory only for links that will be connected, since it is pinned. A failure is
+  // reported to the peers, which wait.
   void pin(const Group& group, size_t links, const std::set<int>& used) {
     rings_ = make_rings(links, group.options->verbs.ring_bytes);
     for (const int rail : used) {
@@ -124,7 +126,7 @@ class Verbs final : public Transport {
   static std::vector<std::pair<int, int>> pair_with(const Group& group, int peer,
                                                     const std::vector<RankAddress>& addresses) {
     const int low = std::min(group.rank(), peer), high = std::max(group.rank(), peer);
-    const auto before = [&](int rank) {  // on its host
+    const auto before = [&](int rank) {  // the number of lower ranks on its host
       const auto first = group.hosts.begin();
       return static_cast<int>(std::count(first, first + rank, group.hosts[rank]));
     };
@@ -167,8 +169,8 @@ class Verbs final : public Transport {
     keep(group, fresh, links);
   }
 
-  // Every step of all links before the next of any, in the order of the ranks: nobody waits for one
-  // who waits for others.
+  // Each step is done for all links, in the order of the ranks, before the next step of any: so no
+  // rank waits for one that waits for others.
   static void agree(const Group& group, Links& fresh) {
     const auto each = [&](auto&& step) {
       for (auto& peer : fresh)
@@ -184,7 +186,7 @@ class Verbs final : public Transport {
       bool over = true;
       each([&](LinkSetup& link) { over = link.probe_ended() && over; });
       if (over || deadline.passed()) break;
-      std::this_thread::sleep_for(pause);  // a device made of software needs the core
+      std::this_thread::sleep_for(pause);  // a software device needs the core
     }
     each([](LinkSetup& link) { link.end_probe(); });
     both_agree(group, each);
@@ -196,7 +198,7 @@ class Verbs final : public Transport {
     each([&](LinkSetup& link) { link.take_result(group.deadline); });
   }
 
-  // All links of a peer or none, at both ends.
+  // Keeps all links of a peer or none, at both ends.
   void keep(const Group& group, Links& fresh, LinkTable& links) {
     bool used = false;
     for (int peer = 0; peer < group.size(); ++peer) {
@@ -218,7 +220,7 @@ class Verbs final : public Transport {
 
   std::vector<std::shared_ptr<Rail>> rails_;
   Rings rings_;
-  // Before the next sleep the links look at their wires.
+  // Before the next sleep the links read their wires.
   const std::shared_ptr<std::atomic<unsigned>> look_ = std::make_shared<std::atomic<unsigned>>(1);
 };
 

@@ -9,7 +9,7 @@
 namespace ringwood::verbs {
 namespace {
 
-// Not ibv_query_device_ex(): it needs a symbol where the library is old.
+// Not ibv_query_device_ex(): it needs a symbol that old libraries lack.
 std::string on_demand(ibv_context* context) {
   const verbs_context* const extended = verbs_get_ctx_op(context, query_device_ex);
   if (!extended) return "unknown";
@@ -23,7 +23,7 @@ std::string on_demand(ibv_context* context) {
   return all ? "yes" : (odp.general_caps & IBV_ODP_SUPPORT) != 0 ? "not of all memory" : "no";
 }
 
-// No descriptor is -1, so a kernel and device that know of it find that wrong before all else.
+// No descriptor is -1: a kernel and device that know the call reject that before all else.
 std::string dmabuf(const Library& library, ibv_pd* domain) {
   if (!library.newer.reg_dmabuf_mr) return "rdma-core is older than 34";
   errno = 0;

@@ -1,4 +1,4 @@
-// What a device can do that not every one can, found by asking.
+// Optional capabilities of a device, found by asking.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// Enhanced connection establishment: what two devices of a vendor can do for each other beyond the
-// standard, opaque to us. The side that asks sends what its queue pair can; the other takes that
-// over, answers with what is left of it, and the first takes that over: all before the queue pairs
-// are ready to receive.
+// Enhanced connection establishment: vendor-specific options of two devices beyond the standard,
+// opaque to this library. One side sends what its queue pair can do; the other applies that and
+// replies with what it supports of it; the first then applies the reply. All this happens before
+// the queue pairs are ready to receive.
 //
-// Nothing depends on it: where the library or the device has none, or refuses, there is none.
+// Optional: where the library or the device does not have it, or refuses, it is not used.
 #pragma once
 
 #include <cstdint>

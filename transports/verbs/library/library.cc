@@ -10,7 +10,7 @@
 namespace ringwood::verbs {
 namespace {
 
-// Fills one entry; remembers the first name that is missing.
+// Fills one entry at a time; remembers the first name that is missing.
 class Symbols {
  public:
   explicit Symbols(void* handle) : handle_(handle) {}
@@ -61,8 +61,8 @@ std::string fill(Library& library, void* handle) {
   return symbols.missing();
 }
 
-// Data loaders fork. Newer kernels copy what is pinned; on older ones the library must know before
-// it allocates anything.
+// Data loaders fork. Newer kernels copy pinned pages; on older ones the library must know before it
+// allocates anything.
 void prepare_for_forks(const Library& library) {
   if (library.newer.is_fork_initialized && library.newer.is_fork_initialized() != IBV_FORK_DISABLED)
     return;

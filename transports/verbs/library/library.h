@@ -1,7 +1,8 @@
 // libibverbs, loaded at run time: one build runs with and without it.
 //
-// Only what has a symbol is here; posting and polling go through the device's own table, which the
-// headers call in line. Thread safe. Never unloaded: its threads and handlers may outlive us.
+// Contains only calls that have a symbol; posting and polling go through the device's own table,
+// which the headers call inline. Thread safe. Never unloaded: its threads and handlers may outlive
+// this library's.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -47,13 +48,13 @@ struct Library {
   decltype(&::ibv_fork_init) fork_init;
   NewerCalls newer;
 
-  // The header's, without its need for a symbol.
+  // The header's inline function, without its need for a symbol.
   int port(ibv_context* context, uint8_t number, ibv_port_attr& attributes) const;
 };
 
-// Null where it cannot be loaded; `why` then says so, with the remedy.
+// Null if it cannot be loaded; `why` then says so, with the remedy.
 const Library* load(std::string& why);
-// The same from a named file: for tests.
+// Loads a named file instead: for tests.
 const Library* load_from(const char* file, std::string& why);
 
 }  // namespace ringwood::verbs

@@ -1,4 +1,4 @@
-// When to try to open a path again. Value type, no clock of its own.
+// When to try to reopen a path. Value type, without a clock of its own.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace ringwood::verbs {
 
-// When to try: a second after the loss, and after every failure twice as long, up to half a minute,
-// without end. A path that did not last does not begin anew.
+// The first try is a second after the loss; after every failure the delay doubles, up to half a
+// minute, without end. A path that did not last keeps its last delay.
 class Attempts {
  public:
   static constexpr Duration kFirst = std::chrono::seconds(1), kLast = std::chrono::seconds(30);
@@ -26,12 +26,12 @@ class Attempts {
     ++failures_;
     wait(now);
   }
-  // The rail is back: what failed before tells nothing, but it may need a moment.
+  // The rail is back: earlier failures say nothing, but it may need a moment.
   void hurry(Clock::time_point now) {
     next_ = now;
     delay_ = kFirst;
   }
-  // In a row.
+  // Failures in a row.
   int failures() const { return failures_; }
 
  private:

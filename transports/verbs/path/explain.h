@@ -1,4 +1,5 @@
-// An error completion in words: what it usually means on a fabric, and what to look at. Pure.
+// Explains an error completion: what it usually means on a fabric, and what to check. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ struct Completion {
 // "transport retry counter exceeded (12, vendor 129): no acknowledgement for 34 s: ..."
 std::string explain(const Completion& completion);
 
-// Of ibv_modify_qp: errno and what it usually means.
+// For a failed ibv_modify_qp: errno and what it usually means.
 std::string explain_connect(int error_number);
 
 }  // namespace ringwood::verbs

@@ -41,7 +41,7 @@ bool Path::renew_receives(bool all) {
 }
 
 void Path::close() {
-  if (state_ == State::made) state_ = State::closed;  // nobody can write to it
+  if (state_ == State::made) state_ = State::closed;  // no peer can write to it
   if (!connected()) return;
   stop();
   state_ = State::closing;
@@ -49,7 +49,7 @@ void Path::close() {
 }
 
 bool Path::destroy() {
-  // Of a dead device the kernel may have taken everything away already, and refuses.
+  // The kernel may already have removed everything of a dead device, and refuses.
   const int error = pair_.destroy();
   errno = error;
   if (error != 0 && !pair_.rail().events().dead()) return false;

@@ -2,9 +2,9 @@
 //
 //   made --connect--> proving --use--> alive --close--> closing --drain, destroy--> closed
 //
-// Closing lasts until every receive that was posted has come back, which shows that the peer can
-// write no more. A device that has failed may give nothing back: then the queue pair is destroyed,
-// which shows the same. While it is proving, its user writes nothing but a probe.
+// Closing lasts until every posted receive has come back, which shows that the peer can write no
+// more. A device that has failed may return nothing: then the queue pair is destroyed, which shows
+// the same. While a path is proving, its user writes nothing but a probe.
 //
 // Not thread safe, except stop().
 #pragma once
@@ -24,7 +24,7 @@ class Path final {
   Path(const Path&) = delete;
   Path& operator=(const Path&) = delete;
 
-  // As those of QueuePair.
+  // As in QueuePair.
   bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
   bool connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                Deadline patience, std::string& why);
@@ -39,23 +39,24 @@ class Path final {
   bool can_send() const { return state_ == State::alive && writes_.open() < kSends; }
   bool quiet() const { return writes_.open() == 0; }
 
-  // Precondition: can_send(), or a probe. Returns its number, or 0 when the device refused (errno).
+  // Precondition: can_send(), or a probe. Returns the number of the write, or 0 if the device
+  // refused (errno).
   uint64_t write(const Write& write);
   PostedWrites& writes() { return writes_; }
   const PostedWrites& writes() const { return writes_; }
   void received() { --receives_, ++owed_; }
-  // Gives back the receives that were used, a few at a time unless `all`. False: refused (errno).
+  // Posts again the receives that were used, a few at a time unless `all`. False: refused (errno).
   bool renew_receives(bool all);
 
   void close();
-  // From any thread, while nobody makes or destroys the queue pair: it sends and takes nothing any
+  // Any thread, while no other makes or destroys the queue pair: it sends and receives nothing any
   // more.
   void stop() noexcept { pair_.stop(); }
   // closing -> closed when nothing can arrive any more.
   bool drain();
   bool overdue() const { return state_ == State::closing && patience_.passed(); }
-  // overdue -> closed, by the end of the queue pair; not while another thread may stop() it. False
-  // when the device holds on to it (errno).
+  // overdue -> closed, by destroying the queue pair; not while another thread may stop() it. False
+  // if the device does not release it (errno).
   bool destroy();
 
  private:

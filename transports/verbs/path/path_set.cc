@@ -130,7 +130,7 @@ void PathSet::watch() {
   none_left_ = all_over;
 }
 
-// What was posted to it does not come back. Not while abort() looks at the paths.
+// For a path that does not return what was posted to it. Not while abort() reads the paths.
 void PathSet::destroy(PathSlot& slot) {
   AbortGate::Pass pass(link_.gate);
   if (!pass || slot.path->destroy()) return;
@@ -154,7 +154,7 @@ void PathSet::end_life(PathSlot& slot) {
 }
 
 // What the old queue pair left in the completion queue is read before another can get its number.
-// Not while abort() looks at the paths.
+// Not while abort() reads the paths.
 bool PathSet::replace(PathSlot& slot, std::unique_ptr<Path> fresh) {
   {
     AbortGate::Pass pass(link_.gate);
@@ -177,7 +177,7 @@ void PathSet::stop() noexcept {
 
 // ---- what carries ------------------------------------------------------------------------------
 
-// The one with the least on its way, so that faster rails carry more; then the nearest.
+// The path with the least on its way, so that faster rails carry more; then the nearest.
 PathSlot* PathSet::choose() {
   const auto better = [](const PathSlot& a, const PathSlot& b) {
     const size_t ours = a.path->writes().open_bytes(), theirs = b.path->writes().open_bytes();

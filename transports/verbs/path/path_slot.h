@@ -1,6 +1,6 @@
 // The place of a path in its link, which outlives its queue pairs: when one fails, both ends close
-// it, and a fresh one may follow it there. Plain data of PathSet and Reopener. Not thread safe,
-// except that `path` may be stopped, and changes only while a Pass of the link's gate is held.
+// it, and a new one may follow in its place. Plain data of PathSet and Reopener. Not thread safe,
+// except that `path` may be stopped; it changes only while a Pass of the link's gate is held.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ringwood::verbs {
 
-// The rails of a link: ours, and the peer's that goes with it.
+// A pair of rails of a link: ours, and the matching one of the peer.
 struct RailPair {
   std::shared_ptr<Rail> rail;
   RailAddress peer;
@@ -40,15 +40,16 @@ struct PathSlot {
   std::unique_ptr<Path> path;
   bool carrying = true;  // it may have data that is not acknowledged
 
-  // Closed by us, by the peer, and by both: what was not acknowledged is written again over others.
+  // Closed by us, by the peer, and by both: then what was not acknowledged is written again over
+  // other paths.
   bool told = false, peer_closed = false, over = false;
 
-  // To open it again.
+  // For opening it again.
   struct {
-    std::unique_ptr<Path> fresh;  // offered to the peer
+    std::unique_ptr<Path> fresh;  // whose address was sent to the peer
     bool probe_arrived = false, probe_landed = false;
     uint64_t peer_scrap = 0;  // where the peer takes our probe
-    unsigned returns = 0;     // of the rail, when we looked last
+    unsigned returns = 0;     // of the rail, at the last look
     Attempts attempts;
   } reopening;
 };

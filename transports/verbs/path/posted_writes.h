@@ -1,5 +1,5 @@
-// What was posted to the send queue of a queue pair and is not known to have completed. Writes
-// complete in their order, and not each says so: one that does stands for all before it.
+// The writes posted to the send queue of a queue pair that are not known to have completed. Writes
+// complete in order, and not all are signalled: a completion stands for all writes before it.
 //
 // Not thread safe.
 #pragma once
@@ -13,11 +13,12 @@ namespace ringwood::verbs {
 
 class PostedWrites final {
  public:
-  // Worth an account and a completion of its own; of smaller ones the last of a row stands for all.
+  // A write of so many bytes is accounted and signalled by itself; of smaller ones, the last of a
+  // row stands for all.
   static constexpr uint32_t kLargeBytes = 4096;
   static constexpr uint64_t kSignalEvery = 16;
 
-  uint64_t next() const { return posted_ + 1; }  // the number of the next
+  uint64_t next() const { return posted_ + 1; }  // the number of the next write
   bool signals_next(uint32_t bytes) const {
     return bytes >= kLargeBytes || posted_ + 1 - signalled_ >= kSignalEvery;
   }
@@ -47,7 +48,7 @@ class PostedWrites final {
     size_t bytes;
   };
   uint64_t posted_ = 0, completed_ = 0, signalled_ = 0;
-  Fifo<Large> large_;  // whose bytes count
+  Fifo<Large> large_;  // accounted in bytes_
   size_t bytes_ = 0;
 };
 

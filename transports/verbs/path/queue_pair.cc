@@ -17,9 +17,9 @@ namespace ringwood::verbs {
 namespace {
 
 constexpr int kBatch = 16;
-// Tried in this order: what the device can take along in the request itself.
+// Bytes that a request may carry inline, tried in this order.
 constexpr uint32_t kInline[] = {220, 64, 0};
-// NCCL waits as long between its tries (IB_MQP_RETRY_SLEEP_MSEC).
+// NCCL waits this long between its tries (IB_MQP_RETRY_SLEEP_MSEC).
 constexpr Duration kAskAgain = std::chrono::milliseconds(100);
 
 ibv_mtu mtu_code(int bytes) {

@@ -1,7 +1,8 @@
-// One reliable queue pair of a port: made, led to its peer's, stopped. It keeps no account of what
-// is in its queues (Path does): some devices hide that a queue is overrun.
+// One reliable queue pair of a port: made, connected to its peer's, stopped. It keeps no account of
+// what is in its queues (Path does), because some devices hide that a queue is overrun.
 //
-// Not thread safe, except stop(), which another thread may call while nobody makes or destroys it.
+// Not thread safe, except stop(), which another thread may call while no thread makes or destroys
+// it.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@
 
 namespace ringwood::verbs {
 
-// Data that may be on its way per link, and so what a receiver has to be ready for, and a margin
+// Pieces that may be on their way per link, and so the receives that must be posted, with a margin
 // for credits.
 inline constexpr int kMaxPieces = 256, kReceives = kMaxPieces + 64, kSends = kMaxPieces + 64;
-// In the number of a work request that is a receive.
+// Marks the number of a work request as a receive.
 inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
 
 // What a side needs to know of the other's end.
@@ -31,7 +32,7 @@ struct PathSetting {
   int traffic_class = 0, service_level = 0, timeout = 20, retries = 7, partition = 0;
 };
 
-// To the peer's memory, with an immediate that it is told.
+// A write to the peer's memory, with an immediate that the peer receives.
 struct Write {
   const std::byte* from = nullptr;
   uint32_t bytes = 0;  // 0: only the immediate
@@ -48,13 +49,14 @@ class QueuePair final {
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
-  // With kReceives receives. False with `why`.
+  // Makes the queue pair with kReceives receives posted. False with `why`.
   bool make(ibv_cq* queue, const PathSetting& setting, std::string& why);
   PathEnd end() const { return {pair_->qp_num, first_packet_, ece_}; }
-  // Before connect(): takes over what the peer can do, as far as we can. With nothing, nothing.
+  // To be called before connect(): applies the peer's ECE options as far as the device can; none if
+  // it has none.
   void agree(const std::optional<Ece>& theirs);
-  // The kernel asks the network for the peer's address, and the answer may be late: until
-  // `patience` has passed it is asked again, and this waits.
+  // The kernel asks the network for the peer's address, and the answer may be late: this waits and
+  // asks again until `patience` has passed.
   bool connect(const PathEnd& peer, const RailAddress& rail, const PathSetting& setting,
                Deadline patience, std::string& why);
 
@@ -64,9 +66,9 @@ class QueuePair final {
   // False: the device refused (errno).
   bool write(const Write& write, uint64_t number, bool signalled);
   bool receive(int count);
-  // It sends and takes nothing any more, and what was posted comes back.
+  // It sends and receives nothing any more, and what was posted comes back.
   void stop() noexcept;
-  // 0, or errno: the device holds on to it.
+  // Returns 0, or errno if the device does not release it.
   int destroy();
 
  private:

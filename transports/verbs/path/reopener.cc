@@ -95,7 +95,7 @@ bool Reopener::take_address(PathSlot& slot, std::span<const std::byte> payload) 
   return true;
 }
 
-// From the answer on the peer has a queue pair, so the attempt ends by path_down of both.
+// From its reply on the peer has a queue pair, so the attempt ends by path_down from both ends.
 bool Reopener::take_reply(PathSlot& slot, std::span<const std::byte> payload) {
   auto& fresh = slot.reopening.fresh;
   if (!fresh) return false;
@@ -131,7 +131,7 @@ void Reopener::send_probe(PathSlot& slot) {
     paths_.fail(slot, system_message("ibv_post_send"));
 }
 
-// False: it is data already, of a peer that has both probes.
+// False: it is data already, from a peer that has both probes.
 bool Reopener::proving(PathSlot& slot, bool receive, uint64_t number) {
   auto& reopening = slot.reopening;
   if (receive && reopening.probe_arrived) return false;
@@ -151,7 +151,7 @@ bool Reopener::proving(PathSlot& slot, bool receive, uint64_t number) {
   return true;
 }
 
-// Once in a row: it may be tried for days.
+// Logged as a warning once in a row: attempts may go on for days.
 void Reopener::not_proven(PathSlot& slot, const std::string& why) {
   Attempts& attempts = slot.reopening.attempts;
   attempts.failed(Clock::now());

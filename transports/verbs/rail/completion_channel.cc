@@ -37,7 +37,7 @@ void CompletionChannel::destroy_queue(ibv_cq* queue) {
   {
     std::lock_guard lock(mutex_);
     queues_.erase(std::find(queues_.begin(), queues_.end(), queue));
-    drain();  // or the library would wait for somebody to take them
+    drain();  // or the library would wait for its events to be read
   }
   port_.library().destroy_cq(queue);
 }

@@ -1,4 +1,4 @@
-// Where the completion queues of a rail say that they are no longer empty, once after each arm().
+// Reports that the completion queues of a rail are no longer empty, once after each arm().
 //
 // Thread safety: all functions after open().
 #pragma once
@@ -33,7 +33,7 @@ class CompletionChannel final {
   const Port& port_;
   ibv_comp_channel* channel_ = nullptr;
   std::mutex mutex_;
-  std::vector<ibv_cq*> queues_;  // mutex_
+  std::vector<ibv_cq*> queues_;  // guarded by mutex_
 };
 
 }  // namespace ringwood::verbs

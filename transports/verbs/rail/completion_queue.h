@@ -1,4 +1,5 @@
-// The completion queue of one link on one rail: all paths of the link over the rail report to it.
+// The completion queue of one link on one rail, to which all paths of the link over the rail
+// report.
 //
 // Not thread safe. Its queue pairs are destroyed before it.
 #pragma once
@@ -20,11 +21,11 @@ class CompletionQueue final {
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  ibv_cq* get() const { return queue_; }  // null: it could not be made, errno of the constructor
-  // The device has failed, for good: nothing more comes from it.
+  ibv_cq* get() const { return queue_; }  // null: it could not be made, errno from the constructor
+  // The device has failed for good: nothing more comes from it.
   bool unreadable() const { return unreadable_; }
 
-  // Until it is empty: what came before it was armed is not announced again.
+  // Reads until the queue is empty: what came before it was armed is not announced again.
   template <class Take>
   void read(Take&& take) {
     std::array<ibv_wc, kBatch> completions;

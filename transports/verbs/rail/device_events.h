@@ -1,5 +1,5 @@
-// What a device says of itself unasked, read without blocking: the outages and returns of a port,
-// and its own end.
+// Asynchronous events of a device, read without blocking: the outages and returns of a port, and
+// the end of the device.
 //
 // Thread safety: all functions.
 #pragma once
@@ -17,7 +17,7 @@ class DeviceEvents final {
   // The port outlives it.
   explicit DeviceEvents(const Port& port) noexcept;
 
-  // Takes what has come.
+  // Reads the events that have come.
   void read() noexcept;
   int fd() const { return port_.context()->async_fd; }
 
@@ -26,7 +26,7 @@ class DeviceEvents final {
   unsigned outages() const { return outages_.load(std::memory_order_acquire); }
   unsigned returns() const { return returns_.load(std::memory_order_acquire); }
   std::string why_down() const;
-  // The device, for good.
+  // The device has failed for good.
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
  private:
@@ -34,7 +34,7 @@ class DeviceEvents final {
   std::atomic<unsigned> outages_{0}, returns_{0};
   std::atomic<bool> dead_{false};
   mutable std::mutex mutex_;
-  std::string why_down_;  // mutex_
+  std::string why_down_;  // guarded by mutex_
 };
 
 }  // namespace ringwood::verbs

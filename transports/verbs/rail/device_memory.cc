@@ -56,7 +56,7 @@ void DeviceMemory::register_arena(size_t most_bytes) {
   if (!arena) return;
   Registrations::Registrar registrar;
   registrar.add = [this](std::byte* data, size_t bytes, Registration& made) {
-    // Writable, so that places without pages get them, and not a page of zeros.
+    // Writable, so that addresses without pages get pages of their own, not the page of zeros.
     ibv_mr* region =
         port_.library().reg_mr_iova2(domain_, data, bytes, reinterpret_cast<uintptr_t>(data),
                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);

@@ -1,7 +1,7 @@
-// What a device may touch of this process's memory: the protection domain of a rail, the rings, and
-// the arena's buffers that messages are lent from.
+// The memory of this process that a device may access: the protection domain of a rail, the rings,
+// and the arena's buffers for zero-copy sends.
 //
-// Not thread safe, but registrations() is.
+// Not thread safe, except registrations().
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ class DeviceMemory final {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Makes the domain; false with `why`.
+  // Makes the domain. False with `why`.
   bool open(std::string& why);
   // Makes the rings readable and writable for the device and its peers. False with `why`.
   bool register_rings(std::shared_ptr<std::byte> data, size_t bytes, std::string& why);
-  // Makes the arena's memory readable for the device, up to so many bytes at a time.
+  // Makes the arena's memory readable for the device, at most `most_bytes` at a time.
   void register_arena(size_t most_bytes);
 
   ibv_pd* domain() const { return domain_; }
   // Null before register_rings().
   const ibv_mr* rings() const { return rings_; }
-  Registrations* registrations() const { return registrations_.get(); }  // null: lends nothing
+  Registrations* registrations() const { return registrations_.get(); }  // null: no zero-copy
 
  private:
   const Port& port_;

@@ -1,11 +1,16 @@
-// Which GID of a port to use: the table and the choice, without a device. Pure functions.
+// Chooses which GID of a port to use, from its table, without a device. Pure functions.
 //
-// A port has one GID for every address and RoCE version; tables are sparse, differ from host to
-// host, and contain GIDs of interfaces that this network namespace does not have. So no index is
-// right by itself. The order: RoCE v2 before v1 (or the version asked for), an interface that is
-// here and up, the family and range asked for, global IPv4 before global or unique-local IPv6
-// before link-local, no VLAN before VLAN, the lowest index. Nothing that fits: an explanation with
-// the table, never index 0.
+// A port has one GID for every address and RoCE version. Tables are sparse, differ from host to
+// host, and contain GIDs of interfaces that this network namespace does not have, so no fixed index
+// is right. The order of preference:
+// 1. RoCE v2 before v1 (or the version asked for),
+// 2. an interface that is here and up,
+// 3. the family and range asked for,
+// 4. global IPv4 before global or unique-local IPv6 before link-local,
+// 5. no VLAN before VLAN,
+// 6. the lowest index.
+//
+// If none fits, the result is an explanation with the table, never index 0.
 #pragma once
 
 #include <array>
@@ -49,13 +54,13 @@ struct GidRange {
 };
 std::optional<GidRange> parse_range(const std::string& text);
 
-// The index into `table`, or nullopt with `why`, which has the table.
+// The index into `table`, or nullopt with `why`, which contains the table.
 std::optional<size_t> choose(const std::vector<Gid>& table, const GidWish& wish, std::string& why);
 // "[1] 10.0.0.1 RoCE v2 eth0 up; [2] ..."
 std::string print(const std::vector<Gid>& table);
 
-// How many leading bits two addresses share, of those that tell subnets apart; for IPv4 at most
-// 24, for IPv6 at most 64; 0 for different families.
+// The number of leading bits that two addresses share, of those that distinguish subnets: at most
+// 24 for IPv4, 64 for IPv6; 0 for different families.
 int shared_prefix(const GidBytes& a, const GidBytes& b);
 
 }  // namespace ringwood::verbs

@@ -1,10 +1,10 @@
-// One port of one device, opened: whether it is active, its GID, and what the peers are told of it.
+// One opened port of one device: whether it is active, its GID, and what the peers learn about it.
 //
-// A context for each port, so that an event is never delivered to another port's reader. Children
-// do not inherit its descriptors; in a child the destructor gives nothing back.
+// Each port has its own context, so that an event is never delivered to another port's reader.
+// Children do not inherit its descriptors; in a child the destructor releases nothing.
 //
 // Thread safety: library(), context(), number() and the address's name never change after open()
-// and may be asked from any thread; the rest from one at a time.
+// and may be read by any thread; all else by one thread at a time.
 #pragma once
 
 #include <string>
@@ -18,15 +18,15 @@ namespace ringwood::verbs {
 
 class Port final {
  public:
-  // Takes the context over.
+  // Takes over the context.
   Port(const Library& library, ibv_context* context, int number) noexcept;
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Names it and asks for the first time. False with `why`.
+  // Names the port and asks for its state the first time. False with `why`.
   bool open(const VerbsOptions& options, std::string& why);
-  // Whether it can be used, now; chooses the GID anew. False with `why`.
+  // Asks whether it can be used now, and chooses the GID again. False with `why`.
   bool ask(const VerbsOptions& options, std::string& why);
 
   const Library& library() const { return library_; }
@@ -34,7 +34,7 @@ class Port final {
   int number() const { return number_; }
   const RailAddress& address() const { return address_; }
   int gid_index() const { return gid_index_; }
-  // This is a child of the process that opened it: whatever was made of it is the parent's.
+  // True in a child of the process that opened it: everything made from it is the parent's.
   bool inherited() const noexcept { return forked_since(process_); }
 
  private:
@@ -49,7 +49,7 @@ class Port final {
   int gid_index_ = 0;
 };
 
-// Of a device's descriptors: what it tells is taken when there is something, never waited for.
+// For a device's descriptors: events are read when there are any, never waited for.
 void make_nonblocking(int fd);
 
 }  // namespace ringwood::verbs

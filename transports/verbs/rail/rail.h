@@ -1,7 +1,7 @@
-// One port of one device with what the links over it share: its events, the memory that it may
-// touch, and the channel on which its completion queues report.
+// One port of one device with what all links over it share: its events, the memory that it may
+// access, and the channel on which its completion queues report.
 //
-// Thread safety: arm() and events() from any thread, the rest from one at a time.
+// Thread safety: arm() and events() from any thread; all else from one thread at a time.
 #pragma once
 
 #include <memory>
@@ -20,21 +20,21 @@ namespace ringwood::verbs {
 
 class Rail final {
  public:
-  // Takes the context over.
+  // Takes over the context.
   Rail(const Library& library, ibv_context* context, int port) noexcept
       : port_(library, context, port), events_(port_), memory_(port_), channel_(port_) {}
   ~Rail();
   Rail(const Rail&) = delete;
   Rail& operator=(const Rail&) = delete;
 
-  // Chooses the GID and makes what the links share; false with `why`.
+  // Chooses the GID and makes what the links share. False with `why`.
   bool open(const VerbsOptions& options, std::string& why);
-  // Whether it can be used, now: the port is asked and the GID chosen anew. False with `why`, and
-  // for good after an event that ends a device.
+  // Asks the port whether it can be used now, and chooses the GID again. False with `why`; after an
+  // event that ends a device, always false.
   bool revive(const VerbsOptions& options, std::string& why);
-  // Its descriptors ring the wait set from now on.
+  // From now on its descriptors ring the wait set.
   void watch(WaitSet& wait_set);
-  // Before a sleep: reads the events, and the next completion rings the wait set.
+  // To be called before a sleep: reads the events; the next completion then rings the wait set.
   void arm() noexcept;
 
   const Port& port() const { return port_; }
@@ -45,7 +45,7 @@ class Rail final {
   CompletionChannel& channel() { return channel_; }
 
  private:
-  // Ends in the reverse order: all else is made of the port.
+  // Destroyed in reverse order: everything else is made from the port.
   Port port_;
   DeviceEvents events_;
   DeviceMemory memory_;

@@ -12,7 +12,8 @@ Registrations::Registrations(Arena& arena, Registrar registrar, Bounds bounds)
   arena_.watch(*this);
 }
 
-// Of the parent's device a child gives nothing back, and the locks are as the fork froze them.
+// A child does not release what is the parent's device's, and its mutexes are as the fork froze
+// them.
 Registrations::~Registrations() {
   if (forked_since(process_)) return;
   arena_.unwatch(*this);
@@ -38,7 +39,7 @@ Registration* Registrations::use(const std::byte* data, size_t bytes) noexcept {
   return found;
 }
 
-// The last that begins before it: of those it reaches furthest.
+// The last registration that begins before `begin`: of those, it reaches furthest.
 Registration* Registrations::find(uint64_t begin, uint64_t end) {
   const auto after = table_.upper_bound(begin);
   if (after == table_.begin()) return nullptr;

@@ -1,24 +1,24 @@
-// The memory of the arena (arena.h) that a device may read where it lies: a cache of registrations
-// in one protection domain.
+// A cache of registrations in one protection domain: the memory of the arena (arena.h) that a
+// device may read in place.
 //
-// What is registered is a window of a block, not the message: the next messages of a buffer then
-// find it. Windows begin at multiples of kWindow and reach kMaxBytes over their end, so that
-// whatever begins in one lies wholly in it; both ends are cut to the block.
+// A registration covers a window of a block, not a message, so that later messages of a buffer find
+// it. Windows begin at multiples of kWindow and reach kMaxBytes over their end, so that whatever
+// begins in one lies wholly in it; both ends are cut to the block.
 //
 //   block    [ |               |               |     ]
-//   windows  [-|-]             [---------------|-]           nobody sends from the others
+//   windows  [-|-]             [---------------|-]           nothing is sent from the others
 //              [---------------|-]             [-----]
 //
 // Never stale. A registration is of pages, and an address of the arena gets other pages only when
-// the arena gives them back to the kernel; it tells us before, and every registration that has one
-// of them is forgotten: nobody is given it again, and it ends with its last use. Nothing can be
-// registered in between, because only blocks that are in use are. So a block that is released and
-// handed out again with its pages keeps its registration. The arena's pages are shared, not copied
-// when they are written, so forks change nothing. Of remapped buffers (remap.h) the pages in the
-// arena are registered, never the user's addresses, which may go at any time.
+// the arena gives them back to the kernel. The arena calls pages_go() before, and every
+// registration with one of these pages is forgotten: it is not used again, and ends with its last
+// use. None can be made in between, because only blocks in use are registered. So a block that is
+// released and allocated again with its pages keeps its registration. The arena's pages are shared,
+// not copied on write, so forks change nothing. Of remapped buffers (remap.h) the pages in the
+// arena are registered, never the user's addresses, which may vanish at any time.
 //
 // Bounded in number and bytes; the least recently used that is not in use makes room. When the
-// kernel refuses one (memlock), what there is by then is the most from now on, and it is said once.
+// kernel refuses one (memlock), the current number becomes the limit, and this is logged once.
 //
 // Thread safety: all functions.
 #pragma once
@@ -38,7 +38,7 @@ namespace ringwood::verbs {
 class Registrations;
 
 struct Registration {
-  void* handle = nullptr;       // of the registrar
+  void* handle = nullptr;       // the registrar's
   uint32_t key = 0;             // for the device
   uint64_t begin = 0, end = 0;  // in the arena
   unsigned uses = 0;
@@ -51,12 +51,12 @@ class Registrations final : private PageWatcher {
   static constexpr uint64_t kWindow = 16 << 20;
   static constexpr size_t kMaxBytes = 64 << 10;
 
-  // The device: functions, so that the cache can be tried without one.
+  // The device, as functions, so that the cache can be tested without one.
   struct Registrar {
     // Sets handle and key; false: refused, with errno.
     std::function<bool(std::byte* data, size_t bytes, Registration& made)> add;
     std::function<void(void* handle)> remove;
-    std::function<void(size_t bytes, int error)> refused;  // told once
+    std::function<void(size_t bytes, int error)> refused;  // called once
   };
   struct Bounds {
     size_t number = 1024;
@@ -67,8 +67,9 @@ class Registrations final : private PageWatcher {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
-  // One that has all of it, in use until end(); null: in no block, too long, or there is no room.
-  // If the block is released before end(), the device still sees the pages that were there.
+  // Returns a registration that covers all of [data, data + bytes), in use until end(). Null: in no
+  // block, too long, or no room. If the block is released before end(), the device still sees the
+  // pages that were there.
   Registration* use(const std::byte* data, size_t bytes) noexcept;
   static void end(Registration* used) noexcept { used->cache->end_use(*used); }
 

@@ -29,7 +29,7 @@ bool Incoming::take(uint64_t position, std::span<const std::byte> piece) {
   return arrive(position, piece.size());
 }
 
-// Of the first receive, that has arrived and lies in a row.
+// The contiguous bytes of the first receive that have arrived.
 size_t Incoming::available() const {
   const Receive& receive = receives_.front();
   const uint64_t at = start_ + receive.done;

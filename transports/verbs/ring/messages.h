@@ -1,8 +1,8 @@
 // The messages of a link that are on their way, by how far they are. Not thread safe.
 //
-//   PostedMessages  not yet wholly in pieces, in their order
-//   ZeroCopyMessages    wholly in pieces that the device reads from the user's memory, and not
-//                   known to have landed: until all of them have, the user must not have it back
+//   PostedMessages    not yet wholly cut into pieces, in their order
+//   ZeroCopyMessages  wholly cut into pieces that the device reads from the user's memory, and not
+//                     known to have landed; the user must not have the memory back before
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ class PostedMessages final {
   void push(const Message& message) { messages_.push(message); }
   bool empty() const { return messages_.empty(); }
   Message& first() { return messages_.front(); }
-  // All of the first is in pieces. Its number, counted from 0.
+  // All of the first message is in pieces. Returns its number, counted from 0.
   uint64_t pop() {
     messages_.pop();
     return begun_++;
   }
-  // That are wholly in pieces.
+  // The number of messages that are wholly in pieces.
   uint64_t begun() const { return begun_; }
 
  private:
@@ -42,11 +42,12 @@ class PostedMessages final {
 
 class ZeroCopyMessages final {
  public:
-  // A piece of a message was made; it is the piece with this number, counted from the first of all.
+  // A piece of a message was made, with this number, counted from the first piece of all.
   void add_piece(uint64_t number) {
     if (pieces_++ == 0) acknowledged_ = number;
   }
-  // It was copied, so it is lent no more. Nothing is before or after `end` of all pieces.
+  // The last piece was copied after all, so it is not zero-copy any more. `end`: the end of all
+  // pieces.
   void drop_piece(uint64_t end) {
     if (--pieces_ == 0) end_before(end);
   }
@@ -55,13 +56,13 @@ class ZeroCopyMessages final {
     messages_.push({number, end, std::move(hold)});
   }
   bool empty() const { return messages_.empty(); }
-  // Of the first that has not landed. Precondition: not empty.
+  // The number of the first message that has not landed. Precondition: not empty.
   uint64_t first() const { return messages_.front().number; }
-  // Whether a device may be reading memory of messages that are not sent.
+  // True if a device may be reading memory of messages that are not sent.
   bool reading() const { return pieces_ > 0; }
 
-  // Ends what has landed, in order. `pieces`: those that are kept, of which the first has the
-  // number `first`; they end at `end`.
+  // Ends the messages that have landed, in order. `pieces`: those that are kept; the first has the
+  // number `first`, and they end at `end`.
   template <class Landed>
   void acknowledge(Fifo<Piece>& pieces, uint64_t first, uint64_t end, Landed&& landed) {
     if (pieces_ == 0) return;
@@ -77,10 +78,10 @@ class ZeroCopyMessages final {
 
  private:
   struct Message {
-    uint64_t number, end;  // of the message, and its position
+    uint64_t number, end;  // of the message: its number, and its position
     std::shared_ptr<const void> hold;
   };
-  // Everything that was lent before has landed.
+  // All zero-copy messages before this position have landed.
   void end_before(uint64_t position) {
     for (; !messages_.empty() && messages_.front().end <= position; messages_.pop())
       messages_.front().hold.reset();
@@ -88,7 +89,7 @@ class ZeroCopyMessages final {
 
   mutable Fifo<Message> messages_;  // front() is not const
   uint64_t acknowledged_ = 0;       // pieces, counted from the first of all
-  size_t pieces_ = 0;               // that are lent and not acknowledged
+  size_t pieces_ = 0;               // zero-copy and not acknowledged
 };
 
 }  // namespace ringwood::verbs

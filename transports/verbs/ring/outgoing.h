@@ -1,12 +1,13 @@
-// The sender's half of a link's stream, without a device: copies messages into the ring, or lends
-// them where they lie, and cuts pieces to write; keeps each until the peer has read it, so that it
-// can be written again. Not thread safe.
+// The sender's half of a link's stream, without a device. Copies messages into the ring, or leaves
+// them in place for zero-copy; cuts them into pieces to write; and keeps each piece until the peer
+// has read it, so that it can be written again. Not thread safe.
 //
 // Invariants
-//   1. A piece has the same place in both rings, whether it is copied or lent.
-//   2. No place of the ring is used again before the peer has given it back (credit) and the last
-//      write of the piece that had it is known to have landed, if it may not be the first.
-//   3. A lent message is sent when all of it and everything before it is known to have landed.
+//   1. A piece has the same position in both rings, whether it is copied or zero-copy.
+//   2. A place of the ring is used again only after the peer has given it back (credit), and after
+//      the last write of the piece that had it is known to have landed, if that may not be its
+//      first.
+//   3. A zero-copy message is sent when all of it and everything before it is known to have landed.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ class Outgoing final {
   void post(const void* data, size_t bytes) {
     posted_.push({static_cast<const std::byte*>(data), bytes, 0, false, {}});
   }
-  // To be read where it lies. It is sent when all of it is known to have landed; until then it may
-  // be written again. `hold` is kept as long.
+  // To be read in place. It is sent when all of it is known to have landed; until then it may be
+  // written again, and `hold` is kept.
   void post_zero_copy(const void* data, size_t bytes, std::shared_ptr<const void> hold = {}) {
     posted_.push({static_cast<const std::byte*>(data), bytes, 0, true, std::move(hold)});
   }
@@ -35,24 +36,24 @@ class Outgoing final {
   uint64_t sent() const { return zero_copy_.empty() ? posted_.begun() : zero_copy_.first(); }
   uint64_t credit() const { return credit_; }
 
-  // The peer has read everything before. False: it cannot have.
+  // The peer has read everything before `position`. False: it cannot have.
   bool credit(uint64_t position);
   bool read(const Piece& piece) const { return piece.end() <= credit_; }
-  // Fills the next piece from the messages; null when there is nothing, or no room. The caller
-  // writes it, and sets path and number. The user's memory is read here: hold a Pass.
+  // Makes the next piece of the messages; null if there is nothing, or no room. The caller writes
+  // it, and sets its path and number. Reads the user's memory: hold a Pass.
   Piece* next();
   const std::byte* at(const Piece& piece) const {
     return piece.user_data ? piece.user_data : ring_.at(piece.position);
   }
-  // Of what is lent and cannot be written from where it lies. Reads the user's memory as well.
+  // Copies a zero-copy piece that cannot be written from where it is. Reads the user's memory too.
   void copy(Piece& piece);
-  // Whether a device may be reading memory of messages that are not sent.
+  // True if a device may be reading memory of messages that are not sent.
   bool reads_user_memory() const { return zero_copy_.reading(); }
 
   Fifo<Piece>& pieces() { return pieces_; }
-  // Ends the messages that were lent, as far as their pieces have `landed(piece)`, and forgets the
-  // first pieces as far as they are read, and have landed where their first write may not have been
-  // the last, or where what they were written from is not ours.
+  // Ends the zero-copy messages whose pieces have all `landed(piece)`. Then forgets the first
+  // pieces that are read; a piece that was written again, or that was zero-copy, must have landed
+  // as well.
   template <class Landed>
   void forget(Landed&& landed) {
     zero_copy_.acknowledge(pieces_, forgotten_, end_, landed);
@@ -64,7 +65,7 @@ class Outgoing final {
       ++forgotten_;
     }
   }
-  // No device reads anything any more.
+  // To be called when no device reads anything any more.
   void end_registrations() noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// A stretch of the ring that was or will be written in one go. What is lent lies in the user's
-// memory instead, and the ring's place stays empty.
+// A range of the ring that was or will be written in one go. The bytes of a zero-copy piece are in
+// the user's memory instead, and its place in the ring stays empty.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ struct Piece {
   uint32_t bytes = 0;
   int path = -1;
   uint64_t number = 0;    // of the write on that path
-  bool replayed = false;  // so the credit alone does not tell that the last write has landed
+  bool replayed = false;  // if so, a credit alone does not show that the last write has landed
   bool landed = false;    // over the wire, or known otherwise
   const std::byte* user_data = nullptr;
-  Registration* registration = nullptr;  // in use for the write of what is lent
+  Registration* registration = nullptr;  // in use for the write of a zero-copy piece
 
   uint64_t end() const { return round_up(position + bytes); }
 };
 
-// The device does not read it any more.
+// To be called when the device does not read it any more.
 inline void end_registration(Piece& piece) noexcept {
   if (piece.registration) Registrations::end(piece.registration);
   piece.registration = nullptr;

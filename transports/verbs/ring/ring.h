@@ -11,7 +11,7 @@ struct Ring {
   std::byte* memory = nullptr;
   uint64_t bytes = 0;
   std::byte* at(uint64_t position) const { return memory + position % bytes; }
-  // How many lie in a row from there.
+  // The number of contiguous bytes from there.
   uint64_t straight(uint64_t position) const { return bytes - position % bytes; }
 };
 

@@ -1,9 +1,11 @@
 // Positions in a link's stream of bytes, without a device: which have arrived, and the short form
-// in which they travel.
+// in which they are sent.
 //
-// Every message begins at a multiple of 64; a position is counted from the beginning of the link,
-// and position modulo the ring's size is the place in the ring. An immediate has 32 bits: the
-// highest says what it is, the others are the position in units of 64 bytes, modulo 2^31.
+// 1. Every message begins at a multiple of 64.
+// 2. A position is counted from the beginning of the link; modulo the ring's size it is the place
+//    in the ring.
+// 3. An immediate has 32 bits: the highest is its kind, the others are the position in units of 64
+//    bytes, modulo 2^31.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,7 @@ struct Immediate {
 inline uint32_t pack(const Immediate& immediate) {
   return uint32_t(immediate.credit) << 31 | (uint32_t(immediate.position / kUnit) & 0x7fffffff);
 }
-// The position nearest to `near` that packs so.
+// The position nearest to `near` that packs to `packed`.
 inline Immediate unpack(uint32_t packed, uint64_t near) {
   const uint64_t here = near / kUnit;
   const uint32_t ahead = (packed - uint32_t(here)) & 0x7fffffff;
@@ -36,9 +38,9 @@ inline Immediate unpack(uint32_t packed, uint64_t near) {
 class Arrivals {
  public:
   explicit Arrivals(uint64_t ring) : ring_(ring) {}
-  // Everything before has arrived.
+  // Everything before this position has arrived.
   uint64_t end() const { return end_; }
-  // Whether a sender may write to [from, from + bytes) now, given what was consumed.
+  // True if a sender may write to [from, from + bytes) now, given what was consumed.
   bool allowed(uint64_t from, uint64_t bytes, uint64_t consumed) const {
     return from % kUnit == 0 && bytes > 0 && bytes <= ring_ && from + ring_ >= end_ &&
            round_up(from + bytes) <= consumed + ring_;

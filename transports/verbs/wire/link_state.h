@@ -1,7 +1,7 @@
-// What all parts of a link share: who is at its ends, whether it goes on, and the wire between
+// What all parts of a link share: the ranks at its ends, whether it is over, and the wire between
 // them.
 //
-// Thread safety: gate.abort() and what is const from any thread, the rest from the link's user.
+// Thread safety: gate.abort() and const members from any thread; all else from the link's user.
 #pragma once
 
 #include "transports/base/fork_guard.h"
@@ -20,7 +20,7 @@ struct LinkState {
         wire(std::move(connection)) {}
 
   bool over() const { return gate.aborted() || fault; }
-  // This is a child of the process that made it: queues and locks are the parent's.
+  // True in a child of the process that made it: queues and mutexes are the parent's.
   bool inherited() const noexcept { return forked_since(process); }
 
   const VerbsOptions options;
