@@ -171,7 +171,7 @@ void Bootstrap::give_up() noexcept {
   try {
     if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
     for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
-    // If all ranks have written, the others may still be reading.
+    // The values of a completed exchange stay: other ranks may still be reading them.
     if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
   } catch (const std::exception&) {
   }
