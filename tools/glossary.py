@@ -4,7 +4,7 @@
 
 The glossary is the table with the column `not` in collectives/README.md: words that are not used
 for what the row means. Each is looked for in code and comments, as a word or a part of a name
-(`lent` in `lent_bytes` and `LentBytes`, not in `silent`); with a `*` it is the beginning of a name.
+(`oar` in `oar_bytes` and `OarBytes`, not in `roar`); with a `*` it is the beginning of a name.
 Where a word means something else in some folders, `(in FOLDER/ ...)` or `(but FOLDER/ ...)` after
 it says where it is looked for.
 """

@@ -1,5 +1,5 @@
-// The checker's first part: what all ranks share is equal, and each hears from all before it
-// writes.
+// The checker's first part: what all ranks share is equal, and each hears from all
+// before it writes.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// Fingerprints that an execution has room for from one peer (Executor::Run).
+// The number of fingerprints that an execution has room for from one peer (MessageAgreement::Talk).
 constexpr int kMaxHeardFromOne = 2;
 
 PlanFlaw differs(int rank, const char* what) {
@@ -49,7 +49,7 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
   return std::nullopt;
 }
 
-// What goes out of one rank must be what comes in at the other.
+// What one rank sends must be what the other receives.
 PlanFlaw check_pairs(const PlanSet& set) {
   const Collective c = set.args().collective;
   if (!has_blocks_of_pairs(set.args())) return std::nullopt;
@@ -126,8 +126,9 @@ PlanFlaw check_preambles(const PlanSet& set, int rank) {
   return std::nullopt;
 }
 
-// Carries out the exchanges. A fingerprint knows of all whom its sender had heard of in the stages
-// before. Where sizes belong to pairs, a rank counts once it has heard from each other itself.
+// Carries out the exchanges. A fingerprint covers all ranks of which its sender had heard in
+// the stages before. Where sizes belong to pairs, a rank counts only once its own fingerprint
+// has arrived.
 class Hearing {
  public:
   explicit Hearing(const PlanSet& set)
@@ -162,7 +163,7 @@ class Hearing {
  private:
   using Known = std::vector<bool>;
 
-  // One stage; false: it is not heard, or there is none.
+  // Makes one stage of a rank. False: not all of it has arrived, or there is no further stage.
   bool advance(size_t r) {
     const Plan& plan = set_.of(static_cast<int>(r));
     const auto& list = plan.agreement;
@@ -199,7 +200,7 @@ class Hearing {
   std::vector<std::vector<Known>> news_;  // by sender and receiver
 };
 
-// Sizes that are known to pairs only.
+// Where only pairs know sizes.
 PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
   for (int a = 0; a < set.n(); ++a)
     for (int b = 0; b < set.n(); ++b) {
@@ -258,7 +259,7 @@ PlanFlaw check_agreement(const PlanSet& set) {
   const bool slots = set.of(0).slots;
   if (slots != (protocol == Protocol::eager_slots) && protocol != Protocol::queued)
     return "one round is planned over links and by eager slots";
-  // By eager slots each tells all others, and then, where it matters, that its pairs agree.
+  // By eager slots each rank tells all others, and then, where it matters, that its pairs agree.
   if (slots) return std::nullopt;
   if (protocol == Protocol::queued)
     if (PlanFlaw flaw = Hearing(set).run()) return flaw;

@@ -1,5 +1,5 @@
-// The checker's second part: graphs and queues that are what they say, messages that meet, and
-// fusions that name the right steps.
+// The checker's second part: graphs and queues are consistent, messages match, and fusions name the
+// right steps.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
   return std::nullopt;
 }
 
-// Of one message that its two ends take for the same.
+// Checks one message: its two ends must describe the same.
 PlanFlaw check_message(const PlanSet& set, int from, size_t send, int to, size_t recv) {
   const BoundStep& a = set.of(from).steps[send];
   const BoundStep& b = set.of(to).steps[recv];
@@ -108,7 +108,8 @@ bool same_place(const Place& a, const Place& b) {
   return a.buffer == b.buffer && a.offset == b.offset;
 }
 
-// What may be put into the place of an exposed send is what the receive of that number expects.
+// The message that may be put into an exposed send's place is the one that the receive of that
+// number expects.
 PlanFlaw check_put(const PlanSet& set, int rank, size_t i) {
   const Plan& plan = set.of(rank);
   const BoundStep& send = plan.steps[i];

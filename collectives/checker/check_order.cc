@@ -1,5 +1,5 @@
-// The checker's third and fourth parts: places lie where they may, and what touches the same bytes
-// is ordered.
+// The checker's third and fourth parts: places lie where they may, and accesses to the same bytes
+// are ordered.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ struct Access {
   bool write;
 };
 
-// Which earlier steps have ended before a step begins, by the graph.
+// Which steps have ended before a given step begins, by the graph.
 class Ancestors {
  public:
   explicit Ancestors(const Graph& graph)
@@ -131,7 +131,7 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // Room for a block that arrives in two pieces: nobody else's.
+  // The room for a block that arrives in two pieces must overlap nothing else.
   PlanFlaw check_cuts() {
     const size_t bytes = block_of(set_.format()).bytes;
     std::vector<std::pair<size_t, int>> cuts;
@@ -158,7 +158,8 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // reduce_scatter's output may be the memory of the own input block, which is read before.
+  // The output of reduce_scatter may be the memory of the rank's own input block, which is
+  // read before.
   PlanFlaw check_output_in_place() const {
     if (!may_overwrite_input(plan_.args.collective)) return std::nullopt;
     const Ancestors ancestors(plan_.graph);
@@ -177,7 +178,7 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // Eager slots have copies of what is sent.
+  // Eager slots hold copies of what is sent.
   size_t writable_from() const {
     return plan_.protocol == Protocol::one_round ? plan_.sends_until : 0;
   }
@@ -212,7 +213,7 @@ class RankOrder {
 
   bool ordered(int32_t a, int32_t b) const {
     if (a == b || ancestors_->before(a, b)) return true;
-    // Staged messages of one queue wait for so many of those before.
+    // A staged message waits for a fixed number of its queue's earlier messages.
     const BoundStep& x = plan_.steps[static_cast<size_t>(a)];
     const BoundStep& y = plan_.steps[static_cast<size_t>(b)];
     if (!sends(x) || !sends(y) || x.peer != y.peer || x.wire == WireFormat::exact ||
@@ -245,7 +246,7 @@ class RankOrder {
     return static_cast<size_t>(std::ranges::lower_bound(borders_, begin) - borders_.begin());
   }
 
-  // A read follows the last write, a write follows the reads since.
+  // A read follows the last write; a write follows the reads since.
   PlanFlaw check_interval(const std::vector<const Access*>& list) const {
     const Access* writer = nullptr;
     std::vector<const Access*> readers;
@@ -269,7 +270,7 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // The peer writes to what is exposed to it, at any time until the answer is received.
+  // The peer may put into an exposed buffer at any time until the put is received.
   PlanFlaw check_put(int buffer, size_t i) const {
     const BoundStep& send = plan_.steps[i];
     if (send.put < 0 || send.src.buffer != buffer) return std::nullopt;
@@ -286,7 +287,7 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // In one pass: all is added at the first receive, and given back before the first send.
+  // In one pass: everything is added at the first receive, and put back before the first send.
   PlanFlaw check_fused(int buffer, const Fusion& fusion) const {
     const BoundStep& first = plan_.steps[static_cast<size_t>(fusion.receives[0])];
     if ((first.dst.buffer == kScratch ? scratch_ : first.dst.buffer) != buffer) return std::nullopt;
@@ -312,8 +313,9 @@ class RankOrder {
   const int scratch_;
   std::vector<Access> accesses_;
   const Ancestors* ancestors_ = nullptr;
-  std::vector<size_t> borders_;                 // of the buffer at hand
-  std::vector<std::vector<const Access*>> at_;  // by border: of the bytes up to the next
+  std::vector<size_t> borders_;  // of the current buffer
+  // by border: accesses to the bytes up to the next border
+  std::vector<std::vector<const Access*>> at_;
 };
 
 }  // namespace

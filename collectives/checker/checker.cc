@@ -20,8 +20,8 @@ const char* verb(const BoundStep& step) {
   return "?";
 }
 
-// Part `index` of `count` elements: whole cache lines where each part has four of them or more,
-// and the first parts get what does not divide.
+// Part `index` of `count` elements: in whole cache lines where each part has four of them or more.
+// The first parts get the remainder.
 std::pair<size_t, size_t> part_of(size_t count, size_t parts, size_t index, size_t element) {
   const size_t line = std::max<size_t>(1, 64 / element);
   const size_t unit = count < 4 * line * parts ? 1 : line;

@@ -50,12 +50,12 @@ inline bool rounds_in_place(const BoundStep& step) {
 
 // ---- what is where, by the rows of collective.h ------------------------------------------------
 
-// Numbers of the user's buffers.
+// The number of the user's buffers.
 int user_buffers(const PlanSet& set);
 // 0 where this rank has no such memory.
 size_t user_bytes(const PlanSet& set, int rank, int buffer);
 bool user_may_be_written(const PlanSet& set, int rank, int buffer);
-// Where `chunk` of segment `segment` lies, of schedules with so many chunks.
+// Where `chunk` of segment `segment` lies, for schedules with this number of chunks.
 struct ChunkBytes {
   int buffer = 0;
   size_t begin = 0, bytes = 0;
@@ -64,8 +64,8 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// Sums are divided as they are, not made of smaller operands (row_sums.h). `whole`: that of
-// Plan::scaling.
+// Sums are divided when complete, instead of adding operands that are scaled down (row_sums.h).
+// `whole`: that of Plan::scaling.
 bool divides_whole_sums(const CollectiveArgs& args, bool whole);
 bool scales_here(const CollectiveArgs& args);
 
@@ -73,7 +73,7 @@ bool scales_here(const CollectiveArgs& args);
 
 PlanFlaw check_agreement(const PlanSet& set);
 PlanFlaw check_links(const PlanSet& set);
-// Of one round. Precondition: check_links() has found nothing.
+// Checks plans of one round. Precondition: check_links() has found nothing.
 PlanFlaw check_protocol(const PlanSet& set);
 PlanFlaw check_fusions(const PlanSet& set);
 PlanFlaw check_places(const PlanSet& set);

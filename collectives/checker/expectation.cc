@@ -12,7 +12,7 @@ bool sums(const Step& step) {
   return step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
 }
 
-// One step for each chunk of a span.
+// The steps, one for each chunk of a span.
 std::vector<Step> taken_apart(const std::vector<Step>& steps) {
   std::vector<Step> apart;
   for (const Step& step : steps)
@@ -30,19 +30,20 @@ void each_chunk(Span span, Function f) {
   for (int c = span.first; c < span.first + span.count; ++c) f(static_cast<size_t>(c));
 }
 
-// What follows from one rank's list alone.
+// What follows from one rank's steps alone.
 struct Program {
   std::vector<Step> steps;
-  std::vector<char> first, last;               // of a row, by addition
-  std::vector<std::vector<char>> goes_across;  // by step and chunk of its dst: sent to another host
-  std::vector<char> own_goes_across;           // by chunk, of what lies there at the beginning
+  std::vector<char> first, last;  // of a row, by addition
+  // By step and chunk of its dst: whether it is sent to another host.
+  std::vector<std::vector<char>> goes_across;
+  std::vector<char> own_goes_across;  // by chunk: likewise, of its initial contents
 };
 
 void find_rows(Program& program, size_t chunks) {
   const std::vector<Step>& steps = program.steps;
   program.first.assign(steps.size(), 1);
   program.last.assign(steps.size(), 1);
-  std::vector<size_t> next(chunks, steps.size());  // the next step that touches the chunk
+  std::vector<size_t> next(chunks, steps.size());  // next step that touches the chunk
   for (size_t i = steps.size(); i-- > 0;) {
     const Step& step = steps[i];
     if (sums(step)) {
@@ -76,13 +77,13 @@ void find_crossings(const PlanSet& set, int rank, Program& program, size_t chunk
   }
 }
 
-// All ranks, one segment.
+// The ideal execution of all ranks, for one segment.
 class Ideal {
  public:
   struct Held {
     Symbol what, plain;  // plain: only the additions
     int ranks = 0;
-    int own = -1;  // whose own numbers these are; -1: a sum
+    int own = -1;  // the rank whose own numbers these are; -1: a sum
   };
 
   Ideal(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs, int segment,
@@ -112,7 +113,7 @@ class Ideal {
     }
   }
 
-  // False: a receive without its send.
+  // False: a receive has no matching send.
   bool run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -129,7 +130,7 @@ class Ideal {
   }
   // Every complete sum was one row from the ranks' own numbers.
   bool whole() const { return whole_; }
-  // The ranks end with the same sums, but not as they are rounded.
+  // The ranks end with the same sums, but with different roundings.
   PlanFlaw unlike() const {
     PlanFlaw flaw;
     for (int r = 1; r < set_.n(); ++r)
@@ -145,7 +146,7 @@ class Ideal {
  private:
   using Run = std::vector<Held>;
 
-  // Where all ranks must end alike.
+  // Whether all ranks must end with the same bits.
   bool crosses_everywhere() const {
     return format_ != WireFormat::exact && ends_in_same_sums(args_.collective);
   }
@@ -233,7 +234,7 @@ class Ideal {
 
 std::vector<Program> programs_of(const PlanSet& set) {
   std::vector<Program> programs;
-  // Blocks lie anywhere, and formats have blocks of their own: there spans are taken apart.
+  // Blocks lie anywhere, and wire formats have blocks of their own: there spans are split.
   const bool apart =
       !cut_from_one_buffer(set.args().collective) || set.format() != WireFormat::exact;
   for (int r = 0; r < set.n(); ++r) {
@@ -248,7 +249,7 @@ std::vector<Program> programs_of(const PlanSet& set) {
   return programs;
 }
 
-// What the plans say about the sums of all ranks must be so.
+// Checks what the plans state about the sums of all ranks.
 PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs,
                       const Ideal& ideal) {
   const Plan& plan = set.of(0);

@@ -1,7 +1,7 @@
-// Carries out the plans of all ranks on symbols, as the executor does. Part of the checker.
+// Carries out the plans of all ranks on symbols, as the executors do. Part of the checker.
 //
-// Zero buffering: a message goes from its place to its place at one moment, when its send and its
-// receive are both posted. Which of the possible events comes next is the order's choice.
+// Without buffering: a message moves from its source to its destination at one moment, when its
+// send and its receive are both posted. The order decides which of the possible events comes next.
 #pragma once
 
 #include <random>
@@ -14,24 +14,24 @@ namespace ringwood {
 
 struct ReplayOrder {
   bool late = false;    // links read and deliver as late as they may
-  bool fuses = false;   // what can be done in one pass is; one round: receives are folded
-  uint64_t random = 0;  // the seed of an order that is neither; 0: none
+  bool fuses = false;   // fuses whatever may be fused; one round: receives are folded
+  uint64_t random = 0;  // seed of a random order; 0: the order is not random
 };
 
-// The memory of one rank, and what its additions do to it.
+// The memory of one rank, and the effect of its additions on it.
 class ReplayMemory {
  public:
   ReplayMemory(const PlanSet& set, int rank, Symbols& symbols);
   SymbolRun read(const Place& place, size_t bytes) const;
   void write(const Place& place, const SymbolRun& run);
-  // What lies in the user's buffers.
+  // The contents of a user's buffer.
   const SymbolMemory& user(int buffer) const { return buffers_[static_cast<size_t>(buffer)]; }
 
-  // dst op= operand, as a reduction of the plan does it.
+  // dst op= operand, as a reduction of the plan performs it.
   void add(const BoundStep& step, const SymbolRun& operand);
-  // What a fusion makes of the owner's place and of the operands.
+  // The result of a fusion of the owner's place and the operands.
   SymbolRun fused(const Fusion& fusion, const std::vector<SymbolRun>& operands) const;
-  // A local step.
+  // Runs a local step.
   void run(const BoundStep& step);
 
  private:
@@ -48,7 +48,8 @@ class ReplayMemory {
   SymbolMemory scratch_, wide_;
 };
 
-// Nothing, or why it does not end, or what it reads that nobody has written; `memory` is by rank.
+// Returns nothing, or why the replay does not end, or which unwritten bytes it reads;
+// `memory` is by rank.
 PlanFlaw replay_queued(const PlanSet& set, const ReplayOrder& order, Symbols& symbols,
                        std::vector<ReplayMemory>& memory);
 PlanFlaw replay_one_round(const PlanSet& set, const ReplayOrder& order, Symbols& symbols,

@@ -12,7 +12,7 @@ ReplayMemory::ReplayMemory(const PlanSet& set, int rank, Symbols& symbols)
       scratch_(plan_.scratch_bytes, {}) {
   for (int b = 0; b < user_buffers(set); ++b)
     buffers_.emplace_back(user_bytes(set, rank, b), symbols.own(rank, b, 0));
-  // Counted in the bytes that the same elements have in the user's type.
+  // Counted in the bytes that the same elements occupy in the user's type.
   if (plan_.wide_element > 0)
     wide_ = {plan_.wide_bytes / plan_.wide_element * plan_.element, Symbol{}};
 }
@@ -33,7 +33,7 @@ size_t ReplayMemory::beside(const BoundStep& step) const {
   return step.wide.offset / plan_.wide_element * plan_.element;
 }
 
-// One rank's own numbers, or a sum of some (-1).
+// Scales one rank's own numbers, or a sum of some (-1).
 SymbolRun ReplayMemory::scaled(const SymbolRun& run, int own) const {
   if (own < 0 || divides_) return run;
   return mapped(run, [&](Symbol s) {
@@ -63,8 +63,8 @@ void ReplayMemory::add(const BoundStep& step, const SymbolRun& operand) {
   write(step.dst, finished(sum, step.sum.completes));
 }
 
-// The sum is beside its place until the row's last addition; only that of large floats is in its
-// place, too.
+// The sum is kept in the wide scratch until the row's last addition; only that of large floats is
+// at its destination, too.
 void ReplayMemory::add_in_row(const BoundStep& step, const SymbolRun& operand) {
   const bool scales = plan_.scaling.on;
   SymbolRun sum =

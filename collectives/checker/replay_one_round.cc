@@ -10,7 +10,7 @@ class OneRoundReplay {
  public:
   OneRoundReplay(const PlanSet& set, const ReplayOrder& order, std::vector<ReplayMemory>& memory)
       : set_(set), order_(order), memory_(memory), n_(static_cast<size_t>(set.n())) {
-    // Eager slots have copies of what is sent.
+    // Eager slots hold copies of what is sent.
     if (set.of(0).protocol == Protocol::eager_slots) order_.late = false;
     cursor_.assign(n_, 0);
     taken_.assign(n_ * n_, 0);
@@ -40,7 +40,7 @@ class OneRoundReplay {
     const int32_t step = plan(from).sends_by_rank[to];
     return step < 0 ? nullptr : &plan(from).steps[static_cast<size_t>(step)];
   }
-  // Whether a message of r's is still to be read where it lies.
+  // Whether a message of r has still to be read in place.
   bool sending(size_t r) const {
     for (size_t p = 0; p < n_; ++p)
       if (sent(r, p) && !taken_[r * n_ + p]) return true;

@@ -7,21 +7,21 @@
 namespace ringwood {
 namespace {
 
-constexpr int kMarks = -2;  // in place of a buffer's number: what lies in staging places
+constexpr int kMarks = -2;  // in place of a buffer's number: the contents of staging places
 
 int index_at(const Plan& plan, int peer) {
   const PeerQueue* const queue = queue_to(plan, peer);
   return queue ? static_cast<int>(queue - plan.peers.data()) : -1;
 }
 
-// How far one rank is with its plan.
+// How far one rank has carried out its plan.
 struct ReplayRank {
   struct Message {
-    SymbolRun early;        // what it carried when it was posted
-    bool in_place = false;  // it has been put where it goes
+    SymbolRun early;        // its contents when it was posted
+    bool in_place = false;  // it has been delivered to its destination
   };
   struct Queue {
-    int back = -1;  // the peer's queue for this rank
+    int back = -1;  // index of the peer's queue for this rank
     size_t sends_posted = 0, sends_done = 0, receives_posted = 0, receives_done = 0;
     std::vector<Message> messages;  // by send
   };
@@ -39,7 +39,7 @@ struct ReplayRank {
 
   const BoundStep& step(int32_t index) const { return plan.steps[static_cast<size_t>(index)]; }
   bool waits(int32_t index) const { return pending[static_cast<size_t>(index)] != 0; }
-  // A receive of a fusion as soon as the first of them is.
+  // All receives of a fusion may be posted as soon as the first may.
   bool postable(int32_t receive) const {
     const int32_t f = plan.fusion_of[static_cast<size_t>(receive)];
     return !waits(receive) || (f >= 0 && !waits(plan.fusions[static_cast<size_t>(f)].receives[0]));
@@ -173,7 +173,7 @@ class QueuedReplay {
     return {{step.message_bytes, mark}};
   }
 
-  // The first message of r's queue q that is on its way.
+  // Delivers the first outstanding message of queue q of rank r.
   bool deliver(int r, size_t q) {
     Rank& me = rank(r);
     Queue& queue = me.queues[q];
@@ -219,7 +219,7 @@ class QueuedReplay {
 
   // ---- fusion ----------------------------------------------------------------------------------
 
-  // The peer's exposed send that operand k is, or -1 while it is not there.
+  // The peer's exposed send that is operand k, or -1 while it has not arrived.
   int32_t operand(const Rank& me, const Fusion& fusion, size_t k) {
     const auto q = static_cast<size_t>(fusion.queues[k]);
     const Queue& queue = me.queues[q];
@@ -269,7 +269,7 @@ class QueuedReplay {
     return true;
   }
 
-  // After a while of waiting the executor takes the steps one by one.
+  // After it has waited for a while, the executor runs the steps one by one.
   bool give_up_a_fusion() {
     for (Rank& r : ranks_)
       for (size_t f = 0; f < r.unfused.size(); ++f) {

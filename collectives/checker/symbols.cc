@@ -40,7 +40,7 @@ Symbol Symbols::own(int rank, int buffer, size_t offset) {
           static_cast<int64_t>(offset)};
 }
 
-// Kept relative to the first operand's position.
+// Expressed relative to the position of the first operand.
 Symbol Symbols::sum(Symbol a, Symbol b) {
   if (!a.defined() || !b.defined()) return {};
   if (b.id < a.id || (b.id == a.id && b.at < a.at)) std::swap(a, b);
@@ -67,8 +67,8 @@ Symbol Symbols::rounded(Symbol a) {
   return {make({Kind::rounded, a.id, 0, 0, 0}), a.at};
 }
 
-// bf16 rounds number by number; int8 in blocks that are counted from the message's beginning, so
-// that the same numbers in a message that is cut elsewhere become others.
+// bf16 rounds each number by itself; int8 rounds in blocks counted from the beginning of the
+// message, so the same numbers in a message that is cut elsewhere get other values.
 SymbolRun Symbols::encoded(const SymbolRun& run, WireFormat format) {
   if (run.empty() || !defined(run)) return run;
   if (format == WireFormat::bf16)

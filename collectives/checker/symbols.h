@@ -1,12 +1,12 @@
 // Symbolic contents of memory: which numbers lie at which bytes, and what was done to them.
 //
-// Part of the checker of plans (checker.h). A Symbol stands for a run of bytes: at byte p of the
-// run it is expression `id` at position `at` + p. So a run can be cut and moved without making new
+// Part of the checker of plans (checker.h). A Symbol stands for a run of bytes: byte p of the run
+// is position `at` + p of expression `id`. So a run can be cut and moved without making new
 // expressions, and two runs are equal exactly if their ids and positions are. Expressions are
-// hash-consed; a sum's operands are ordered, so that one id is one tree of additions up to
+// hash-consed. The operands of a sum are ordered, so that one id is one tree of additions up to
 // commutation, with every scaling, rounding and division in its place.
 //
-// Positions are bytes of the user's type. No thread safety.
+// Positions are bytes of the user's type. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace ringwood {
 
 struct Symbol {
-  uint32_t id = 0;  // 0: nobody has written it
+  uint32_t id = 0;  // 0: not written yet
   int64_t at = 0;
   bool defined() const { return id != 0; }
   bool operator==(const Symbol&) const = default;
@@ -31,22 +31,22 @@ struct SymbolPiece {
   Symbol what;
   bool operator==(const SymbolPiece&) const = default;
 };
-// Pieces one behind the other; neighbours that continue each other are one.
+// Adjacent pieces; neighbours that continue each other are merged.
 using SymbolRun = std::vector<SymbolPiece>;
 
 class Symbols {
  public:
-  // What lies in a rank's buffer at the beginning, from byte `offset` on.
+  // The initial contents of a rank's buffer, from byte `offset` on.
   Symbol own(int rank, int buffer, size_t offset);
   Symbol sum(Symbol a, Symbol b);
-  Symbol times(Symbol a, double factor);       // of 1: unchanged
-  Symbol times_factor_of(Symbol a, int rank);  // PREMUL_SUM's
-  Symbol divided(Symbol a, double divisor);    // by 1: unchanged
-  Symbol rounded(Symbol a);                    // to the user's type; of that, the same again
-  // What a wire format makes of a message that is all of `run`; of that, the same again.
+  Symbol times(Symbol a, double factor);       // a factor of 1 changes nothing
+  Symbol times_factor_of(Symbol a, int rank);  // the factor of PREMUL_SUM
+  Symbol divided(Symbol a, double divisor);    // a divisor of 1 changes nothing
+  Symbol rounded(Symbol a);                    // to the user's type; idempotent
+  // What a wire format makes of a message that is all of `run`; idempotent.
   SymbolRun encoded(const SymbolRun& run, WireFormat format);
 
-  std::string print(Symbol symbol) const;  // "(rank 0 buffer 0 byte 64 + ...)", cut
+  std::string print(Symbol symbol) const;  // "(rank 0 buffer 0 byte 64 + ...)", truncated
 
  private:
   enum class Kind : uint8_t { own, sum, times, times_factor, divided, rounded, bf16, int8, list };
@@ -73,7 +73,7 @@ class SymbolMemory {
   SymbolMemory() = default;
   SymbolMemory(size_t bytes, Symbol at_first);
   size_t bytes() const { return bytes_; }
-  // Precondition of both: within the buffer.
+  // Precondition of both: the range is within the buffer.
   SymbolRun read(size_t begin, size_t bytes) const;
   void write(size_t begin, const SymbolRun& run);
 
@@ -82,17 +82,17 @@ class SymbolMemory {
     size_t begin;
     Symbol what;
   };
-  size_t part_of(size_t at) const;  // the part that has byte `at`
+  size_t part_of(size_t at) const;  // index of the part that holds byte `at`
   size_t bytes_ = 0;
-  std::vector<Part> parts_;  // ascending, the first at 0
+  std::vector<Part> parts_;  // ascending, the first begins at 0
 };
 
 size_t bytes_of(const SymbolRun& run);
 bool defined(const SymbolRun& run);
-// Both cut at the ends of either's pieces; f(a, b) of each.
+// Calls f(a, b) for the pieces of both runs, cut at the ends of either's pieces.
 template <class Function>
 SymbolRun combined(const SymbolRun& a, const SymbolRun& b, Function f);
-// f of each.
+// Applies f to each piece.
 template <class Function>
 SymbolRun mapped(SymbolRun run, Function f) {
   for (SymbolPiece& piece : run) piece.what = f(piece.what);

@@ -14,7 +14,7 @@
 namespace ringwood {
 namespace {
 
-// Pieces smaller than this are all overhead.
+// Smaller pieces consist mostly of overhead.
 constexpr size_t kMinSegmentBytes = 16 << 10;
 
 }  // namespace
@@ -38,15 +38,15 @@ bool RowBuilder::may_encode() const {
          std::find_if(hosts.begin(), hosts.end(), [](int h) { return h != 0; }) != hosts.end();
 }
 
-// As a plan runs it.
+// The schedule as a plan runs it.
 Schedule RowBuilder::schedule(const AlgorithmRow& row, int rank) const {
   return after_agreement(row.build(where(rank)), query_.collective);
 }
 
-// Why the row's schedules may not be encoded, or nothing.
+// Why the row's schedules may not be encoded, or an empty text.
 std::string RowBuilder::objection(const std::vector<Schedule>& schedules, WireFormat wire) const {
-  // Whose operand is rounded how often depends on the root where only some links are encoded, so
-  // there all are taken to be.
+  // Where only some links are encoded, the number of roundings of an operand depends on the root,
+  // so all links are assumed to be encoded there.
   std::vector<int> host = machine_.hosts;
   if (has_root(query_.collective)) std::iota(host.begin(), host.end(), 0);
   const WireProof proof = prove_wire(query_.collective, schedules, host);
@@ -69,7 +69,7 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
   }
   const Schedule first = schedule(row, 0);
   built.segments = segment_counts(first);
-  // The ranks' lists are about equally long, so that a large one need not be built to be counted.
+  // The ranks' lists are about equally long, so a large row need not be built to be counted.
   const size_t about = first.steps.size() * static_cast<size_t>(n);
   if (about > query_.most_steps || n > kMaxSimulated) {
     if (wire != WireFormat::exact) return {};
@@ -82,7 +82,8 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
     built.why_not = objection(built.schedules, wire);
     if (!built.why_not.empty()) return built;
     for (Schedule& s : built.schedules) s = with_roundings(s, query_.collective, machine_.hosts);
-    // Among equals a pipeline: on a wire slower than the parameters say, it hides the codecs.
+    // Among equals a pipeline first: on a network slower than its parameters say, it
+    // hides the codecs.
     if (built.segments.size() > 1) std::swap(built.segments[0], built.segments[1]);
   }
   bound(built);

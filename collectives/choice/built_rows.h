@@ -1,4 +1,4 @@
-// Rows of the table of algorithms made ready to be costed: which of them a call may take, their
+// Prepares rows of the table of algorithms for costing: which of them a call may use, their
 // schedules of all ranks, and bounds of their time. Part of cost_candidates.h. Pure.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace ringwood {
 struct BuiltRow {
   const AlgorithmRow* row = nullptr;
   WireFormat wire = WireFormat::exact;
-  std::string why_not;               // refused; what follows is not set then
+  std::string why_not;               // why it is refused; the rest is not set then
   std::vector<Schedule> schedules;   // of all ranks; empty: too many, and `bounds` are a sketch
-  size_t steps = 0;                  // of them
+  size_t steps = 0;                  // of all schedules
   CostBounds bounds;                 // of one segment
-  bool one_round = false;            // the plan of one segment
-  std::vector<int> segments;         // numbers of them that are worth a look, by preference
+  bool one_round = false;            // the protocol of the plan of one segment
+  std::vector<int> segments;         // segment counts to be considered, by preference
   std::optional<Prediction> single;  // of one segment, once it is simulated
 };
 
@@ -30,9 +30,9 @@ class RowBuilder final {
   RowBuilder(const CandidateQuery& query, const MachineModel& machine)
       : query_(query), machine_(machine) {}
 
-  // Whether rows in a wire format come into query.
+  // Whether rows in a wire format are considered.
   bool may_encode() const;
-  // Nothing where the row's exact form has said all about it.
+  // Nothing where the row in exact form already decides about it.
   std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
 
  private:
@@ -48,7 +48,7 @@ class RowBuilder final {
   const MachineModel& machine_;
 };
 
-// What such a row is costed with, for so many of the query's bytes.
+// The load with which such a row is costed, for this many of the query's bytes.
 Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
              bool zero_copy);
 

@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// Each collective of a few dozen sizes; beyond this the questions do not repeat.
+// Nine collectives of a few dozen sizes each; beyond this the queries do not repeat.
 constexpr size_t kMaxChoices = 4096;
 
 // "all_reduce:ring,broadcast:chain", or one name for every collective that has it.
@@ -48,7 +48,7 @@ std::string names(const TuningQuery& q) {
   return text;
 }
 
-// Null: nobody has named one.
+// Null: no row was named.
 const AlgorithmRow* named(const TuningQuery& q, const Options& options,
                           const std::string& algorithm) {
   const std::string name =
@@ -84,7 +84,7 @@ void check_tolerance(const TuningQuery& q) {
                                                        to_string(q.collective), q.tolerance));
 }
 
-// Where there is nothing to weigh.
+// The choice where nothing can be costed.
 TuningChoice first_row(const TuningQuery& q, const Options& options, const AlgorithmRow* row,
                        int segments) {
   for (const AlgorithmRow* one : rows_of(q, options))
@@ -135,7 +135,7 @@ MachineModel default_machine_model(int n, bool several_hosts) {
 }
 
 size_t size_class(size_t bytes) {
-  constexpr int kBits = 4;  // of the size, the highest one included
+  constexpr int kBits = 4;  // of the size that are kept, including the highest
   const int drop = std::max(0, static_cast<int>(std::bit_width(bytes)) - kBits);
   return bytes >> drop << drop;
 }

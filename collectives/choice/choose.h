@@ -1,18 +1,18 @@
-// Which algorithm, and how many segments: the cheapest by predicted cost (cost.h).
+// Chooses the algorithm and the number of segments with the lowest predicted cost (cost.h).
 //
-// Every rank must come to the same answer, so it is computed only from what all ranks know alike:
+// Every rank must make the same choice, so it is computed only from what all ranks know alike:
 // the collective, bytes, type, group size, and the parameters of the group's machines
-// (machine_model.h), which one rank hands to the others. A rank with other options is found by the
-// fingerprint.
+// (machine_model.h), which one rank sends to the others. The fingerprint detects a rank with
+// other options.
 //
-// Sizes are weighed in classes, eight for each doubling, so that a sweep of sizes is not weighed
-// anew for each. Roots cost alike here: root 0 stands for all.
+// Sizes are costed in classes, eight for each doubling, so that a sweep of sizes need not cost each
+// anew. All roots cost the same here: root 0 stands for all.
 //
-// What a class costs the first time, in a core's time measured on a loaded machine, all_reduce of 8
-// B to 64 MiB: 2 ranks 0.04 to 2 ms, 8 ranks 0.2 to 5 ms, 64 ranks on hosts of 8 5 to 8 ms; of all
-// collectives, 8 B to 1 GiB, hosts of 1 and 8, all or not alike: 128 ranks 4 ms in the mean and 15
-// at most, 1,024 ranks 14 and 33, 16,384 ranks 41 and 165, in less than 25 MiB; remembered by a
-// Chooser, a look-up.
+// The first choice in a class takes this time of a core, measured on a loaded machine. all_reduce
+// of 8 B to 64 MiB: 2 ranks 0.04 to 2 ms, 8 ranks 0.2 to 5 ms, 64 ranks on hosts of 8 5 to 8 ms.
+// All collectives, 8 B to 1 GiB, hosts of 1 and 8, all or not alike: 128 ranks 4 ms in the mean and
+// 15 at most, 1,024 ranks 14 and 33, 16,384 ranks 41 and 165, in less than 25 MiB. A Chooser caches
+// choices: later ones are a look-up.
 #pragma once
 
 #include <map>
@@ -31,11 +31,11 @@ namespace ringwood {
 
 struct TuningQuery {
   Collective collective = Collective::all_reduce;
-  size_t bytes = 0;  // of the whole buffer, or of one block; uneven: in the mean, or 0
+  size_t bytes = 0;  // of the whole buffer, or of one block; uneven: the mean, or 0
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int n = 1;
-  bool several_hosts = false;             // without a machine: each rank on a host of its own
+  bool several_hosts = false;             // without a machine model: each rank on its own host
   bool uneven = false;                    // block sizes differ
   double tolerance = 0;                   // RINGWOOD_TOLERANCE, or the call's
   const MachineModel* machine = nullptr;  // null: default_machine_model()
@@ -50,25 +50,25 @@ struct TuningChoice {
 // The documented parameters of machine_model.h, with a core for every rank.
 MachineModel default_machine_model(int n, bool several_hosts);
 
-// The bytes that stand for all of a class: the smallest of them. Powers of two stand for
-// themselves.
+// The bytes that represent a class: its smallest size. Powers of two represent themselves.
 size_t size_class(size_t bytes);
 
 // `algorithm` and `segments` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
 // that do, and for a tolerance of 1 and more.
-//   - 16- and 8-bit floats are added up by one owner per element, in fp32, rounded once, where a
-//     row of at most kMaxSteps steps does that, unless the user names another; averages of
-//     integers likewise, which are exact then.
-//   - Within the query's tolerance, and unless the options want reproducible results, a wire
-//   format is chosen with the row, where that is faster; also for a row that the user names.
-//   - Blocks of different sizes, where all ranks know them, are weighed by their mean, among the
-//   rows that are for any sizes; where only pairs know them, the first of those rows is taken. The
-//   options' choice of a row that is for blocks of one size is passed over.
+// - 16- and 8-bit floats are added by one owner per element, in fp32, rounded once, where a row of
+//   at most kMaxSteps steps does that, unless the user names another; averages of integers
+//   likewise, which are exact then.
+// - Within the query's tolerance, and unless the options want reproducible results, a wire format
+//   is chosen with the row where that is faster; also for a row that the user names.
+// - Blocks of different sizes, where all ranks know them, are costed by their mean, among the rows
+//   that accept any sizes; where only pairs know them, the first of those rows is chosen. A row for
+//   blocks of one size that the options name is ignored then.
 TuningChoice choose(const TuningQuery& query, const Options& options,
                     const std::string& algorithm = "", int segments = 0);
 
-// Every row, with its predicted time for the query's size class; the choice is choose()'s.
+// Every row, with its predicted time for the query's size class; the chosen one is that
+// of choose().
 std::vector<Candidate> explain(const TuningQuery& query, const Options& options,
                                const std::string& algorithm = "", int segments = 0);
 // "ring", or "ring+bf16".
@@ -76,11 +76,11 @@ std::string name_of(const std::string& algorithm, WireFormat wire);
 // A table, best first, one line for each candidate.
 std::string print(std::vector<Candidate> candidates);
 
-// choose() with a memory, for one group. Thread safe.
+// choose() with a cache, for one group. Thread-safe.
 class Chooser final {
  public:
   Chooser(MachineModel machine, const Options& options);
-  // The query's machine is ours.
+  // The query's machine model is replaced by the chooser's.
   TuningChoice choose(TuningQuery query, const std::string& algorithm = "", int segments = 0);
   std::vector<Candidate> explain(TuningQuery query) const;
   const MachineModel& machine() const { return machine_; }

@@ -13,7 +13,7 @@ namespace ringwood {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Predictions nearer than this are equal: the model is not better than that.
+// Predictions nearer than this count as equal: the model is not more accurate.
 constexpr double kMargin = 1.05;
 
 class Contest {
@@ -53,7 +53,7 @@ class Contest {
  private:
   struct Entry {
     size_t built = 0;
-    double least = 0;  // no execution is faster
+    double least = 0;  // lower bound: no execution is faster
   };
 
   bool simulable(size_t i) const { return !built_[entries_[i].built].schedules.empty(); }
@@ -69,7 +69,7 @@ class Contest {
     }
     for (const int count : built->segments) {
       candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
-      // Segments shorten the chain of waiting steps, but not what the resources have to do.
+      // Segments shorten the chain of waiting steps, but not the work of the resources.
       entries_.push_back(
           {built_.size(), count == 1 ? built->bounds.lower() : built->bounds.resource});
     }
@@ -87,8 +87,9 @@ class Contest {
     return least;
   }
 
-  // If there is one at all. Of rows with too many steps it is not asked: one owner for all operands
-  // is `direct`, which among so many ranks costs many times what the others do.
+  // Applies only if there is such a row at all. Rows with too many steps are not examined: a row
+  // with one owner for all operands is `direct`, which with so many ranks costs many times more
+  // than the others.
   void keep_those_that_add_once() {
     std::vector<char> keeps;
     for (const BuiltRow& built : built_)
@@ -110,8 +111,8 @@ class Contest {
     c.simulated = times.simulated;
   }
 
-  // Of those that are about as fast, the one that keeps the busiest resource least busy: what the
-  // model leaves out (other work, other groups) is slowed down by the rest.
+  // Of the candidates that are about as fast, chooses the one whose busiest resource has the least
+  // work: whatever the model omits (other work, other groups) slows down the others more.
   void crown(double least_of_all) {
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
@@ -139,7 +140,7 @@ class Contest {
   CostJudge judge_;
   std::vector<BuiltRow> built_;
   std::vector<Candidate> candidates_;
-  std::vector<Entry> entries_;  // beside candidates_
+  std::vector<Entry> entries_;  // parallel to candidates_
   std::vector<size_t> beaten_, judged_;
   double best_ = kInfinite, best_zero_copy_ = kInfinite;  // of those judged
 };

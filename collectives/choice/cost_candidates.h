@@ -1,17 +1,18 @@
 // The candidates for a collective call, and what each would cost: rows of the table of algorithms
-// times a few numbers of segments.
+// times a few segment counts.
 //
-// Finding the cheapest has a budget: candidates are simulated in the order of their lower bounds,
-// those whose bound is above the best found cannot win and are not, and when kMaxWork is used up
+// The search has a budget. Candidates are simulated in the order of their lower bounds; one whose
+// bound is above the best time found cannot win and is not simulated; and once kMaxWork is used up
 // the rest are judged by estimate. A row with more than kMaxSteps steps in all ranks together is
-// judged by a sketch of its bounds from few ranks' schedules (cost_sketch.h), and not encoded. All
-// of it is counted, not timed, so every rank comes to the same answer. Pure.
+// judged by a sketch of its bounds from the schedules of a few ranks (cost_sketch.h), and not
+// encoded. The budget is counted, not timed, so every rank makes the same choice. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/candidate.h"
 #include "collectives/cost/cost.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
@@ -24,43 +25,34 @@ inline constexpr size_t kMaxSteps = 20000;
 inline constexpr int kMaxSimulated = 4096;  // ranks, however few steps they have
 inline constexpr int kMaxSegments = 256;
 
-struct Candidate {
-  std::string algorithm;
-  int segments = 1;
-  WireFormat wire = WireFormat::exact;
-  double seconds = 0;            // predicted, for private buffers; infinity: it cannot be chosen
-  double zero_copy_seconds = 0;  // the same where the ranks of a host share theirs
-  bool simulated = false;  // else `seconds` is an estimate, or, where it says so, a lower bound
-  bool chosen = false;
-  std::string why_not;  // "" for the chosen one
-};
-
 struct CandidateQuery {
   Collective collective = Collective::all_reduce;
   size_t bytes = 0;
   size_t element = 4;
   int n = 1;
   std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
-  bool adds_once = false;  // wanted: each element added up in one go by one owner (adds_once())
+  // Wanted: each element is added in one row by one owner (adds_once()).
+  bool adds_once = false;
   // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
   // bits and their error is within it (wire.h), from kMinEncoded bytes up.
   double tolerance = 0;
-  int segments = 0;  // 0: those that `segment_bytes` suggests
+  int segments = 0;  // 0: as `segment_bytes` suggests
   size_t segment_bytes = size_t{512} << 10;
-  size_t most_steps = kMaxSteps;  // of a row that is simulated
-  bool all = false;  // also predict those that cannot win any more; the choice stays the same
+  size_t most_steps = kMaxSteps;  // limit for a row that is simulated
+  // Also predict candidates that cannot win any more; the choice remains the same.
+  bool all = false;
 };
-// Whether buffers are shared is known to each rank alone, so it cannot decide. A candidate's regret
-// is how many times longer it takes than the best one, for private or for shared buffers, whichever
-// is more; the one with the least regret is `chosen`. Where the two kinds cost alike that is the
-// cheapest. Among those within 5 % of it, which the model cannot tell apart, the one with the least
-// work for its busiest resource (within 5 %), the first row, the fewest segments (encoded: segments
-// of `segment_bytes`). Exact ones before encoded ones, then in the order of the rows, segments
-// ascending.
+// Each rank alone knows whether its buffers are shared, so that cannot decide. The regret of a
+// candidate is how many times longer it takes than the best one, for private or for shared buffers,
+// whichever is more; the candidate with the least regret is `chosen`. Where both kinds of buffers
+// cost the same, that is the cheapest. The model cannot tell apart candidates within 5 % of it.
+// Among those the choice is, in this order: the least work for its busiest resource (within 5 %),
+// the first row, the fewest segments (encoded: segments of `segment_bytes`). The result lists exact
+// candidates before encoded ones, then in the order of the rows, segments ascending.
 std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine);
 
-// True if no partial sum is ever added to anything again: every element is then added up in one row
-// of additions, with one rounding at its end. `schedules` of all ranks, verified.
+// True if no partial sum is ever added to anything again: every element is then added in one row of
+// additions, with one rounding at its end. `schedules`: of all ranks, verified.
 bool adds_once(const std::vector<Schedule>& schedules);
 
 }  // namespace ringwood

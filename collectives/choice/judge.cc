@@ -7,11 +7,12 @@
 namespace ringwood {
 namespace {
 
-// A pipeline's segments are alike once it is filled, so that of many only these are simulated.
+// The segments of a pipeline are alike once it is filled, so of many segments only these
+// are simulated.
 constexpr size_t kFewerSegments = 3, kSomeSegments = 6;
-// Up to this many steps all segments are.
+// Up to this many steps, all segments are simulated.
 constexpr size_t kWholeSteps = 1500;
-// What it takes to bind a step, in units of FairShare::work().
+// The cost of binding a step, in units of FairShare::work().
 constexpr size_t kWorkOfStep = 4;
 
 }  // namespace
@@ -55,7 +56,7 @@ CostJudge::Times CostJudge::judge(BuiltRow& built, int segment_count, bool may_s
   return times;
 }
 
-// Of many segments some are simulated, the rest take as long each.
+// Of many segments some are simulated; the others are taken to last as long each.
 Prediction CostJudge::in_segments(const BuiltRow& built, int segment_count, bool zero_copy) {
   const auto count = static_cast<size_t>(segment_count);
   if (count == 1 || built.steps * count <= kWholeSteps)
@@ -72,9 +73,9 @@ Prediction CostJudge::in_segments(const BuiltRow& built, int segment_count, bool
   return p;
 }
 
-// Estimates keep near the bounds; so that they do not win by that, each is as far off as what was
-// simulated of its row. Beside sketches, segments are judged by the sketches' measure: how far off
-// the row is in one segment says nothing of a pipeline.
+// Estimates are close to the lower bounds. So that they do not win by that, each is scaled by how
+// far the simulations of its row were above their bounds. Beside sketches, segments are scaled as
+// the sketches are: the ratio for one segment says nothing about a pipeline.
 double CostJudge::estimate(BuiltRow& built, int count) {
   constexpr double kUnknown = 1.25;
   const CostBounds& b = built.bounds;

@@ -1,5 +1,6 @@
-// The predicted time of rows that are ready (built_rows.h), within the budget of cost_candidates.h:
-// by a simulation, of some segments for many, or by an estimate from bounds. Part of it.
+// Predicts the time of prepared rows (built_rows.h), within the budget of cost_candidates.h: by
+// simulation, of some segments where there are many, or by an estimate from bounds. Part of
+// cost_candidates.h.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@ class CostJudge final {
   CostJudge(const CandidateQuery& query, const MachineModel& machine)
       : query_(query), machine_(machine) {}
 
-  // A row takes part. Every one does before the first is judged.
+  // Enters a row. All rows must be entered before the first is judged.
   void enter(const BuiltRow& built);
-  // What was done so far is within kMaxWork.
+  // The work done so far is within kMaxWork.
   bool within_budget() const { return work_ <= kMaxWork; }
   Times judge(BuiltRow& built, int segment_count, bool may_simulate);
 
  private:
-  // Where shared buffers make a difference at all.
+  // Whether shared buffers make a difference at all.
   bool may_zero_copy() const;
   Prediction simulate(const BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
   const Prediction& single(BuiltRow& built);
@@ -36,7 +37,7 @@ class CostJudge final {
   const CandidateQuery& query_;
   const MachineModel& machine_;
   size_t work_ = 0;
-  bool sketched_ = false;  // some rows
+  bool sketched_ = false;  // some rows are
 };
 
 }  // namespace ringwood

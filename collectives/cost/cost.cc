@@ -14,22 +14,22 @@
 namespace ringwood {
 namespace {
 
-// The life of a message, and where it is:
+// The phases of a message:
 //   waiting   for its send step, and for its turn on the link
 //   head      its sender prepares it and writes the first piece alone
-//   halted    the rest is more than the link holds, and the receiver is not there
+//   halted    the rest is more than the link holds, and the receiver is not ready
 //   body      both ends work on it at the same time
 //   alone     the sender writes the rest without the receiver
-//   flying    nobody works on it
-//   arrived   the receiver may take what is left
-//   tail      the receiver takes it
+//   flying    no thread works on it
+//   arrived   the receiver may read what is left
+//   tail      the receiver reads it
 enum class Phase { waiting, head, halted, body, alone, flying, arrived, tail, finished };
 
 struct Moving {
   Phase phase = Phase::waiting;
-  bool send_ready = false, recv_ready = false;  // by their steps
-  bool send_turn = false, recv_turn = false;    // by their link
-  bool joint = false;                           // its rest has gone through a body
+  bool send_ready = false, recv_ready = false;  // by its steps
+  bool send_turn = false, recv_turn = false;    // by its link
+  bool joint = false;                           // its rest was moved in a body
 
   bool receivable() const { return recv_ready && recv_turn; }
 };
@@ -53,7 +53,7 @@ class Simulation {
         steps_(model, load.timeline),
         moving_(model.messages.size()) {}
 
-  // Nothing where most_work ended it.
+  // Returns nothing if most_work ended it.
   std::optional<Prediction> run() {
     begin_all();
     std::vector<CostJob> jobs;
@@ -106,7 +106,7 @@ class Simulation {
       return look(m);
     }
     const double bytes = rank.bytes[step];
-    if (bytes == 0)  // no recursion through many
+    if (bytes == 0)  // avoids recursion through many empty steps
       return timers_.push({machines_.now(), Timer::Kind::nothing, r, step});
     const PerByte cost = rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
     queue({JobKind::local, r, step, bytes * cost.core, bytes * cost.memory});
@@ -118,7 +118,8 @@ class Simulation {
            rank.own_block * rank.copies.memory});
   }
 
-  // Before what else waits for the thread, as the executor does it, so that it leaves early.
+  // Goes before other work that waits for the thread, as in the executor, so that the message
+  // leaves early.
   void encode(int32_t index) {
     const CostMessage& m = model_.messages[index];
     threads_.add_first(
@@ -139,7 +140,7 @@ class Simulation {
 
   // ---- messages
 
-  // Lets a message do what its phase and its ends allow.
+  // Starts what the message's phase and its two ends allow.
   void look(int32_t index) {
     const CostMessage& m = model_.messages[index];
     Moving& s = moving_[index];
@@ -152,7 +153,7 @@ class Simulation {
     } else if (s.phase == Phase::arrived && s.receivable()) {
       s.phase = Phase::tail;
       begin(m.to, m.recv_step);
-      // Of what both worked on, the receiver was a piece behind.
+      // In a body the receiver is one piece behind the sender.
       const double bytes = s.joint ? m.head : m.bytes;
       queue({JobKind::tail, m.to, index, m.post + bytes * m.in.core, bytes * m.in.memory});
     }

@@ -11,7 +11,7 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
   return rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
 }
 
-// The busiest resource; and what posting takes of it, of a thread or a host's cores.
+// The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
 std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
   std::vector<double> thread(model.ranks.size(), model.agreeing);
   std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
@@ -49,8 +49,8 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
   return {most(thread, cores, memory, out, in), most(posts, host_posts)};
 }
 
-// Longest path over all ranks' steps: within a rank by its graph, between ranks from a send to its
-// receive; with its bytes, and as if they took no time.
+// The longest path over all ranks' steps: within a rank by its graph, between ranks from a send to
+// its receive. Computed with the time of the bytes, and without.
 class Path {
  public:
   struct Length {

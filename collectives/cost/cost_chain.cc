@@ -5,13 +5,13 @@
 namespace ringwood {
 namespace {
 
-// Steps that are built, where a schedule counts for so many beside its own; the first links are
-// free.
+// The limit of the steps that are built; a schedule counts as this many in addition to its own; the
+// first links of a chain are always followed.
 constexpr size_t kFollowedSteps = 1 << 19, kStepsOfABuild = 8, kMinLinks = 8;
 
 bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
 
-// Whether `step` has to wait for `before`, which stands before it on the list.
+// Whether `step` has to wait for `before`, which precedes it on the list.
 bool waits_for(const Step& step, const Step& before) {
   const bool reads = step.src.count > 0, writes = step.dst.count > 0;
   if (before.dst.count > 0 &&
@@ -45,7 +45,7 @@ void Chains::Length::grow(double from, double times) {
 void Chains::find(int n, CostBounds& bounds) {
   bounds.path = std::max(bounds.path, agreed_);
   bounds.latencies = std::max(bounds.latencies, agreed_);
-  // Long chains, and long schedules, are alike everywhere.
+  // Long chains, and long schedules, look alike everywhere.
   for (const int rank : {0, n - 1, last_of_a_power_of_two(n), n / 2, 2 * n / 3, 1 % n})
     for (const bool from_first : {false, true})
       if (!follow(rank, from_first, bounds) || followed_ > kFollowedSteps / 4) return;
@@ -60,8 +60,8 @@ const BuiltRank& Chains::built(int rank) {
   return built_.emplace(rank, std::move(one)).first->second;
 }
 
-// Of receives in a row that something waits for, the chain goes on from the one that is last on the
-// list, or from the first. False: only a part of the chain was followed.
+// Of consecutive receives that some step waits for, the chain continues from the last on the list,
+// or from the first. False: only a part of the chain was followed.
 bool Chains::follow(int rank, bool from_first, CostBounds& bounds) {
   const BuiltRank& last = built(rank);
   const std::vector<Step>& steps = last.schedule.steps;
@@ -83,13 +83,13 @@ bool Chains::follow(int rank, bool from_first, CostBounds& bounds) {
   return !more;
 }
 
-// As a part of the list of steps.
+// As a fraction of the list of steps.
 double Chains::position(const Link& link) {
   return static_cast<double>(link.step + 1) /
          static_cast<double>(built(link.rank).schedule.steps.size());
 }
 
-// Appends what the last link waits for; false: nothing.
+// Appends what the last link waits for; false: it waits for nothing.
 bool Chains::go_back(std::vector<Link>& chain, bool from_first) {
   const Link now = chain.back();
   const BuiltRank& here = built(now.rank);
@@ -132,8 +132,8 @@ bool Chains::far(const BuiltRank& one, const Step& step) const {
   return machine_.host_of(one.schedule.rank) != machine_.host_of(step.peer);
 }
 
-// What is sent in a row is on its way at the same time and shares the sender; what is received in a
-// row shares the receiver with what comes after it, since those before have come earlier.
+// Consecutive sends are in flight at the same time and share the sender. A receive in a row shares
+// the receiver with those after it, since those before it have arrived earlier.
 Chains::Row Chains::row_of(const BuiltRank& one, size_t step) const {
   const std::vector<Step>& steps = one.schedule.steps;
   const bool sent = sends(steps[step]);
@@ -149,7 +149,7 @@ Chains::Row Chains::row_of(const BuiltRank& one, size_t step) const {
   return row;
 }
 
-// Of a link that sends or receives.
+// The message of a link that sends or receives.
 CostMessage Chains::message(const Link& link, bool reduces) {
   const BuiltRank& one = built(link.rank);
   const Step& step = one.schedule.steps[link.step];

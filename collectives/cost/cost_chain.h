@@ -1,5 +1,5 @@
-// Chains of steps that wait for each other, followed backwards through single ranks' schedules: the
-// path of a sketch (cost_sketch.h). Internal to the cost model.
+// Chains of steps that wait for each other, followed backwards through the schedules of single
+// ranks: the path of a sketch (cost_sketch.h). Internal to the cost model.
 #pragma once
 
 #include <unordered_map>
@@ -11,8 +11,8 @@ namespace ringwood {
 
 class Chains final {
  public:
-  // `set`: bytes that a rank goes through (Prices::working_set()), in the mean. The rest is the
-  // caller's memory.
+  // `set`: mean of the bytes that a rank goes through (Prices::working_set()). The rest is memory
+  // of the caller.
   Chains(Builder& builder, const Prices& prices, const Load& load, const MachineModel& machine,
          double set, double agreed)
       : builder_(builder),
@@ -22,14 +22,15 @@ class Chains final {
         set_(set),
         agreed_(agreed) {}
 
-  // The longest of those that end at some of n ranks; CostBounds::path and ::latencies.
+  // Finds the longest of the chains that end at some of n ranks; sets CostBounds::path and
+  // ::latencies.
   void find(int n, CostBounds& bounds);
 
  private:
   struct Link {
     int rank;
     size_t step;
-    bool by_message;  // the next one is its receive, else a later step of the rank
+    bool by_message;  // the next link is its receive, else a later step of the rank
   };
   struct Length {
     double whole = 0, latencies = 0;
@@ -57,7 +58,7 @@ class Chains final {
   const MachineModel& machine_;
   const double set_, agreed_;
   std::unordered_map<int, BuiltRank> built_;
-  size_t followed_ = 0;  // steps
+  size_t followed_ = 0;  // steps followed so far
 };
 
 }  // namespace ringwood

@@ -93,8 +93,8 @@ class Binder {
     return static_cast<double>(elements * plan.element + plan.scratch_bytes);
   }
 
-  // A rank also goes through what it reads in place; of what is fused each does so for a part of
-  // everybody's buffers instead of all of its own.
+  // The working set of a rank includes what it reads in place. With a fusion, each rank goes
+  // through a part of all ranks' buffers instead of through all of its own.
   void set_rates(std::vector<double> sets) {
     model_.hosts = prices_.hosts();
     std::vector<double> of_host(model_.hosts, 0);
@@ -126,7 +126,7 @@ class Binder {
     }
   }
 
-  // Those whose operands all lie where they can be answered (fusion.h).
+  // Fusions whose operands all lie where they can be put back (fusion.h).
   void add_fusions(int r) {
     const std::vector<int32_t>& message = model_.ranks[r].message;
     for (const Fusion& fusion : model_.plans[r].fusions) {
@@ -140,8 +140,9 @@ class Binder {
     }
   }
 
-  // What a call reads in place lies where the one before left it: with its reader, where nobody
-  // else writes it (a send buffer, or what only the reader's answers overwrite).
+  // Data that a call reads in place lies in the cache where the previous call left it: in that of
+  // its reader, if no other rank writes it (a send buffer, or a buffer that only the reader's
+  // puts overwrite).
   void find_left(int r) {
     constexpr int32_t kNobody = -1, kOthers = -2;
     const CostRank& rank = model_.ranks[r];

@@ -1,4 +1,4 @@
-// Plans bound to a MachineModel's seconds: what cost.cc simulates. Pure.
+// Plans with their costs in seconds on a MachineModel: what cost.cc simulates. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@ struct PerByte {
 struct CostMessage {
   int32_t from = 0, to = 0;                // ranks
   int32_t send_step = -1, recv_step = -1;  // -1: that end is missing
-  int32_t next = -1;                       // after this one on the same link and direction
+  int32_t next = -1;  // the message after this one on the same link and direction
   bool between_hosts = false, reduces = false;
   bool sockets = false;   // between hosts, or over loopback
-  bool in_place = false;  // read by the receiver in the sender's buffer
-  bool as_left = false;   // nobody but the receiver writes where the sender has it
+  bool in_place = false;  // read by the receiver from the sender's buffer
+  bool as_left = false;   // in the sender's buffer, written by the receiver only
   bool puts = false;      // written by the sender into the receiver's buffer
-  int parts = 1;          // messages that the plan makes of it, in a sketch
+  int parts = 1;          // in a sketch: messages that the plan makes of it
   double bytes = 0;
-  double head = 0;     // of them, what the sender writes before the receiver can begin
-  double post = 0;     // seconds of a core at each end
-  PerByte encode;      // the sender's, of all bytes, before the first of them leaves
-  double latency = 0;  // seconds from the end of the writing until the receiver knows
-  PerByte out, in;     // of the sender's core and the receiver's
-  double wire = 0;     // seconds of each network interface for each byte
-  double holds = 0;    // bytes that the link takes before the receiver is there
+  double head = 0;     // the bytes that the sender writes before the receiver can begin
+  double post = 0;     // seconds of a core, at each end
+  PerByte encode;      // by the sender, of all bytes, before the first of them leaves
+  double latency = 0;  // seconds from the end of the write until the receiver sees it
+  PerByte out, in;     // of the sender's core and of the receiver's
+  double wire = 0;     // seconds of each network interface, for each byte
+  double holds = 0;    // bytes that the link takes before the receiver is ready
 };
 
 struct CostRank {
-  const Plan* plan = nullptr;          // one of CostModel::plans
-  std::vector<double> bytes;           // by step
-  std::vector<int32_t> message;        // by step: its message, -1 = local or empty
-  PerByte copies, reduces;             // in this rank's working set
-  double in_l2 = 0, in_l3 = 0;         // the parts of it that lie there
-  double own_block = 0;                // bytes that it copies besides, once the ranks have agreed
-  int on_host = 1;                     // ranks of its host, this one included
-  bool sends = true, receives = true;  // something, inside its host
+  const Plan* plan = nullptr;    // one of CostModel::plans
+  std::vector<double> bytes;     // by step
+  std::vector<int32_t> message;  // by step: its message, -1 = local or empty
+  PerByte copies, reduces;       // in this rank's working set
+  double in_l2 = 0, in_l3 = 0;   // the parts of the working set in these caches
+  double own_block = 0;          // bytes that it copies in addition, once the ranks have agreed
+  int on_host = 1;               // ranks of its host, this one included
+  bool sends = true, receives = true;  // any message inside its host
   double turn = 0;                     // seconds that it waits for a core
 };
 
@@ -52,30 +52,30 @@ struct CostModel {
   std::vector<CostMessage> messages;
   std::vector<int32_t> heads;  // the first message of each link and direction
   int hosts = 1;
-  double agreed = 0;    // from when on receives may be posted
+  double agreed = 0;    // time from which receives may be posted
   double agreeing = 0;  // seconds of each core until then
 };
-// What the passes make of the schedules of all ranks, for such a load among ranks placed as the
-// machine says. Private buffers are never fused, and none is published: which are is each rank's
-// own affair.
+// The plans that the passes make of the schedules of all ranks, for this load among ranks placed as
+// the machine model says. Private buffers are never fused, and none is published: each rank decides
+// that for itself.
 std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
                            const Load& load, const MachineModel& machine);
 // Throws Error(invalid_argument) where a message has only one end.
 CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine);
 
 // No execution is faster than the busiest resource, or than the longest chain of steps that wait
-// for each other; `latencies` is that chain's length if bytes took no time.
+// for each other; `latencies` is the length of that chain if bytes took no time.
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
-  double posts = 0;  // of `resource`, what its messages take however small they are
+  double posts = 0;  // part of `resource`: the cost of messages whatever their size
   double lower() const { return resource > path ? resource : path; }
-  // Exact for a chain of whole messages and for ranks that are busy all the time.
+  // Exact for a chain of whole messages, and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
-  // Of bounds of one segment, for many: each has the path of its bytes, and follows the one before
-  // as soon as the busiest resource lets it. With one segment the same as estimate().
+  // For many segments, from the bounds of one: each has the path of its bytes, and follows the one
+  // before as soon as the busiest resource allows. With one segment the same as estimate().
   double estimate(int segments) const;
 };
-// Throws Error(invalid_argument) where steps wait for each other in a circle.
+// Throws Error(invalid_argument) where steps wait for each other in a cycle.
 CostBounds bounds_of(const CostModel& model, const MachineModel& machine);
 
 Prediction predict(const CostModel& model, const Load& load, const MachineModel& machine);

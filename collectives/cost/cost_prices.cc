@@ -10,18 +10,19 @@
 namespace ringwood {
 namespace {
 
-// The part of a set that a cache holds, when it is gone through again and again: measured by copies
-// of sets half, once and twice as large as L3, which find about 0.95, 0.5 and 0.1 of it.
+// The part of a set that a cache holds when the set is used repeatedly. Measured by copies of sets
+// of half, once and twice the size of L3, of which about 0.95, 0.5 and 0.1 are found there.
 double held(double cache, double set) {
   const double times = set / cache;
   return 1 / (1 + times * times * times);
 }
 
-// L2 counts for more, since not all of a set is used again and again: by the times of 2 ranks with
-// 128 KiB to 2 MiB, on cores of one L3, of two, and on the two threads of one core.
+// L2 counts for more, since not all of a set is used repeatedly. Derived from the times of 2 ranks
+// with 128 KiB to 2 MiB, on cores of one L3, on cores of two, and on the two threads of one core.
 constexpr double kL2 = 1.7;
-// From so many bytes on a message is more than its first lines: 8 bytes among 2 ranks take 0.17,
-// 0.16 and 0.33 us where a line's way takes 0.053, 0.023 and 0.24, and 512 bytes 0.21, 0.18, 0.58.
+// From this many bytes on a message costs more than its first lines. With 2 ranks 8 bytes take
+// 0.17, 0.16 and 0.33 us where a cache line takes 0.053, 0.023 and 0.24 us, and 512 bytes take
+// 0.21, 0.18 and 0.58 us.
 constexpr double kEagerSlot = 192;
 
 PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& machine) {
@@ -107,13 +108,13 @@ CostMessage Prices::message(int from, int to) const {
 
 void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
-  // A rank that has no core to itself comes to look after those before it have had their turns.
+  // A rank without a core of its own looks only after the ranks before it have had their turns.
   m.latency = latency(m.between_hosts, !machine_.same_node(m.from, m.to)) + to.turn;
   m.post = (m.sockets ? machine_.net.post : machine_.post) * m.parts;
   const bool mapped = !m.sockets && machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
   m.in_place = !m.sockets && !m.puts && (!machine_.staged || (m.in_place && mapped));
-  if (load_.one_round && (m.sockets || eager_slots_)) m.post = 0;  // with the opening
+  if (load_.one_round && (m.sockets || eager_slots_)) m.post = 0;  // sent with the preamble
   if (load_.one_round && m.sockets) m.latency = 0;
   if (m.sockets) {
     const PerByte& copies = from.copies;
@@ -133,8 +134,9 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
                to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / machine_.reduce.l3);
 }
 
-// What is handed over lies in a cache; only the user's side may not. How much of a copy's way from
-// there a line read or written takes was found by 2 ranks with 32 KiB to 64 MiB of private memory.
+// Data that is handed over lies in a cache; only the user's side may not. The share of a copy's
+// cost that reading or writing a line there takes was derived from 2 ranks with 32 KiB to 64 MiB of
+// private memory.
 void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes,
                          double rate) const {
   constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2, kPut = 1.0 / 8;
@@ -144,12 +146,12 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
     return {1 / rate + small + (own.core - 1 / rates.l2) * part, own.memory * part};
   };
   const PerByte& copies = from.copies;
-  // The receiver sees the first line, and only then asks for others.
+  // The receiver sees the first line, and only then requests the others.
   m.latency += line(!machine_.same_node(m.from, m.to)) * std::min(1.0, m.bytes / kEagerSlot);
   m.head = std::min(m.bytes, machine_.piece);
   m.holds = machine_.eager;
   if (m.puts) {
-    // Where the operand was read just before: the line is here, and only has to go back.
+    // The operand was just read there: the line is in this core's cache, and only has to go back.
     m.out = {copies.core * kPut, copies.memory / 3};
     m.head = m.bytes;
     return;
@@ -163,7 +165,7 @@ double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank
   return from.receives && to.sends ? rate * machine_.both_ways : rate;
 }
 
-// In parameters for a byte before it is encoded.
+// In costs for a byte before it is encoded.
 void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
   constexpr size_t kMany = 1 << 20;
   const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
@@ -179,7 +181,7 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
 
 double Prices::latency(bool between_hosts, bool between_nodes) const {
   if (between_hosts) return machine_.net.latency;
-  if (machine_.loopback) return machine_.look;  // it is there when the sender's call returns
+  if (machine_.loopback) return machine_.look;  // it has arrived when the sender's call returns
   return line(between_nodes) + machine_.look;
 }
 

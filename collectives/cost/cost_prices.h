@@ -1,5 +1,5 @@
-// What single messages, and a rank's own work, cost on a MachineModel: the terms that cost.h speaks
-// of, whatever schedules they belong to. For the cost model's files. Pure.
+// The cost of single messages, and of a rank's own work, on a MachineModel: the terms of cost.h,
+// independent of schedules. For the cost model's files. Pure.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-// Bytes of every chunk, scratch included, cut as the plan cuts them.
+// The bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
 // Whether every rank has eager slots to every other (transports/eager_channel.h).
@@ -16,13 +16,13 @@ bool eager_slots(const MachineModel& machine);
 
 class Prices final {
  public:
-  // Both are the caller's memory. `n` ranks, placed as the machine says.
+  // Both are memory of the caller. `n` ranks, placed as the machine model says.
   Prices(const Load& load, const MachineModel& machine, int n);
 
   int hosts() const { return static_cast<int>(on_host_.size()); }
   int on_host(int rank) const { return on_host_[machine_.host_of(rank)]; }
 
-  // What a rank reads and writes again and again: its buffers (all chunks' bytes together), and the
+  // The bytes that a rank reads and writes repeatedly: its buffers (all chunks together), and the
   // links that it fills. `sent`: peers and bytes of its sends.
   double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
   // CostRank::own_block.
@@ -30,13 +30,13 @@ class Prices final {
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
-  // All but the steps, `next`, `in_place` and `puts`, which belong to the schedules.
+  // A message without its steps, `next`, `in_place` and `puts`, which depend on the schedules.
   CostMessage message(int from, int to) const;
-  // Takes what `bytes`, `parts`, `reduces`, `in_place` and `puts` say, and sets the rest.
+  // Sets the costs that follow from `bytes`, `parts`, `reduces`, `in_place` and `puts`.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
-  // As many rounds of one small message as a dissemination has; in one round, as always by eager
-  // slot (transports/eager_channel.h), a message to and from everybody.
+  // The cost of a dissemination's rounds, of one small message each. In one round, as always by
+  // eager slots (transports/eager_channel.h), one message to and from every other rank.
   struct Agreement {
     double agreed = 0, agreeing = 0;  // as in CostModel
   };
@@ -53,7 +53,7 @@ class Prices final {
   const Load& load_;
   const MachineModel& machine_;
   const int n_;
-  std::vector<int> on_host_;  // ranks of each host
+  std::vector<int> on_host_;  // ranks on each host
   bool eager_slots_ = false;  // every rank maps every other's memory
 };
 

@@ -6,8 +6,9 @@
 namespace ringwood {
 namespace {
 
-// Ends this close, as a part of the time since the beginning, are one event: the symmetry of a
-// schedule is kept, and a thousand of them in a row still add less than a thousandth.
+// Ends that differ by less than this, relative to the time since the beginning, are one event:
+// the symmetry of a schedule is preserved, and a thousand of them in a row still add less than
+// a thousandth.
 constexpr double kSameTime = 1e-6;
 
 }  // namespace

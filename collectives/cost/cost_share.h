@@ -1,11 +1,11 @@
-// Fluid sharing of resources by jobs: who runs how fast, and who is finished next.
+// Fluid sharing of resources by jobs: how fast each job runs, and which finishes next.
 //
-// A job has so many seconds of work at full speed and, at full speed, uses a part of each of a few
+// A job is a number of seconds of work at full speed; at full speed it uses a part of each of a few
 // resources. At every moment speeds are max-min fair (cost/max_min.h). This is the fluid model of
 // flow-level simulators such as SimGrid (Casanova et al., JPDC 2014).
 //
-// Deterministic: equal calls, equal results; jobs that finish at one time do so in the order of
-// their start. Single thread.
+// Deterministic: equal calls give equal results; jobs that finish at the same time do so in the
+// order of their start. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,21 @@ class FairShare final {
   using Use = MaxMin::Use;
 
   int32_t add_resource(double capacity) { return speeds_.add_resource(capacity); }
-  // Starts now. `tag` is what finished() gives back.
+  // Starts a job now. finished() returns its `tag`.
   void start(double seconds, std::span<const Use> uses, int32_t tag);
   double now() const { return now_; }
-  // When the next job ends, were nothing else to begin; infinity without jobs.
+  // When the next job ends if no other begins; infinity without jobs.
   double next();
-  // Goes on to `time` <= next(), and appends the tags of the jobs that end there.
+  // Advances to `time` <= next(), and appends the tags of the jobs that end there.
   void advance(double time, std::vector<int32_t>& finished);
-  // How often a job's or a resource's share was computed: what a simulation costs, whatever the
-  // machine that runs it.
+  // How often the share of a job or a resource was computed: the effort of a simulation,
+  // independent of the machine that runs it.
   size_t work() const { return speeds_.work(); }
 
  private:
   struct Job {
     int32_t tag = 0;
-    uint32_t version = 0;  // entries of ends_ with another one are stale
+    uint32_t version = 0;  // entries of ends_ with another version are stale
     uint64_t order = 0;    // of its start
   };
   struct End {

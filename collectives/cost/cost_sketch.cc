@@ -10,14 +10,15 @@
 namespace ringwood {
 namespace {
 
-// Steps that are counted.
+// The number of steps that are counted.
 constexpr size_t kCountedSteps = 1 << 18;
-// Ranks whose work is counted: of each host, and of all; these hosts in any case, if steps allow.
+// The number of ranks whose work is counted, of each host and of all; at least these hosts, if
+// steps allow.
 constexpr size_t kMinRanksOfAHost = 4, kMaxRanksOfAHost = 64, kMaxRanks = 64;
 constexpr size_t kMinHosts = 5;
 
-// What a rank, or a host, is busy with: seconds of a core for posts and for bytes, of the memory,
-// and of each direction of the network interface.
+// The work of a rank, or of a host: seconds of a core for posts and for bytes, of the memory, and
+// of each direction of the network interface.
 struct Busy {
   double posts = 0, bytes = 0, memory = 0, out = 0, in = 0;
   void add(const Busy& other, double times) {
@@ -32,7 +33,7 @@ struct Busy {
 class Sketch {
   struct Sample {
     int rank;
-    double weight;  // how many ranks of its host it stands for
+    double weight;  // the number of ranks of its host that it represents
     double set = 0;
     BuiltRank built = {};
   };
@@ -102,7 +103,7 @@ class Sketch {
     bounds_.posts = std::max(bounds_.posts, posts);
   }
 
-  // In the order of what they tell.
+  // The most informative first.
   std::vector<int> sampled_hosts() const {
     const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
     const auto [least, most] = std::minmax_element(ranks_of_.begin(), ranks_of_.end(), smaller);
@@ -150,7 +151,7 @@ class Sketch {
         busy.memory += bytes * cost.memory;
         continue;
       }
-      // Of one kind and size all messages cost alike, but for their parts.
+      // Messages of one kind and size cost the same, except for their parts.
       const bool reduces = step.kind == StepKind::recv_reduce;
       const bool far = machine_.host_of(s.rank) != machine_.host_of(step.peer);
       auto& kind = kinds[4 * reduces + 2 * far + machine_.same_node(s.rank, step.peer)];
@@ -177,7 +178,7 @@ class Sketch {
   const Prices prices_;
   Prices::Agreement agreement_;
   std::vector<std::vector<int>> ranks_of_;  // by host
-  double set_ = 0;                          // bytes, of a rank in the mean
+  double set_ = 0;                          // bytes; mean over the ranks
   CostBounds bounds_;
 };
 

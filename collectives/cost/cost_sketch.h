@@ -21,7 +21,7 @@
 
 namespace ringwood {
 
-// The schedule of one rank, again and again the same.
+// Returns the schedule of one rank; the same each time.
 using BuildRank = std::function<Schedule(int rank)>;
 
 CostBounds sketch_of(const BuildRank& build, int n, const Load& load, const MachineModel& machine);

@@ -26,7 +26,7 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
                               const PerByte& in) {
   const CostMessage& m = model_.messages[message];
   const int here = machine_.host_of(m.from), there = machine_.host_of(m.to);
-  // Every resource alone would take this long for a byte; the slowest decides.
+  // Each resource alone would take this long for a byte; the slowest determines the time.
   Uses uses{std::max({out.core, in.core, m.wire,
                       here == there ? out.memory + in.memory : std::max(out.memory, in.memory)})};
   add_core(uses, m.from, out.core);

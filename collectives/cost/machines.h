@@ -1,5 +1,5 @@
 // The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
-// share as cost_share.h says. Single thread.
+// share (cost_share.h). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@ namespace ringwood {
 
 class CostMachines final {
  public:
-  // Both are the caller's memory.
+  // Both are memory of the caller.
   CostMachines(const CostModel& model, const MachineModel& machine);
 
-  // A job of one thread, from now on.
+  // Starts a job of one thread now.
   void start(const CostJob& job);
-  // So many bytes of a message, on all that they need at the same time: a body, or the sender's
-  // part alone.
+  // Starts a flow of this many bytes of a message through everything that they use at the same
+  // time: a body, or the part of the sender alone.
   void start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                   const PerByte& in);
 
   double now() const { return share_.now(); }
   // When the next job ends; infinity without jobs.
   double next() { return share_.next(); }
-  // Goes on to `time` <= next(); `ended` becomes the jobs that end there.
+  // Advances to `time` <= next(); `ended` becomes the jobs that end there.
   void advance(double time, std::vector<CostJob>& ended);
   size_t work() const { return share_.work(); }
 
  private:
-  // The resources of one job, which would take `whole` seconds by itself.
+  // The resources of one job, which alone would take `whole` seconds.
   struct Uses {
     double whole;
     FairShare::Use use[MaxMin::kMaxUses] = {};
@@ -51,9 +51,9 @@ class CostMachines final {
   const CostModel& model_;
   const MachineModel& machine_;
   FairShare share_;
-  std::vector<int32_t> thread_;  // resources by rank
+  std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<Host> hosts_;
-  std::vector<CostJob> jobs_;  // in share_, by tag
+  std::vector<CostJob> jobs_;  // running, by tag
   std::vector<int32_t> free_, finished_;
 };
 

@@ -5,7 +5,7 @@
 namespace ringwood {
 namespace {
 
-// A resource with no more room than this is full.
+// A resource with less capacity left than this is full.
 constexpr double kFull = 1e-9;
 
 }  // namespace

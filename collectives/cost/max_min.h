@@ -1,9 +1,9 @@
-// Max-min fair speeds: jobs that share resources all speed up together; when a resource is full,
-// the jobs on it keep the speed that they have, the others go on, up to full speed. (Bertsekas and
-// Gallager, Data Networks, 6.5.2.) Only the jobs that share something, directly or through others,
-// with one that came or went are computed anew.
+// Max-min fair speeds. The speeds of all jobs that share resources rise together; when a resource
+// is full, its jobs keep their speed, and the others continue up to full speed (Bertsekas and
+// Gallager, Data Networks, 6.5.2). Speeds are recomputed only for jobs that share a resource,
+// directly or through others, with a job that came or went.
 //
-// Deterministic; single thread. Part of cost_share.h.
+// Deterministic; not thread-safe. Part of cost_share.h.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,20 @@ class MaxMin final {
   static constexpr int kMaxUses = 6;
 
   int32_t add_resource(double capacity);
-  // A job of so many seconds at full speed, which begins now. Returns its number, which is given
-  // again when it is removed.
+  // Adds a job of this many seconds at full speed, which begins now. Returns its number, which is
+  // reused after its removal.
   int32_t add(double seconds, std::span<const Use> uses, double now);
   void remove(int32_t job);
-  // Appends the jobs whose speeds are computed anew.
+  // Appends the jobs whose speeds were recomputed.
   void share(double now, std::vector<int32_t>& changed);
-  // Seconds until the job is over, from its last share() on.
+  // Seconds until the job ends, counted from its last share().
   double lasts(int32_t job) const { return jobs_[job].left / jobs_[job].speed; }
-  // How often a job's or a resource's share was computed.
+  // How often the share of a job or a resource was computed.
   size_t work() const { return work_; }
 
  private:
   struct Job {
-    double left = 0, speed = 0, since = 0;  // work left at `since`, done with `speed` from there
+    double left = 0, speed = 0, since = 0;  // work left at `since`, from when it runs at `speed`
     Use uses[kMaxUses] = {};
     int32_t use_count = 0;
     uint32_t visit = 0;

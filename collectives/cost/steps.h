@@ -1,4 +1,5 @@
-// How far each rank is with its steps in a simulation (cost.h), and when it did them.
+// The progress of each rank through its steps in a simulation (cost.h), with the times
+// of the steps.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +13,16 @@ namespace ringwood {
 
 class CostSteps final {
  public:
-  // `model` is the caller's memory. `timeline`: the prediction has one.
+  // `model` is memory of the caller. `timeline`: the prediction includes one.
   CostSteps(const CostModel& model, bool timeline);
 
-  // It waits for no other step.
+  // The step waits for no other step.
   bool free(int rank, int32_t step) const { return pending_[rank][step] == 0; }
-  // Something is done for it for the first time.
+  // The first work is done for the step.
   void begin(int rank, int32_t step, double now) {
     if (timeline_ && began_[rank][step] < 0) began_[rank][step] = now;
   }
-  // It is over: ready(step) for each that waited for nothing else.
+  // The step is over: calls ready(step) for each step that waited for nothing else.
   template <class Ready>
   void finish(int rank, int32_t step, double now, const Ready& ready) {
     record(rank, step, now);
@@ -29,11 +30,11 @@ class CostSteps final {
     for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k)
       if (--pending_[rank][graph.successor[k]] == 0) ready(graph.successor[k]);
   }
-  // The rank is not done before.
+  // The rank is not finished before this time.
   void at_least(int rank, double now) {
     result_.finish[rank] = std::max(result_.finish[rank], now);
   }
-  // When all is over. Throws Error(invalid_argument) if there are steps that never began.
+  // To be called when everything is over. Throws Error(invalid_argument) if some steps never began.
   Prediction result();
 
  private:

@@ -1,4 +1,4 @@
-// What the ranks' threads have to do in a simulation (cost.h), one job at a time each.
+// The work of the ranks' threads in a simulation (cost.h), one job at a time each.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ enum class JobKind { agreeing, own_block, local, encoding, head, body, alone, ta
 
 struct CostJob {
   JobKind kind;
-  int32_t rank = -1;   // whose thread does it; -1: a body
-  int32_t index = -1;  // step of a local job, else message
+  int32_t rank = -1;   // whose thread runs it; -1: a body
+  int32_t index = -1;  // step of a local job, else its message
   double seconds = 0, memory = 0;
 };
 
@@ -24,10 +24,10 @@ class CostThreads final {
   explicit CostThreads(int n) : queues_(n), busy_(n, false) {}
 
   void add(const CostJob& job) { queues_[job.rank].push_back(job); }
-  // Before what else waits for the thread.
+  // Puts a job before all others that wait for the thread.
   void add_first(const CostJob& job) { queues_[job.rank].push_front(job); }
   bool busy(int rank) const { return busy_[rank]; }
-  // The thread has done its job, if it had one, and begins this one.
+  // The thread has finished its job, if it had one; returns the job that it begins now.
   std::optional<CostJob> next(int rank) {
     auto& queue = queues_[rank];
     busy_[rank] = !queue.empty();

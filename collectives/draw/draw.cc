@@ -17,7 +17,7 @@ namespace {
   throw Error(ErrorCode::invalid_argument, "these schedules cannot be drawn: " + why);
 }
 
-// What the execution below takes for granted.
+// Checks what the execution below assumes.
 void check_ranges(const std::vector<Schedule>& all, int root) {
   const int n = static_cast<int>(all.size());
   if (n == 0) refuse("there are none");
@@ -43,12 +43,12 @@ void check_ranges(const std::vector<Schedule>& all, int root) {
   }
 }
 
-// Notes when everything happens, then what moves.
+// Records when everything happens, then what moves.
 class Tracer {
  public:
   struct Value {  // of a chunk
     int operands = 0;
-    int chunk = -1;  // whose operands
+    int chunk = -1;  // the chunk whose operands these are
   };
 
   Tracer(Collective collective, const std::vector<Schedule>& all, int root)
@@ -155,7 +155,7 @@ class Tracer {
   std::vector<Graph> graphs_;
   std::vector<std::vector<int>> ready_, end_;  // by rank and step
   std::vector<std::vector<int>> arrow_;        // by rank and send, in picture_ before finish()
-  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message
+  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message did
   std::vector<Change> changes_;
   Picture picture_;
 };
@@ -183,7 +183,7 @@ std::string print_chunks(const std::vector<int>& chunks) {
 std::string draw_ascii(Collective collective, const std::vector<Schedule>& all, int root) {
   const Picture picture = lay_out(collective, all, root);
   const size_t n = all.size();
-  // By round and rank: lines of the cell.
+  // By round and rank: the lines of a table cell.
   std::vector<std::vector<std::vector<std::string>>> cells(
       picture.rounds, std::vector<std::vector<std::string>>(n));
   for (const Picture::Arrow& arrow : picture.arrows) {

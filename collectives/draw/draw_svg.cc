@@ -15,14 +15,13 @@ constexpr double kLeft = 64, kRight = 24, kTop = 40, kHeader = 40, kFoot = 40;
 constexpr double kMargin = 16;  // of the title and the legend, from both edges
 constexpr double kRound = 78;   // height of a round
 constexpr double kBox = 10;     // a chunk
-constexpr double kGap = 16;     // at least, between the boxes of two ranks
-constexpr double kColumn = 96;  // at least, from rank to rank
+constexpr double kGap = 16;     // minimum between the boxes of two ranks
+constexpr double kColumn = 96;  // minimum from rank to rank
 constexpr double kMinWidth = 420;
-constexpr int kMaxBoxes = 16;  // more chunks than that are not shown one by one
+constexpr int kMaxBoxes = 16;  // with more chunks, boxes do not show single chunks
 constexpr size_t kMaxLabel = 14;
 constexpr double kTitleFont = 15, kSmallFont = 11;
-constexpr double kAdvance =
-    0.62;  // at most: a eager slot's width in heights, of the fonts asked for
+constexpr double kAdvance = 0.62;  // a character's largest width in heights, in the fonts asked for
 constexpr double kLegendRow = 16, kLegendGap = 24, kLegendSample = 30;
 
 double width_of(std::string_view words, double font) { return words.size() * kAdvance * font; }
@@ -41,7 +40,8 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-// Chunks round the colour circle, in whole numbers, so that the text does not depend on rounding.
+// Spreads chunks around the colour circle, in integers, so that the text does not depend
+// on rounding.
 std::string colour(int chunk, int chunks) {
   if (chunk < 0 || chunks == 0) return "#555";
   constexpr int kLow = 43, kHigh = 182;
@@ -131,7 +131,7 @@ class Canvas {
                         escaped(words));
   }
 
-  // A background per rank, in turn by host.
+  // A background per rank, alternating by host.
   void hosts() {
     if (host_.empty()) return;
     constexpr const char* kShades[] = {"#eef3fa", "#faf3e8", "#eef7ee", "#f7eef5"};
@@ -177,7 +177,7 @@ class Canvas {
     const auto [x0, y0, x1, y1] = ends(arrow);
     const double length = std::hypot(x1 - x0, y1 - y0);
     const double dx = (x1 - x0) / length, dy = (y1 - y0) / length;
-    // The head: a triangle of 9 by 7, the line ends at its base.
+    // The head is a triangle of 9 by 7; the line ends at its base.
     const double bx = x1 - 9 * dx, by = y1 - 9 * dy;
     const std::string paint = colour_of(arrow);
     out_ += fmt::format(
@@ -203,8 +203,8 @@ class Canvas {
     return shorter;
   }
 
-  // Near the sender, where arrows that go to one rank are still apart; farther out the longer
-  // arrows of a fan, and all those to the right, which meet those to the left half way.
+  // Labels are near the sender, where arrows to one rank are still apart. They are farther out for
+  // longer arrows of a fan, and for all arrows to the right, which meet those to the left half way.
   void label(const Picture::Arrow& arrow) {
     std::string words = print_chunks(arrow.chunks);
     if (words.empty()) return;

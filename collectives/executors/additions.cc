@@ -6,7 +6,7 @@
 namespace ringwood {
 namespace {
 
-// Sums of integers, and of floats that need no smaller operands.
+// True for integers, and for floats whose operands need not be scaled down first.
 bool divides_sum(const Plan& plan) {
   const DataType type = plan.args.type;
   return plan.args.op == ReduceOp::avg &&
@@ -41,7 +41,7 @@ void Additions::add_in_wide(const BoundStep& step, size_t offset,
   if (step.wide.last) narrow(dst, wide, count, type);
 }
 
-// What an operand is multiplied by: one rank's own numbers, or the sum of some (-1).
+// The factor of an operand: that of one rank's own numbers, or of a sum of some (-1).
 double Additions::scale_of(int32_t own) const {
   const Plan& plan = *execution_->plan;
   if (own < 0) return 1;

@@ -1,6 +1,6 @@
-// The additions of an execution: plain ones, those of a row that keeps its sum beside its place
-// (Wide in plan.h), those of scaled operands (row_sums.h), and those of several operands at once
-// (fusion.h). Which of them is what is in the plan. One thread at a time.
+// Performs the additions of one execution: plain ones, those of a row that keeps its sum beside its
+// place (Wide in plan.h), those of scaled operands (row_sums.h), and those of several operands at
+// once (fusion.h). The plan says which applies. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,16 @@ class Additions final {
     if (!plain_) start_special();
   }
 
-  // A piece of a reduction's operand that begins `offset` bytes after the step's place, of whole
-  // elements.
+  // Adds one piece of a reduction's operand, which begins `offset` bytes after the step's place and
+  // holds whole elements.
   void add(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
     if (!plain_) return add_special(step, offset, piece);
     const Plan& plan = *execution_->plan;
     reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.args.type,
                  plan.args.op);
   }
-  // places[...] = operands[0] + operands[1] + ..., ours first: `count` elements of a fusion's.
+  // places[...] = operands[0] + operands[1] + ..., this rank's operand first: `count` elements
+  // of a fusion.
   void add_fused(const Fusion& fusion, std::span<void* const> places,
                  std::span<const void* const> operands, size_t count);
 
@@ -41,12 +42,12 @@ class Additions final {
   double scale_of(int32_t own) const;
 
   const PlanExecution* execution_ = nullptr;
-  bool plain_ = true;         // every addition is
-  bool divides_sum_ = false;  // an average's sum, which is of operands as they are
+  bool plain_ = true;         // every addition is plain
+  bool divides_sum_ = false;  // an average divides the sum; its operands are added unscaled
   std::vector<double> scales_;
 };
 
-// A reduce or a copy that is not a rounding.
+// Runs a local reduce or copy step that is not a rounding.
 void run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step);
 
 }  // namespace ringwood

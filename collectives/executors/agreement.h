@@ -1,5 +1,5 @@
-// How the ranks of a queued plan find that they called the same (fingerprint.h), by messages or by
-// eager slots. Each is used as a part of QueuedExecutor, by its thread.
+// How the ranks of a queued plan find out that they made the same call (fingerprint.h): by messages
+// or by eager slots. Each is a part of QueuedExecutor and is used by its thread.
 #pragma once
 
 #include <span>
@@ -17,14 +17,14 @@ class Agreement {
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
-  // `links`, of Plan::peers, and the execution live until it is finished, or has failed.
+  // `links`, of Plan::peers, and the execution live until the agreement is finished or has failed.
   virtual void start(const PlanExecution& execution, std::span<QueuedLink> links) = 0;
-  // Goes on with it. `agreed` is set when all ranks are known to have called the same. Error
-  // mismatch, with both calls in words.
+  // Makes one pass. Sets `agreed` once all ranks are known to have made the same call. Returns
+  // Error mismatch, with both calls in words, where they differ.
   virtual Status step(bool& progressed, bool& agreed) = 0;
-  // Looks only at what has come: whether a fingerprint differs.
+  // Looks only at the fingerprints that have arrived: returns an error if one differs.
   virtual Status check() = 0;
-  // When all of the plan is done.
+  // To be called when the whole plan is done.
   virtual void finish() = 0;
   virtual void add_waits(WaitList& waits) const = 0;
 };

@@ -7,9 +7,9 @@
 namespace ringwood {
 namespace {
 
-// Where ranks have cores of their own, an answer takes about as long, and 8 B take 0.18 us with 100
-// looks and 0.19 us with 1, 10 or 1000. Otherwise whoever has it may be waiting for this very core:
-// among 4 ranks on 2 cores 8 B take 11 us with 10 looks, 15 us with 100, 20 us with 1000.
+// Where ranks have a core each, a reply takes about as long, and 8 B take 0.18 us with 100 looks
+// and 0.19 us with 1, 10 or 1000. Otherwise the rank that is to reply may be waiting for this core:
+// with 4 ranks on 2 cores 8 B take 11 us with 10 looks, 15 us with 100, 20 us with 1000.
 constexpr int kLooks = 100, kLooksOnSharedCores = 10;
 
 }  // namespace
@@ -39,7 +39,7 @@ bool EagerSlots::all_elsewhere() const {
       slots_, [&](const Slot& slot) { return slot.heard == round_ || slot.core != core_; });
 }
 
-// A peer that had closed its end before the last look in vain will not write any more.
+// A peer that had closed its end before the last unsuccessful look will not write any more.
 Status EagerSlots::check_open() const {
   for (const Slot& slot : slots_)
     if (slot.heard != round_ && slot.box->closed() && !slot.box->head(0)) return gone(slot.peer);

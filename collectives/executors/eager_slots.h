@@ -1,8 +1,8 @@
-// The eager slots of one rank to all others (transports/eager_channel.h): in every round each
-// rank writes to each other, and takes what each other wrote. A round's slot has a head, here a
-// fingerprint, and may have data.
+// The eager slots from one rank to all others (transports/eager_channel.h). In every round each
+// rank writes one slot to each other rank and reads the slot that each other rank wrote. A slot has
+// a head, here a fingerprint, and may carry data.
 //
-// Each channel of collectives has its own. One thread at a time. The mesh outlives it.
+// Each channel of collectives has its own slots. Not thread-safe. The mesh outlives it.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ namespace ringwood {
 
 class EagerSlots final {
  public:
-  // To and from one other rank.
+  // The slots to and from one other rank.
   struct Slot {
     int peer = 0;
     EagerChannel* box = nullptr;
-    // The last round of which the peer's head is here.
+    // The last round of which the peer's head has arrived.
     uint64_t heard = 0;
-    int32_t core = -1;  // on which the peer wrote it
-    // Bytes of this round's data: what this rank writes, and what it takes. Its user's to set; only
-    // guesses at what the processor will need, where they are wrong.
+    int32_t core = -1;  // core on which the peer wrote it
+    // Bytes of data in this round: what this rank writes, and what it reads. Set by the caller;
+    // they only predict what the processor should prefetch, so a wrong value is harmless.
     size_t out_bytes = 0, in_bytes = 0;
   };
 
@@ -35,24 +35,24 @@ class EagerSlots final {
   EagerSlots(const EagerSlots&) = delete;
   EagerSlots& operator=(const EagerSlots&) = delete;
 
-  // This rank has them to every other. All ranks of a group come to the same answer: they all share
-  // one memory, or each lacks somebody. All below requires it.
+  // This rank has slots to every other rank. All ranks of a group get the same result: either they
+  // all share one memory, or each lacks slots to some peer. Everything below requires it.
   bool to_all() const { return to_all_; }
   int rank() const { return mesh_.rank; }
   int size() const { return mesh_.size; }
-  // Looks in a row before the caller is asked again.
+  // Consecutive looks before step() returns to its caller.
   int looks() const { return looks_; }
   std::span<Slot> slots() { return slots_; }
   EagerChannel& at(int peer) const { return *boxes_.data()[peer]; }
 
-  // A round begins: nobody's head is here.
+  // Begins a round: no peer's head has arrived yet.
   void begin_round() {
     if (shares_cores_) find_core();
     ++round_;
     missing_ = mesh_.size - 1;
   }
-  // Looks for the heads that are not here yet: `check(peer, head)` is asked of each that comes. A
-  // peer that closed its end before is an error.
+  // Looks for the heads that have not arrived yet and calls `check(peer, head)` for each that has.
+  // A peer that closed its end before it wrote its head is an error.
   template <class Check>
   Status look(Check check) {
     int most = looks_;
@@ -74,20 +74,21 @@ class EagerSlots final {
     return {};
   }
   bool all_here() const { return missing_ == 0; }
-  // All that was written is taken, here and there.
+  // Ends a round: everything written has been read, on this rank and by its peers.
   void end_round() {
     for (const Slot& slot : slots_) slot.box->done(slot.out_bytes);
   }
 
   void add_waits(WaitList& waits) const;
-  // The error of a peer that closed its end before it wrote all.
+  // The error of a peer that closed its end before it wrote everything.
   Status gone(int peer) const;
 
  private:
-  // More looks, where ranks share cores, while all who are missing are on other cores than this
-  // rank: whoever switches to them there takes about as long, and a switch here would delay both
-  // cores. Among 4 ranks on 2 cores a call of 8 B then takes 2.0 switches instead of 2.9, 2.7 us
-  // instead of 3.9 (touched 3.2 instead of 4.4); 200 looks 2.1 switches, 1500 looks no less.
+  // More looks, where ranks share cores, as long as all missing peers run on other cores than this
+  // rank: a context switch on their core takes about as long, and a switch on this one would delay
+  // both cores. With 4 ranks on 2 cores an 8 B call then takes 2.0 context switches instead of 2.9,
+  // and 2.7 us instead of 3.9 (3.2 instead of 4.4 with touched buffers). With 200 looks it takes
+  // 2.1 switches; with 1500 no fewer.
   static constexpr int kLooksElsewhere = 600;
 
   Status check_open() const;
@@ -95,17 +96,17 @@ class EagerSlots final {
   bool all_elsewhere() const;
 
   const Mesh& mesh_;
-  const bool shares_cores_;  // the ranks of this host do
+  const bool shares_cores_;  // the ranks of this host share cores
   const int looks_;
-  int32_t core_ = -1;                 // of this rank, with shares_cores_
+  int32_t core_ = -1;                 // core of this rank, if shares_cores_
   std::vector<EagerChannel*> boxes_;  // by rank; null for this one
   std::vector<Slot> slots_;
   bool to_all_ = false;
   uint64_t round_ = 0;
-  int missing_ = 0;  // heads of this round
+  int missing_ = 0;  // heads of this round that have not arrived
 };
 
-// Whether a group's plans go by slots (add_slots() in plan/passes.h): on every channel, or on none.
+// Whether a group's plans use slots (add_slots() in plan/passes.h): on every channel, or on none.
 bool slots_to_all(const Mesh& mesh);
 
 }  // namespace ringwood

@@ -1,19 +1,19 @@
-// What carries out plans of one protocol (Plan::protocol). It decides nothing: how a message
-// travels, what is added in one pass and what goes along with a preamble are fields of the plan. It
-// never waits: who calls step() owns the loop around it, its deadline, its sleeping and the abort.
+// An executor carries out plans of one protocol (Plan::protocol). It decides nothing: how a message
+// travels, what is added in one pass and what is sent along with a preamble are fields of the plan.
+// It never waits: the caller of step() owns the loop, its deadline, its sleeping and the abort.
 //
-//   agree     fingerprints go round (fingerprint.h); sends may go out, nothing of the user's is
-//             written
-//   run       messages are posted and taken, local steps are run
-//   finished  every step and every fingerprint is done: the buffers are the caller's again
+//   agree     fingerprints are exchanged (fingerprint.h); sends may leave, but no user buffer is
+//            written
+//  run       messages are posted and received, local steps are run
+//  finished  every step and every fingerprint is done: the buffers belong to the caller again
 //
-//   protocol     class             state
-//   queued       QueuedExecutor    every link's messages in order, and what each step waits for
-//   one_round    OneRoundExecutor  every link's preamble; the steps run in their order
-//   eager_slots  SlotExecutor      the next step
+//  protocol     class             state
+//  queued       QueuedExecutor    the messages of every link in order, and what each step waits for
+//  one_round    OneRoundExecutor  every link's preamble; the steps run in their order
+//  eager_slots  SlotExecutor      the next step
 //
-// All are started by PlanRunner. One execution at a time, by one thread at a time. Nothing is
-// allocated once the vectors have grown to the largest plan in use.
+// All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
+// once the vectors have grown to the largest plan in use.
 #pragma once
 
 #include "collectives/executors/plan_execution.h"
@@ -22,9 +22,9 @@
 
 namespace ringwood {
 
-// What a step() has done.
+// What one step() has done.
 struct Pass {
-  bool progressed = false;  // something has moved; never set to false
+  bool progressed = false;  // something has moved; step() never sets it to false
   bool finished = false;
 };
 
@@ -35,14 +35,14 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Precondition: the last plan is finished, or has failed and its links were aborted. `execution`
+  // Precondition: the last plan is finished, or it failed and its links were aborted. `execution`
   // lives until then, too.
   virtual void start(const PlanExecution& execution) = 0;
-  // One pass. An error is final.
+  // Makes one pass. An error is final.
   virtual Status step(Pass& pass) = 0;
-  // All ranks are known to have called the same. Stays so when finished.
+  // All ranks are known to have made the same call. Remains true when finished.
   virtual bool agreed() const = 0;
-  // With hold_sends: the caller has done its part, the run may begin.
+  // With hold_sends: the caller has finished its part and the run may begin.
   virtual void release() = 0;
   // Precondition: started and not finished.
   virtual void add_waits(WaitList& waits) const = 0;

@@ -18,7 +18,7 @@ FusedPass::Attempt FusedPass::attempt(int32_t number) {
   return attempt;
 }
 
-// Whether the operand of the fusion's peer number `k` is there, to be answered where it lies.
+// Whether the operand of the fusion's peer number `k` has arrived and can be put back in place.
 FusedPass::Operand FusedPass::look(const Fusion& fusion, size_t k) {
   const BoundStep& step = execution_->plan->steps[fusion.receives[k]];
   QueuedLink& link = links_[fusion.queues[k]];
@@ -31,7 +31,7 @@ FusedPass::Operand FusedPass::look(const Fusion& fusion, size_t k) {
   const uint64_t number = static_cast<uint64_t>(link.queue->preambles_out) + fusion.numbers[k];
   std::byte* const place = link.link->put_place(link.base.sent + number);
   if (!place) return Operand::not_in_place;
-  // What goes before the answer on this link must have been posted.
+  // The messages that precede the put on this link must have been posted.
   if (link.sends_posted != static_cast<size_t>(fusion.numbers[k])) return Operand::absent;
   operands_.push_back(piece.data());
   places_.push_back(place);

@@ -1,5 +1,5 @@
-// The one pass for a reduction whose operands all lie in memory that can be read and answered in
-// place (fusion.h). A part of QueuedExecutor, used by its thread.
+// Carries out a reduction in one pass where all operands lie in memory that can be read, and
+// written with puts, in place (fusion.h). A part of QueuedExecutor, used by its thread.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace ringwood {
 
 class FusedPass final {
  public:
-  // `additions`: of the same execution; lives as long.
+  // `additions` belongs to the same execution and lives as long.
   explicit FusedPass(Additions& additions) : additions_(additions) {}
 
   // `links`, of Plan::peers, live until the execution has ended.
   void start(const PlanExecution& execution, std::span<QueuedLink> links);
 
   enum class Attempt {
-    waiting,    // for operands, or for what goes before the answers
-    done,       // its receives are taken and its sends posted, on all its links
-    one_by_one  // its steps are; nothing has been taken
+    waiting,    // for operands, or for messages that precede the puts
+    done,       // its receives are consumed and its sends posted, on all its links
+    one_by_one  // its steps must run one by one; nothing has been consumed
   };
-  // When a link shows the first byte of one of its receives. One by one is final: the peers'
-  // memory does not allow it, or some operands have waited for the others longer than
-  // Plan::fusion_patience.
+  // To be called when a link shows the first byte of one of the fusion's receives. one_by_one is
+  // final: the memory of the peers does not allow the fusion, or some operands have waited for the
+  // others longer than Plan::fusion_patience.
   Attempt attempt(int32_t fusion);
-  // Of all executions: fusions done.
+  // Fusions carried out, over all executions.
   uint64_t count() const { return count_; }
 
  private:
@@ -44,8 +44,8 @@ class FusedPass final {
   const PlanExecution* execution_ = nullptr;
   std::span<QueuedLink> links_;
   std::vector<char> one_by_one_;       // by fusion
-  Clock::time_point waiting_since_{};  // some peers' operands, for the others'
-  std::vector<void*> places_;          // of the fusion at hand, ours first
+  Clock::time_point waiting_since_{};  // since when some peers' operands wait for the others'
+  std::vector<void*> places_;          // of the current fusion, this rank's first
   std::vector<const void*> operands_;  // likewise
   uint64_t count_ = 0;
 };

@@ -46,7 +46,7 @@ Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) 
   return {};
 }
 
-// The fingerprints that have come: what they say counts more than how the link ended.
+// Reads the fingerprints that have arrived: what they say takes precedence over how the link ended.
 Status MessageAgreement::hear(int queue) {
   const QueuedLink& link = links_[queue];
   Talk& talk = talks_[queue];

@@ -1,4 +1,4 @@
-// The agreement by messages of the links: the plan's exchanges, stage by stage, by dissemination.
+// The agreement by messages over the links: the plan's exchanges, stage by stage, by dissemination.
 #pragma once
 
 #include <vector>
@@ -18,9 +18,9 @@ class MessageAgreement final : public Agreement {
   void add_waits(WaitList& waits) const override;
 
  private:
-  // With one peer.
+  // The exchange with one peer.
   struct Talk {
-    Preamble mine, theirs[2];  // at most two of a peer
+    Preamble mine, theirs[2];  // a peer sends at most two
     int heard = 0;
   };
 
@@ -31,8 +31,8 @@ class MessageAgreement final : public Agreement {
   const int rank_;
   const PlanExecution* execution_ = nullptr;
   std::span<QueuedLink> links_;
-  std::vector<Talk> talks_;  // by link; in place while their fingerprints are posted
-  size_t next_ = 0;          // exchange of the plan: the first of its stage
+  std::vector<Talk> talks_;  // by link; not moved while their fingerprints are posted
+  size_t next_ = 0;          // exchange of the plan that is the first of its stage
 };
 
 }  // namespace ringwood

@@ -30,7 +30,8 @@ Status OneRoundExecutor::step(Pass& pass) {
   return held_ ? Status() : run(pass);
 }
 
-// With the data in them where the plan says so, unless it must wait for the agreement.
+// Posts the preambles, with the data in them where the plan says so, unless it must wait for
+// the agreement.
 Status OneRoundExecutor::post_preambles(bool& progressed) {
   begun_ = progressed = true;
   for (Talk& talk : talks_) {
@@ -99,8 +100,8 @@ Status OneRoundExecutor::hear(Talk& talk, bool& progressed) {
   return s ? std::move(s) : Status(at_step(s.error(), receives[0]));
 }
 
-// Polls the links of which `open` holds; `none` tells whether it holds of none any more. A peer
-// that has finished and left is no fault.
+// Polls the links for which `open` holds; `none` tells whether it holds for none any more. A peer
+// that has finished and left is no error.
 Status OneRoundExecutor::poll_open(bool (PeerLink::*open)() const, bool& none) {
   none = true;
   for (Talk& talk : talks_) {
@@ -113,7 +114,7 @@ Status OneRoundExecutor::poll_open(bool (PeerLink::*open)() const, bool& none) {
   return {};
 }
 
-// While one link is waited for, what was posted on the others must go on its way.
+// While this rank waits for one link, what was posted on the others must make progress.
 Status OneRoundExecutor::push() {
   bool none = false;
   return poll_open(&PeerLink::outstanding, none);
@@ -148,7 +149,7 @@ bool OneRoundExecutor::any_sending() const {
   return std::any_of(talks_.begin(), talks_.end(), [](const Talk& t) { return t.sending(); });
 }
 
-// What a fold adds to may still be on its way out; then it goes through the scratch.
+// The destination of a fold may still be being sent; the sum then goes through the scratch.
 void OneRoundExecutor::take(Talk& talk, size_t index, std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
   const BoundStep& step = plan.steps[index];
@@ -174,7 +175,7 @@ Status OneRoundExecutor::receive_carried(Talk& talk, size_t index) {
   return error;
 }
 
-// What has come of one message.
+// Consumes what has arrived of one message.
 Status OneRoundExecutor::receive(size_t index, bool& progressed) {
   const BoundStep& step = execution_->plan->steps[index];
   Talk& talk = talk_with(step.peer);

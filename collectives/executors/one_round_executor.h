@@ -1,8 +1,8 @@
-// Carries out plans of one round over links: everybody's preamble and data leave at once, and the
-// steps then run in their order, reading what arrives where the links show it.
+// Carries out plans of one round over links: all preambles and data leave at once, and the steps
+// then run in their order, reading messages in place as they arrive.
 //
-// It needs no agreement of its own: every rank's preamble, with its data in it or behind it, comes
-// to every other rank, and nothing is written before all have been heard.
+// It needs no separate agreement: every rank's preamble, with its data in it or behind it, reaches
+// every other rank, and no buffer is written before all preambles have arrived.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace ringwood {
 
 class OneRoundExecutor final : public Executor {
  public:
-  // Over this channel of the mesh, which outlives it.
+  // `channel` is a channel of the mesh, which outlives the executor.
   OneRoundExecutor(Mesh& mesh, int channel) : mesh_(mesh), channel_(channel) {}
 
   void start(const PlanExecution& execution) override;
@@ -29,10 +29,10 @@ class OneRoundExecutor final : public Executor {
  private:
   struct Talk : PeerLink {
     using PeerLink::PeerLink;
-    Preamble mine, theirs;  // in place while they are posted
-    bool heard = false;     // theirs is here and agrees
-    bool taken = false;     // its message is
-    size_t offset = 0;      // bytes taken: of theirs, then of the message
+    Preamble mine, theirs;  // not moved while they are posted
+    bool heard = false;     // theirs has arrived and agrees
+    bool taken = false;     // its message is consumed
+    size_t offset = 0;      // bytes consumed: of the preamble, then of the message
   };
 
   Status post_preambles(bool& progressed);
@@ -54,8 +54,8 @@ class OneRoundExecutor final : public Executor {
   std::vector<Talk> talks_;
   Additions additions_;
   size_t next_ = 0;      // step of the plan
-  bool begun_ = false;   // the preambles are on their way
-  bool folded_ = false;  // what the next step would add has been added as it was received
+  bool begun_ = false;   // the preambles are posted
+  bool folded_ = false;  // the operand of the next step was already added as it arrived
   bool agreed_ = false, held_ = false;
 };
 

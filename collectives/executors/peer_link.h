@@ -1,4 +1,5 @@
-// One peer's link during one execution, and what was posted on it. Plain values of one thread.
+// The link to one peer during one execution, and what was posted on it. Plain values; not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ struct PeerLink {
 
   const PeerQueue* queue;
   Link* link;
-  Completions* totals;  // the mesh's: what the link reported last
-  Completions base;     // those when the execution began
-  // Fingerprints posted, to the peer and from it; they go before all of the plan's messages.
+  Completions* totals;  // of the mesh: what the link reported last
+  Completions base;     // `totals` when the execution began
+  // Fingerprints posted, to the peer and from it; they precede all messages of the plan.
   int preambles_out = 0, preambles_in = 0;
-  // The plan's messages posted.
+  // Messages of the plan posted.
   size_t sends_posted = 0, receives_posted = 0;
 
   uint64_t sent() const { return totals->sent - base.sent; }
@@ -31,14 +32,14 @@ struct PeerLink {
   bool outstanding() const { return sending() || received() < receives_posted + preambles_in; }
 };
 
-// Of the queued executor, which takes messages as they come.
+// A link of the queued executor, which handles messages in the order in which they become ready.
 struct QueuedLink : PeerLink {
   using PeerLink::PeerLink;
   size_t sends_done = 0, receives_done = 0;
-  size_t in_place = 0;  // the next receive whose bytes are taken from where the link shows them
+  size_t in_place = 0;  // the next receive whose bytes are read in place
   size_t in_place_offset = 0;
 
-  // Something is outstanding, or is complete and has not been noticed.
+  // Something is outstanding, or is complete and has not been noticed yet.
   bool open() const {
     return outstanding() || sends_done + preambles_out < sent() ||
            receives_done + preambles_in < received();

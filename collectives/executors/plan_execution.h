@@ -1,6 +1,6 @@
-// One execution of a plan: what its caller brings, and where the plan's places lie.
+// One execution of a plan: the arguments of its caller, and the addresses of the plan's places.
 //
-// A plain value, of one thread. All that it points to lives until the execution has ended.
+// A plain value; not thread-safe. Everything it points to lives until the execution has ended.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ namespace ringwood {
 struct PlanExecution {
   const Plan* plan = nullptr;
   Fingerprint fingerprint;
-  std::span<void* const> buffers;  // as the plan numbers them; null for buffers this rank has not
+  std::span<void* const> buffers;  // as the plan numbers them; null for those that this rank lacks
   // all_to_all: elements to each rank, and expected from each. Only of queued plans.
   std::span<const uint64_t> send_counts, recv_counts;
   bool hold_sends = false;  // the caller will change the buffers after the agreement
-  // PREMUL_SUM of a type whose operands are scaled as they are added: by rank.
+  // PREMUL_SUM of a type whose operands are scaled as they are added: the factors by rank.
   const std::vector<double>* factors = nullptr;
-  // Of Plan::scratch_bytes and Plan::wide_bytes: PlanRunner's.
+  // Of Plan::scratch_bytes and Plan::wide_bytes; owned by PlanRunner.
   std::byte* scratch = nullptr;
   std::byte* wide = nullptr;
 
@@ -35,7 +35,7 @@ struct PlanExecution {
   }
 };
 
-// The fingerprint for a peer, and the one that should come from it where `theirs` has come.
+// The fingerprint for a peer, and the one that is expected from it once `theirs` has arrived.
 inline Fingerprint fingerprint_to(const PlanExecution& execution, int peer) {
   Fingerprint f = execution.fingerprint;
   if (!execution.send_counts.empty())
@@ -47,12 +47,12 @@ inline Fingerprint fingerprint_from(const PlanExecution& execution, int peer,
   Fingerprint f = execution.fingerprint;
   if (execution.send_counts.empty()) return f;
   set_pair(f, execution.recv_counts[peer], execution.send_counts[peer]);
-  // Whether its other sizes are the same is its own affair, unless the call says it.
+  // Whether the peer's other sizes are equal concerns only the peer, unless the call requires it.
   if (theirs.even != Fingerprint::kOneSize && f.even != Fingerprint::kOneSize) f.even = theirs.even;
   return f;
 }
 
-// The error with the step that it ended, unless it names one.
+// The error, with the step that it ended added unless it names one already.
 inline Error at_step(Error error, int32_t step) {
   if (error.step < 0) error.step = step;
   return error;

@@ -1,8 +1,9 @@
-// Carries out plans over one channel of a mesh, each by the executor of its protocol (executor.h).
+// Carries out plans over one channel of a mesh, each with the executor of its protocol
+// (executor.h).
 //
-// One execution at a time; one thread at a time. The caller owns the loop around step(), its
-// deadline, its sleeping and the abort. The mesh outlives it, its links' totals of the channel are
-// this one's.
+// One execution at a time; not thread-safe. The caller owns the loop around step(), its deadline,
+// its sleeping and the abort. The mesh outlives the runner. The totals that its links keep for the
+// channel belong to the runner.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class PlanRunner final {
   PlanRunner(const PlanRunner&) = delete;
   PlanRunner& operator=(const PlanRunner&) = delete;
 
-  // What start() will carry out, to be filled in where it lies, but for the scratch: a copy of what
-  // was just written waits until it is in the cache. Precondition: idle.
+  // What start() will carry out, to be filled in place, except the scratch: copying what was just
+  // written would stall until it is in the cache. Precondition: idle.
   PlanExecution& next() { return execution_; }
   // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
   // with slots where slots_to_all() does not hold, Error(system) where memory is short.
@@ -35,12 +36,12 @@ class PlanRunner final {
     start();
   }
   bool idle() const { return idle_; }
-  // All ranks are known to have called the same; stays so until the next start().
+  // All ranks are known to have made the same call; remains true until the next start().
   bool agreed() const { return executor_->agreed(); }
-  // With hold_sends: the caller has done its part, the run may begin.
+  // With hold_sends: the caller has finished its part and the run may begin.
   void release() { executor_->release(); }
-  // One pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan is
-  // finished. Precondition: not idle.
+  // Makes one pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan
+  // is finished. Precondition: not idle.
   Status step(bool& progressed) {
     Pass pass;
     Status s = executor_->step(pass);
@@ -48,10 +49,10 @@ class PlanRunner final {
     idle_ = pass.finished;
     return s;
   }
-  // Forgets a plan that failed. The links must have been aborted.
+  // Drops a plan that failed. Its links must have been aborted.
   void drop() { idle_ = true; }
 
-  // Whether peers read this rank's scratch where it lies.
+  // Whether peers read this rank's scratch in place.
   bool reads_in_place() const { return scratch_.in_arena(); }
   // Reductions that were carried out in one pass (fusion.h).
   uint64_t fused() const { return queued_.fused(); }

@@ -7,7 +7,7 @@
 namespace ringwood {
 namespace {
 
-// A receive whose bytes go straight to their place; the others are taken where the link shows them.
+// A receive whose bytes go straight to their place; the others are read in place on the link.
 bool goes_to_its_place(const BoundStep& step) {
   return step.kind == StepKind::recv && step.wire == WireFormat::exact;
 }
@@ -40,7 +40,7 @@ Status QueuedExecutor::step(Pass& pass) {
   if (running()) run_ready(pass.progressed);
   for (QueuedLink& link : links_)
     if (Status s = serve(link, pass.progressed); !s) {
-      // A fingerprint that differs says why its sender has left.
+      // A fingerprint that differs explains why its sender has left.
       if (!agreed_)
         if (Status different = agreement_->check(); !different) return different;
       return s;
@@ -88,7 +88,7 @@ Status QueuedExecutor::post_send(QueuedLink& link, const BoundStep& step) {
   return link.link->post_exposed(data, step.bytes, put);
 }
 
-// Of a fusion's operands each would wait for the one before; being shown they write nothing, so all
+// Each operand of a fusion would wait for the one before. Read in place, they write nothing, so all
 // are posted with the first.
 bool QueuedExecutor::postable(int32_t receive) const {
   if (!steps_.waits(receive)) return true;
@@ -110,8 +110,8 @@ Status QueuedExecutor::post_receives(QueuedLink& link, bool& progressed) {
   return {};
 }
 
-// An error counts only if something is still wanted of this peer: one that has finished and left is
-// no fault.
+// An error counts only if something is still expected from this peer: one that has finished and
+// left is no error.
 Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
   for (bool again = true; again;) {
     const Completions before = *link.totals;

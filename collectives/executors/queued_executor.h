@@ -1,5 +1,5 @@
-// Carries out any plan: each peer's messages wait in link order for what the graph says, and are
-// posted, taken and reduced as they come.
+// Carries out any plan: the messages of each peer wait in link order for their predecessors in the
+// graph, and are posted, received and reduced as they become ready.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ringwood {
 
 class QueuedExecutor final : public Executor {
  public:
-  // Over this channel of the mesh; the slots are likewise of it. Both outlive it.
+  // `channel` is a channel of the mesh, and the slots belong to it. Both outlive the executor.
   QueuedExecutor(Mesh& mesh, int channel, EagerSlots& slots);
 
   void start(const PlanExecution& execution) override;
@@ -25,7 +25,7 @@ class QueuedExecutor final : public Executor {
   bool agreed() const override { return agreed_; }
   void release() override { held_ = false; }
   void add_waits(WaitList& waits) const override;
-  // Of all executions: reductions carried out in one pass (fusion.h).
+  // Reductions carried out in one pass (fusion.h), over all executions.
   uint64_t fused() const { return fused_pass_.count(); }
 
  private:

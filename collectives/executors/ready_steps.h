@@ -1,4 +1,5 @@
-// Which steps of a plan may run: those whose predecessors (graph.h) are done. One thread at a time.
+// Tracks which steps of a plan may run: those whose predecessors (graph.h) are done. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,10 @@ class ReadySteps final {
   size_t left() const { return left_; }  // steps not done
   bool waits(int32_t step) const { return pending_[step] > 0; }
   void complete(int32_t step);
-  // A local step, or an empty one, that may run; -1: there is none now.
+  // A local step, or an empty one, that may run; -1 if there is none now.
   int32_t take();
-  // A rounding (wire_schedule.h), in the order in which they were ready; -1 likewise. One after
-  // another leaves time for what the first is for to leave before the last is run.
+  // A rounding (wire_schedule.h), in the order in which they became ready; -1 likewise. Taking them
+  // one by one lets the message that needed the first leave before the last is run.
   int32_t take_rounding();
 
  private:
@@ -29,7 +30,7 @@ class ReadySteps final {
   std::vector<int32_t> pending_;  // by step: predecessors not done
   std::vector<int32_t> ready_;
   std::vector<int32_t> roundings_;
-  size_t rounded_ = 0;  // of them
+  size_t rounded_ = 0;  // of roundings_, those already taken
 };
 
 }  // namespace ringwood

@@ -7,8 +7,8 @@
 namespace ringwood {
 namespace {
 
-// Straight from the kernel, in huge pages where it gives them: the first touch of a small page
-// costs more than the reduction that will use it.
+// Straight from the kernel, in huge pages where available: the first touch of a small page costs
+// more than the reduction that will use it.
 void* map_pages(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
@@ -21,7 +21,7 @@ void* map_pages(size_t bytes) {
 void* map_pages_in(Arena* arena, size_t bytes) {
   try {
     if (arena) return arena->allocate(bytes);
-  } catch (const Error&) {  // ordinary memory will do: what lies there is copied
+  } catch (const Error&) {  // ordinary memory will do: it is copied when sent
   }
   return map_pages(bytes);
 }

@@ -1,5 +1,5 @@
-// The memory that plans need beside their user's: it grows to the largest plan in use, and lives as
-// long as its owner. One thread at a time.
+// The memory that plans need beside the user's buffers. It grows to the largest plan in use and
+// lives as long as its owner. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace ringwood {
 
 class Scratch final {
  public:
-  // With an arena, peers read what is sent from here where it lies; null: pages of its own. The
-  // arena outlives this.
+  // With an arena, peers read in place what is sent from here; with null, the scratch uses private
+  // pages. The arena outlives it.
   explicit Scratch(Arena* arena) : arena_(arena) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // What was there before is lost. Throws Error(system) where memory is short.
+  // The previous contents are lost. Throws Error(system) where memory is short.
   void grow(size_t bytes, size_t wide_bytes) {
     if (bytes > bytes_) grow_data(bytes);
     if (wide_bytes > wide_bytes_) grow_wide(wide_bytes);

@@ -6,7 +6,7 @@ namespace ringwood {
 namespace {
 
 static_assert(sizeof(Fingerprint) == kHeadBytes);
-// The second round's.
+// The fingerprint of the second round.
 Fingerprint without_pairs(const PlanExecution& execution) {
   Fingerprint f = execution.fingerprint;
   f.even = 0;
@@ -41,7 +41,7 @@ Status SlotAgreement::step(bool& progressed, bool& agreed) {
   return {};
 }
 
-// To every rank, from one whose own pairs agree: all fingerprints look the same.
+// Sent to every rank, by a rank whose own pairs agree: all fingerprints look the same.
 void SlotAgreement::begin_second_round() {
   slots_.end_round();
   of_pairs_ = second_round_ = false;

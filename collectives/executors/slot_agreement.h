@@ -1,6 +1,6 @@
-// The agreement by eager slots: everybody's fingerprint goes to everybody. Sizes of all_to_all
-// belong to pairs; where they are not all the same, a second round carries the news that all pairs
-// agree.
+// The agreement by eager slots: every rank's fingerprint goes to every other rank. The sizes of
+// all_to_all belong to pairs of ranks; where they are not all equal, a second round tells every
+// rank that all pairs agree.
 #pragma once
 
 #include "collectives/executors/agreement.h"
@@ -24,8 +24,8 @@ class SlotAgreement final : public Agreement {
 
   EagerSlots& slots_;
   const PlanExecution* execution_ = nullptr;
-  bool of_pairs_ = false;      // the round's fingerprints are
-  bool second_round_ = false;  // is needed: somebody's sizes are not all the same
+  bool of_pairs_ = false;      // the fingerprints of this round are of pairs
+  bool second_round_ = false;  // is needed: some rank's sizes are not all equal
 };
 
 }  // namespace ringwood

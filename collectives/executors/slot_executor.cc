@@ -8,8 +8,8 @@ namespace {
 
 static_assert(sizeof(Fingerprint) == kHeadBytes);
 
-// The message to, or from, a peer; null for none. Plain pointers: the checked indices of vectors
-// cost more than the rest.
+// The message to, or from, a peer; null if there is none. Plain pointers, because the checked
+// indices of vectors cost more than the rest.
 const BoundStep* message_of(const Plan& plan, const std::vector<int32_t>& by_peer, int peer) {
   const int32_t step = by_peer.data()[peer];
   return step < 0 ? nullptr : plan.steps.data() + step;
@@ -29,7 +29,7 @@ void SlotExecutor::start(const PlanExecution& execution) {
     slot.box->write(&execution.fingerprint, now ? execution.at(out->src) : nullptr,
                     now ? out->bytes : 0);
   }
-  // The rest while they are on their way.
+  // Sets the rest while the stores are on their way.
   for (EagerSlots::Slot& slot : slots_.slots()) {
     const BoundStep* const in = message_of(plan, plan.receives_by_rank, slot.peer);
     slot.in_bytes = in ? in->bytes : 0;
@@ -41,7 +41,7 @@ void SlotExecutor::start(const PlanExecution& execution) {
   additions_.start(execution);
 }
 
-// What is sent has left when the steps are run.
+// Sends have left by the time the steps run; they need no step.
 void SlotExecutor::skip_empty() {
   while (next_ != end_ && (next_->bytes == 0 || next_->kind == StepKind::send)) ++next_;
 }
@@ -101,7 +101,7 @@ inline Status SlotExecutor::receive(const BoundStep& step, bool& taken) {
 
 Status SlotExecutor::last_look(const BoundStep& step, bool& taken) {
   if (!slots_.at(step.peer).closed()) return {};
-  taken = take(step);  // what was written before the end
+  taken = take(step);  // what was written before the peer ended
   return taken ? Status() : slots_.gone(step.peer);
 }
 
@@ -115,7 +115,7 @@ bool SlotExecutor::take_spread(const BoundStep& step) {
   return use(step, slots_.at(step.peer).data(step.bytes, room));
 }
 
-// Empty: nothing is taken.
+// An empty step consumes nothing.
 inline bool SlotExecutor::use(const BoundStep& step, std::span<const std::byte> data) {
   if (data.empty()) return false;
   if (step.kind != StepKind::recv) {

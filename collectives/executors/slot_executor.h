@@ -1,6 +1,6 @@
-// Carries out plans of one round by eager slots: every rank's fingerprint and data are in what it
-// writes to each other. The steps run in their order, reading the slots where they lie, without
-// queues; a pass costs little more than looking.
+// Carries out plans of one round by eager slots: each rank's fingerprint and data are in the slot
+// that it writes to each other rank. The steps run in their order and read the slots in place,
+// without queues; a pass costs little more than looking at the slots.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace ringwood {
 
 class SlotExecutor final : public Executor {
  public:
-  // Outlives it; to_all().
+  // The slots outlive the executor. Precondition: to_all().
   explicit SlotExecutor(EagerSlots& slots) : slots_(slots) {}
 
   void start(const PlanExecution& execution) override;
@@ -40,7 +40,7 @@ class SlotExecutor final : public Executor {
   Additions additions_;
   const BoundStep *next_ = nullptr, *end_ = nullptr;  // of the plan's steps
   bool agreed_ = false, held_ = false;
-  bool data_follows_ = false;  // this rank's, which was held
+  bool data_follows_ = false;  // this rank's data, which was held back
 };
 
 }  // namespace ringwood

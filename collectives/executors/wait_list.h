@@ -12,7 +12,7 @@ namespace ringwood {
 
 class WaitList final {
  public:
-  // A peer that is in the list stays as it is: what came first is what it must do first.
+  // A peer already in the list keeps its entry: the first thing listed is what it must do first.
   void add_fingerprint(int peer);
   void add_data(int peer, size_t step);
   void add_message(int peer, const Plan& plan, int32_t step);

@@ -1,5 +1,5 @@
-// Messages in a wire format (wire.h): encoded into the scratch on their way out, decoded out of
-// what the link shows on their way in.
+// Messages in a wire format (wire.h): encoded into the scratch when sent, decoded from the link's
+// receive buffer when received.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace ringwood {
 
-// What the step sends, as it travels: message_bytes, valid until its staging is used again.
+// What the step sends, encoded: message_bytes, valid until its staging is used again.
 const std::byte* encode_message(const PlanExecution& execution, const BoundStep& step);
 
-// A piece of a message that begins `offset` bytes after its first. It may end within a block, whose
-// parts are put together in `cut`, which is kept from one piece to the next.
+// Decodes one piece of a message, which begins `offset` bytes after its first byte. A piece may end
+// within a block; `cut` collects the parts of such a block and is kept from one piece to the next.
 void decode_piece(const PlanExecution& execution, Additions& additions, const BoundStep& step,
                   std::byte* cut, size_t offset, std::span<const std::byte> piece);
 
-// A copy of numbers onto themselves, rounded as if they had travelled.
+// Copies numbers onto themselves, rounded as if they had been sent and received.
 void round_in_place(const PlanExecution& execution, const BoundStep& step);
 
 }  // namespace ringwood

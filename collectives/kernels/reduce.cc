@@ -1,4 +1,4 @@
-// Dispatch to the kernels in force, and integer division.
+// Dispatch to the kernels in use, and integer division.
 #include "collectives/kernels/reduce.h"
 
 #include <algorithm>
@@ -16,8 +16,7 @@
 namespace ringwood {
 namespace {
 
-// Null until the first call. A pointer to an immutable table, so a change is seen whole or not at
-// all.
+// Null until the first call. A pointer to an immutable table, so a change is atomic.
 std::atomic<const Kernels*> in_force{nullptr};
 
 const Kernels* best() {
@@ -36,7 +35,7 @@ const Kernels& kernels() {
   return *chosen;
 }
 
-// Below a vector's size plain code is 2 to 4 times as fast.
+// Below the size of a vector plain code is 2 to 4 times as fast.
 constexpr size_t kFewBytes = 64;
 bool is_few(size_t bytes, DataType type) { return bytes < kFewBytes && !converts(type); }
 
@@ -85,8 +84,9 @@ void divide_as(void* dst, size_t count, int64_t divisor) {
   }
 }
 
-// Up to here dividing in fp32 and then rounding to the type is as good as one rounding: a quotient
-// that is not in the middle between two numbers of the type is too far from it to be rounded to it.
+// Up to here dividing in fp32 and then rounding to the type is as good as one rounding: a
+// quotient that is not in the middle between two numbers of the type is never close enough to be
+// rounded to it.
 int64_t largest_fp32_divisor(DataType type) { return is_small_float(type) ? 2048 : kMaxDivisor; }
 
 Finish division(int64_t divisor) {
@@ -104,7 +104,7 @@ void finish_in_place(void* dst, size_t count, DataType type, const Finish& finis
   fold(operands, type, ReduceOp::avg);
 }
 
-// Whether multiplying in fp32 (doubles: in double) and rounding to the type rounds once.
+// Whether multiplying in fp32 (double: in double) and rounding to the type rounds only once.
 bool is_exact_factor(DataType type, double factor) {
   if (is_double(type)) return true;
   int exponent;
@@ -114,7 +114,7 @@ bool is_exact_factor(DataType type, double factor) {
          static_cast<double>(static_cast<float>(factor)) == factor;
 }
 
-// In place. There are 256 numbers of 8 bits, so more are looked up.
+// In place. There are 256 numbers of 8 bits, so for more elements the products are looked up.
 void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kernel, double factor) {
   constexpr size_t kNumbers = 256;
   if (size_of(type) != 1 || count < 2 * kNumbers) {
@@ -127,7 +127,7 @@ void scale_in_place(void* dst, size_t count, DataType type, Kernels::Scale kerne
   for (size_t i = 0; i < count; ++i) codes[i] = scaled[codes[i]];
 }
 
-// In a tile that stays in the first cache, in so many bits that no sum wraps.
+// Adds in a tile that stays in the first cache, with enough bits that no sum wraps.
 template <class T, class Wide>
 void average_as(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
                 int64_t divisor) {
@@ -151,7 +151,7 @@ void average_integers(std::span<void* const> dsts, std::span<const void* const> 
   visit_integer(type, [&]<class T>(T) { average_as<T, WideOf<T>>(dsts, srcs, count, divisor); });
 }
 
-// Apart from what few bytes need.
+// Kept out of the path for few bytes.
 [[gnu::noinline]] void reduce_in_vectors(void* dst, const void* src, size_t bytes, DataType type,
                                          ReduceOp op) {
   const void* const srcs[] = {dst, src};
@@ -239,7 +239,8 @@ void force_simd_target(const std::string& name) {
   for (const KernelSet& set : kernel_sets()) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", set.kernels->simd);
     found = found || name == set.kernels->simd;
-    // A cap, not an order: the same setting serves hosts that lack the best of it.
+    // A cap, not a requirement: the same setting also works on hosts that lack the best
+    // set it allows.
     if (found && set.runs_here) return in_force.store(set.kernels, std::memory_order_release);
   }
   throw Error(ErrorCode::invalid_argument,

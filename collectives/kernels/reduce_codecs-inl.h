@@ -16,17 +16,17 @@ namespace ringwood {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A codec turns a vector of D's lanes (`Bits` wide) into fp32 of as many lanes, and back with one
-// rounding to nearest even. decode() makes a NaN of any NaN; encode() makes the one NaN of it that
-// its type has for results (reduce.h). Normal numbers have kMantissaBits after the point and are at
-// least 2^kSmallestExponent.
+// A codec turns a vector of D's lanes (`Bits` wide) into fp32 with as many lanes, and back with one
+// rounding to nearest even. decode() turns any NaN into a NaN; encode() turns it into the one NaN
+// that its type has for results (reduce.h). Normal numbers have kMantissaBits after the point and
+// are at least 2^kSmallestExponent.
 
 template <class D>
 using FloatOf = hn::Rebind<float, D>;
 template <class D>
 using UintOf = hn::Rebind<uint32_t, D>;
 
-// Of fp32 or fp64: any NaN becomes the one that results have (reduce.h).
+// For fp32 or fp64: any NaN becomes the one that results have (reduce.h).
 template <class V>
 HWY_INLINE V quiet_nan(V) {
   const hn::DFromV<V> d;
@@ -41,7 +41,7 @@ HWY_INLINE V one_nan(V v) {
   return hn::IfThenElse(hn::IsNaN(v), quiet_nan(v), v);
 }
 
-// Whether a lane of any is NaN: a comparison for two, where the machine has it.
+// Whether any lane is NaN: one comparison for two vectors, where the machine has it.
 template <class V>
 HWY_INLINE bool any_nan(V a, V b, V c, V e) {
 #if HWY_TARGET == HWY_AVX3
@@ -63,8 +63,8 @@ HWY_INLINE auto less(V a, V b) {
   return hn::RebindMask(du, hn::Lt(hn::BitCast(di, a), hn::BitCast(di, b)));
 }
 
-// Sign, kExponent bits, kMantissa bits. `kFinite`: no infinities, all ones is NaN, and what is too
-// large becomes the largest number, as torch.float8_e4m3fn does; otherwise as IEEE.
+// Sign, kExponent bits, kMantissa bits. `kFinite`: no infinities, all ones is NaN, and too large
+// numbers become the largest one, as in torch.float8_e4m3fn; otherwise as IEEE.
 template <class Lane, int kExponent, int kMantissa, bool kFinite>
 struct SmallFloat {
   using Bits = Lane;
@@ -75,8 +75,8 @@ struct SmallFloat {
   static constexpr uint32_t kMagnitude = (1u << (kExponent + kMantissa)) - 1;
   static constexpr uint32_t kFirstSpecial =
       kFinite ? kMagnitude : kMagnitude >> kMantissa << kMantissa;
-  // fp32 bits of the smallest normal number, and of the first magnitude that is not rounded but
-  // cut.
+  // fp32 bits of the smallest normal number, and of the first magnitude that is saturated
+  // instead of rounded.
   static constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
   static constexpr uint32_t kLimit =
       (static_cast<uint32_t>(127 - kBias) << 23) +
@@ -133,16 +133,16 @@ struct SmallFloat {
   }
 };
 
-// An 8-bit float seen as an fp16: the same exponent field, the mantissa in its top bits, so
-// subnormals need no care; what e4m3 means is 2^8 times as large. `bytes` has the number in the
-// upper or lower half of each lane.
+// An 8-bit float viewed as an fp16: the same exponent field, the mantissa in its top bits, so
+// subnormals need no special care; the value of e4m3 is 2^8 times as large. `bytes` has the number
+// in the upper or lower half of each lane.
 struct E4m3AsHalf {
   static constexpr float kTimes = 256;
-  static constexpr int kDropped = 7;            // mantissa bits of fp16 that the byte does not have
-  static constexpr uint16_t kLimit = 0x3f00;    // 448: what is larger becomes that
-  static constexpr uint16_t kNan = 0x3f80;      // what a NaN's byte is taken from
-  static constexpr bool kNanIsFinite = true;    // NaN looks like 480 here
-  static constexpr uint8_t kLastNumber = 0x7e;  // magnitudes above are NaN
+  static constexpr int kDropped = 7;               // mantissa bits of fp16 that the byte lacks
+  static constexpr uint16_t kLimit = 0x3f00;       // 448: larger magnitudes become that
+  static constexpr uint16_t kNan = 0x3f80;         // the source of a NaN's byte
+  static constexpr bool kNanIsFinite = true;       // NaN looks like 480 here
+  static constexpr uint8_t kLastNumber = 0x7e;     // magnitudes above are NaN
   static constexpr float kLargest = 448 / kTimes;  // kLimit as a number
 
   template <class V>
@@ -161,7 +161,7 @@ struct E4m3AsHalf {
 struct E5m2AsHalf {
   static constexpr float kTimes = 1;
   static constexpr int kDropped = 8;
-  static constexpr uint16_t kLimit = 0x7e00;  // NaN, which the conversion to fp16 has made quiet
+  static constexpr uint16_t kLimit = 0x7e00;  // NaN, made quiet by the conversion to fp16
   static constexpr uint16_t kNan = 0x7e00;
   static constexpr bool kNanIsFinite = false;
   static constexpr uint8_t kLastNumber = 0x7c;
@@ -177,8 +177,8 @@ struct E5m2AsHalf {
   }
 };
 
-// fp16 without its sign to the byte in the upper half of the lane, rounded to nearest even; the
-// lower half is zero.
+// Turns an fp16 without its sign into the byte in the upper half of the lane, rounded to nearest
+// even; the lower half is zero.
 template <class Format, class V>
 HWY_INLINE V to_upper(V magnitude) {
   const hn::DFromV<V> d;
@@ -213,7 +213,7 @@ struct Float16 {
   static HWY_INLINE hn::Vec<D> encode(D d, hn::Vec<FloatOf<D>> value) {
     return encode_any_nan(d, one_nan(value));
   }
-  // The same, but of NaN some NaN.
+  // The same, but any NaN becomes some NaN.
   template <class D>
   static HWY_INLINE hn::Vec<D> encode_any_nan(D d, hn::Vec<FloatOf<D>> value) {
     return hn::BitCast(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), value));
@@ -221,8 +221,8 @@ struct Float16 {
 };
 #endif
 
-// fp32 bits rounded to a multiple of 2^16 in the upper half; the lower half is left to the caller.
-// NaN: its payload must not be in the lower half alone.
+// Rounds fp32 bits to a multiple of 2^16 in the upper half; the lower half is undefined. NaN: its
+// payload must not be in the lower half alone.
 template <class V>
 HWY_INLINE V round_to_upper_half(V bits) {
   const hn::DFromV<V> du;
@@ -230,7 +230,7 @@ HWY_INLINE V round_to_upper_half(V bits) {
   return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
 }
 
-// Two such roundings: the upper halves of the lanes of `even` and `odd`, side by side.
+// Two such roundings: the upper halves of the lanes of `even` and `odd`, interleaved.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SVE  // has no average (Highway's there overflows)
 template <class V>
 HWY_INLINE V round_pairs(V even, V odd) {
@@ -239,8 +239,8 @@ HWY_INLINE V round_pairs(V even, V odd) {
                 hn::And(round_to_upper_half(odd), upper));
 }
 #else
-// What is kept and what is dropped lie in 16-bit lanes, so one addition rounds both: an average has
-// the room for its carry (1.1 times as fast).
+// The kept and the dropped bits are in 16-bit lanes, so one addition rounds both: an average has
+// room for its carry (1.1 times as fast).
 template <class V>
 HWY_INLINE V round_pairs(V even, V odd) {
   const hn::DFromV<V> d;

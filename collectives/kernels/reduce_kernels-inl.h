@@ -1,10 +1,10 @@
-// Loops over memory and the operations in them, for one instruction set; Highway includes this once
-// per target.
+// Loops over memory and the operations in them, for one instruction set; Highway includes this
+// once per target.
 //
-// A *step* is what one vector of dst becomes. The loops that run them all handle what is
-// left at the end in the same way: the last full vector, which overlaps the one before it, is
-// computed first and stored last, so it sees the old contents and no element is reduced twice.
-// Fewer bytes than a vector go through a buffer.
+// A *step* computes one vector of dst. All loops that run steps handle the rest at the end in the
+// same way: the last full vector, which overlaps the one before it, is computed first and stored
+// last, so it reads the old contents and no element is reduced twice. Fewer bytes than a vector go
+// through a buffer.
 #if defined(RINGWOOD_REDUCE_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RINGWOOD_REDUCE_KERNELS_INL_H_
 #undef RINGWOOD_REDUCE_KERNELS_INL_H_
@@ -25,7 +25,7 @@ namespace HWY_NAMESPACE {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Highway's scalar loads need alignment, and the types of our callers' buffers are not ours.
+// Highway's scalar loads need alignment, and the callers' buffers may have other types.
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const uint8_t* from) {
   using T = hn::TFromD<D>;
@@ -85,7 +85,7 @@ HWY_INLINE V into(V wide, V operand) {
   return one_nan(Op::apply(wide, operand));
 }
 
-// Count elements of Codec's on one side, fp32 on the other.
+// `count` elements of Codec on one side, fp32 on the other.
 template <class Codec, class Op>
 void into_wide(float* wide_start, const void* src_start, size_t count) {
   const hn::ScalableTag<float> df;
@@ -160,7 +160,7 @@ struct Divide {
   }
 };
 struct Second {
-  static constexpr bool kKeepsNan = true;  // whichever it is
+  static constexpr bool kKeepsNan = true;  // of either operand
   template <class V>
   static HWY_INLINE V apply(V, V b) {
     return b;
@@ -184,12 +184,11 @@ struct BitXor {
     return hn::Xor(a, b);
   }
 };
-// Commutative and associative on bits, as no comparison of the machines is: -0 is less than 0, and
-// NaN is the one that results have. What is better of (a, b) and of (b, a) has the same bits, but
-// for two zeros, which differ in the sign only, and for NaN, which the machines give or drop as
-// they like.
+// Commutative and associative on bits, unlike the comparisons of any machine: -0 is less than 0,
+// and there is one NaN. The results of (a, b) and of (b, a) have the same bits, except for two
+// zeros, which differ in the sign only, and for NaN, which machines return or drop differently.
 struct FloatMin {
-  static constexpr bool kChooses = true;  // one of the operands, as it is, or NaN
+  static constexpr bool kChooses = true;  // one of the operands unchanged, or NaN
   template <class V>
   static HWY_INLINE V apply(V a, V b) {
     const V one = hn::Min(a, b), other = hn::Min(b, a);
@@ -202,7 +201,7 @@ struct FloatMin {
 #if HWY_TARGET == HWY_SCALAR  // drops NaN
     (void)one, (void)other;
     return hn::And(hn::Eq(a, a), hn::Eq(b, b));
-#else  // keeps both or the second operand
+#else  // returns NaN or the second operand
     (void)a, (void)b;
     return hn::Eq(one, other);
 #endif
@@ -242,19 +241,19 @@ struct MultiplyBytes {
 
 // ---- steps -------------------------------------------------------------------------------------
 
-// Into float, or out of range to infinity.
+// Converts into float, or out of range to infinity.
 template <class D>
 HWY_INLINE hn::Vec<D> to_float(D df, hn::Vec<hn::Rebind<double, D>> value) {
 #if HWY_TARGET == HWY_SCALAR
-  return hn::Set(df, static_cast<float>(hn::GetLane(value)));  // Highway's saturates
+  return hn::Set(df, static_cast<float>(hn::GetLane(value)));  // Highway's conversion saturates
 #else
   return hn::DemoteTo(df, value);
 #endif
 }
 
-// The nearest double that Codec's type has, ties to even; what is too large for an fp32 stays so.
-// Adding and subtracting 1.5 times a power of two, whose last bit is that of the result, makes the
-// adder do the rounding.
+// The nearest double that is a number of Codec's type, ties to even; numbers too large for fp32
+// remain so. Adding and subtracting 1.5 times a power of two, whose last bit is that of the result,
+// makes the adder round.
 template <class Codec, class V>
 HWY_INLINE V round_as(V value) {
   const hn::DFromV<V> d;
@@ -271,7 +270,7 @@ HWY_INLINE V round_as(V value) {
   return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, adder), adder), value);
 }
 
-// Op is Multiply or Divide. In double, which has the bits for any factor.
+// Op is Multiply or Divide. Computed in double, which has the bits for any factor.
 template <class Op>
 struct ScaleFloat {
   using D = hn::Rebind<float, hn::ScalableTag<double>>;
@@ -282,7 +281,7 @@ struct ScaleFloat {
   }
 };
 
-// The same for narrow floats: as fp32 that Codec encodes exactly.
+// The same for narrow floats: the result is fp32 that Codec encodes exactly.
 template <class Codec, class Op, class V>
 HWY_INLINE V scale_in_double(V value, double factor) {
   const hn::DFromV<V> df;
@@ -302,7 +301,7 @@ struct ScaleNarrow {
   }
 };
 #else
-// In fp32 where that rounds to the same, which is nearly always (3 times as fast).
+// Computed in fp32 where that rounds to the same, which is nearly always (3 times as fast).
 template <class Codec, class Op>
 struct ScaleNarrow {
   using D = hn::Rebind<typename Codec::Bits, hn::ScalableTag<float>>;
@@ -325,9 +324,10 @@ struct ScaleNarrow {
   }
 
  private:
-  // The factor's rounding and that of the result move it by less than 2 units in its last place; so
-  // only closer to the middle between two numbers of the type may it be rounded otherwise.
-  // Subnormal ones have their middles elsewhere; below fp32's own, all are zero.
+  // The roundings of the factor and of the result move it by less than 2 units in its last
+  // place. So it may be rounded differently only if it is closer than that to the middle between
+  // two numbers of the type. Subnormal numbers have their middles elsewhere; below those of
+  // fp32, all are zero.
   template <class V>
   static HWY_INLINE auto is_unsure(V scaled) {
     const UintOf<D> du;

@@ -6,8 +6,8 @@
 #include <span>
 #include <type_traits>
 
-// One step below AVX2 is plain code: machines without AVX2 are older than the networks we run on,
-// and each target costs compile time.
+// One step below AVX2 is plain code: machines without AVX2 are older than the networks in use, and
+// each target costs compile time.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE_256 | HWY_SVE2 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
@@ -115,7 +115,7 @@ class TableBuilder {
     set<Whole<uint32_t>, BitXor>(type, ReduceOp::bxor);
   }
 
-  // Sums and products of two's complement are those of the unsigned type, which may wrap.
+  // Sums and products of two's complement equal those of the unsigned type, which may wrap.
   template <class T, class Unsigned>
   constexpr void add_integer(DataType type) {
     set<Whole<Unsigned>, Add>(type, ReduceOp::sum);
@@ -159,8 +159,8 @@ namespace ringwood {
 HWY_EXPORT(kernels);
 
 std::vector<KernelSet> kernel_sets() {
-  // Highway's own dispatch keeps one choice for every library in the process; a local one leaves it
-  // alone.
+  // Highway's own dispatch keeps one choice for every library in the process; a local one does
+  // not change it.
   std::vector<KernelSet> sets;
   for (int64_t rest = HWY_TARGETS; rest != 0; rest &= rest - 1) {
     const int64_t target = rest & -rest;

@@ -1,4 +1,4 @@
-// The kernels of one instruction set as a table, and the tables this binary was built with.
+// The kernels of one instruction set as a table, and the tables of this binary.
 //
 // Internal to reduce and wire. Tables are immutable and live as long as the program; any thread may
 // call any kernel. No pointer needs alignment.
@@ -12,15 +12,15 @@
 namespace ringwood {
 
 // What AVG does to a sum before it is rounded to its type: in fp32 for floats of at most 32 bits,
-// else in double.
+// otherwise in double.
 struct Finish {
-  bool multiplies = true;  // by `by`; else divides
+  bool multiplies = true;  // multiplies with `by`; otherwise divides
   double by = 1;
-  // A power of two: so many times smaller the operands' sum cannot overflow.
+  // A power of two: operands that are smaller by this factor have a sum that cannot overflow.
   double down = 1;
 };
 
-// Types whose conversions only vectors do well, however few the elements.
+// Types whose conversions are fast only in vectors, however few the elements.
 constexpr bool converts(DataType type) {
   return is_small_float(type) && type != DataType::bfloat16;
 }
@@ -38,15 +38,15 @@ struct Operands {
 };
 
 struct Kernels {
-  // Null where supports() is false. AVG is the sum with the finish, of floats and complex only,
-  // which overflows only where the result does; PREMUL_SUM is that of operands times their scales,
+  // Null where supports() is false. AVG is the sum with the finish, for floats and complex only,
+  // and overflows only where the result does; PREMUL_SUM is the sum of operands times their scales,
   // which must be given. The other ops ignore both.
   using Reduce = void (*)(const Operands& operands);
-  // dst = dst op src: the same bits without a list of operands, for as few bytes as vectors do not
-  // help with. AVG and PREMUL_SUM add. Only in plain_kernels(); null where converts().
+  // dst = dst op src: the same bits without a list of operands, for so few bytes that vectors do
+  // not help. AVG and PREMUL_SUM add. Only in plain_kernels(); null where converts().
   using Pair = void (*)(void* dst, const void* src, size_t bytes);
   // dst *= or /= factor over `bytes` bytes, computed in double and rounded once. Null for 64-bit
-  // floats, which Reduce's finish serves, and for integers and bool.
+  // floats, for which the finish of Reduce is used, and for integers and bool.
   using Scale = void (*)(void* dst, size_t bytes, double factor);
   // Null for all but 16- and 8-bit floats.
   using IntoWide = void (*)(float* wide, const void* src, size_t count);
@@ -74,11 +74,11 @@ struct KernelSet {
 // Every table in this binary, best first. The last one runs on every machine.
 std::vector<KernelSet> kernel_sets();
 
-// The last of them: as quick as any below the size of a vector, where the others go through a
-// buffer.
+// The last of them: as fast as any below the size of a vector, where the others go
+// through a buffer.
 const Kernels& plain_kernels();
 
-// Those of the instruction set in use.
+// The table of the instruction set in use.
 const Kernels& kernels_in_force();
 
 }  // namespace ringwood

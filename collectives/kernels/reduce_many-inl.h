@@ -1,9 +1,8 @@
 // Many operands to many results, for one instruction set; Highway includes this once per target.
 //
-// A vector of every operand is loaded, taken apart into vectors of the type that computes, folded
-// from left to right in registers, rounded once and stored to every destination. What is left at
-// the end is handled as in reduce_kernels-inl.h: the last full vector is computed first, stored
-// last.
+// A vector of every operand is loaded, split into vectors of the type that computes, folded from
+// left to right in registers, rounded once and stored to every destination. The rest at the end is
+// handled as in reduce_kernels-inl.h: the last full vector is computed first and stored last.
 #if defined(RINGWOOD_REDUCE_MANY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RINGWOOD_REDUCE_MANY_INL_H_
 #undef RINGWOOD_REDUCE_MANY_INL_H_
@@ -26,7 +25,7 @@ namespace HWY_NAMESPACE {
 
 // ---- the fold ----------------------------------------------------------------------------------
 
-// A sum whose result is finished: the operands as they are, or each times its own factor.
+// A sum whose result is finished: of the operands unchanged, or each times its own factor.
 struct AddThenFinish : Add {};
 struct AddScaled : Add {};
 template <class Op>
@@ -47,9 +46,9 @@ HWY_INLINE V finished(V v, const Finish& finish) {
   return finish.multiplies ? hn::Mul(v, by) : hn::Div(v, by);
 }
 
-// Where the operands' vectors come from. However many there are, they are read side by side: one
-// after the other into a tile in the first cache is 1.3 to 3 times slower up to 32 operands, and
-// even at 64.
+// Provides the operands' vectors. However many operands there are, they are read side by side:
+// reading one after the other into a tile in the first cache is 1.3 to 3 times slower up to 32
+// operands, and equal at 64.
 struct AnySources {
   const void* const* at;  // plain: a checked index would be in the innermost loop
   size_t number;
@@ -82,7 +81,7 @@ struct ShortSources {
 };
 
 // Four chains are folded side by side, which hides the latency of their operations: the parts of
-// one vector, or of neighbours.
+// one vector, or of neighbouring vectors.
 template <class Parts>
 constexpr int kBlockVectors = 4 / Parts::kParts;
 
@@ -99,8 +98,8 @@ HWY_INLINE auto operand(const Sources& sources, size_t which, size_t from, const
   return value;
 }
 
-// The sum beyond the largest number, though what is divided by so many is not: added up again, of
-// operands that are so many times smaller.
+// For a sum beyond the largest number whose quotient is not: adds again, with operands smaller by
+// the factor `down`.
 template <class Parts, int kChain, class Sources, class V>
 HWY_NOINLINE V added_up_smaller(V result, const Sources& sources, size_t from,
                                 const Operands& how) {
@@ -130,7 +129,7 @@ HWY_INLINE V ended(V sum, const Sources& sources, size_t from, const Operands& h
   }
 }
 
-// Choices are of one NaN themselves.
+// MIN and MAX return only one NaN themselves.
 template <class Parts, class Op>
 constexpr bool kMakesOneNan = Parts::kKeepsNan &&
                               (std::is_base_of_v<Add, Op> || std::is_same_v<Op, Multiply>);
@@ -169,8 +168,9 @@ HWY_INLINE void store_to_all(D d, std::span<void* const> dsts, size_t from, Vs..
   }
 }
 
-// A block goes to one destination after the other: stores that alternate between them, a vector
-// each, are not combined to cache lines where they are not aligned (up to 2.5 times slower).
+// A block is stored to one destination after the other: stores that alternate between
+// destinations, vector by vector, are not combined to cache lines where they are not aligned (up
+// to 2.5 times slower).
 template <class Parts, class Op, class Sources>
 HWY_INLINE void fold_block(const Sources& sources, size_t from, const Operands& operands) {
   const typename Parts::D d;
@@ -218,7 +218,7 @@ HWY_INLINE size_t fold_blocks(const Sources& sources, size_t end, const Operands
   return i;
 }
 
-// The first `end` bytes, a multiple of the vector's.
+// The first `end` bytes, a multiple of the vector's size.
 template <class Parts, class Op>
 void fold_vectors(const Operands& operands, size_t end) {
   const typename Parts::D d;
@@ -258,7 +258,7 @@ void fold_into(const Operands& operands) {
 }
 
 #if HWY_TARGET == HWY_STATIC_TARGET
-// Not TwoSources, of which blocks are made in a way of their own.
+// Distinct from TwoSources, whose blocks are made differently.
 struct FewSources : TwoSources {};
 
 template <class Parts, class Op>

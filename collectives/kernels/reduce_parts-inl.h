@@ -1,5 +1,5 @@
-// How vectors of numbers in memory become vectors that are computed with, for one instruction set;
-// Highway includes this once per target.
+// How vectors of numbers in memory become vectors for computing, for one instruction set; Highway
+// includes this once per target.
 #if defined(RINGWOOD_REDUCE_PARTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RINGWOOD_REDUCE_PARTS_INL_H_
 #undef RINGWOOD_REDUCE_PARTS_INL_H_
@@ -17,10 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace ringwood {
 namespace HWY_NAMESPACE {
 
-// `Parts` has a tag D of the vectors in memory, part<k, Op, kTwo>() for k < kParts, the elements
-// that are computed together, and join<Op, kTwo>(), their vector again, rounded, with one NaN for
-// all (reduce.h); or, where kKeepsNan, with the NaN of the parts. kTwo: they are, or become, the
-// sum, product or choice of two elements, not of more; then keep_nan() follows.
+// `Parts` has a tag D of the vectors in memory; part<k, Op, kTwo>() for k < kParts, the elements
+// that are computed together; and join<Op, kTwo>(), which makes their vector again, rounded, with
+// the one NaN of results (reduce.h) or, where kKeepsNan, with the NaN of the parts. kTwo: they are,
+// or become, the sum, product or choice of only two elements; then keep_nan() follows.
 
 template <class T>
 struct Whole {
@@ -55,9 +55,9 @@ struct Decoded {
   }
 };
 
-// Two bfloat16 in each 32-bit lane, as even and odd floats: no lane is moved, which unpacking and
-// packing would do (1.7 times as fast as they are). Sums, products and quotients of bfloat16 have
-// no NaN whose payload is in the lower half alone.
+// Two bfloat16 in each 32-bit lane, as even and odd floats: no lane moves, as it would in unpacking
+// and packing (1.7 times as fast). Sums, products and quotients of bfloat16 have no NaN whose
+// payload is in the lower half alone.
 struct BfloatPairs {
   using D = hn::ScalableTag<uint32_t>;
   static constexpr int kParts = 2;
@@ -83,9 +83,9 @@ struct BfloatPairs {
 template <class Codec>
 using ByteParts = Decoded<Codec>;
 #else
-// Two 8-bit floats in each 16-bit lane, seen as even and odd fp16 (see E4m3AsHalf), each half of
-// which fills a vector of fp32. Sums and choices are computed as many times too small as the fp16
-// are.
+// Two 8-bit floats in each 16-bit lane, viewed as even and odd fp16 (see E4m3AsHalf); each of the
+// two fills a vector of fp32. Sums and choices are computed with values that are as much too small
+// as the fp16 are.
 template <class Codec>
 struct ByteParts {
   using D = hn::ScalableTag<uint16_t>;
@@ -116,7 +116,7 @@ struct ByteParts {
     return one_nan_each(bytes);
   }
 
-  // The NaN of two operands, of which part() has made numbers: found in all bytes at a time.
+  // The NaN of two operands, which part() has turned into numbers: found in all bytes at a time.
   template <class V>
   static HWY_INLINE V keep_nan(V result, V a, V b) {
     if constexpr (!AsHalf::kNanIsFinite) return result;
@@ -139,8 +139,8 @@ struct ByteParts {
     return hn::BitCast(D(), hn::IfThenElse(nan, hn::Set(d8, uint8_t{0x7f}), bytes));
   }
 
-  // In e4m3's fp16 a NaN looks like the number below 2. One more in its last place carries into the
-  // bit that makes it fp16's NaN.
+  // In e4m3's fp16 a NaN looks like the number below 2. Adding one in its last place carries into
+  // the bit that makes it fp16's NaN.
   template <class V>
   static HWY_INLINE V with_nan(V half) {
     if constexpr (!AsHalf::kNanIsFinite) return half;
@@ -149,9 +149,10 @@ struct ByteParts {
     return hn::Or(half, hn::And(carry, hn::Set(d, uint16_t{0x4000})));
   }
 
-  // fp16 to the upper half of its lane. Rounding to fp16 before rounding to 8 bits changes nothing
-  // for two: what fp16 cannot hold of them is never near the middle between two 8-bit floats (the
-  // tests go through all pairs). More are rounded before, and exact here.
+  // fp16 to the upper half of its lane. With two operands, rounding to fp16 before rounding to 8
+  // bits changes nothing: what fp16 cannot represent of the result is never near the middle between
+  // two 8-bit floats (the tests check all pairs). With more operands the value was rounded before,
+  // and is exact here.
   template <bool kTwo, class V>
   static HWY_INLINE V byte(V half) {
     const D d;
@@ -176,7 +177,7 @@ struct ByteParts {
   }
 
   // The nearest fp32 that is an 8-bit float, ties to even. Adding and subtracting 1.5 times a power
-  // of two, whose last bit is that of the result, makes the adder do the rounding.
+  // of two, whose last bit is that of the result, makes the adder round.
   template <class V>
   static HWY_INLINE V round_to_byte(V value) {
     const hn::DFromV<V> df;

@@ -78,9 +78,9 @@ void add_integer(void* dst, const void* src, void* beside, size_t count, DataTyp
                 [&]<class T>(T) { add_integers<T, WideOf<T>>(dst, src, beside, count, how); });
 }
 
-// ---- fp32 and fp64: beside the sum, that of smaller operands -----------------------------------
+// ---- fp32 and fp64: beside the sum, that of scaled-down operands --------------------------------
 
-// Where the sum is not finite, that of smaller operands may be.
+// Where the sum is not finite, that of scaled-down operands may be.
 template <class T>
 void end_average(void* dst, const void* beside, size_t parts, double divisor) {
   for (size_t i = 0; i < parts; ++i) {

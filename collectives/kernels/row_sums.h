@@ -1,11 +1,11 @@
-// Additions of AVG and PREMUL_SUM: operands that are scaled as they are added, and sums that are
-// finished as they are completed, with no pass and no rounding of their own.
+// Additions of AVG and PREMUL_SUM: operands are scaled as they are added, and sums are finished as
+// they are completed, without a pass or a rounding of their own.
 //
 // AVG over n ranks is the sum divided by n; it overflows only where the mean does. There are two
-// ways, of which the whole group takes one (Sums::whole):
+// ways; the whole group uses one of them (Sums::whole):
 //
-//   whole   every sum is added up in one row of additions, from the ranks' own numbers
-//   parts   partial sums travel, in the type itself (ring, trees: rows of several stages)
+//   whole   every sum is added in one row of additions, from the ranks' own numbers
+//   parts   partial sums are sent, in the type itself (ring, trees: rows of several stages)
 //
 //   type              whole                                parts
 //   fp16, bf16, fp8   in fp32: each operand times c, then  the same; a partial sum is rounded to
@@ -16,19 +16,19 @@
 //                     divided toward zero                  divided toward zero
 //
 // c is the largest power of two of at most 1 / n. So a partial sum is at most as large as the
-// largest operand, and scaling is exact but where it leaves a number that is less than the type's
-// smallest normal one. That can only happen in parts: in fp32 sums of 16- and 8-bit floats there is
-// room below for up to 2^16 ranks, and whole fp32 and fp64 sums are not scaled unless they are
-// huge. In parts, then, the error has one more term for each operand and each rounding of a partial
-// sum, of n c times half of the smallest number of the type; what is far above the smallest normal
-// number is rounded as often as SUM is, and once for the division.
+// largest operand, and scaling is exact unless the result is less than the type's smallest normal
+// number. That can only happen in parts: in fp32 sums of 16- and 8-bit floats there is room below
+// for up to 2^16 ranks, and whole fp32 and fp64 sums are not scaled unless they are huge. In parts,
+// then, the error has one more term for each operand and each rounding of a partial sum, of n c
+// times half of the smallest number of the type; a value far above the smallest normal number is
+// rounded as often as in SUM, and once for the division.
 //
 // PREMUL_SUM of 16- and 8-bit floats: the operands are multiplied in fp32, each by its own rank's
-// factor (rounded to fp32), and rounded with the sum, once for each row. Of all other types each
-// product is rounded to the type before, in a pass of its own (scale()).
+// factor (rounded to fp32), and rounded with the sum, once for each row. For all other types each
+// product is rounded to the type first, in a separate pass (scale()).
 //
-// MIN, MAX and the others never come here, nor do bool, whose AVG is "or".
-// Pure; any thread; no alignment is assumed.
+// MIN, MAX and the others do not use this, nor does bool, whose AVG is "or". Pure; any thread; no
+// alignment is assumed.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +38,10 @@
 
 namespace ringwood {
 
-// Whether operands of such a reduction are scaled as they are added.
+// Whether the operands of such a reduction are scaled as they are added.
 bool scales_operands(DataType type, ReduceOp op);
 
-// What AVG's operands are multiplied by: 2^-k >= 1 / (2 n).
+// The factor of AVG's operands: 2^-k >= 1 / (2 n).
 double average_scale(int n);
 
 // dsts[d][i] = (scales[0] * srcs[0][i] + scales[1] * srcs[1][i] + ...) / divisor, left to right.
@@ -50,17 +50,17 @@ double average_scale(int n);
 void reduce_scaled(std::span<void* const> dsts, std::span<const void* const> srcs,
                    std::span<const double> scales, size_t count, DataType type, double divisor = 1);
 
-// Bytes for each element that a row of several additions keeps beside its place. `whole`: of an
-// average that is. 0: none.
+// Bytes for each element that a row of several additions keeps beside its destination. `whole`: of
+// an average, whether it is whole. 0: none.
 size_t bytes_beside(DataType type, ReduceOp op, bool whole);
 
-// One addition of such a row: dst = dst + src, of which `beside` knows more than dst.
-// Precondition: bytes_beside() > 0; `whole` but for 16- and 8-bit floats.
+// One addition of such a row: dst = dst + src, where `beside` holds a more exact value of dst.
+// Precondition: bytes_beside() > 0; `whole`, except for 16- and 8-bit floats.
 struct RowAddition {
   bool first = false, last = false;
-  double dst_scale = 1, src_scale = 1;  // dst_scale counts for the first only
-  double divisor = 1;                   // of the last, of 16- and 8-bit floats
-  int n = 1;                            // ranks, of the others' averages
+  double dst_scale = 1, src_scale = 1;  // dst_scale applies to the first only
+  double divisor = 1;                   // applies to the last, of 16- and 8-bit floats
+  int n = 1;                            // ranks, for averages of the other types
 };
 void add_in_row(void* dst, const void* src, void* beside, size_t count, DataType type,
                 const RowAddition& how);

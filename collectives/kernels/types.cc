@@ -19,7 +19,7 @@ constexpr bool rows_are_in_order() {
 }
 static_assert(rows_are_in_order());
 
-// The row of that name; `what`: "data type".
+// The row with that name; `what`: "data type".
 template <class Row>
 const Row& named(std::span<const Row> rows, std::string_view name, const char* what) {
   std::string names;

@@ -7,37 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <string_view>
 #include <type_traits>
 
+#include "collectives/kernels/data_types.h"
 #include "collectives/schedule/collective.h"
 
 namespace ringwood {
-
-enum class DataType : uint8_t {
-  float64,
-  float32,
-  float16,
-  bfloat16,
-  float8_e4m3,
-  float8_e5m2,  // e4m3 = torch.float8_e4m3fn, e5m2 = torch.float8_e5m2
-  int8,
-  int16,
-  int32,
-  int64,
-  uint8,
-  bool8,
-  complex64,
-  complex128,
-  uint32
-};
 
 enum class Kind : uint8_t { floating, integer, boolean, complex };
 
 struct TypeTraits {
   DataType type;
   const char* name;
-  const char* alias;  // another name that is understood; "": none
+  const char* alias;  // another accepted name; "": none
   size_t bytes;
   Kind kind;
   bool is_signed;
@@ -45,7 +27,7 @@ struct TypeTraits {
   int exponent_bits, mantissa_bits;
 };
 
-// By DataType. What travels says the number: new ones come last.
+// By DataType. Its number is sent in messages: new types come last.
 inline constexpr TypeTraits kTypeTraits[] = {
     {DataType::float64, "float64", "", 8, Kind::floating, true, 11, 52},
     {DataType::float32, "float32", "float", 4, Kind::floating, true, 8, 23},
@@ -72,16 +54,13 @@ constexpr size_t size_of(DataType type) { return traits_of(type).bytes; }
 constexpr bool is_float(DataType type) { return traits_of(type).kind == Kind::floating; }
 constexpr bool is_complex(DataType type) { return traits_of(type).kind == Kind::complex; }
 constexpr bool is_integer(DataType type) { return traits_of(type).kind == Kind::integer; }
-// Of a float or of one of a complex number's two parts; else of the whole.
+// The size of a float or of one of a complex number's two parts; otherwise of the whole.
 constexpr size_t part_size(DataType type) { return size_of(type) / (is_complex(type) ? 2 : 1); }
 constexpr bool is_double(DataType type) {
   return (is_float(type) || is_complex(type)) && part_size(type) == sizeof(double);
 }
-// Summed and multiplied in fp32.
+// Added and multiplied in fp32.
 constexpr bool is_small_float(DataType type) { return is_float(type) && size_of(type) <= 2; }
-const char* to_string(DataType type);
-// Throws Error(invalid_argument) listing the names; also "float", "half", "bf16".
-DataType parse_data_type(std::string_view name);
 
 // visit(a value of the integer's C++ type). Precondition: is_integer(type).
 template <class Visit>
@@ -94,18 +73,16 @@ decltype(auto) visit_integer(DataType type, Visit visit) {
   }
 }
 
-// What holds the sum of as many integers T as there are ranks.
+// Holds the sum of as many integers T as there are ranks.
 template <class T>
 using WideOf = std::conditional_t<sizeof(T) == 8, __int128, int64_t>;
-
-enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, premul_sum };
 
 struct OpTraits {
   ReduceOp op;
   const char* name;
-  const char* alias;  // as of types
-  bool adds;          // AVG and PREMUL_SUM, too
-  // What it is for, by Kind.
+  const char* alias;  // as in TypeTraits
+  bool adds;          // includes AVG and PREMUL_SUM
+  // Which types support it, by Kind.
   bool floating, integer, boolean, complex;
 };
 
@@ -124,14 +101,11 @@ inline constexpr OpTraits kOpTraits[] = {
 inline constexpr int kReduceOps = std::size(kOpTraits);
 
 constexpr const OpTraits& traits_of(ReduceOp op) { return kOpTraits[static_cast<size_t>(op)]; }
-const char* to_string(ReduceOp op);
-ReduceOp parse_reduce_op(std::string_view name);  // likewise; also "prod"
-bool supports(DataType type, ReduceOp op);
 // Whether the collective may be called with them; one that only moves data ignores the op.
 bool supports(Collective collective, DataType type, ReduceOp op);
 // 16- and 8-bit floats, which are added and multiplied in fp32 and rounded once (reduce.h).
 bool accumulates_wide(DataType type, ReduceOp op);
-// AVG of integers, too, is best added up in one row: it keeps the bits that do not fit
+// Averages of integers, too, are best added in one row, which keeps the bits that do not fit
 // (row_sums.h).
 bool gains_by_rows(DataType type, ReduceOp op);
 

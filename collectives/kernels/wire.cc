@@ -66,7 +66,7 @@ void decode_add(WireFormat format, float* sum, const void* in, size_t count) {
   kernels_in_force().add_int8(sum, in, count);
 }
 
-// In tiles that stay in the first cache.
+// Works in tiles that stay in the first cache.
 void round_to(WireFormat format, float* data, size_t count) {
   constexpr size_t kTile = 4 * kInt8Block;
   alignas(64) std::byte tile[kTile * sizeof(float)];

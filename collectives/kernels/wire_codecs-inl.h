@@ -18,13 +18,14 @@ HWY_BEFORE_NAMESPACE();
 namespace ringwood {
 namespace HWY_NAMESPACE {
 
-// A block of `words` words of four codes: word j has those of elements j, j + words, j + 2 words
-// and j + 3 words, the first in its lowest byte. Loops go over vectors of words, whole ones only.
+// A block of `words` words of four codes. Word j has those of elements j, j + words, j + 2 words
+// and j + 3 words, the first in its lowest byte. Loops process vectors of whole words only.
 struct Int8Blocks {
   static constexpr size_t kWords = kInt8Block / 4;
   static constexpr uint32_t kInfinity = 0x7f800000u, kNan = 0x7fc00000u;
 
-  // fp32 bits of the largest magnitude of a whole block; above all numbers if one is not finite.
+  // fp32 bits of the largest magnitude of a whole block; larger than all numbers if one
+  // is not finite.
   static HWY_INLINE uint32_t largest(const uint8_t* in) {
     const hn::ScalableTag<int32_t> d;
     const size_t lanes = hn::Lanes(d);
@@ -77,7 +78,7 @@ struct Int8Blocks {
     }
   }
 
-  // Op is Second or Add: of what is there and what was decoded.
+  // Op is Second or Add, applied to the present and the decoded value.
   template <class Op, class D>
   static HWY_INLINE void take_codes(D df, uint8_t* out, const uint8_t* in, size_t words,
                                     float scale_value) {

@@ -67,12 +67,12 @@ Caches caches() {
   return {l2, std::max(cache_bytes(3), 2 * l2)};
 }
 
-// Every processor that this job may use, even if this rank was given only one of them: a host's
-// parameters are the same for all its ranks. Changes the calling thread's affinity.
+// Every processor that this job may use, even if this rank was given only one of them: the
+// parameters of a host are the same for all its ranks. Changes the calling thread's affinity.
 std::vector<int> all_processors() {
   cpu_set_t set;
   std::memset(&set, 0xff, sizeof set);
-  ::sched_setaffinity(0, sizeof set, &set);  // the kernel keeps it within the job's
+  ::sched_setaffinity(0, sizeof set, &set);  // the kernel keeps it within the job's set
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
   std::vector<int> processors;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
@@ -80,7 +80,8 @@ std::vector<int> all_processors() {
   return processors;
 }
 
-// The second of them is on another core of the first one's memory node, where there is one.
+// Reorders them so that the second is on another core of the first one's memory node, if
+// there is one.
 void separate(std::vector<int>& processors) {
   const auto core = [](int cpu) {
     const std::string at = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
@@ -132,7 +133,8 @@ void decode_all(std::byte* dst, const std::byte* src, size_t bytes) {
   decode_add(kFormat, reinterpret_cast<float*>(dst), src, bytes / sizeof(float));
 }
 
-// Bytes/s of the best of some passes over a working set: half of it into the other half.
+// Bytes/s of the best of several passes over a working set, which copy one half of it
+// into the other.
 double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Duration budget) {
   const size_t half = (working_set / 2) & ~size_t{63};
   const Deadline deadline = Deadline::after(budget);
@@ -145,12 +147,13 @@ double rate(std::byte* data, size_t working_set, Kernel kernel, int passes, Dura
   return static_cast<double>(half) / std::max(best, 1e-9);
 }
 
-// Of each of two cores that do so at the same time, as ranks do: they share a cache, and on some
-// machines, told or not, all of a core. Of one, where there is only one or the other is taken.
+// The rate of each of two cores that work at the same time, as ranks do: they share a cache, and on
+// some machines, announced or not, a whole core. That of one core where there is only one or the
+// other is busy.
 double rate_of_two(const Pages& pages, size_t working_set, const std::vector<int>& cpus,
                    Kernel kernel, int passes, Duration budget) {
   const size_t half = (working_set / 2) & ~size_t{63};
-  // So much in a row that meeting is nothing beside it.
+  // Repeated so often that the synchronization is negligible.
   const size_t times = 1 + (256 << 10) / half;
   double best = std::numeric_limits<double>::infinity();
   if (cpus.size() > 1)
@@ -162,12 +165,12 @@ double rate_of_two(const Pages& pages, size_t working_set, const std::vector<int
   return static_cast<double>(half * times) / std::max(best, 1e-9);
 }
 
-// A set larger than the last cache takes too long to touch for the first time, where a page costs
-// microseconds; so a small one is flushed out of all caches instead. What is then written back
-// later goes unseen: up to a third of the traffic, since a line written is read before; a quarter
-// by what bench/choice finds for 64 MiB.
+// The first touch of a set larger than the last cache takes too long where a page costs
+// microseconds. So a small set is flushed out of all caches instead. What is written back later is
+// not measured: up to a third of the traffic, since a line written is read before; a quarter by
+// what bench/choice finds for 64 MiB.
 constexpr double kSeen = 3.0 / 4;
-constexpr bool kFlushes = HWY_ARCH_X86 == 1;  // elsewhere FlushCacheline() does nothing
+constexpr bool kFlushes = HWY_ARCH_X86 == 1;  // elsewhere FlushCacheline() is empty
 
 void flush(const std::byte* data, size_t bytes) {
   for (size_t at = 0; at < bytes; at += 64) hwy::FlushCacheline(data + at);
@@ -182,7 +185,8 @@ double rate_from_memory(std::byte* data, size_t bytes, Kernel kernel) {
   return best * kSeen;
 }
 
-// All cores at the same time, each on its own part; fewer where no more threads can be started.
+// All cores at the same time, each on its own part; fewer cores where no more threads
+// can be started.
 double rate_together(const Pages& pages, size_t most, const std::vector<int>& cpus) {
   constexpr size_t kMaxThreads = 8;
   std::atomic<size_t> count = std::min(cpus.size(), kMaxThreads), there{0};
@@ -222,9 +226,9 @@ void measure_codecs(MachineModel& machine, std::byte* data, size_t working_set, 
     parameter = rate(data, working_set, codec, 20, milliseconds(1));
 }
 
-// What the host has of its last cache: a virtual machine's cores may be on two of them, and others
-// may use it, too. By what a copy of as much as it is said to be finds there; see held() in
-// cost_prices.cc.
+// Measures how much of its last cache the host can use: a virtual machine's cores may be on two
+// such caches, and others may use them, too. Derived from how fast a copy of the nominal size of
+// the cache is; see held() in cost_prices.cc.
 void measure_l3(MachineModel& machine, const Pages& pages, const std::vector<int>& cpus) {
   const auto half = static_cast<size_t>(machine.l3_bytes) / 2;
   const double seconds = 1 / rate_of_two(pages, half, cpus, copy, 8, milliseconds(4));
@@ -268,7 +272,7 @@ bool measure_here(MachineModel& machine) {
     const Pinned pinned(cpus[0]);
     measure_sockets(machine, milliseconds(4));
   }
-  // Until it is measured: what is handed over passes the same cache.
+  // Until it is measured: data handed over passes through the same cache.
   machine.handed = machine.node_handed = machine.copy.l3;
   return measure_pairs(machine, cpus, data, pages.bytes(), deadline);
 }
@@ -295,7 +299,7 @@ MachineModel measure_host(bool* disturbed) {
   MachineModel machine;
   bool together = false;
   std::exception_ptr error;
-  // On a thread of its own, whose affinity nobody misses.
+  // On a separate thread, whose affinity need not be restored.
   std::thread thread = start_thread("rw-calibrate", [&] {
     try {
       together = measure_here(machine);

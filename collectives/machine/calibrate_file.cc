@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxFile = 64 << 10;
 
-// FNV-1a: against damage and chance, not against malice; the file is its reader's own.
+// FNV-1a: detects damage, not malice; the file belongs to its reader.
 uint64_t checksum(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

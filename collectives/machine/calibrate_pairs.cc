@@ -1,4 +1,4 @@
-// Between two cores: a yield, a cache line's way, and bytes handed over.
+// Measurements between two cores: a yield, the time a cache line takes, and bytes handed over.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -15,17 +15,17 @@ namespace ringwood {
 namespace {
 
 using std::chrono::milliseconds;
-// Ranks are processes: to yield to another one takes so many times what it takes among threads,
-// which share their memory (4 ranks on 2 cores: 2.2 us instead of 1.4).
+// Ranks are processes: a yield to another process takes this many times longer than one between
+// threads, which share their memory (4 ranks on 2 cores: 2.2 us instead of 1.4).
 constexpr double kProcesses = 1.6;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct alignas(64) Flag {
   std::atomic<uint32_t> value{0};
 };
-constexpr uint32_t kEnd = ~uint32_t{0};  // of a flag: its thread takes no part any more
+constexpr uint32_t kEnd = ~uint32_t{0};  // of a flag: its thread has left the measurement
 
-// False where the flag's thread has ended, or does not come to `phase` before the deadline.
+// False where the flag's thread has ended, or does not reach `phase` before the deadline.
 bool comes_to(const Flag& flag, uint32_t phase, bool yields, const Deadline& deadline) {
   uint32_t seen;
   for (int spins = 0; (seen = flag.value.load(std::memory_order_acquire)) < phase; ++spins) {
@@ -37,9 +37,9 @@ bool comes_to(const Flag& flag, uint32_t phase, bool yields, const Deadline& dea
   return seen != kEnd;
 }
 
-// Two threads take turns on two processors (or on one, yielding); seconds of the best round, or
-// infinity where none was finished in time. Work is done in its turn by the first (0) and the
-// second (1).
+// Two threads take turns on two processors (or on one, yielding). Returns the seconds of the best
+// round, or infinity where none was finished in time. Each calls the work in its turn, with 0 for
+// the first and 1 for the second.
 double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
                   const std::function<void(int)>& work) {
   const Deadline deadline = Deadline::after(budget);
@@ -68,8 +68,8 @@ double best_round(int first_cpu, int second_cpu, int rounds, Duration budget,
   return best;
 }
 
-// Each writes its own, then reads the other's; seconds of the best round, or infinity. `data`: six
-// times as much.
+// Each thread writes its own data, then reads the other's. Returns the seconds of the best round,
+// or infinity. `data`: six times `bytes`.
 double best_exchange(int first, int second, std::byte* data, size_t bytes,
                      const Deadline& deadline) {
   const auto part = [=](int number) { return data + static_cast<size_t>(number) * bytes; };
@@ -83,9 +83,10 @@ double best_exchange(int first, int second, std::byte* data, size_t bytes,
   });
 }
 
-// Bytes/s of what is read where the other writes it anew each time: each adds the other's block to
-// its own sum, and then the sum to the block that the other reads. What that takes beyond the same
-// two additions within a core, of which one runs at `added` bytes/s. 0: not measured.
+// Bytes/s of data read in place where the other core writes it anew each time: each core adds the
+// other's block to its own sum, and then the sum to the block that the other reads. Computed from
+// the time beyond that of the same two additions within a core, of which one runs at `added`
+// bytes/s. 0: not measured.
 double read_anew(int first, int second, std::byte* data, size_t bytes, double added) {
   const auto part = [=](int number) { return data + static_cast<size_t>(number) * bytes; };
   const auto add = [bytes](std::byte* dst, const std::byte* src) {
@@ -107,9 +108,9 @@ struct Pair {
 bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* data,
                   const Deadline& deadline) {
   const auto nothing = [](int) {};
-  // Where a core is taken, every thread that is to run on it costs milliseconds more.
+  // Where a core is busy, every thread that is to run on it costs milliseconds more.
   if (deadline.passed()) return false;
-  // A clock reading is part of every round and of no message.
+  // A reading of the clock is part of every round and of no message.
   const auto clock = Clock::now();
   for (int i = 0; i < 100; ++i) (void)Clock::now();
   const double reading = seconds_since(clock) / 101;
@@ -120,11 +121,11 @@ bool measure_pair(Pair& pair, int first, int second, double yield, std::byte* da
   const double handing = best_round(first, second, 600, milliseconds(8), [=](int who) {
     who == 0 ? std::memcpy(shared, mine, kBytes) : std::memcpy(yours, shared, kBytes);
   });
-  // Two cores are quicker than two turns on one, or they did not run together.
+  // Two cores are faster than two turns on one; otherwise they did not run at the same time.
   const double round = std::max(2e-9, there_and_back - reading);
   if (handing == kInfinite || round > yield) return false;
   pair = {round / 2, 2 * kBytes / std::max(1e-9, handing - round - reading)};
-  // Of a message's lines those after the first come a line's way later (cost_prices.cc).
+  // The lines of a message after the first arrive one line's latency later (cost_prices.cc).
   const auto exchanged = [&](size_t bytes, double before) {
     const double seconds = best_exchange(first, second, data, bytes, deadline);
     return 2 * static_cast<double>(bytes) / std::max(1e-9, seconds - before);
@@ -174,7 +175,7 @@ bool measure_pairs(MachineModel& machine, const std::vector<int>& cpus, std::byt
   machine.both_ways = std::clamp(near.exchanged / machine.handed, 1e-3, 1.0);
   Exchanged exchanged;
   exchanged.small = std::min(near.exchanged_small, machine.handed);
-  // Sets that are, together, half of an L2 and a quarter of the L3.
+  // Sets that together are half of an L2 and a quarter of the L3.
   const auto anew = [&](double bytes, double added) {
     const auto block = static_cast<size_t>(std::min<double>(size, bytes) / 4) & ~size_t{63};
     return read_anew(cpus[0], cpus[1], data, block, added);

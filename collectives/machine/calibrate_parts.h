@@ -16,7 +16,7 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The calling thread on one processor, for the time of a scope.
+// Binds the calling thread to one processor for the time of a scope.
 class Pinned {
  public:
   explicit Pinned(int cpu) {
@@ -38,15 +38,15 @@ class Pinned {
   bool restore_;
 };
 
-// Two threads on two processors do the same work at the same time, round by round: seconds of the
-// best round, or infinity where none was finished within the budget.
+// Two threads on two processors do the same work at the same time, round by round. Returns the
+// seconds of the best round, or infinity where none was finished within the budget.
 double best_together(int first_cpu, int second_cpu, int rounds, Duration budget,
                      const std::function<void(int who)>& work);
 
-// Between two cores of a memory node, and between two nodes where there are several: sets yield,
-// latency, handed, both_ways, exchanged, node_latency and node_handed. `data`: `size` bytes, 384
-// KiB at least. False where the two threads were hardly ever awake at the same time, on a busy
-// machine.
+// Measures between two cores of a memory node, and between two nodes where there are several. Sets
+// yield, latency, handed, both_ways, exchanged, node_latency and node_handed. `data`: `size`
+// bytes, 384 KiB at least. False where the two threads were hardly ever awake at the same time, on
+// a busy machine.
 bool measure_pairs(MachineModel& machine, const std::vector<int>& cpus, std::byte* data,
                    size_t size, const Deadline& deadline);
 

@@ -34,10 +34,10 @@ std::pair<OwnedFd, OwnedFd> connected() {
   return {std::move(here), std::move(there)};
 }
 
-// Seconds of the best of several messages of so many bytes, both ends' work together; 0: none was
+// Seconds of the best of several messages of this size, the work of both ends together; 0: none was
 // finished. Never blocks: what does not fit into the socket at once is not measured.
 double best_message(int here, int there, size_t bytes, int times, const Deadline& deadline) {
-  // Each message from another place, as large buffers are sent.
+  // Each message is read from another place, as in the sending of large buffers.
   std::vector<char> all(kLargest * 8, 0);
   double best = 0;
   for (int i = 0; i < times && !deadline.passed(); ++i) {

@@ -1,4 +1,4 @@
-// The parameters that a group chooses its algorithms from: rank 0's, which it announces to all.
+// The parameters from which a group chooses its algorithms: those that rank 0 announces to all.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace ringwood {
 // process, and whether ranks of a host may use shared memory.
 std::string announced_parameters(const Options& options);
 
-// The announced parameters, with everybody's place: equal on all ranks. Throws
+// The announced parameters, with the host and node of every rank: equal on all ranks. Throws
 // Error(invalid_argument) for an announcement of another version.
 MachineModel machine_model_of(const Mesh& mesh);
 

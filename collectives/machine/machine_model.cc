@@ -16,7 +16,7 @@ constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxRanks = 1 << 15;
 constexpr int kMaxCores = 1 << 15;
 
-// Times may be 0 (a perfect machine, in theory and tests); a rate, as a size, is at least 1.
+// Times may be 0 (a perfect machine, in theory and tests); rates and sizes are at least 1.
 struct Key {
   const char* name;
   double& (*parameter)(MachineModel& machine);
@@ -103,7 +103,7 @@ std::string_view cut(std::string_view& text, char at) {
 
 std::vector<int> parse_places(std::string_view key, std::string_view text) {
   std::vector<int> places;
-  int known = 0;  // numbered in the order of their first ranks, so that equal groups print equally
+  int known = 0;  // in the order of first ranks, so that equal groups print equally
   while (!text.empty()) {
     if (places.size() == kMaxRanks) refuse(fmt::format("more than {} ranks", kMaxRanks));
     places.push_back(number(key, cut(text, ','), 0, known));
@@ -145,7 +145,7 @@ MachineModel parse_machine_model(std::string_view text) {
     key.parameter(machine) = number(key.name, value_of(key.name), key.least, key.most);
   for (const LimitKey& key : kLimits)
     key.limit(machine.limits) = number<size_t>(key.name, value_of(key.name), 0, kMaxLimit);
-  // Whatever else differs (a space, a zero too much) would be another text for the same parameters.
+  // Any other difference (a space, an extra zero) would be another text for the same parameters.
   if (print(machine) != whole) refuse("is not in the form in which it is printed");
   return machine;
 }

@@ -1,16 +1,17 @@
 // The parameters of a group's machines, from which schedules are costed (cost.h).
 //
 // A plain value: seconds, bytes, bytes per second. All ranks of a group must choose from the same
-// MachineModel, or their choices differ (the fingerprint finds that out, but too late). So one
-// rank's parameters (calibrate.h, or these defaults) travel to the others in their text form, and
-// parsing gives back exactly what was printed. The defaults are measured parameters of the machine
-// of bench/README.md, float32, one core; every one of them can be replaced by a measurement.
+// MachineModel; otherwise their choices differ (the fingerprint finds that out, but too late). So
+// one rank's parameters (calibrate.h, or these defaults) are sent to the others in their text form,
+// and parsing gives back exactly what was printed. The defaults were measured on the machine of
+// bench/README.md, float32, one core; every one of them can be replaced by a measurement.
 //
-// A message inside a host, staged: the sender's core copies it into shared memory, the receiver's
-// core copies or adds it from there; both work piece by piece at the same time. Not staged: the
-// receiver reads the sender's buffer. Over loopback, where the group has no shared memory: both
-// cores feed the socket. Between hosts: likewise, while the bytes pass the two hosts' network
-// interfaces, which their ranks share.
+// 1. A message inside a host, staged: the sender's core copies it into shared memory, the
+//    receiver's core copies or adds it from there; both work piece by piece at the same time.
+// 2. Not staged: the receiver reads the sender's buffer.
+// 3. Over loopback, where the group has no shared memory: both cores feed the socket.
+// 4. Between hosts: likewise, while the bytes pass the two hosts' network interfaces, which their
+//    ranks share.
 #pragma once
 
 #include <cstddef>
@@ -34,56 +35,59 @@ struct CodecRates {
   bool operator==(const CodecRates&) const = default;
 };
 
-// Between hosts; best measured on the links themselves. Here a virtual pair of interfaces. What a
-// core does (post, socket) is measured on loopback.
+// Between hosts; best measured on the links themselves. The defaults are those of a virtual pair of
+// interfaces. The cost of a core (post, socket) is measured on loopback.
 struct NetworkParameters {
   double latency = 3.8e-6;
-  double post = 2e-6;      // a core's time for a message at each end
+  double post = 2e-6;      // a core's time for a message, at each end
   double socket = 6e9;     // bytes/s of one core into or out of a socket
   double nic = 1.25e9;     // bytes/s of a host, each direction
   double eager = 1 << 18;  // what the sockets of a connection hold
   bool operator==(const NetworkParameters&) const = default;
 };
 
-// Bytes/s of data that two cores of a host give each other at the same time.
+// Bytes/s of data that two cores of a host send each other at the same time.
 struct Exchanged {
-  double small = 33e9;  // at each end of the first kSmall bytes of a message: nothing is prefetched
-  double l2 = 33e9, l3 = 33e9;  // read in place where their owner writes them anew for each call
+  // At each end, for the first kSmall bytes of a message: nothing is prefetched.
+  double small = 33e9;
+  // Read in place, where the owner writes the data anew for each call.
+  double l2 = 33e9, l3 = 33e9;
   static constexpr double kSmall = 4 << 10;
   bool operator==(const Exchanged&) const = default;
 };
 
 struct MachineModel {
-  // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all on one.
+  // By rank: its host, numbered from 0 in the order of the hosts' first ranks. Empty: all
+  // on one host.
   std::vector<int> hosts;
   // By rank: its memory node (NUMA), numbered likewise, no node on two hosts. Empty: each host is
   // one node.
   std::vector<int> nodes;
   int cores = 2;               // of each host, for all its ranks together
   double l2_bytes = 1 << 20;   // of each core
-  double l3_bytes = 32 << 20;  // of each host; measured, as what its ranks find there
+  double l3_bytes = 32 << 20;  // of each host; measured as the part that its ranks can use
   Rates copy{38e9, 33e9, 9e9};
   Rates reduce{39e9, 36e9, 8e9};
   CodecRates bf16{49e9, 72e9}, int8{48e9, 75e9};
   double memory = 15e9;  // payload bytes/s that all cores of a host together copy in DRAM
 
-  // A core's time for an operation, whatever its schedule, beyond its messages: what
-  // bench/choice finds for 8 to 512 bytes among two ranks (0.17 us in one round, 0.36 to 0.5 us in
-  // three) is within 10 % the messages' alone.
+  // A core's time for an operation beyond its messages, whatever its schedule. 0, because what
+  // bench/choice measures for 8 to 512 bytes with two ranks (0.17 us in one round, 0.36 to 0.5 us
+  // in three) is within 10 % that of the messages alone.
   double call = 0;
 
   // Inside a host.
   bool staged = true;
-  bool loopback = false;      // over sockets, with the parameters of a core that `net` has
-  double post = 0.051e-6;     // a core's time for a message at each end: posting and completing
-  double look = 0.022e-6;     // a pass over its links, in which a waiting rank finds what has come
-  double latency = 0.062e-6;  // from the end of a write to another core's seeing it
+  bool loopback = false;      // over sockets, with the cost of a core from `net`
+  double post = 0.051e-6;     // a core's time for a message, at each end: to post and complete it
+  double look = 0.022e-6;     // one pass over its links, in which a waiting rank finds an arrival
+  double latency = 0.062e-6;  // from the end of a write until another core sees it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
-  double both_ways = 1;       // what is left of it where as much goes the other way
+  double both_ways = 1;       // fraction of it that remains with equal traffic the other way
   Exchanged exchanged;
   double yield = 1.75e-6;       // until a rank without a core of its own gets one
   double piece = 128 << 10;     // receiver and sender work at the same time from here on
-  double eager = 1 << 20;       // what a sender can be ahead of its receiver
+  double eager = 1 << 20;       // how far a sender can be ahead of its receiver
   double zero_copy = 16 << 10;  // messages from here on can stay in the sender's arena
 
   // Inside a host, from node to node; as inside a node where there is only one.

@@ -1,5 +1,5 @@
-// What one peer has sent, or announced, before a receive here wanted it: the matching layer's
-// unexpected messages (point_to_point.h), in the order of their coming.
+// What one peer has sent or announced before a receive matched it: the unexpected messages of the
+// matching layer (point_to_point.h), in the order of their arrival.
 //
 // Bounded, whatever the peer does: 2 x kEagerRoom of data, as charged, and kMaxAnnounced
 // announcements. Thread safety: the engine's driver only.
@@ -23,22 +23,22 @@ struct EarlyMessage {
 
 class EarlyMessages final {
  public:
-  // Where the data of an eager message goes; null: beyond the bound. Nothing else may be added
+  // Memory for the data of an eager message; null: beyond the bound. Nothing else may be added
   // before the data, if there is any, has arrived().
   std::byte* keep(uint64_t tag, size_t bytes);
-  // False: beyond the bound.
+  // Records an announcement. False: beyond the bound.
   bool announce(uint64_t tag, size_t bytes, uint32_t id);
-  // The data of the last one is there. Returns its tag.
+  // The data of the last message has arrived. Returns its tag.
   uint64_t arrived();
-  // The first of a tag; none while that one's data is still arriving.
+  // Takes the first message of a tag; none while its data is still arriving.
   std::optional<EarlyMessage> take(uint64_t tag);
   void clear() { messages_.clear(); }
 
  private:
   std::deque<EarlyMessage> messages_;
-  uint64_t kept_ = 0;      // of them, as charged
-  size_t announced_ = 0;   // of them
-  bool arriving_ = false;  // the last one's data
+  uint64_t kept_ = 0;      // bytes of eager messages, as charged
+  size_t announced_ = 0;   // announced messages
+  bool arriving_ = false;  // the data of the last one
 };
 
 }  // namespace ringwood

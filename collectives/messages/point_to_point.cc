@@ -33,7 +33,7 @@ void PointToPoint::finish(std::shared_ptr<MessageState> message, int from,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   --pending_;
   if (!message->sending) message->from = from;
-  all_.erase(std::find(all_.begin(), all_.end(), message));  // mostly the first
+  all_.erase(std::find(all_.begin(), all_.end(), message));  // usually the first
   finished.push_back(std::move(message));
 }
 
@@ -54,8 +54,8 @@ Status PointToPoint::step(bool listening, bool& progressed,
   return {};
 }
 
-// Without listening, a peer is looked at only while something can come of it: an idle layer costs
-// the collectives nothing.
+// Without `listening`, a peer is polled only while something may result: an idle layer costs the
+// collectives nothing.
 bool PointToPoint::watched(int rank) const {
   const Peer& p = peers_[rank];
   if (!p.link) return false;
@@ -82,7 +82,7 @@ void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
   all_.clear();
   receives_.clear();
   fresh_.clear();
-  // A message holds on to its engine, which holds this.
+  // A message holds a reference to its engine, which owns this.
   for (Peer& p : peers_) {
     p.sender.drop();
     p.granted.clear();
@@ -92,8 +92,8 @@ void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
   pending_ = 0;
 }
 
-// An error counts only if something is still wanted of this peer: one that has finished and left is
-// no fault.
+// An error counts only if something is still expected from this peer: one that has finished and
+// left is no error.
 Status PointToPoint::poll(int rank, bool listening, bool& progressed,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   Peer& p = peers_[rank];
@@ -117,7 +117,7 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
   }
 }
 
-// Exactly one receive is posted at a time, so this is it.
+// Exactly one receive is posted at a time, so it is the one that completed.
 Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationState>>& finished) {
   Peer& p = peers_[rank];
   if (p.reading_payload) {
@@ -127,7 +127,7 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
       p.payload_for = nullptr;
       return {};
     }
-    // It may have become wanted while it arrived.
+    // A receive may have been made while it arrived.
     const auto receive = take_receive(rank, p.early.arrived());
     return receive ? match_early(receive, finished) : Status();
   }
@@ -216,13 +216,13 @@ std::shared_ptr<MessageState> PointToPoint::take_receive(int rank, uint64_t tag)
   return nullptr;
 }
 
-// A new receive looks first among what came before it, then waits in line.
+// A new receive looks first among the messages that came before it, then waits in line.
 Status PointToPoint::match_early(const std::shared_ptr<MessageState>& receive,
                                  std::vector<std::shared_ptr<OperationState>>& finished) {
   for (int r = 0; r < mesh_.size; ++r) {
     if (receive->peer != r && receive->peer != kAnySource) continue;
     Peer& p = peers_[r];
-    // Of one that is still arriving, received() will come back to it.
+    // For a message that is still arriving, received() will match the receive.
     const std::optional<EarlyMessage> early = p.early.take(receive->tag);
     if (!early) continue;
     if (Status s = check_size(*receive, r, early->bytes); !s) return s;

@@ -1,28 +1,31 @@
-// send, recv and any-source with tags: a small matching layer over links of its own, so that
-// schedules stay free of tags and a late receive never blocks a collective.
+// send, recv and receives from any source, with tags: a small matching layer over links of its own,
+// so that schedules need no tags and a late receive never blocks a collective.
 //
-// Wire, per direction of a pair: 32-byte headers, some followed by a payload.
-//   eager(tag, bytes) payload      small: sent at once; kept by the receiver until it is wanted
+// Wire format, per direction of a pair: 32-byte headers, some followed by a payload.
+//   eager(tag, bytes) payload      small: sent at once; kept by the receiver until it is matched
 //   announce(id, tag, bytes)       large: the data waits at the sender
 //   grant(id)                      the receiver has a place for it
 //   data(id) payload
-// Matching: in the order of sending per (peer, tag); receives in the order they were made. A
-// message whose size is not the receive's is Error(mismatch). Every field of a header is checked
-// against what this side knows before it is used. The protocol is MPI's eager and rendezvous.
 //
-// The eager limit: a send of up to kEagerBytes is finished without its receive as long as what this
-// rank has sent so to that peer, and no receive there has taken, is at most kEagerRoom (each
-// message counts as its bytes + kEagerCharge). So ranks may send to each other first and receive
-// afterwards, up to that. The peer takes such messages in, and keeps them, whenever it waits for
-// anything, also in a collective. Beyond the limit a send waits for its receive, as larger ones do:
-// it is announced, and its data stays with the sender.
-//   - A receive finds every message that it may match among those that are kept and announced,
-//     whatever their order: messages that nobody wants hold up nobody. Of the latter a peer has at
-//     most kMaxAnnounced; a sender with more holds back the rest, in order, where no receive finds
-//     them.
-//   - So a rank keeps at most 2 x kEagerRoom of messages of each peer: the second half is for those
-//     that are on their way while the sender asks, by announcing one that it need not, what has
-//     been taken. The answer is in every header of the other direction (`taken`).
+// Matching is in the order of sending per (peer, tag), and receives match in the order in which
+// they were made. A message whose size is not that of its receive is Error(mismatch). Every field
+// of a header is checked against the state of this side before it is used. The protocol is MPI's
+// eager and rendezvous.
+//
+// The eager limit: a send of up to kEagerBytes finishes without its receive as long as the eager
+// messages that this rank has sent to that peer, and that no receive there has taken, are at most
+// kEagerRoom (each message counts as its bytes + kEagerCharge). So ranks may send to each other
+// first and receive afterwards, up to that limit. The peer receives and keeps such messages
+// whenever it waits for anything, also in a collective. Beyond the limit a send waits for its
+// receive, as larger ones do: it is announced, and its data remains with the sender.
+// - A receive finds every message that it may match among the kept and the announced ones, whatever
+//   their order: an unmatched message holds up no other. A peer has at most kMaxAnnounced announced
+//   messages; a sender with more holds back the rest, in order, where no receive finds them.
+// - So a rank keeps at most 2 x kEagerRoom of messages of each peer. The second half is for
+//   messages that are in flight while the sender, by announcing a message that it could
+//   send eagerly, asks what has been taken. Every header of the other direction carries the
+//   reply (`taken`).
+//
 // Thread safety: the engine's driver only.
 #pragma once
 
@@ -46,14 +49,14 @@ class PointToPoint final {
 
   void add(std::shared_ptr<MessageState> message);
   bool active() const { return pending_ > 0; }
-  // One pass; finished messages (in order of completion) are appended. `listening`, as whoever
-  // waits for long must: what other peers have sent is taken in too, or ranks could wait in a
-  // circle.
+  // Makes one pass and appends finished messages in order of completion. `listening` must be true
+  // for a thread that waits for long: messages from other peers are then received, too; otherwise
+  // ranks could wait for each other in a cycle.
   Status step(bool listening, bool& progressed,
               std::vector<std::shared_ptr<OperationState>>& finished);
-  // All pending messages, given up. Precondition: the links were aborted.
+  // Gives up all pending messages. Precondition: the links were aborted.
   void drop(std::vector<std::shared_ptr<OperationState>>& dropped);
-  // The first pending one that is late, or null.
+  // The first pending message past its deadline, or null.
   std::shared_ptr<MessageState> late(Clock::time_point now) const;
   // A pending message that can only come from, or go to, this peer.
   bool needs(int peer) const;
@@ -65,7 +68,7 @@ class PointToPoint final {
     EarlyMessages early;
     Completions totals;
     uint64_t posted_receives = 0;
-    // Announced by the peer, on the way.
+    // Announced by the peer and granted; the data is on its way.
     std::unordered_map<uint32_t, std::shared_ptr<MessageState>> granted;
     MessageHeader incoming;
     bool reading_payload = false;
@@ -91,9 +94,10 @@ class PointToPoint final {
 
   Mesh& mesh_;
   std::vector<Peer> peers_;
-  std::list<std::shared_ptr<MessageState>> receives_;  // made, not matched, in order
-  std::list<std::shared_ptr<MessageState>> all_;       // every pending message
-  std::vector<std::shared_ptr<MessageState>> fresh_;   // added, not started
+  // not matched, in the order in which they were made
+  std::list<std::shared_ptr<MessageState>> receives_;
+  std::list<std::shared_ptr<MessageState>> all_;      // every pending message
+  std::vector<std::shared_ptr<MessageState>> fresh_;  // added, but not started
   size_t pending_ = 0;
 };
 

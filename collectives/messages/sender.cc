@@ -7,8 +7,8 @@ Status MessageSender::send(std::shared_ptr<MessageState> message) {
   return start_held();
 }
 
-// One that need not be is announced when half of the room is used: its grant says what is free
-// again.
+// Announces a message that could be sent eagerly when half of the room is used: its grant reports
+// what is free again.
 bool MessageSender::eager(size_t bytes) const {
   if (bytes > kEagerBytes) return false;
   const uint64_t used = sent_ - known_taken_ + bytes + kEagerCharge;

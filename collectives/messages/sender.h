@@ -1,13 +1,14 @@
-// The sending half of the message protocol with one peer (point_to_point.h): which messages leave
-// at once, which are announced and wait for their grant, and which are held back until the peer has
-// room.
+// The sending half of the message protocol with one peer (point_to_point.h): which messages
+// leave at once, which are announced and wait for their grant, and which are held back until the
+// peer has room.
 //
 // Invariants:
-//   1. Messages leave, or are announced, in the order of send().
-//   2. Eager ones that the peer has not taken, as far as it has said, are at most 2 x kEagerRoom;
-//      announced ones at most kMaxAnnounced.
-//   3. Headers and data that are posted stay where they are until sent() has returned them.
-// Errors: the link's. Thread safety: the engine's driver only.
+// 1. Messages leave, or are announced, in the order of send().
+// 2. Eager messages that the peer has not taken, as far as it has reported, are at most 2 x
+//    kEagerRoom; announced ones at most kMaxAnnounced.
+// 3. Headers and data that are posted do not move until sent() has returned them.
+//
+// Errors are those of the link. Thread safety: the engine's driver only.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +27,20 @@ class MessageSender final {
  public:
   explicit MessageSender(Link* link = nullptr) : link_(link) {}
 
-  // Held back while there is no room for it, behind those that are.
+  // Sends the message, or holds it back while there is no room, behind those held back before.
   Status send(std::shared_ptr<MessageState> message);
-  // Asks for what the peer has announced by this number.
+  // Grants what the peer has announced by this number.
   Status grant(uint32_t id);
-  // The message of ours that a grant is for; null: none is announced by this number.
+  // This rank's message for which a grant arrived; null: none is announced by this number.
   std::shared_ptr<MessageState> granted(uint32_t id);
-  // Its data, and what was held back behind it.
+  // Sends its data, and what was held back behind it.
   Status send_data(uint32_t id, std::shared_ptr<MessageState> message);
-  // From here on headers tell the peer that this eager message of its own was taken.
+  // From now on headers tell the peer that this eager message of its own was taken.
   void took(size_t bytes) { taken_ += bytes + kEagerCharge; }
-  // What the peer has taken of ours, in all; false where that cannot be.
+  // The peer reports how much of this rank's data it has taken in all; false where that
+  // is impossible.
   bool heard(uint64_t taken);
-  // The oldest post has completed: the message that is finished by that, or null.
+  // The oldest post has completed. Returns the message that this finishes, or null.
   std::shared_ptr<MessageState> sent();
   // Nothing is posted, and nothing waits for a grant.
   bool idle() const { return outgoing_.empty() && announced_.empty(); }
@@ -61,8 +63,8 @@ class MessageSender final {
   std::list<Outgoing> outgoing_;  // stable addresses: the link reads the headers
   std::unordered_map<uint32_t, std::shared_ptr<MessageState>> announced_;
   std::deque<std::shared_ptr<MessageState>> held_;  // not announced yet
-  // Eager messages, as charged: ours, and of those what the peer has taken as far as we know; and
-  // what we have taken of the peer's.
+  // Eager messages, as charged: what this rank has sent, what of that the peer has taken as far as
+  // known, and what this rank has taken of the peer's.
   uint64_t sent_ = 0, known_taken_ = 0, taken_ = 0;
   uint32_t next_id_ = 1;
 };

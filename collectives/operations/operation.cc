@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-// Apart from where success is told, which is to cost little.
+// Kept apart from the success path, which must be cheap.
 [[gnu::noinline]] Status failed_with(const Error& error) { return error; }
 
 }  // namespace
@@ -50,8 +50,8 @@ void set_pair_counts(CollectiveState& state) {
     state.recv_counts.assign(middle, middle + n);
     return;
   }
-  // What the root gathers comes from the others, what it scatters goes to them.
-  const bool gathers = traits_of(args.collective).to == Ranks::root;
+  // What the root gathers comes from the other ranks; what it scatters goes to them.
+  const bool gathers = traits_of(args.collective).to == Who::root;
   std::vector<uint64_t>& sent = state.send_counts;
   std::vector<uint64_t>& expected = state.recv_counts;
   sent.assign(static_cast<size_t>(n), 0);
@@ -185,7 +185,7 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
 void OperationState::complete(std::shared_ptr<const Error> error) {
   std::lock_guard lock(mutex_);
   if (error) error_ = std::move(error);
-  // As soon as it is done, it may be started again, and has other callbacks.
+  // As soon as it is done it may be started again, and then has other callbacks.
   if (!callbacks_.empty())
     std::ranges::move(std::exchange(callbacks_, {}), std::back_inserter(due_));
   done_.store(true);

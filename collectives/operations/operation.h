@@ -1,9 +1,9 @@
 // The state behind an Operation handle: what is to be done, and how it ended.
 //
-// Life: made by the communicator, submitted to the engine, carried out by whoever drives it,
-// completed once; a persistent one again and again. Fields that describe the work are written
-// before submission and read by the driver only; complete() and the handle's methods may be called
-// from any thread. The error, once set, stays: the group has ended.
+// An operation is made by the communicator, submitted to the engine, carried out by the driving
+// thread, and completed once; a persistent one repeatedly. Fields that describe the work are
+// written before submission and read by the driver only; complete() and the handle's methods may be
+// called from any thread. An error, once set, remains: the group has ended.
 #pragma once
 
 #include <atomic>
@@ -26,20 +26,20 @@ class CollectiveState;
 class MessageState;
 class OperationState;
 
-// Who carries operations out: the progress engine (runtime/progress_engine.h), as operations know
-// it. Thread safety: all.
+// What carries operations out: the progress engine (runtime/progress_engine.h), as operations see
+// it. Thread safety: all methods may be called from any thread.
 class OperationDriver {
  public:
-  // With `synchronous` the caller is about to wait() and nobody else is woken for it.
-  // Refused, with the error that ended the group, when it has ended.
+  // With `synchronous` the caller is about to wait(), and no other thread is woken for it. Refused,
+  // with the error that ended the group, when it has ended.
   virtual Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) = 0;
   virtual Status submit(std::shared_ptr<MessageState> message, bool synchronous) = 0;
-  // submit and wait in one: where nothing else is under way the calling thread carries it out there
-  // and then, without queue, other threads or system calls.
+  // submit() and wait() in one. Where nothing else is in flight the calling thread carries the
+  // operation out at once, without queue, other threads or system calls.
   virtual Status call(const std::shared_ptr<CollectiveState>& operation) = 0;
   // Drives, or waits for the driver, until the operation is completed.
   virtual Status wait(OperationState& operation) = 0;
-  // In a handler of what a callback threw, in a thread that need not drive.
+  // To be called in the handler of an exception from a callback, in a thread that need not drive.
   virtual void callback_threw(const OperationState& operation) = 0;
 
  protected:
@@ -57,21 +57,22 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   int64_t sequence() const noexcept override { return number; }
   int source() const noexcept override { return done() ? from : -1; }
 
-  // The time runs from the driver's first look at it, so that an operation which needs no waiting
-  // asks for no time.
+  // Whether the deadline has passed. The time counts from the driver's first look at the operation,
+  // so that an operation which never waits does not read the clock.
   bool late(Clock::time_point now);
   void shorten(Deadline deadline);
-  Clock::duration allowed() const;  // from that first look to the deadline
+  Clock::duration allowed() const;  // time from that first look to the deadline
 
-  // Marks it done, null = success; without callbacks, so that several can be marked before any
-  // callback runs.
+  // Marks it done, null = success. Runs no callbacks, so that several operations can be marked
+  // before any callback runs.
   void complete(std::shared_ptr<const Error> error);
-  // All of them; throws what the first threw that did.
+  // Runs all callbacks; then throws the exception of the first that threw one.
   void run_callbacks();
-  // Success, of an operation that only the calling thread knows.
+  // Marks success of an operation that only the calling thread knows.
   void complete_unshared() noexcept { done_.store(true, std::memory_order_release); }
   Status status() const;
-  // It is persistent, and waits for its first start(). `synchronous`: each carries it out.
+  // The operation is persistent, and waits for its first start(). `synchronous`: each start
+  // carries it out.
   OperationPtr hold(bool synchronous);
 
   const char* name;  // "all_reduce"
@@ -79,7 +80,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   int from = -1;
 
  protected:
-  // As new, where nobody else holds it.
+  // Resets the operation. Precondition: the caller is its only holder.
   void renew(const char* its_name, Duration timeout) {
     name = its_name;
     timeout_ = timeout;
@@ -99,18 +100,18 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
 
   std::shared_ptr<OperationDriver> driver_;
   Duration timeout_;
-  std::atomic<int64_t> begun_{0};                                       // 0: nobody has looked yet
-  std::atomic<int64_t> deadline_{std::numeric_limits<int64_t>::max()};  // shortened by a waiter
+  std::atomic<int64_t> begun_{0};                                       // 0: not looked at yet
+  std::atomic<int64_t> deadline_{std::numeric_limits<int64_t>::max()};  // a waiter may shorten it
   std::atomic<bool> done_{false};
   mutable std::mutex mutex_;
   std::shared_ptr<const Error> error_;
-  std::vector<std::function<void(const Error*)>> callbacks_;  // of the run in flight
-  std::vector<std::function<void(const Error*)>> due_;        // of what is completed; the driver's
+  std::vector<std::function<void(const Error*)>> callbacks_;  // of the run in progress
+  std::vector<std::function<void(const Error*)>> due_;  // of the completed run; used by the driver
   Kind kind_ = Kind::once;
 };
 
-// What is done once in an operation, if anything: mostly a copy of this rank's own block, which
-// asks for no memory.
+// What is done once in an operation, if anything: usually a copy of this rank's own block, which
+// allocates nothing.
 class Preparation final {
  public:
   Preparation& operator=(std::function<void()> anything) {
@@ -141,34 +142,35 @@ class CollectiveState final : public OperationState {
  public:
   using OperationState::OperationState;
   std::shared_ptr<const Plan> plan;
-  Fingerprint fingerprint;  // the plan's, and from submission on with what is this call's
+  Fingerprint fingerprint;  // the plan's; from submission on with the fields of this call
   Priority priority = Priority::normal;
   std::vector<void*> buffers;
-  std::vector<uint64_t> send_counts, recv_counts;  // has_blocks_of_pairs(): elements, by rank
-  // Run by the driver, after the agreement and before any data unless `holds` is false.
+  // If has_blocks_of_pairs(): elements, by rank.
+  std::vector<uint64_t> send_counts, recv_counts;
+  // Run by the driver after the agreement and, unless `holds` is false, before any data moves.
   Preparation prepare;
-  // PREMUL_SUM's, by rank, where operands are scaled as they are added; what an operation before
-  // this one has gathered.
+  // PREMUL_SUM where operands are scaled as they are added: the factors by rank, gathered by an
+  // earlier operation.
   std::shared_ptr<std::vector<double>> factors;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
-  // Run by the driver when it begins, before the agreement: writes only `temporaries`.
+  // Run by the driver when the operation begins, before the agreement: writes only `temporaries`.
   std::function<void()> at_start;
-  // Run by the driver when the data is there, before it is done.
+  // Run by the driver when all data has arrived, before the operation is completed.
   std::function<void()> finish;
-  // What it touches besides `buffers` and `factors`; see footprint_of().
+  // The memory that it touches besides `buffers` and `factors`; see footprint_of().
   Footprint footprint;
-  int track = 0;       // which of those that may be under way at once; alike on all ranks
-  uint32_t parts = 0;  // of a pack: what its fingerprint has for `blocks`
+  int track = 0;       // on which it is carried out; the same on all ranks
+  uint32_t parts = 0;  // of a pack: `blocks` of its fingerprint
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
-  bool recent = false;  // the communicator's to use again
+  bool recent = false;  // the communicator may reuse it
 
   void use(std::shared_ptr<const Plan> its_plan) {
     plan = std::move(its_plan);
     fingerprint = plan->fingerprint;
   }
-  // As new, for an operation that nobody else holds any more; with the plan and the buffers of the
-  // last one. Most have nothing to be cleared, and to look is cheaper.
+  // Resets an operation that has no other holder; keeps the plan and the buffers of the last run.
+  // Most members are clear already, and checking is cheaper than clearing.
   void reuse(const char* its_name, Duration timeout) {
     renew(its_name, timeout);
     prepare.clear();
@@ -189,26 +191,26 @@ class CollectiveState final : public OperationState {
   Status begin(OperationDriver& driver, bool synchronous) override;
 };
 
-// All that it reads and writes of its user's memory. From the first call on the driver's.
+// All memory of the user that it reads and writes. Belongs to the driver from the first call on.
 const Footprint& footprint_of(CollectiveState& state);
 
-// What the plan's args says of has_blocks_of_pairs().
+// Sets the counts from the plan's arguments where has_blocks_of_pairs().
 void set_pair_counts(CollectiveState& state);
 
-// This rank's own block, while messages are on their way: after the agreement, before which nothing
-// of the user's is written.
+// Copies this rank's own block while messages are in flight: after the agreement, before which no
+// user buffer is written.
 void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
 
-// What this rank sends of an all_gather is read from `in`, which is copied to the user's block,
-// buffers[own], unless it is that.
+// Makes this rank's part of an all_gather be sent from `in`, which is copied to the user's block,
+// buffers[own], unless it is that block.
 void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes);
 
-// PREMUL_SUM where the input may be changed: it is scaled where it lies.
+// PREMUL_SUM where the input may be changed: scales it in place.
 void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,
                           double factor);
 
-// PREMUL_SUM where the input must stay as it is: copies, scaled at each start, take the place of
-// the first buffers. `counts`: their elements.
+// PREMUL_SUM where the input must not be changed: copies, scaled at each start, replace the first
+// buffers. `counts`: their elements.
 void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
                  double factor);
 
@@ -219,7 +221,7 @@ class MessageState final : public OperationState {
   bool sending = false;
   void* data = nullptr;
   size_t bytes = 0;
-  int peer = -1;  // kAnySource for a receive from anyone
+  int peer = -1;  // kAnySource: a receive from any rank
   uint64_t tag = 0;
 
  protected:

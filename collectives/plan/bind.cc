@@ -1,4 +1,4 @@
-// The first pass: bytes and places.
+// The first pass: binds every chunk to its bytes and its place.
 #include <algorithm>
 
 #include "collectives/plan/passes.h"
@@ -12,7 +12,7 @@ struct ChunkPlace {
   size_t bytes = 0;
 };
 
-// Where every chunk of the segmentd schedule lies.
+// Where every chunk of the segmented schedule lies.
 class Layout {
  public:
   Layout(const Schedule& flat, const Schedule& segmentd, const CollectiveArgs& args,
@@ -27,8 +27,8 @@ class Layout {
       for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
     const size_t per_segment = flat.scratch.size();
     for (size_t s = 0; s < segmentd.scratch.size(); ++s) {
-      // Scratch of one segment is contiguous, as spans demand; segments begin on their own cache
-      // lines.
+      // The scratch of one segment is contiguous, as spans require; each segment begins on
+      // a cache line.
       if (per_segment && s % per_segment == 0) scratch_bytes_ = aligned(scratch_bytes_);
       const size_t bytes = segmentd.chunks ? chunks_[segmentd.scratch[s]].bytes
                                            : 1;  // a barrier's token is one byte
@@ -68,8 +68,8 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Multi-chunk spans of block-wise collectives become one step a chunk, but for messages from and
-// into scratch, which lies in one piece: the language has it at both ends.
+// Splits multi-chunk spans of block-wise collectives into one step per chunk, except messages from
+// and into scratch, which is contiguous: the schedule language guarantees that at both ends.
 void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
   std::vector<Step> steps;
   std::vector<int32_t> of_steps;
@@ -105,7 +105,7 @@ std::vector<int32_t> ordinals_of(const Schedule& schedule, int segment_count) {
   return ordinals;
 }
 
-// Bytes, places and queues of step `index` of the plan's schedule.
+// Sets bytes, places and queues of step `index` of the plan's schedule.
 void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan) {
   const Step& step = plan.schedule.steps[index];
   BoundStep bound;

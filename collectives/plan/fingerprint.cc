@@ -17,7 +17,7 @@ uint64_t expected_of(const Fingerprint& f) {
   return static_cast<uint64_t>(f.blocks) << 32 | static_cast<uint32_t>(f.root);
 }
 
-// Both ends of a pair agree but for its sizes; `mine` as `theirs` should be.
+// Both ends of a pair agree except on its sizes. `mine` is what `theirs` should be.
 std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const Fingerprint& theirs,
                                         int peer) {
   const auto c = static_cast<Collective>(mine.collective);
@@ -27,7 +27,7 @@ std::optional<std::string> compare_pair(const Fingerprint& mine, int me, const F
   };
   std::string text;
   if (theirs.count != mine.count) {
-    const bool sends = has_root(c) && (traits_of(c).to == Ranks::root) == (peer == mine.root);
+    const bool sends = has_root(c) && (traits_of(c).to == Who::root) == (peer == mine.root);
     text = sends ? differ(me, mine.count, peer, theirs.count)
                  : differ(peer, theirs.count, me, mine.count);
   }

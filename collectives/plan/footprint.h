@@ -1,8 +1,8 @@
-// What an operation reads and writes of its user's memory, to tell which operations must follow
-// each other.
+// What an operation reads and writes of the user's memory; tells which operations must
+// follow each other.
 //
-// First all is said with read() and write(), in any order; then sort() once; then conflicts() may
-// be asked. A plain value of one thread.
+// First read() and write() are called, in any order; then sort() once; then conflicts() may be
+// called. A plain value; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class Footprint final {
   }
   void sort();
   bool sorted() const { return sorted_; }
-  // One of them writes what the other one reads or writes. Both are sorted.
+  // One of them writes what the other one reads or writes. Precondition: both are sorted.
   bool conflicts(const Footprint& other) const;
 
  private:
@@ -34,7 +34,7 @@ class Footprint final {
   static void sort(Ranges& ranges);
   static bool overlap(const Ranges& a, const Ranges& b);
 
-  Ranges read_, written_;  // once sorted, ascending and apart
+  Ranges read_, written_;  // once sorted, ascending and disjoint
   bool sorted_ = false;
 };
 

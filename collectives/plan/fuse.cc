@@ -35,14 +35,15 @@ int32_t index_in(const std::vector<int32_t>& list, int32_t step) {
   return static_cast<int32_t>(std::find(list.begin(), list.end(), step) - list.begin());
 }
 
-// How far to look: a direct exchange with every peer lies within, and the search stays linear.
+// The end of the search for a fusion: a direct exchange with every peer lies within it, and the
+// search stays linear.
 size_t window_end(const Plan& plan, size_t i) {
   return std::min(plan.steps.size(), i + 8 * plan.peers.size() + 16);
 }
 
 // The receive that overwrites what step i sends, from the same peer, with nothing in between. The
-// peer may write it as soon as it has read, so nobody else may still be reading then: step i is all
-// that the receive waits for.
+// peer may write as soon as it has read, so no other step may still be reading then: the receive
+// may wait for step i only.
 int32_t put_to(const Plan& plan, size_t i) {
   const BoundStep& send = plan.steps[i];
   const Range place = range(send.src, send.bytes);
@@ -56,7 +57,8 @@ int32_t put_to(const Plan& plan, size_t i) {
   return -1;
 }
 
-// Sums that are kept in fp32 must begin and end with it, or a part of them is not where it looks.
+// Sums that are kept in fp32 must begin and end within the fusion; otherwise a part of them is not
+// at the place that the fusion reads.
 bool whole_row(const Plan& plan, const Fusion& fusion) {
   if (plan.rounds_each && fusion.receives.size() > 1) return false;
   const Wide& first = plan.steps[fusion.receives.front()].wide;

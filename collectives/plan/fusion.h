@@ -1,16 +1,16 @@
 // Which steps of a plan can be carried out in one pass over memory.
 //
 //   at the owner of a span                     at each of the others
-//     recv_reduce from a, b, c into X             send X to the owner      (the offer)
-//     send X to a, b, c                           recv X from the owner    (its answer)
+//     recv_reduce from a, b, c into X             send X to the owner      (as an exposed buffer)
+//     send X to a, b, c                           recv X from the owner    (its put)
 //
-// Where the links let the owner see the others' X and write to it (Link::put_place), the owner
-// reads every operand once and writes every result once: 2 S bytes of memory traffic per rank, the
-// least there is, while the schedule stays what it was. Whether it happens is decided for each
-// execution, by what the peers' memory allows; the steps one by one give the same bits.
+// Where the links let the owner read the others' X in place and write to it (Link::put_place), the
+// owner reads every operand once and writes every result once. That is 2 S bytes of memory traffic
+// per rank, the minimum, with the schedule unchanged. Whether it happens is decided for each
+// execution by what the memory of the peers allows; the steps one by one give the same bits.
 //
-// An offer names the message that may come as its answer, so a peer whose plan means something else
-// never writes.
+// An exposed buffer names the message that may be put into it, so a peer whose plan differs never
+// writes to it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@
 
 namespace ringwood {
 
-// Equal in number and in the same order of peers.
+// All four are equal in number and in the same order of peers.
 struct Fusion {
   std::vector<int32_t>
-      receives;  // recv_reduce, not encoded, into one span, which nothing else touches meanwhile
+      // recv_reduce, not encoded, into one span, which no other step touches in between
+      receives;
   std::vector<int32_t> sends;    // of that span, to the same peers
-  std::vector<int32_t> queues;   // Plan::peers of each
-  std::vector<int32_t> numbers;  // of each send among its peer's sends
+  std::vector<int32_t> queues;   // index into Plan::peers of each
+  std::vector<int32_t> numbers;  // number of each send among the sends to its peer
 };
 
 }  // namespace ringwood

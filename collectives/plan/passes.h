@@ -1,15 +1,15 @@
-// The passes that make a plan: each a pure function Plan -> Plan that takes one decision and writes
-// it into fields of the plan, where executors, cost model and checker read it.
+// The passes that make a plan. Each is a pure function Plan -> Plan that takes one decision and
+// writes it into fields of the plan, where the executors, the cost model and the checker read it.
 //
 //   bind          bytes and places of every step; queues of each link
-//   add_protocol  how the operation is opened, and which data may leave with the opening
+//   add_protocol  the protocol of the operation, and which data may leave with the preambles
 //   add_wire      which messages travel in a wire format, and where they are encoded
 //   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
 //   add_rounding  where the sums of a row of additions are rounded
 //   add_fusion    which steps are carried out in one pass over memory
-//   add_slots     where the group has eager slots: what goes by them instead of links
+//   add_slots     where the group has eager slots: what they carry instead of links
 //
-// They are applied in this order (make_plan() in plan.h has all but the last); each leaves alone
+// They are applied in this order (make_plan() in plan.h applies all but the last). None changes
 // what those before it have set. Pure; any thread.
 #pragma once
 
@@ -17,30 +17,31 @@
 
 namespace ringwood {
 
-// Of every chunk its bytes and its place. What is empty is dropped from the queues, not from the
-// steps. The result runs as it is, exact, rounding at each addition.
+// Binds every chunk to its bytes and its place. Empty steps are dropped from the queues, not from
+// the steps. The result can be run: exact, rounding at each addition.
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
           int segment_count);
 // Precondition of one_round: fits_one_round() of all ranks' schedules; one segment.
 Plan add_protocol(Plan plan, Protocol protocol);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);
-// `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, the plan as it is.
+// `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, returns the
+// plan unchanged.
 Plan add_scaling(Plan plan, const Sums& sums);
-// `rows_agree`: Sums::rows_agree. Where the sums of a row may be kept in a wider type, they are;
+// `rows_agree`: Sums::rows_agree. Sums of a row are kept in a wider type where the type has one;
 // where the rows of the ranks differ, each addition is rounded.
 Plan add_rounding(Plan plan, bool rows_agree);
 Plan add_fusion(Plan plan, const ProtocolLimits& limits);
 // For a group in which every rank has eager slots to every other, so that neither fingerprints nor
-// the data of one round go over links. What leaves by them is copied before the first step runs,
-// and what arrives stays there until the last has: so what is received only to be added is added at
-// once.
+// the data of one round go over links. What a slot sends is copied before the first step runs, and
+// what arrives in a slot stays there until the last step is done. So data that is received only to
+// be added is added directly from the slot.
 Plan add_slots(Plan plan);
 
-// The place in Plan::peers of a peer, which is made where it is missing.
+// The index of a peer in Plan::peers; its queue is made where it is missing.
 size_t queue_of(Plan& plan, int peer);
 
-// Scratch begins on cache lines.
+// Parts of the scratch begin on cache lines.
 inline size_t aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 }  // namespace ringwood

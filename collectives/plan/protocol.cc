@@ -1,4 +1,4 @@
-// How an operation is opened, and with which of its data.
+// How an operation begins: the protocol, and which of its data go with the preambles.
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +15,8 @@ void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
 }
 
 // Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
-// before it. Where sizes belong to pairs, every pair preambles_out first, and the rounds carry the
-// news that all pairs agree.
+// before it. Where sizes belong to pairs, every pair exchanges fingerprints first, and the rounds
+// then tell every rank that all pairs agree.
 void plan_agreement(Plan& plan, int rank, int n) {
   int stage = 0;
   if (has_blocks_of_pairs(plan.args) && n > 2) {

@@ -1,8 +1,8 @@
-// Schedules of all ranks that are in no table: from a text (`ringwood schedule run`), or built by
-// whoever tries something new. A call that brings them runs them instead of an algorithm.
+// Schedules of all ranks that are in no table: read from a text (`ringwood schedule run`), or built
+// by a user who tries a new algorithm. A call that brings them runs them instead of an algorithm.
 //
-// What runs is what was proved: they are verified when the set is made. Ranks that call different
-// ones find it out by the fingerprint.
+// They are verified when the set is made, so only proved schedules run. Ranks that call different
+// ones find out by the fingerprint.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace ringwood {
 
 class ProvedSchedules final {
  public:
-  // `schedules[r]` is rank r's, before segments(). Throws Error(invalid_argument) with verify()'s
-  // counterexample.
+  // `schedules[r]` is that of rank r, before segments(). Throws Error(invalid_argument) with the
+  // counterexample of verify().
   static std::shared_ptr<const ProvedSchedules> create(Collective collective,
                                                        std::vector<Schedule> schedules,
                                                        int root = 0);
-  // From the text form (schedule.h), of all ranks one after the other.
+  // From the text form (schedule.h) of all ranks, one after the other.
   static std::shared_ptr<const ProvedSchedules> parse(Collective collective, std::string_view text,
                                                       int root = 0);
 
@@ -30,7 +30,7 @@ class ProvedSchedules final {
   int root() const { return root_; }
   int size() const { return static_cast<int>(schedules_.size()); }
   std::span<const Schedule> schedules() const { return schedules_; }
-  uint32_t hash() const { return hash_; }  // of all of it
+  uint32_t hash() const { return hash_; }  // of all schedules
 
  private:
   ProvedSchedules(Collective collective, std::vector<Schedule> schedules, int root);
@@ -41,7 +41,7 @@ class ProvedSchedules final {
   const uint32_t hash_;
 };
 
-// What the fingerprint and the plan call it.
+// The name of such schedules in the fingerprint and the plan.
 inline constexpr std::string_view kUserSchedules = "schedules";
 
 }  // namespace ringwood

@@ -6,7 +6,7 @@
 namespace ringwood {
 namespace {
 
-// Rows of one addition need nothing beside their place.
+// A row of one addition needs no separate sum.
 void place_rows(Plan& plan) {
   const std::vector<RowPlace> places = rows_of(plan.schedule);
   std::vector<size_t> offsets;  // by row

@@ -8,14 +8,14 @@
 namespace ringwood {
 namespace {
 
-// What a chunk holds: a whole expression, or only a name for each complete sum, which is 10 times
-// as fast.
+// What a chunk holds: a whole expression, or only a name for each complete sum, which is 10
+// times as fast.
 class Trace {
  public:
   struct Value {
     Expressions::Id what = Expressions::kNothing;
-    int32_t ranks = 0;  // how many are in it
-    int32_t own = -1;   // the one that is
+    int32_t ranks = 0;  // how many operands it has
+    int32_t own = -1;   // the rank, if there is only one
   };
 
   Trace(const std::vector<Schedule>& all, bool whole_expressions)
@@ -51,7 +51,7 @@ class Trace {
     return sum;
   }
 
-  // All chunks of each span.
+  // Whether this holds for all chunks of each span.
   bool alike() const { return alike_; }
   bool same_on_all_ranks() const {
     for (const auto& values : values_)

@@ -1,15 +1,15 @@
-// What the reductions of a group's schedules add: whose operands, and which of them complete a sum.
+// What the reductions of a group's schedules add: whose operands, and which reductions
+// complete a sum.
 //
-// AVG and PREMUL_SUM need it. Their operands are scaled as they are added for the first time, and
-// an average's sum is divided by the reduction that completes it (row_sums.h), so that neither
-// takes a pass of its own nor a rounding of its own.
-//
-// 16- and 8-bit floats need it, too. They are rounded once for each row of additions (rows.h), so
-// that one expression has one value on all ranks only where they all split it into the same rows.
-// verify() proves the expressions and knows no rows; here the rows are part of them, whether the
-// schedules are a chosen row of the table, one that the user has named, or none of it. Where ranks
-// differ (one adds two operands in a row, another reads the sum in between), every addition is
-// rounded by itself, which verify() covers. No row of the table is like that.
+// 1. AVG and PREMUL_SUM need it. Their operands are scaled when they are added for the first time,
+//    and the reduction that completes an average's sum divides it (row_sums.h), so that neither
+//    takes a pass or a rounding of its own.
+// 2. 16- and 8-bit floats need it. They are rounded once for each row of additions (rows.h), so one
+//    expression has one value on all ranks only if all split it into the same rows. verify() proves
+//    the expressions and knows no rows; here the rows are part of them, whether the schedules are a
+//    chosen row of the table, one that the user named, or none of the table's. Where ranks differ
+//    (one adds two operands in a row, another reads the sum in between), every addition is rounded
+//    by itself, which verify() covers. No row of the table is like that.
 //
 // Pure.
 #pragma once
@@ -23,7 +23,7 @@ namespace ringwood {
 
 // A reduction, dst op= src.
 struct SumStep {
-  // The rank whose own numbers an operand is, as they came from its user; -1: a sum of some.
+  // The rank whose own numbers an operand is, as its user passed them; -1: a sum of some.
   int32_t dst = -1, src = -1;
   bool completes = false;  // the sum of all ranks
   bool operator==(const SumStep&) const = default;
@@ -32,15 +32,15 @@ struct SumStep {
 struct Sums {
   // All ranks that end with a sum have added it in the same rows.
   bool rows_agree = true;
-  // Every sum of all ranks is added up in one row from the ranks' own numbers, never from partial
-  // sums.
+  // Every sum of all ranks is added in one row from the ranks' own numbers, never from
+  // partial sums.
   bool whole = true;
-  // The chunks of a span differ in what their reduction adds, so the schedules have been taken
-  // apart into chunks, as with_roundings() of no hosts does (wire_schedule.h).
+  // The chunks of a span differ in what their reduction adds, so the schedules were split into
+  // single chunks, as with_roundings() does for no hosts (wire_schedule.h).
   bool apart = false;
   std::vector<std::vector<SumStep>> steps;  // by rank; of its reductions, in order
 };
-// `all` of a reducing collective, verified.
+// `all`: verified schedules of a reducing collective.
 Sums trace_sums(Collective collective, const std::vector<Schedule>& all);
 
 }  // namespace ringwood

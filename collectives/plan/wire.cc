@@ -7,11 +7,12 @@
 namespace ringwood {
 namespace {
 
-// A queue's encoded messages take turns in so much of the scratch, or in as much as the largest
-// needs.
+// The encoded messages of a queue take turns in this much of the scratch, or in as much as the
+// largest needs.
 constexpr size_t kStagingBytes = 1 << 20;
 
-// Waiting for earlier messages of the same direction is what a link without buffers does anyway.
+// Waiting for earlier messages of the same direction costs nothing extra: a link without buffers
+// waits for them anyway.
 void stage(Plan& plan, PeerQueue& queue) {
   size_t largest = 0, total = 0;
   for (const int32_t s : queue.sends) {
@@ -23,7 +24,7 @@ void stage(Plan& plan, PeerQueue& queue) {
   const size_t begin = aligned(plan.scratch_bytes);
   plan.scratch_bytes = begin + room;
   size_t at = 0;
-  int32_t turn = 0, before = 0;  // the first message of this turn, and of the one before
+  int32_t turn = 0, before = 0;  // first message of this turn, and of the one before
   for (size_t k = 0; k < queue.sends.size(); ++k) {
     BoundStep& send = plan.steps[queue.sends[k]];
     if (send.wire == WireFormat::exact) continue;
@@ -32,7 +33,7 @@ void stage(Plan& plan, PeerQueue& queue) {
       before = turn;
       turn = static_cast<int32_t>(k);
     }
-    // Those of the turn before that reach into this place, and all that went before them.
+    // The messages of the turn before that overlap this place, and all that precede them.
     const auto overlaps = [&](int32_t j) {
       const BoundStep& old = plan.steps[queue.sends[j]];
       return old.wire != WireFormat::exact && old.staging.offset < begin + at + send.message_bytes;

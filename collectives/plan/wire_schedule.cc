@@ -22,14 +22,15 @@ std::vector<Step> chunk_by_chunk(const std::vector<Step>& steps) {
   return apart;
 }
 
-// Follows what each chunk holds from one write to the next, and finds which of these values are to
-// be rounded, and before which step.
+// Follows what each chunk holds from one write to the next, and finds which of these values must be
+// rounded, and before which step.
 class Values {
  public:
   Values(const Schedule& s, const std::vector<Step>& steps, std::span<const int> host)
       : host_(host), rank_(s.rank), of_(s.chunks + s.scratch.size()), round_before_(steps.size()) {
     for (size_t i = 0; i < steps.size(); ++i) visit(steps[i], static_cast<int>(i));
-    // What the user's chunks hold at the end is used by the user; of the scratch, what was used.
+    // What the user's chunks hold at the end is used by the user; of the scratch, only
+    // what was read.
     for (size_t c = 0; c < of_.size(); ++c) end(of_[c], static_cast<int>(c) < s.chunks);
   }
   const std::vector<std::vector<int>>& round_before() const { return round_before_; }
@@ -72,7 +73,7 @@ class Values {
   std::vector<std::vector<int>> round_before_;
 };
 
-// Counts what each expression was rounded.
+// Counts the roundings of each expression.
 class Roundings {
  public:
   using Value = Expressions::Id;

@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "transports/base/host.h"
+#include "transports/base/result.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {
 
-// In a handler.
+// To be called in an exception handler.
 Error thrown_by_callback() {
   Error error = caught_error();
   error.cause = "a callback of the operation threw: " + error.cause;

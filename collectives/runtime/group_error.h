@@ -1,11 +1,11 @@
-// How the group ends: as one, by its first error.
+// The one error with which a group ends: the first.
 //
-// An error of this rank, of its links, a deadline, a callback or its user's abort, goes to the
-// control connection; the group's error comes back from there to every rank, this one included, and
-// is what every operation is completed with.
+// An error of this rank (of its links, a deadline, a callback, or an abort by the user) goes to the
+// control connection. The control connection then delivers the group's error to every rank,
+// including this one, and every pending operation is completed with it.
 //
-// Thread safety: all methods, but where one says "the driver". The mutex is a leaf: nothing is
-// called with it held.
+// Thread safety: all methods may be called from any thread, except those marked "the driver". The
+// mutex is a leaf: nothing is called while it is held.
 #pragma once
 
 #include <atomic>
@@ -21,23 +21,23 @@ namespace ringwood {
 
 class GroupError final {
  public:
-  // `wake` is called, in any thread, after the error is set: once.
+  // `wake` is called once, in any thread, after the error is set.
   explicit GroupError(std::function<void()> wake) : wake_(std::move(wake)) {}
   // Before the first report() or end().
   void use(Mesh& mesh) { mesh_ = &mesh; }
 
-  // The driver: an error of the data path, of this operation where it is not null. The first
-  // counts, and nothing is carried out until the group's error is there.
+  // The driver: reports an error of the data path, in this operation unless null. The first counts.
+  // Nothing is carried out any more until the group's error arrives.
   void report(Error error, const OperationState* operation);
   bool reported() const { return reported_; }  // the driver
-  // The driver, in a handler of what a callback threw.
+  // The driver, in the handler of an exception from a callback.
   void report_callback(const OperationState& operation);
-  // This rank ends the group, with this error; what comes back is the error as it was told.
+  // This rank ends the group with this error. Returns the error as it was sent.
   Error end(Error error);
-  // Likewise, in a handler of what a callback threw.
+  // Likewise, in the handler of an exception from a callback.
   void end_by_callback(const OperationState& operation);
 
-  // The group's error, or an error that needs none. The first counts.
+  // Sets the group's error, or an error that needs no group. The first counts.
   void set(const Error& error);
   bool is_set() const { return set_.load(); }
   std::shared_ptr<const Error> get() const;  // null: none

@@ -1,6 +1,6 @@
-// What is being carried out: the collectives, and the messages, which have no order with them.
+// The operations in flight: collectives, and messages, which have no order relative to them.
 //
-// Each method makes what progress there is and returns. Thread safety: the driver only.
+// Each method makes what progress is possible and returns. Thread safety: the driver only.
 #pragma once
 
 #include <memory>
@@ -19,18 +19,18 @@ class InFlight final {
  public:
   InFlight(Mesh& mesh, const Options& options, Role& role, WorkQueue& queue, RunningStatus& status);
 
-  // All that is in the queue.
+  // Takes everything from the queue.
   void take();
   Tracks& collectives() { return collectives_; }
   const Tracks& collectives() const { return collectives_; }
-  // One pass. What is finished is appended. `armed`: the driver is about to sleep, and listens to
-  // all.
+  // Makes one pass and appends what is finished. `armed`: the driver is about to sleep, so every
+  // source must be watched.
   Status step_messages(bool armed, bool& progressed, Operations& finished) {
     if (!armed && !messages_.active()) return {};
     return messages_.step(armed, progressed, finished);
   }
-  // The group has ended: links are aborted first, so no buffer is touched any more. All that is in
-  // flight is appended.
+  // The group has ended. Aborts the links first, so that no buffer is touched any more, then
+  // appends everything in flight.
   void drop(Operations& dropped);
   const PointToPoint& messages() const { return messages_; }
 

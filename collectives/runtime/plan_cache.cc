@@ -6,8 +6,8 @@
 namespace ringwood {
 namespace {
 
-// A training step uses a few dozen arguments. Beyond this the sizes do not repeat and keeping them
-// is waste.
+// A training step uses a few dozen sets of arguments. Beyond this the sizes do not repeat, and
+// keeping the plans is waste.
 constexpr size_t kMaxPlans = 256, kMaxUneven = 32;
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// Steps of all ranks whose plans are checked, at about 2 us each.
+// Limit of the steps of all ranks for which plans are checked, at about 2 us each.
 constexpr size_t kMaxChecked = 2048;
 
 std::string kind_of(const Plan& mine, const PlanKey& key) {
@@ -25,7 +25,7 @@ std::string kind_of(const Plan& mine, const PlanKey& key) {
                      mine.published ? ", published" : "");
 }
 
-// Of sizes that only pairs know, equal ones stand for those of all ranks.
+// Sizes that only a pair of ranks knows are replaced by equal ones for all ranks.
 CollectiveArgs args_of(const CollectiveArgs& mine, int rank, int n) {
   CollectiveArgs args = mine;
   if (!has_blocks_of_pairs(mine)) return args;

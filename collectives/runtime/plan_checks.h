@@ -1,8 +1,9 @@
-// Which kinds of plans have been checked against those of all other ranks (checker/checker.h), each
-// before the first of it is used. Not when the group is made: the choices for a set of arguments
-// that may never come cost ten times as much as all checks of those that do.
+// Checks each kind of plan against those of all other ranks (checker/checker.h) before the first
+// plan of that kind is used. This is not done when the group is made: choosing plans for arguments
+// that may never occur costs ten times as much as all checks of those that do.
 //
-// A kind is all that decides how a plan runs, without its size. Thread safety: the caller's lock.
+// A kind is everything that decides how a plan runs, except its size. Thread safety: guarded by the
+// caller's lock.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@ namespace ringwood {
 
 class PlanChecks final {
  public:
-  // `mine`: made of the key. Throws Error(internal) with what is wrong.
+  // `mine` was made from the key. Throws Error(internal) with what is wrong.
   void check_once(PlanMaker& maker, const Plan& mine, const PlanKey& key);
-  // Kinds that were found sound.
+  // Kinds that were found correct.
   size_t sound() const;
 
  private:

@@ -13,8 +13,9 @@
 namespace ringwood {
 namespace {
 
-// Steps of all ranks whose sums are traced (sums.h), at about 0.3 us and 50 bytes each. Beyond, the
-// rows of the table are taken for what they are with fewer ranks: they agree (tests/plan/sums.cc).
+// Limit of the steps of all ranks for which sums are traced (sums.h), at about 0.3 us and 50 bytes
+// each. Beyond it, the rows of the table are assumed to behave as with fewer ranks, where tests
+// show that they agree (tests/plan/sums.cc).
 constexpr size_t kMaxTraced = 4 << 20;
 
 }  // namespace

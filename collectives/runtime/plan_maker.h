@@ -1,7 +1,7 @@
-// From a call to the plan that carries it out: the choice of an algorithm or the user's own
-// schedules, the protocol, how sums are rounded and scaled, and then the passes.
+// Makes the plan that carries out a call: the choice of an algorithm or the user's own schedules,
+// the protocol, how sums are rounded and scaled, and then the passes.
 //
-// The plans of all ranks can be made, since each rank checks its own against the others'
+// It can make the plans of all ranks, because each rank checks its own against those of the others
 // (plan_checks.h). Thread safety: tuning() and explain() from any thread; the rest under the
 // caller's lock.
 #pragma once
@@ -19,21 +19,23 @@
 
 namespace ringwood {
 
-// What a plan depends on, but for the group.
+// What a plan depends on, besides the group.
 struct PlanKey {
   CollectiveArgs args;
-  std::string algorithm;  // empty: the choice
-  int segments;           // 0: the choice
-  double tolerance;       // negative: the options'
-  bool private_source;    // peers could read this rank's scratch in place, but not what it sends
-  std::shared_ptr<const ProvedSchedules> own;  // what runs instead of an algorithm, or null
+  std::string algorithm;  // empty: chosen
+  int segments;           // 0: chosen
+  double tolerance;       // negative: that of the options
+  // peers could read this rank's scratch in place, but not the buffer it sends
+  bool private_source;
+  // the schedules to run instead of an algorithm, or null
+  std::shared_ptr<const ProvedSchedules> own;
   bool operator==(const PlanKey&) const = default;
 };
 
 class PlanMaker final {
  public:
-  // `machine`: the group's, equal on all ranks, with the host of each. `slots`: every rank has
-  // eager slots to every other.
+  // `machine` is the group's machine model, equal on all ranks, with the host of each. `slots`:
+  // every rank has eager slots to every other.
   PlanMaker(int rank, int n, const MachineModel& machine, const Options& options, bool slots);
 
   TuningChoice tuning(const CollectiveArgs& args, const std::string& algorithm, int segments,
@@ -42,7 +44,7 @@ class PlanMaker final {
 
   // Throws Error(invalid_argument) for an unusable algorithm.
   std::shared_ptr<Plan> make(const PlanKey& key, int rank);
-  // Of all ranks, what this rank's plan and theirs were made of.
+  // The schedules of all ranks from which this rank's plan and theirs were made.
   std::vector<Schedule> schedules(const Plan& mine, const PlanKey& key);
 
   int rank() const { return rank_; }
@@ -52,7 +54,7 @@ class PlanMaker final {
  private:
   // Where schedules come from.
   struct Source {
-    const AlgorithmRow* row = nullptr;  // null: they are the user's own
+    const AlgorithmRow* row = nullptr;  // null: the user's own schedules
     const ProvedSchedules* own = nullptr;
   };
 
@@ -63,8 +65,8 @@ class PlanMaker final {
   std::shared_ptr<Plan> make_own(const PlanKey& key, int rank);
   std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key,
                                    const TuningChoice& tuning, int rank);
-  // Of all ranks' schedules as they are bound, or null where they do not matter. Remembered by row:
-  // sizes do not change them.
+  // The sums of all ranks' schedules as they are bound, or null where they do not matter. Cached by
+  // row, because they do not depend on sizes.
   std::shared_ptr<const Sums> sums(const Source& source, const CollectiveArgs& args,
                                    WireFormat wire);
   std::shared_ptr<const Sums> trace(const Source& source, const CollectiveArgs& args,

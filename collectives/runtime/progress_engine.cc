@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "transports/base/result.h"
+
 namespace ringwood {
 namespace {
 
-// Often enough for a person at a keyboard; to ask may cost a turn of an interpreter's lock.
+// Often enough for a person at a keyboard; a check may cost a turn of an interpreter's lock.
 constexpr Duration kInterruptPeriod = std::chrono::milliseconds(200);
-// While another thread drives, the time of a shutdown is looked at as often.
+// While another thread drives, the deadline of a shutdown is checked this often.
 constexpr Duration kShutdownPause = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -40,14 +42,14 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   return engine;
 }
 
-// Handlers run until the control connection is gone, and the role until its thread is.
+// Handlers run until the control connection is gone, and the role is in use until its
+// thread has ended.
 ProgressEngine::~ProgressEngine() {
   role_.join();
   if (mesh_) mesh_->control.reset();
 }
 
-// ---- calls
-// ------------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 Status ProgressEngine::refusal(const EngineLock& held) const {
   if (error_.is_set()) [[unlikely]]
@@ -132,8 +134,7 @@ void ProgressEngine::check_interrupt(Clock::time_point& asked) {
   if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
 }
 
-// ---- the driver's
-// ------------------------------------------------------------------------------------------------
+// ---- the driver's -------------------------------------------------------------------------------
 
 template <class Done>
 void ProgressEngine::drive(bool patient, Done done) {
@@ -202,8 +203,7 @@ void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const E
   if (finished.empty()) finished.swap(mine);
 }
 
-// ---- the end
-// ------------------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 Status ProgressEngine::shutdown(std::chrono::milliseconds timeout) {
   if (!queue_.close(role_.lock())) return {};

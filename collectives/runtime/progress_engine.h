@@ -1,18 +1,19 @@
-// Who carries out operations, in four parts: which thread drives (role.h), how it waits (waiter.h),
-// what is submitted (work_queue.h) and what is under way (in_flight.h); and how the group ends: by
-// its first error (group_error.h), also that of who is late (watchdog.h).
+// Carries out the operations of a group. It has four parts: which thread drives (role.h), how that
+// thread waits (waiter.h), what is submitted (work_queue.h) and what is in flight (in_flight.h).
+// The group ends with its first error (group_error.h), which may come from the watchdog of late
+// operations (watchdog.h).
 //
-//   submit ---> queue ---> in flight ---> completed: waiters are told, callbacks run
+//   submit ---> queue ---> in flight ---> completed: waiters are notified, callbacks run
 //                 ^            ^               |
-//                 |          drive: pass after pass, and the waiter between those in vain
-//            call(): past the queue, and past all other threads, where nothing else is under way
+//                 |          drive: pass after pass; the waiter waits after one without progress
+//            call(): bypasses the queue and all other threads, where nothing else is in flight
 //
-// The first error goes to the control connection; the group's group_error comes back to every rank
-// and completes all that is pending there. Links are aborted first, so a completed operation's
-// buffers are never touched again. What the data path or a callback throws is such an error, too:
-// it never leaves the driver.
+// The first error goes to the control connection; the group's error comes back to every rank and
+// completes everything that is pending there. Links are aborted first, so the buffers of a
+// completed operation are never touched again. An exception on the data path or in a callback
+// becomes such an error, too: it never leaves the driver.
 //
-// Lock order: see role.h. Thread safety: all public methods.
+// Lock order: see role.h. Thread safety: all public methods may be called from any thread.
 #pragma once
 
 #include <memory>
@@ -47,9 +48,9 @@ class ProgressEngine final : public OperationDriver,
   void callback_threw(const OperationState& operation) override {
     error_.end_by_callback(operation);
   }
-  // As call() where nothing else is under way and the group has not ended, of the operation that
-  // find(lock) returns with the lock held. False: that is not so, or it returned null; nothing has
-  // changed.
+  // Like call(), where nothing else is in flight and the group has not ended, for the operation
+  // that find(lock) returns with the lock held. Returns false where that does not hold or find()
+  // returned null; nothing has changed then.
   template <class Find>
   bool call_alone(Find find) {
     if (forked_since(mesh_->process)) return false;
@@ -68,7 +69,7 @@ class ProgressEngine final : public OperationDriver,
 
   void abort(const std::string& reason);
   Status shutdown(std::chrono::milliseconds timeout);
-  // The error that ended this group, if one did; also in a forked child.
+  // The error with which this group ended, if it has; also in a forked child.
   Status health() const;
   // See Communicator::set_interrupt_check.
   InterruptCheck interrupted;
@@ -81,15 +82,15 @@ class ProgressEngine final : public OperationDriver,
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   Status refusal(const EngineLock&) const;
-  // The operation that went past the queue, with the role, which is given back.
+  // Drives the operation that bypassed the queue, with the role, which is given back.
   void drive_alone(CollectiveState& operation);
-  // Passes until done(). `patient`: nobody waits for them.
+  // Makes passes until done(). `patient`: no thread waits for them.
   template <class Done>
   void drive(bool patient, Done done);
   void pass(bool& progressed, Operations& finished);
-  // Settles them, null = success, and tells who waits and whoever asked to be called.
+  // Completes the operations, null = success, notifies their waiters and runs their callbacks.
   void deliver(Operations& finished, const std::shared_ptr<const Error>& error);
-  // In a waiting thread, with `asked` kept by it: now and then.
+  // Called now and then in a waiting thread, which keeps `asked`.
   void check_interrupt(Clock::time_point& asked);
 
   std::unique_ptr<Mesh> mesh_;
@@ -100,7 +101,7 @@ class ProgressEngine final : public OperationDriver,
   RunningStatus status_;
   std::unique_ptr<InFlight> work_;
   Role role_;
-  Operations spare_;  // the driver's: a list, empty, with its memory
+  Operations spare_;  // the driver's: an empty list, kept for its memory
 };
 
 }  // namespace ringwood

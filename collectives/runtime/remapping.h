@@ -1,7 +1,5 @@
-// Which buffers of collectives become shared where they lie (RINGWOOD_REMAP,
+// Which buffers of collectives are remapped to shared memory in place (RINGWOOD_REMAP,
 // transports/memory/remap.h).
-//
-// Thread safety: the driver only.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +15,20 @@ class Remapping final {
  public:
   Remapping(const Mesh& mesh, const Options& options);
 
-  // It begins: its buffers are ours from now on, until it is completed. Others that are under way
-  // may have some of this memory, but only to read it, as it does: so the bytes stay what they are
-  // while the pages change, whoever reads them.
+  // The operation begins: from now until it is completed its buffers may be remapped. Other
+  // operations in flight may share some of this memory, but all of them only read it. So the bytes
+  // remain the same while the pages change, for every reader.
   void begin(const CollectiveState& operation) {
     if (remapped_) remap(operation);
   }
-  // It is given up, and its buffers' owner gets pages that no peer can reach.
+  // The operation is given up: the owner of its buffers gets pages that no peer can reach.
   void withdraw(const CollectiveState& operation);
 
  private:
   void remap(const CollectiveState& operation);
 
-  RemappedMemory* remapped_ = nullptr;  // null: no buffer is to become shared
-  const size_t bytes_;                  // from which on they do
+  RemappedMemory* remapped_ = nullptr;  // null: no buffer is to be remapped
+  const size_t bytes_;                  // the size from which on buffers are remapped
 };
 
 }  // namespace ringwood

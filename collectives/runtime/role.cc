@@ -24,7 +24,7 @@ void Role::start_service(const EngineLock&, std::weak_ptr<void> owner,
   });
 }
 
-// Whoever drives may hold the last handle on the owner, in a callback: it must outlive the drive.
+// In a callback the driver may hold the last handle on the owner, which must outlive the drive.
 void Role::serve(const std::weak_ptr<void>& owner, const std::function<void()>& drive) {
   std::shared_ptr<void> kept;
   EngineLock held = lock();
@@ -47,7 +47,7 @@ void Role::serve(const std::weak_ptr<void>& owner, const std::function<void()>& 
     if (owner.expired()) return;
     held.lock();
   }
-  held.unlock();  // before `kept`, with which the mutex may go
+  held.unlock();  // before `kept`, whose end may destroy the mutex
 }
 
 void Role::stop() {

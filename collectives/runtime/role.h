@@ -1,16 +1,16 @@
-// Which thread drives: one at a time has the driver's role.
+// Which thread drives: at most one at a time has the driver's role.
 //
-// A thread that waits takes the role where nobody has it; while nobody waits and something is
-// pending, the service thread (started with the first asynchronous call) has it, and gives it back
-// when a waiter comes. A thread that is called back while it drives has the role already and may
-// drive on from there.
+// A waiting thread takes the role if it is free. While no thread waits and something is
+// pending, the service thread (started with the first asynchronous call) has the role, and
+// gives it back when a waiter comes. A callback that runs in the driving thread already has the
+// role and may drive on.
 //
-// The engine's one mutex is here; it also guards the queue (work_queue.h), so that one lock admits
+// The engine's one mutex is here. It also guards the queue (work_queue.h), so that one lock admits
 // a call and takes the role. It is never held while links, callbacks or the control connection are
-// called; the mutexes of an operation, of the group's error and of the watchdog are leaves below
-// it. An EngineLock as a parameter: the caller holds it.
+// called. The mutexes of an operation, of the group's error and of the watchdog are leaves below
+// it. An EngineLock as a parameter means that the caller holds it.
 //
-// Thread safety: all methods, but where one says "the driver".
+// Thread safety: all methods may be called from any thread, except those marked "the driver".
 #pragma once
 
 #include <atomic>
@@ -27,51 +27,53 @@ namespace ringwood {
 
 class Role final {
  public:
-  // The queue tells whether there is anything to drive.
+  // `queue` tells whether there is anything to drive.
   Role(Waiter& waiter, const WorkQueue& queue) : waiter_(waiter), queue_(queue) {}
   EngineLock lock() const { return EngineLock(mutex_); }
 
-  // Until done(), asked with the lock held, the caller is a waiter: it calls drive(), without the
-  // lock, whenever nobody else drives, and paused(), also without, each time another thread has
-  // driven on for `pause`.
+  // The caller is a waiter until done(), which is called with the lock held. It calls drive(),
+  // without the lock, whenever no other thread drives, and paused(), also without, each time
+  // another thread has driven for another `pause`.
   template <class Done, class Drive, class Paused>
   void wait_until(Duration pause, Done done, Drive drive, Paused paused);
-  // The calling thread drives already: it is called from a callback.
+  // The calling thread drives already: the call comes from a callback.
   bool mine(const EngineLock&) const { return taken_ && driver_ == std::this_thread::get_id(); }
 
-  // For a call that nothing else is under way with: takes the role, without being a waiter.
+  // Whether a call may take the role without being a waiter: the role is free and
+  // nothing is pending.
   bool free(const EngineLock&) const { return !taken_ && queue_.idle(); }
   void take(const EngineLock&) {
     taken_.store(true, std::memory_order_relaxed);
     driver_ = std::this_thread::get_id();
   }
-  // Its end, without the lock: whoever finds the role taken has been counted as a waiter, or its
-  // work as pending, before.
+  // Ends such a drive, without the lock. This is safe because a thread that finds the role taken
+  // has incremented waiters_, or the number of pending operations, before.
   void give_back() {
     taken_.store(false, std::memory_order_seq_cst);
     if (waiters_.load() > 0 || !queue_.idle()) [[unlikely]]
       notify();
   }
 
-  // Precondition: there is none. The service thread calls drive() whenever something is pending and
-  // nobody waits, until stop() or the end of `owner`, which is kept alive meanwhile. Throws
-  // Error(system).
+  // Precondition: there is no service thread yet. It calls drive() whenever something is pending
+  // and no thread waits, until stop() or the end of `owner`, which is kept alive during each drive.
+  // Throws Error(system).
   void start_service(const EngineLock&, std::weak_ptr<void> owner, std::function<void()> drive);
   bool has_service(const EngineLock&) const { return service_.joinable(); }
-  // Something was submitted for it.
+  // Something was submitted for the service thread.
   void notify_service(const EngineLock&) {
     if (!taken_) changed_.notify_all();
   }
-  // Somebody waits: the service thread is to give the role back.
+  // A thread waits: the service thread is to give the role back.
   bool wanted() const { return waiters_.load() > 0; }
-  // The service thread is to end; unless it is the caller, it has.
+  // Ends the service thread. It has ended on return, unless it is the caller.
   void stop();
-  // The owner's end, after stop(), or which the service thread itself has brought about.
+  // To be called at the owner's end: after stop(), or when the service thread itself
+  // caused that end.
   void join();
 
-  // Whoever waits looks again.
+  // Makes all waiters look again.
   void notify();
-  // The driver: likewise, if anybody may.
+  // The driver: likewise, if another thread may wait.
   void notify_others() {
     if (waiters_.load() > (driver_waits_ ? 1 : 0) || stopping_.load()) notify();
   }
@@ -86,7 +88,7 @@ class Role final {
   std::condition_variable changed_;
   // Set with the lock held, which orders it; cleared without by give_back().
   std::atomic<bool> taken_{false};
-  std::thread::id driver_;     // who took it last
+  std::thread::id driver_;     // the last thread that took it
   bool driver_waits_ = false;  // the driver is one of the waiters
   bool service_drives_ = false;
   std::atomic<int> waiters_{0};

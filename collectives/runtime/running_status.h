@@ -1,7 +1,5 @@
-// What this rank is doing, for the control connection to tell when the group asks: of each track
-// the collective that runs, or ran last.
-//
-// Thread safety: begin() and end(), the driver; op_statuses(), any thread.
+// What this rank is doing, reported over the control connection when the group asks: for each
+// track, the collective that runs, or that ran last.
 #pragma once
 
 #include <atomic>

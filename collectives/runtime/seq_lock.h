@@ -11,7 +11,8 @@
 
 namespace ringwood {
 
-// post(): one thread at a time, never waits. read(): any thread, repeats while a post is under way.
+// post(): one thread at a time; never waits. read(): any thread; repeats while a post is
+// in progress.
 template <class T>
 class SeqLock {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint64_t) == 0);

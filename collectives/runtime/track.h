@@ -1,7 +1,5 @@
-// Collectives that are carried out one after the other, over one channel of the mesh: the one that
-// is under way, and those that wait for it in the order of their calls.
-//
-// Thread safety: the driver only.
+// A track: collectives that are carried out one after the other over one channel of the mesh. Holds
+// the one in flight, and those that wait for it in the order of their calls.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +24,9 @@ class Track final {
 
   void push(Collective operation) { waiting_.push_back(std::move(operation)); }
   std::span<const Collective> waiting() const { return std::span(waiting_).subspan(first_); }
-  // The first of them is under way. Precondition: there is one, and nothing is under way.
+  // Begins the first of them. Precondition: there is one, and nothing is in flight.
   void begin_next();
-  // All that there is, given up.
+  // Gives up all its operations.
   template <class List>
   void drop(List& dropped) {
     if (current) dropped.push_back(std::move(current));
@@ -43,12 +41,12 @@ class Track final {
   PlanRunner runner;
   RunningStatus::Row& status;
   Collective current;  // or null
-  // The earlier operation of another track that the first of those that wait must follow: it reads
+  // The earlier operation of another track that the first waiting one must follow because it reads
   // or writes the same memory. Null: none is known.
   const CollectiveState* in_the_way = nullptr;
 
  private:
-  // From `first_` on; keeps its memory, so that a submission asks for none.
+  // Valid from `first_` on; keeps its memory, so that a submission allocates nothing.
   std::vector<Collective> waiting_;
   size_t first_ = 0;
 };

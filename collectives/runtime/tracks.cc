@@ -47,7 +47,7 @@ void Tracks::begin_ready() {
   }
 }
 
-// Also of those that wait themselves: they were called earlier.
+// Considers waiting operations, too: they were called earlier.
 const CollectiveState* Tracks::in_the_way_of(CollectiveState& operation) const {
   const auto conflicts = [&](CollectiveState& other) {
     return other.number < operation.number &&
@@ -83,7 +83,7 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   else
     end(track);
   if (&op == unshared_) {
-    op.complete_unshared();  // nobody else can have asked to be told
+    op.complete_unshared();  // no other holder can have added a callback
   } else {
     finished.push_back(std::move(track.current));
   }
@@ -91,7 +91,7 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   return {};
 }
 
-// Others are served too, or wait.
+// The general case: other tracks are served too, or operations wait.
 void Tracks::end(Track& track) {
   const auto served = std::span(served_).first(serving_--);
   std::shift_left(std::ranges::find(served, &track), served.end(), 1);
@@ -113,7 +113,7 @@ void Tracks::start(Track& track) {
   execution.hold_sends = op.prepare && op.holds;
   execution.factors = op.factors.get();
   track.runner.start();
-  track.status.begin(op.fingerprint);  // while the first words are on their way
+  track.status.begin(op.fingerprint);  // while the first messages are on their way
 }
 
 void Tracks::drop(Operations& dropped) {
@@ -126,7 +126,7 @@ WaitList Tracks::waits(const CollectiveState& operation) const {
   const CollectiveState* op = &operation;
   while (op && !under_way(*op)) {
     const Track& track = track_of(*op);
-    // The first of those that wait is not begun for what is in its way, the others for the first.
+    // The first waiting operation is held back by what is in its way, the others by the first.
     const bool first = !track.current && track.waiting().front().get() == op;
     op = track.current ? track.current.get() : first ? track.in_the_way : track.waiting()[0].get();
   }

@@ -1,17 +1,17 @@
-// The collectives of a group: carried out side by side, each on its track (work_queue.h).
+// The collectives of a group, carried out side by side, each on its track (work_queue.h).
 //
-//   track 0     #0 under way   #2, #4 wait          served in every pass: high priority first, then
-//   track 1     #1 under way   #5 waits             by age; a later one gets its turn only where
-//   high        #3 under way                        those before it made no progress
+//   track 0     #0 in flight   #2, #4 wait          served in every pass: high priority first, then
+//   track 1     #1 in flight   #5 waits             by age; a later one gets its turn only where
+//   high        #3 in flight                        those before it made no progress
 //
-// Order. The operations of a track begin in the order of their calls. One that reads or writes what
-// an earlier one of another track writes, or writes what that reads, begins after that has ended.
-// Other ranks' buffers may differ, so that they begin both at once: that is no deadlock, because an
-// operation waits only for earlier ones, here as there. The earliest that is not finished
-// everywhere is the first of its track on every rank, waits for nothing, and its channel carries
-// nothing else.
+// Order. The operations of a track begin in the order of their calls. An operation that reads or
+// writes what an earlier one of another track writes, or that writes what the earlier one reads,
+// begins after the earlier one has ended. On other ranks the buffers may differ, so that both begin
+// at once there. That is no deadlock: on every rank an operation waits only for earlier ones. The
+// earliest operation that is not finished on all ranks is the first of its track on every rank,
+// waits for nothing, and is alone on its channel.
 //
-// What a method throws, or returns, is an error of the data path; whose it is says stepped().
+// An exception or error of a method is an error of the data path; stepped() tells the operation.
 // Thread safety: the driver only.
 #pragma once
 
@@ -32,21 +32,21 @@ class Tracks final {
  public:
   Tracks(Mesh& mesh, const Options& options, RunningStatus& status);
 
-  // A collective that went past the queue, whose handle nobody else has. Precondition: nothing else
-  // is under way or waits.
+  // Begins a collective that bypassed the queue and whose handle has no other holder. Precondition:
+  // nothing else is in flight or waits.
   void begin_unshared(CollectiveState& operation) {
     unshared_ = &operation;
     Track& track = track_of(operation);
-    // The caller holds it: counting one more holder would cost two locked instructions.
+    // The caller holds it: one more reference count would cost two locked instructions.
     track.current = Track::Collective(std::shared_ptr<void>(), &operation);
     serve(track);
   }
   void end_unshared() { unshared_ = nullptr; }
   bool unshared(const OperationState& operation) const { return unshared_ == &operation; }
-  // In the order of their calls; they are moved from.
+  // In the order of their calls; the operations are moved from.
   void add(std::span<Track::Collective> operations);
-  // One pass. What is finished is appended, but for the unshared one, which is completed.
-  // Precondition: `progressed` is false.
+  // Makes one pass and appends what is finished, except an unshared operation, which is completed
+  // here. Precondition: `progressed` is false.
   Status step(bool& progressed, Operations& finished) {
     if (may_begin_) begin_ready();
     for (size_t i = 0; i < serving_; ++i) {
@@ -55,19 +55,19 @@ class Tracks final {
     }
     return {};
   }
-  // All of them, given up. The links must have been aborted.
+  // Gives up all of them. The links must have been aborted.
   void drop(Operations& dropped);
 
-  // Whose step failed, or null.
+  // The operation whose step failed, or null.
   const CollectiveState* stepped() const { return stepped_ ? stepped_->current.get() : nullptr; }
-  // Those with an operation under way, in the order in which they are served.
+  // The tracks with an operation in flight, in the order in which they are served.
   std::span<const Track* const> served() const { return {served_.data(), serving_}; }
   bool under_way(const CollectiveState& operation) const {
     return track_of(operation).current.get() == &operation;
   }
-  // What an operation waits for; or, while it is not under way, what that does which is in its way.
+  // What an operation waits for; if it has not begun, what the operation that blocks it waits for.
   WaitList waits(const CollectiveState& operation) const;
-  // One that is late, or null.
+  // An operation past its deadline, or null.
   std::shared_ptr<CollectiveState> late(Clock::time_point now) const;
   bool reads_in_place() const { return tracks_[0]->runner.reads_in_place(); }
 
@@ -93,7 +93,7 @@ class Tracks final {
   size_t serving_ = 0;
   Track* stepped_ = nullptr;
   size_t waiting_ = 0;      // operations of all tracks that have not begun
-  bool may_begin_ = false;  // one of them
+  bool may_begin_ = false;  // one of them may begin
   const CollectiveState* unshared_ = nullptr;
 };
 

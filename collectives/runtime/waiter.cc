@@ -3,13 +3,13 @@
 namespace ringwood {
 namespace {
 
-// Measured with 2 ranks on a core each (AMD EPYC): an answer that comes while its reader spins or
-// yields is seen 0.6 us later over shm, 5 us over tcp; while it sleeps, 19 to 50 and 29 to 64 us
-// later, the more the longer it has slept. So a sleep of less than 0.35 ms would cost what it
-// delays, and one of more adds at most a seventh.
+// Measured with 2 ranks on a core each (AMD EPYC). A message that arrives while its reader spins or
+// yields is seen 0.6 us later over shm and 5 us later over tcp; while it sleeps, 19 to 50 us and 29
+// to 64 us later, growing with the time slept. So a sleep of less than 0.35 ms would cost what it
+// delays, and a longer one adds at most a seventh.
 constexpr Duration kSpin = std::chrono::microseconds(200);
 constexpr Duration kYield = std::chrono::microseconds(150);
-// A service thread shares its core with the user's computation: it yields for about as long as a
+// A service thread shares its core with the user's computation. It yields for about as long as a
 // sleep delays, and so never takes more than twice the time of the better of the two.
 constexpr Duration kPatientYield = std::chrono::microseconds(20);
 
@@ -24,7 +24,7 @@ void Waiter::use(Mesh& mesh) {
 Waiter::Idling Waiter::begin(bool patient) const {
   const Duration asked = spin_us_ >= 0 ? std::chrono::microseconds(spin_us_) : kSpin;
   const Duration spin = may_spin_ && !patient ? asked : Duration::zero();
-  // Who asks for no spinning wants the core for something else.
+  // A user who disables spinning wants the core for something else.
   if (spin_us_ == 0) return {spin, Duration::zero(), 0, {}};
   return {spin, spin + (patient ? kPatientYield : kYield), 0, {}};
 }

@@ -1,13 +1,13 @@
 // How a driver waits: it spins, then yields, then arms every wake source and sleeps.
 //
-// Spinning: only where every rank of the host has a core, and never in the service thread, which
-// shares its core with the user's computation. Elsewhere a pass without progress gives the core
-// away at once: whoever has the answer may be waiting for this very core.
-// Sleeping: links are armed first, then one more pass is made, so that no arrival falls between;
-// `armed()` tells that pass. Drives may nest (a callback waits): the inner one disarms, and the
-// outer one finds that out here.
+// 1. Spinning: only where every rank of the host has a core, and never in the service thread, which
+//    shares its core with the user's computation. Elsewhere a pass without progress yields the core
+//    at once: the peer that is waited for may need this very core.
+// 2. Sleeping: links are armed first, and one more pass follows, so that an arrival in between is
+//    not missed; `armed()` is true in that pass. Drives may nest (a callback waits): the inner one
+//    disarms, and the outer one notices that here.
 //
-// Thread safety: wake() and ring(), any thread; all else, the driver.
+// Thread safety: wake() and ring() from any thread; everything else by the driver.
 #pragma once
 
 #include <sched.h>
@@ -27,26 +27,28 @@ namespace ringwood {
 
 class Waiter final {
  public:
-  // No sleep is longer: the clock and the interrupt check are looked at as often.
+  // The upper bound of a sleep: the clock and the interrupt check are looked at at
+  // least this often.
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(100);
 
-  // One drive's waiting, since its last progress.
+  // The state of one drive's waiting since its last progress.
   struct Idling {
-    Duration spin, yield;  // until then it spins, and then yields
+    Duration spin, yield;  // how long it spins, and then yields
     unsigned passes = 0;
     Clock::time_point since;
   };
 
   explicit Waiter(const Options& options) : spin_us_(options.spin_us) {}
-  // Before the first drive. The mesh lives on until nobody rings any more.
+  // To be called before the first drive. The mesh outlives all calls of ring().
   void use(Mesh& mesh);
 
   Idling begin(bool patient) const;
-  // After a pass without progress. look(slept) is called with the clock a few times a millisecond,
-  // and after each sleep. busy(): asked before a sleep, whether there is a reason to pass again.
+  // To be called after a pass without progress. look(slept) is called with the clock a few times a
+  // millisecond, and after each sleep. busy() is called before a sleep and tells whether there is a
+  // reason to make another pass instead.
   template <class Busy, class Look>
   void pause(Idling& idling, Busy busy, Look look) {
-    // The first passes are free of the clock: most answers come within them.
+    // The first passes do not read the clock: most messages arrive within them.
     if (++idling.passes % kPassesPerLook) {
       if (armed_)
         sleep(idling, busy, look);
@@ -68,14 +70,14 @@ class Waiter final {
   void end() {
     if (armed_) disarm();
   }
-  // The pass before a sleep: what is there now rings no more.
+  // This is the pass before a sleep: what it finds does not ring any more.
   bool armed() const { return armed_; }
 
-  // The driver, if it sleeps or is about to, makes another pass.
+  // Makes the driver pass again, if it sleeps or is about to.
   void wake() {
     if (sleeping_.load()) ring();
   }
-  // Likewise, whether it does or not, also while the mesh is being made.
+  // Likewise, without looking whether it does; also while the mesh is being made.
   void ring();
 
  private:

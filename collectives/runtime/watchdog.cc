@@ -6,17 +6,18 @@
 #include <fmt/format.h>
 
 #include "transports/base/log.h"
+#include "transports/base/result.h"
 #include "transports/control/compose_error.h"
 
 namespace ringwood {
 namespace {
 
-// A peer that said goodbye has flushed what it sent; what has not come by then never will.
+// A peer that said goodbye has flushed what it sent; what has not arrived by then never will.
 constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
-// Between two looks at the clock counts at most so much: a rank that was busy elsewhere, stopped or
-// starved has not looked, and may have all of it in its buffers.
+// The time between two looks at the clock counts at most this much: a rank that was busy elsewhere,
+// stopped or starved has not looked, and may have everything in its buffers already.
 constexpr Duration kMaxInVain = std::chrono::milliseconds(100);
-// Of a heartbeat, until a collective that waits says for whom: 5 s.
+// Heartbeats until a waiting collective names the late peers in the log: 5 s.
 constexpr int kLatePeriods = 20;
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
@@ -70,7 +71,7 @@ Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
   if (moved_) named_ = false;
   moved_ = false;
   known_departures_ = departures;
-  const Duration before = in_vain_;  // and in the pass since then
+  const Duration before = in_vain_;  // excludes the pass since then
   in_vain_ += std::min<Duration>(now - looked_, kMaxInVain);
   looked_ = now;
   return before;

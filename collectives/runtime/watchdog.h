@@ -1,9 +1,10 @@
-// Who is late: an operation past its deadline and a rank that left while it is waited for end the
-// group; a peer that is only slow is named in the log.
+// Ends the group when an operation is past its deadline, or when a rank that has left is still
+// waited for. A peer that is merely slow is named in the log.
 //
-// Lateness is no error before the operation's deadline. A rank that left in good order is one only
-// for those that still wait for it, after a time in which nothing has come.
-// Thread safety: left(), any thread; all else, the driver.
+// Lateness is no error before the operation's deadline. That a rank left in good order is an error
+// only for operations that still wait for it, after a time in which nothing has arrived.
+//
+// Thread safety: left() from any thread; everything else by the driver.
 #pragma once
 
 #include <atomic>
@@ -20,19 +21,19 @@ class Watchdog final {
  public:
   Watchdog(GroupError& error, Duration heartbeat) : error_(error), heartbeat_(heartbeat) {}
 
-  // That rank ended in good order.
+  // This rank left in good order.
   void left(int rank);
-  // Something came or went.
+  // Something was sent or received.
   void moved() { moved_ = true; }
-  // Now and then, a few times a second at least. Errors go to the group's.
+  // To be called at least a few times a second. Errors go to the group's error.
   void look(Clock::time_point now, const InFlight& work);
-  // Whether the last look is long enough ago for one more to find anything.
+  // Whether enough time has passed since the last look for another one to find anything.
   bool due(Clock::time_point now) const { return now - looked_ > kPeriod; }
 
  private:
   static constexpr Duration kPeriod = std::chrono::milliseconds(1);
 
-  // For how long, as far as is known, nothing has moved; at the last look but one.
+  // How long, as far as is known, nothing has moved, as of the look before the last.
   Duration count_in_vain(Clock::time_point now, int departures);
   void check_departed(const InFlight& work);
   void check_deadlines(Clock::time_point now, const InFlight& work);
@@ -41,11 +42,11 @@ class Watchdog final {
   GroupError& error_;
   const Duration heartbeat_;
   bool moved_ = true;           // since the last look
-  Clock::time_point looked_{};  // that look
-  // For how long this rank has looked for progress since the last, or since a rank left.
+  Clock::time_point looked_{};  // time of that look
+  // How long this rank has looked for progress in vain since the last, or since a rank left.
   Duration in_vain_{};
   int known_departures_ = 0;
-  bool named_ = false;  // for whom it looks
+  bool named_ = false;  // the late peers are named in the log
   std::mutex mutex_;    // a leaf
   std::vector<int> departed_;
   std::atomic<int> departures_{0};

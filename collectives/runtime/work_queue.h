@@ -1,12 +1,12 @@
-// What was submitted and not taken by the driver yet, and how much is not completed: collectives in
-// the order of their calls, numbered on entry, and messages, which have no order with them.
+// What was submitted and not yet taken by the driver, and how much is not completed: collectives in
+// the order of their calls, numbered on entry, and messages, which have no order relative to them.
 //
-// An operation's track, of those that are carried out side by side, follows from its priority and
-// the number of normal calls before it, and so is the same on all ranks: of several tracks the last
-// is that of high priority, the others are taken by normal calls in turn.
+// Collectives are carried out side by side on tracks. An operation's track follows from its
+// priority and the number of normal calls before it, and so is the same on all ranks: with several
+// tracks, the last is that of high priority, and normal calls take the others in turn.
 //
 // Guarded by the engine's one mutex (role.h): `EngineLock` as a parameter means that the caller
-// holds it. idle(), pending(), fresh() and completed() may be called without, by any thread.
+// holds it. idle(), pending(), fresh() and completed() may be called without it, by any thread.
 #pragma once
 
 #include <atomic>
@@ -23,23 +23,23 @@ using Operations = std::vector<std::shared_ptr<OperationState>>;
 
 class WorkQueue final {
  public:
-  // So many tracks.
+  // With this number of tracks.
   explicit WorkQueue(int tracks) : tracks_(tracks) {}
 
   void push(const EngineLock&, std::shared_ptr<CollectiveState> operation);
   void push(const EngineLock&, std::shared_ptr<MessageState> message);
-  // A collective that begins at once, past the queue: the only one until end_alone(), its thread's.
-  // Precondition: idle().
+  // Begins a collective at once, bypassing the queue. It is the only one, and belongs to the
+  // calling thread, until end_alone(). Precondition: idle().
   void begin_alone(const EngineLock&, CollectiveState& operation) {
     number(operation);
     alone_.store(true, std::memory_order_relaxed);
   }
   void end_alone() { alone_.store(false, std::memory_order_release); }
-  // Nothing is submitted any more; false where that was so before.
+  // Nothing may be submitted any more; false where the queue was closed before.
   bool close(const EngineLock&) { return !std::exchange(closed_, true); }
   bool closed(const EngineLock&) const { return closed_; }
 
-  // All of them; what is taken into is empty and lends its memory in return.
+  // Takes all of them. `into` is empty; its memory is kept for the queue.
   void take(const EngineLock&, std::vector<std::shared_ptr<CollectiveState>>& into) {
     into.swap(collectives_);
   }
@@ -50,10 +50,10 @@ class WorkQueue final {
   // Something was submitted since acknowledge().
   bool fresh() const { return fresh_.load(); }
   bool acknowledge() { return fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false); }
-  // Submitted, not completed.
+  // The number of operations submitted and not completed.
   int pending() const { return pending_.load() + (alone_.load() ? 1 : 0); }
   bool idle() const { return pending() == 0; }
-  // But for what is alone.
+  // Does not apply to an operation begun with begin_alone().
   void completed(size_t operations) { pending_.fetch_sub(static_cast<int>(operations)); }
 
  private:
@@ -62,11 +62,11 @@ class WorkQueue final {
   const int tracks_;
   std::vector<std::shared_ptr<CollectiveState>> collectives_;
   std::vector<std::shared_ptr<MessageState>> messages_;
-  uint64_t sequence_ = 0;  // of the next collective
-  int next_track_ = 0;     // of the next normal one
+  uint64_t sequence_ = 0;  // number of the next collective
+  int next_track_ = 0;     // track of the next normal one
   bool closed_ = false;
-  std::atomic<int> pending_{0};     // what was pushed
-  std::atomic<bool> alone_{false};  // apart, as it changes by plain stores
+  std::atomic<int> pending_{0};     // operations that were pushed
+  std::atomic<bool> alone_{false};  // separate, because plain stores change it
   std::atomic<bool> fresh_{false};
 };
 

@@ -29,7 +29,7 @@ const char* to_string(Collective collective) {
 }
 
 Collective parse_collective(std::string_view name) {
-  auto eager slots = [](std::string_view text) {
+  const auto plain = [](std::string_view text) {
     std::string kept;
     for (char c : text) {
       if (c != '_' && c != '-') kept += c;
@@ -38,7 +38,7 @@ Collective parse_collective(std::string_view name) {
   };
   std::string all;
   for (const CollectiveTraits& row : kCollectiveTraits) {
-    if (eager slots(name) == eager slots(row.name)) return row.collective;
+    if (plain(name) == plain(row.name)) return row.collective;
     all += all.empty() ? row.name : std::string(", ") + row.name;
   }
   throw Error(ErrorCode::invalid_argument, fmt::format("unknown collective '{}', the names are {}",

@@ -50,7 +50,7 @@ enum class Chunks : uint8_t {
   inputs_and_output,  // n + 1: the input's blocks, and the output
   inputs_and_outputs  // 2n: the input's blocks, and the output's
 };
-enum class Ranks : uint8_t { all, root };
+enum class Who : uint8_t { all, root };
 
 // `count` ranks from `first`.
 struct RankRange {
@@ -64,8 +64,8 @@ struct CollectiveTraits {
   Collective collective;
   const char* name;
   Chunks chunks;
-  Ranks from;  // whose data the results are made of
-  Ranks to;    // who has a result
+  Who from;  // whose data the results are made of
+  Who to;    // who has a result
   // The ranks whose data the result of `rank` of n adds up; null: data is only moved.
   RankRange (*adds)(int rank, int n);
   // nccl-tests' bus bandwidth by its algorithm bandwidth, of n ranks.
@@ -78,21 +78,20 @@ constexpr double bus_others_twice(double n) { return 2 * (n - 1) / n; }
 
 // By Collective. What travels says the number: new ones come last.
 inline constexpr CollectiveTraits kCollectiveTraits[] = {
-    {Collective::all_reduce, "all_reduce", Chunks::pieces, Ranks::all, Ranks::all, every_rank,
+    {Collective::all_reduce, "all_reduce", Chunks::pieces, Who::all, Who::all, every_rank,
      bus_others_twice},
-    {Collective::reduce, "reduce", Chunks::pieces, Ranks::all, Ranks::root, every_rank, bus_once},
-    {Collective::broadcast, "broadcast", Chunks::pieces, Ranks::root, Ranks::all, nullptr,
-     bus_once},
-    {Collective::all_gather, "all_gather", Chunks::outputs, Ranks::all, Ranks::all, nullptr,
+    {Collective::reduce, "reduce", Chunks::pieces, Who::all, Who::root, every_rank, bus_once},
+    {Collective::broadcast, "broadcast", Chunks::pieces, Who::root, Who::all, nullptr, bus_once},
+    {Collective::all_gather, "all_gather", Chunks::outputs, Who::all, Who::all, nullptr,
      bus_others},
-    {Collective::gather, "gather", Chunks::outputs, Ranks::all, Ranks::root, nullptr, bus_once},
-    {Collective::reduce_scatter, "reduce_scatter", Chunks::inputs_and_output, Ranks::all,
-     Ranks::all, every_rank, bus_others},
-    {Collective::scatter, "scatter", Chunks::inputs_and_output, Ranks::root, Ranks::all, nullptr,
+    {Collective::gather, "gather", Chunks::outputs, Who::all, Who::root, nullptr, bus_once},
+    {Collective::reduce_scatter, "reduce_scatter", Chunks::inputs_and_output, Who::all, Who::all,
+     every_rank, bus_others},
+    {Collective::scatter, "scatter", Chunks::inputs_and_output, Who::root, Who::all, nullptr,
      bus_once},
-    {Collective::all_to_all, "all_to_all", Chunks::inputs_and_outputs, Ranks::all, Ranks::all,
-     nullptr, bus_others},
-    {Collective::barrier, "barrier", Chunks::none, Ranks::all, Ranks::all, nullptr, bus_once},
+    {Collective::all_to_all, "all_to_all", Chunks::inputs_and_outputs, Who::all, Who::all, nullptr,
+     bus_others},
+    {Collective::barrier, "barrier", Chunks::none, Who::all, Who::all, nullptr, bus_once},
 };
 inline constexpr int kCollectives = std::size(kCollectiveTraits);
 
@@ -108,7 +107,7 @@ Collective parse_collective(std::string_view name);
 constexpr bool moves_data(Collective c) { return traits_of(c).chunks != Chunks::none; }
 constexpr bool reduces(Collective c) { return traits_of(c).adds != nullptr; }
 constexpr bool has_root(Collective c) {
-  return traits_of(c).from == Ranks::root || traits_of(c).to == Ranks::root;
+  return traits_of(c).from == Who::root || traits_of(c).to == Who::root;
 }
 // It works on one buffer, which its schedules' chunks cut; else chunks are blocks, or none.
 constexpr bool cut_from_one_buffer(Collective c) { return traits_of(c).chunks == Chunks::pieces; }
@@ -124,11 +123,11 @@ constexpr bool has_sizes_of_pairs(Collective c) {
 }
 // All ranks end with the same sums, so with the same bits.
 constexpr bool ends_in_same_sums(Collective c) {
-  return cut_from_one_buffer(c) && traits_of(c).to == Ranks::all && traits_of(c).adds == every_rank;
+  return cut_from_one_buffer(c) && traits_of(c).to == Who::all && traits_of(c).adds == every_rank;
 }
 // What a rank sends may lie outside the output, and stays as it is.
 constexpr bool sends_from_input(Collective c) {
-  return traits_of(c).chunks == Chunks::outputs && traits_of(c).to == Ranks::all;
+  return traits_of(c).chunks == Chunks::outputs && traits_of(c).to == Who::all;
 }
 // The output may be the memory of this rank's own block of the input, which it changes.
 constexpr bool may_overwrite_input(Collective c) {
@@ -143,10 +142,10 @@ struct GroupRank {
   int rank = 0, n = 1, root = 0;
 };
 constexpr bool is_source(Collective c, const GroupRank& at) {
-  return traits_of(c).from == Ranks::all || at.rank == at.root;
+  return traits_of(c).from == Who::all || at.rank == at.root;
 }
 constexpr bool has_result(Collective c, const GroupRank& at) {
-  return traits_of(c).to == Ranks::all || at.rank == at.root;
+  return traits_of(c).to == Who::all || at.rank == at.root;
 }
 // Blocks of memory that the caller brings, the one buffer of in-place ones counting as both.
 int input_blocks(Collective collective, const GroupRank& at);

@@ -21,7 +21,7 @@ bool reads_src(StepKind kind) {
 }
 bool is_local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 
-// Expressions as the interpreter's values; stops where one is used that is not there.
+// Expressions as the interpreter's values; stops where an undefined one is used.
 struct Symbols {
   using Value = Expressions::Id;
   const Rules& rules;
@@ -55,7 +55,7 @@ class Proof {
   Proof(const Rules& rules, const std::vector<Schedule>& all)
       : rules_(rules), all_(all), expressions_(rules.n, rules.chunks) {}
 
-  // After run() without a flaw.
+  // Precondition: run() found no flaw.
   bool in_rank_order() {
     std::vector<Sum> sums(rules_.chunks);
     for (int rank = 0; rank < rules_.n; ++rank) {
@@ -298,7 +298,7 @@ class Proof {
     const Graph& graph = graphs_[rank];
     std::vector<bool> reached(to + 1, false);
     if (from <= to) reached[from] = true;
-    // Successors are later steps, so one pass in list order reaches all.
+    // Successors are later steps, so one pass in list order reaches all of them.
     for (int step = from; step < to; ++step) {
       if (!reached[step]) continue;
       for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k) {
@@ -315,7 +315,7 @@ class Proof {
   ChunkValues<Expressions::Id> values_;
 };
 
-// What of `all` must be right before its steps are looked at.
+// What must hold for `all` before its steps are examined.
 Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int root,
                  int segment_count) {
   if (all.empty()) return "there are no schedules";

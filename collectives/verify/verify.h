@@ -1,23 +1,24 @@
-// The proof that a set of schedules carries out its collective, or a counterexample in words.
+// Proves that a set of schedules carries out its collective, or returns a counterexample in words.
 //
-// Symbolic execution of all n schedules together. Every chunk holds an expression: a leaf (rank,
+// Executes all n schedules together symbolically. Every chunk holds an expression: a leaf (rank,
 // chunk), or the sum of two expressions up to commutation (hash-consed). Proved, in this order:
-//   1. well formed: ranks, chunks, spans and peers in range, no step to oneself, no span across
-//      two buffers or two segments, the two spans of a local step apart and of equal sizes,
-//      read-only chunks never written, chunks without memory (gather, scatter) never touched;
-//   2. every send has its receive, with the same number of chunks of the same size classes, and
-//      travelling as many messages at both ends (schedule.h);
-//   3. no deadlock with zero buffering: a send completes only together with its receive. Every
-//      transport's buffering is therefore safe. One operation is posted per link direction; other
-//      steps overlap in any way that graph.h allows, which cannot change the result because
-//      hazards are edges;
-//   4. the result: nothing undefined is read, and every required chunk holds each required (rank,
-//      chunk) exactly once and nothing else; for barrier: every rank has transitively heard from
-//      every other;
-//   5. all ranks that end with the same sum end with the same EXPRESSION: identical bits;
-//   6. reduce_scatter's output may be the memory of the own input block.
-// Complexity: linear in the number of steps (chunks in spans counted one by one).
-// Pure; any thread.
+// 1. The schedules are well formed: ranks, chunks, spans and peers in range, no message to the
+//    rank itself, no span across two buffers or two segments, the two spans of a local step
+//    disjoint and of equal sizes, read-only chunks never written, chunks without memory (gather,
+//    scatter) never touched.
+// 2. Every send has its receive, with the same number of chunks of the same size classes, and
+//    travels as the same number of messages at both ends (schedule.h).
+// 3. There is no deadlock with zero buffering, where a send completes only together with its
+//    receive. Every transport's buffering is therefore safe. One operation is posted per link
+//    direction; other steps overlap in any way that graph.h allows, which cannot change the result
+//    because hazards are edges.
+// 4. The result is right: nothing undefined is read, and every required chunk holds each required
+//    (rank, chunk) exactly once and nothing else. For barrier: every rank has transitively heard
+//    from every other.
+// 5. All ranks that end with the same sum end with the same EXPRESSION: identical bits.
+// 6. The output of reduce_scatter may be the memory of the rank's own input block.
+//
+// Complexity: linear in the number of steps (chunks in spans counted one by one). Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -29,11 +30,11 @@
 
 namespace ringwood {
 
-// Nothing if proved; else one line: "rank 3 chunk 1 lacks rank 5's chunk 1", "deadlock: rank 2
-// step 7 (recv 5 [1]) waits for rank 5, which is at step 3 (send 4 [2])". `all[r]` is rank r's
-// schedule; `segment_count` as given to segments(), so chunk numbers in the sentence are those of
-// segments. `equal_blocks`: only for blocks of one size, of the block-wise collectives; else for
-// any sizes.
+// Returns nothing if proved; else one line: "rank 3 chunk 1 lacks rank 5's chunk 1", "deadlock:
+// rank 2 step 7 (recv 5 [1]) waits for rank 5, which is at step 3 (send 4 [2])". `all[r]` is the
+// schedule of rank r; `segment_count` is as given to segments(), so chunk numbers in the sentence
+// are those of segments. `equal_blocks`: proves block-wise collectives only for blocks of one size;
+// otherwise for any sizes.
 std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
                                   int root = 0, int segment_count = 1, bool equal_blocks = false);
 // Builds and verifies a row for one n; `host` and `node` as in Where.
@@ -43,7 +44,7 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
 
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
-// (Where 16-bit floats are added, they must also lie in one place in a row: plan.h.)
+// (16-bit floats must also be added in one place in a row: plan.h.)
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
                            int segment_count = 1, bool equal_blocks = false);
 

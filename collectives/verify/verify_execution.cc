@@ -98,7 +98,7 @@ class Runner {
     if (link_next_[step] >= 0) release(link_next_[step]);
   }
 
-  // The earliest step that `step` waits for on its own rank; itself when it is posted.
+  // The earliest step for which `step` waits on its own rank; itself when it is posted.
   int32_t root_cause(int32_t step) const {
     while (state_[step] == State::blocked) {
       const int rank = rank_of(step);
@@ -117,8 +117,8 @@ class Runner {
     return step;
   }
 
-  // Every stuck step waits, on its own rank, for one that is posted; whose mate is stuck in turn.
-  // Following that must come round to where it has been: the cycle is the counterexample.
+  // Every stuck step waits, on its own rank, for a posted step, whose mate is stuck in turn.
+  // Following that must return to an earlier step: the cycle is the counterexample.
   std::string deadlock(int32_t stuck) const {
     std::vector<int32_t> path;
     int32_t at = root_cause(stuck);

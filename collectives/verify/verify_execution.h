@@ -1,4 +1,4 @@
-// An order in which everything can happen without a byte of buffering.
+// An order in which all steps can be executed without any buffering.
 //
 // Part of the verifier. Precondition: ranks, peers and chunk numbers are in range, and messages are
 // paired without a flaw.
@@ -21,8 +21,8 @@ struct Event {
   int32_t to = -1, to_step = -1;  // the receiver's side of a message; -1: a local step
 };
 
-// Runs everything as early as hazards, link order and zero buffering allow. Completing a step never
-// stops another from completing, so if this order gets stuck, every order does.
+// Runs every step as early as hazards, link order and zero buffering allow. Completing a step never
+// prevents another from completing, so if this order gets stuck, every order does.
 struct Execution {
   std::vector<Event> events;
   std::optional<std::string> flaw;  // the deadlock

@@ -19,7 +19,7 @@ Expressions::Id Expressions::sum(Id a, Id b) {
   return at->second;
 }
 
-// Kept as a sum with nothing, which is no operand of any other.
+// Represented as a sum with nothing, which is an operand of no other sum.
 Expressions::Id Expressions::rounded(Id a) {
   const bool already = a != kNothing && !is_leaf(a) && sums_[a - first_sum_].first == kNothing;
   return already ? a : sum(kNothing, a);
@@ -31,8 +31,8 @@ Expressions::Id Expressions::sum_in_rank_order(RankRange ranks, int chunk) {
   return result;
 }
 
-// A right sum has one leaf per rank. A wrong one can have exponentially many, but the first
-// ranks + 1 of them must contain a repetition or a stranger, so the walk is short either way.
+// A correct sum has one leaf per rank. A wrong one can have exponentially many, but the first ranks
+// + 1 of them must contain a repetition or a foreign leaf, so the walk is short either way.
 std::optional<std::string> Expressions::flaw_as_sum(Id id, RankRange ranks, int chunk) const {
   if (id == kNothing) return "holds nothing";
   std::vector<bool> seen(ranks.count, false);

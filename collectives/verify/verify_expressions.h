@@ -1,9 +1,9 @@
-// Symbolic values: who was added to what.
+// Symbolic values: which operands were added to which.
 //
 // Part of the verifier. An expression is a leaf (rank, chunk) or the sum of two expressions. Sums
 // are hash-consed with their operands in order, so two expressions have one id exactly if they are
-// the same up to commutation of single additions, which floating point respects; association,
-// which it does not, is told apart.
+// the same up to commutation of single additions, which preserves floating-point results.
+// Association, which does not, is distinguished.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ class Expressions {
   using Id = uint32_t;
   static constexpr Id kNothing = 0;
 
-  // ranks * chunks must fit in 31 bits.
+  // Precondition: ranks * chunks fits in 31 bits.
   Expressions(int ranks, int chunks)
       : chunks_(chunks), first_sum_(1 + static_cast<Id>(ranks) * chunks) {}
 
   Id leaf(int rank, int chunk) const { return 1 + static_cast<Id>(rank) * chunks_ + chunk; }
   Id sum(Id a, Id b);
-  // What a wire format makes of it (wire_schedule.h); of that, the same again. Not for the results
-  // of the functions below.
+  // What a wire format makes of it (wire_schedule.h); idempotent. Its result must not be passed to
+  // the functions below.
   Id rounded(Id a);
   // ((x0 + x1) + x2) + ..., x being `chunk` of each of the ranks. Precondition: there is one.
   Id sum_in_rank_order(RankRange ranks, int chunk);
 
-  // Nothing if `id` holds `chunk` of each of the ranks exactly once and nothing else; else what is
-  // wrong: "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
+  // Returns nothing if `id` holds `chunk` of each of the ranks exactly once and nothing else;
+  // otherwise what is wrong: "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
   std::optional<std::string> flaw_as_sum(Id id, RankRange ranks, int chunk) const;
-  // "(rank 0's chunk 1 + rank 2's chunk 1)", cut after a few terms.
+  // "(rank 0's chunk 1 + rank 2's chunk 1)", truncated after a few terms.
   std::string print(Id id) const;
 
  private:

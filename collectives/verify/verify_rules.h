@@ -1,8 +1,8 @@
-// What a collective (collective.h) promises and demands of each chunk.
+// What a collective (collective.h) guarantees and requires of each chunk.
 //
 // Part of the verifier. Chunk numbers are those of segments(): segment * chunks-per-segment +
-// chunk. Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, segment_count divides
-// chunks.
+// chunk. Precondition everywhere: rank in 0 .. n-1, chunk in 0 .. chunks-1, segment_count
+// divides chunks.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct Rules {
   int chunks;                 // of the user, over all segments
   bool equal_blocks = false;  // all blocks are of one size
 
-  // There is memory (and a known size) behind the chunk on this rank.
+  // The chunk has memory (and a known size) on this rank.
   bool mapped(int rank, int chunk) const;
   bool writable(int rank, int chunk) const;
   // The chunk holds the rank's own data at the start.
   bool begins(int rank, int chunk) const;
-  // A span must not cross from one number to another: one buffer, one segment.
+  // A span must not cross from one number to another: each is one buffer of one segment.
   int buffer(int chunk) const;
-  // Equal classes, equal bytes, whatever the user's sizes are.
+  // Equal classes have equal bytes, whatever the user's sizes are.
   int64_t size_class(int rank, int chunk) const;
 
   // What the chunk must hold at the end.

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/support/errors.h"
+#include "transports/base/options.h"
 #include "transports/control/compose_error.h"
 #include "transports/control/control_messages.h"
 

@@ -311,28 +311,28 @@ WORDS = """
 | word | means | not |
 |---|---|---|
 | rank | a member | |
-| zero-copy | without a copy | `lent` `lend` |
-| segment | a slice | `lane` (but kernels/) |
-| model | parameters | `figure` (in cost/ machine/) |
-| kMax | a bound | `kMost*` |
+| paddle | without a copy | `oar` `oars` |
+| valley | a slice | `glen` (but kernels/) |
+| model | parameters | `total` (in cost/ machine/) |
+| kMax | a bound | `kBest*` |
 
-| `mailbox` | is no row of it | |
+| `postbag` | is no row of it | |
 """
 
 
 @pytest.mark.parametrize(
     "file, line, said",
     [
-        ("a/a.cc", "bool lent_bytes;", "lent_bytes: the word is zero-copy"),
-        ("a/a.cc", "class LentBytes", "LentBytes: the word is zero-copy"),
-        ("a/a.cc", "// What is Lent.", "Lent: the word is zero-copy"),
-        ("a/a.cc", "bool silent; // excellent", None),
-        ("a/a.cc", "int kLaneBytes;", "kLaneBytes: the word is segment"),
-        ("kernels/a.cc", "int kLaneBytes;", None),
-        ("a/a.cc", "double figure;", None),
-        ("machine/a.cc", "double figure;", "figure: the word is model"),
-        ("a/a.cc", "kMostRanks", "kMostRanks: the word is kMax"),
-        ("a/a.cc", "kMostly, a mailbox", None),
+        ("a/a.cc", "bool oar_bytes;", "oar_bytes: the word is paddle"),
+        ("a/a.cc", "class OarBytes", "OarBytes: the word is paddle"),
+        ("a/a.cc", "// What is Oar.", "Oar: the word is paddle"),
+        ("a/a.cc", "bool roar; // boards", None),
+        ("a/a.cc", "int kGlenBytes;", "kGlenBytes: the word is valley"),
+        ("kernels/a.cc", "int kGlenBytes;", None),
+        ("a/a.cc", "double total;", None),
+        ("machine/a.cc", "double total;", "total: the word is model"),
+        ("a/a.cc", "kBestRanks", "kBestRanks: the word is kMax"),
+        ("a/a.cc", "kBestow, a postbag", None),
     ],
 )
 def test_words_of_the_glossary(file, line, said):

@@ -110,8 +110,8 @@ inline void set_uneven_blocks(CollectiveArgs& args, int rank, int n) {
     if (has_memory(c, at, chunk)) args.blocks[static_cast<size_t>(chunk)] = size;
   };
   const auto pair = [&](int from, int to) {  // all ends of the root's name the other rank
-    return block(traits_of(c).from == Ranks::root ? to : from,
-                 traits_of(c).to == Ranks::root ? from : to);
+    return block(traits_of(c).from == Who::root ? to : from,
+                 traits_of(c).to == Who::root ? from : to);
   };
   for (int r = 0; r < n; ++r) {
     set(chunk_sent(c, at, r), pair(rank, r));

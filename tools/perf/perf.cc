@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/candidate.h"
 #include "tools/perf/perf_counters.h"
 #include "transports/transport.h"
 
@@ -72,7 +73,7 @@ void validate(const PerfOptions& perf, int ranks) {
     if (!perf.algorithm.empty() && !(perf.compares() && row->collective))
       require_algorithm(*row, perf.algorithm, ranks);
     if (!row->collective && ranks == 1 && perf.operations.size() == 1)
-      refuse(fmt::format("{} needs at least 2 ranks", row->name));
+      refuse(fmt::format("{} needs at least 2 ranks", row->name()));
   }
 }
 
@@ -96,7 +97,7 @@ class Run {
   bool all() {
     for (const OperationRow* row : perf_.operations) {
       if (!row->collective && communicator_.size() == 1) continue;
-      if (report_ != nullptr) report_->begin(row->name);
+      if (report_ != nullptr) report_->begin(row->name());
       if (!row->moves_data()) {
         sweep(*row, DataType::uint8, ReduceOp::sum, {0});
         continue;

@@ -29,7 +29,7 @@
 #include <string_view>
 
 #include "transports/base/clock.h"
-#include "transports/base/error.h"
+#include "transports/base/result.h"
 #include "transports/bootstrap/identity.h"
 
 namespace ringwood {

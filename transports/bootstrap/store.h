@@ -14,10 +14,10 @@
 #include <memory>
 #include <string>
 
-#include "transports/base/clock.h"
-#include "transports/base/options.h"
-
 namespace ringwood {
+
+class Deadline;  // clock.h
+struct Options;  // options.h
 
 class Store {
  public:
@@ -32,30 +32,32 @@ class Store {
   virtual std::string master_address() const { return ""; }
 };
 
+// `url`: "env://", "file:///path" or "tcp://host:port". Rank and size come from the arguments (>=
+// 0), the URL (?rank=0&world_size=2), or the launcher's variables. Throws Error naming what is
+// missing. The first form uses Options::from_environment() and its init_timeout.
+struct Rendezvous {
+  std::shared_ptr<Store> store;
+  int rank = 0, size = 1;
+};
+Rendezvous rendezvous(const std::string& url, int rank = -1, int size = -1);
+Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline,
+                      const Options& options);
+
 // For ranks that are threads of one process.
 std::shared_ptr<Store> memory_store();
 // For ranks that share a folder (same host or a network file system). `path` is a file that need
-// not exist. Locked with flock; the last user removes the file if no key is left when its store is
-// destroyed.
+// not exist. Locked with flock; the last user removes the file if no key is left.
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive); the others retry
 // to connect until the deadline. Requests are bounded (key 1 KiB, value 1 MiB), and a malformed one
 // closes its connection. Connections, keys and bytes are bounded by the world size (0: not known).
 // With a key file in the options, a client that does not know the key learns nothing; without one,
-// any client that reaches the port can read and write. store_server.h says where it listens.
+// any client that reaches the port can read and write (store_server.h).
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline);
 std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
-                                 const Options& options = {}, int world_size = 0);
+                                 const Options& options, int world_size = 0);
 // The port that a tcp_store with serve = true listens on; 0 for any other store.
 int tcp_store_port(const Store& store);
-// `url`: "env://", "file:///path" or "tcp://host:port". Rank and size come from the arguments (>=
-// 0), the URL (?rank=0&world_size=2), or the launcher's variables. Throws Error naming what is
-// missing.
-struct Rendezvous {
-  std::shared_ptr<Store> store;
-  int rank = 0, size = 1;
-};
-Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline,
-                      const Options& options = Options::from_environment());
 // A view of `store` in which every key begins with `prefix`.
 std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix);
 

@@ -241,6 +241,10 @@ class TcpStore final : public Store {
 
 }  // namespace
 
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline) {
+  return tcp_store(host, port, serve, deadline, Options());
+}
+
 std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
                                  const Options& options, int world_size) {
   return std::make_shared<TcpStore>(host, port, serve, deadline, options, world_size);
