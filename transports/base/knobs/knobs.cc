@@ -289,7 +289,8 @@ constexpr Knob kTable[] = {
      "3",
      kNumber<&VerbsOptions::service_level, 0, 15>,
      "service level of verbs",
-     "As the subnet manager maps levels to lanes. Of the two ends the lower rank's counts. NCCL's "
+     "As the subnet manager maps levels to virtual lanes. Of the two ends the lower rank's counts. "
+     "NCCL's "
      "default."},
     {"RINGWOOD_VERBS_TIMEOUT",
      expert,
