@@ -1,9 +1,9 @@
 // The handshake without its input and output, so that one implementation serves blocking and Asio
 // callers.
 //
-// Each side is asked how many bytes it wants next, is given exactly so many, and says what to send
-// in return. When it wants nothing more, what it returned last is still to be sent, and result() is
-// final. Not thread safe; nothing blocks.
+// Each side says how many bytes it wants next, is given exactly so many, and returns what to send.
+// When it wants nothing more, what it returned last is still to be sent, and result() is final. Not
+// thread safe; nothing blocks.
 #pragma once
 
 #include <array>
@@ -57,7 +57,7 @@ class AcceptSteps {
   std::array<uint8_t, 32> nonce_{};
   Greeting greeting_;
   size_t wanted_;
-  uint8_t objection_ = 0;  // why a peer who knows the key is refused
+  uint8_t objection_ = 0;  // why a peer that knows the key is refused
   Error error_;
   bool welcome_ = false;
 };

@@ -97,7 +97,7 @@ void check_families(const std::vector<std::string>& addresses,
 
 namespace {
 
-// Matches the acceptor's patience; then the connection is worth a new try.
+// Equal to the acceptor's patience; after that the connection is worth a new try.
 constexpr Duration kHandshakeTime = std::chrono::seconds(5);
 
 Error dial_failed(const std::vector<NetAddress>& addresses, const Identity& me,

@@ -1,5 +1,4 @@
-// What all stores have in common: counters are decimal text, and a missing key is reported in one
-// way.
+// Rules common to all stores: counters are decimal text, and a missing key is reported in one way.
 #pragma once
 
 #include <fmt/core.h>
@@ -15,7 +14,7 @@
 
 namespace ringwood {
 
-// A missing (empty) value counts as 0. Throws Error(invalid_argument) when the value is no number
+// A missing (empty) value counts as 0. Throws Error(invalid_argument) if the value is not a number
 // or the sum does not fit.
 inline int64_t add_to_value(const std::string& key, std::string_view value, int64_t delta) {
   int64_t number = 0, sum = 0;

@@ -56,7 +56,7 @@ constexpr std::array kLevels = {"error", "warn", "info", "debug"};
 
 constexpr size_t kKiB = size_t{1} << 10, kGiB = size_t{1} << 30;
 
-// What is read in no other row's way.
+// Values with a format of their own.
 constexpr KnobText kTransports = {
     [](Text text, Options& o) { o.transports = parse_list(text); },
     [](const Options& o) { return fmt::format("{}", fmt::join(o.transports, ",")); }};
