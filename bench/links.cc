@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "transports/base/wait_set.h"
+#include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 #include "transports/transport.h"
@@ -218,7 +219,8 @@ void run(benchmark::State& state, const TransportRow& row, Mode mode, uint64_t b
 
 // This host's half of a pair on two hosts.
 int run_distant(const TransportRow& row, const std::string& master) {
-  const Rendezvous met = rendezvous("env://", -1, -1, Deadline::after(std::chrono::seconds(60)));
+  const Rendezvous met = rendezvous("env://", -1, -1, Deadline::after(std::chrono::seconds(60)),
+                                    Options::from_environment());
   Identity session;  // the two are alone in their laboratory
   Rank rank(row, met.store, session, met.rank, master);
   if (met.rank != 0) return rank.serve(), 0;

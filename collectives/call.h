@@ -1,5 +1,4 @@
-// What a caller says with a call, and what it gets back: options, buffers, the handle of an
-// operation (communicator.h).
+// What a caller says with a call, and what it gets back (communicator.h).
 #pragma once
 
 #include <chrono>
@@ -15,14 +14,13 @@ namespace ringwood {
 
 class ProvedSchedules;
 
-// Of what is to be sent first (communicator.h, rule 2).
-enum class Priority : uint8_t { normal, high };
+enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
 
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: the communicator's
   bool synchronous = false;
   Priority priority = Priority::normal;  // of a collective; alike on all ranks
-  // The operation is made, but begun by Operation::start(): once, or again and again over the same
+  // The operation is begun by Operation::start() only: once, or again and again over the same
   // buffers, without a look-up or an allocation (MPI_Allreduce_init). All ranks start theirs in the
   // same order. Where its numbers are gathered first (`factor`), the making is collective, too.
   bool persistent = false;
@@ -30,7 +28,7 @@ struct CallOptions {
   // floats are rounded with the sum, which needs the others' factors: they are gathered by an
   // operation before, with a sequence number of its own. Other types round each product by itself.
   double factor = 1.0;
-  std::string algorithm;  // "" = choose; a name of algorithm_table()
+  std::string algorithm;  // "" = choose; a name that `ringwood algorithms` lists
   int segments = 0;       // 0 = choose
   // Instead of an algorithm: the user's own, with `segments` or one. Of this collective, group size
   // and root; blocks of one size.
@@ -38,8 +36,8 @@ struct CallOptions {
   // The relative error that the sums may have, as Options::tolerance; 0 = exact, negative = the
   // communicator's. Alike on all ranks.
   double tolerance = -1;
-  // gather, scatter: blocks may differ from rank to rank, and only the root knows them all, so this
-  // is said alike on all ranks. It takes one exchange with each of them more.
+  // gather, scatter: block sizes may differ, and only the root knows them all, so this is said
+  // alike on all ranks. It takes one exchange with each of them more.
   bool uneven = false;
 };
 
@@ -52,17 +50,15 @@ struct ConstBlock {
   size_t count = 0;
 };
 
-class OperationState;
-
 // A handle on one operation; keeps it alive. Thread safe, but for start(): the threads that start a
 // persistent operation and wait for it must be in order with each other.
 class Operation {
  public:
   virtual ~Operation() = default;
   // Begins a persistent operation, which from then on is as one that was just called; before its
-  // first start it is done. Refused, and nothing is changed: in flight (invalid_argument), not
-  // persistent (invalid_argument), the group has ended (its error). A synchronous one has ended
-  // when this returns, and this is how. May be called in the operation's own callback.
+  // first start it is done. Refused, and nothing is changed: in flight or not persistent
+  // (invalid_argument), the group has ended (its error). A synchronous one has ended when this
+  // returns, with this Status. May be called in the operation's own callback.
   virtual Status start() = 0;
   virtual bool done() const noexcept = 0;
   // Drives progress in the calling thread until done. A positive `timeout` shorter than the
@@ -80,7 +76,6 @@ using OperationPtr = std::shared_ptr<Operation>;
 
 inline constexpr int kAnySource = -1;
 
-// See Communicator::set_interrupt_check().
-using InterruptCheck = std::function<std::string()>;
+using InterruptCheck = std::function<std::string()>;  // Communicator::set_interrupt_check()
 
 }  // namespace ringwood

@@ -217,8 +217,7 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const CollectiveArgs args = make_args(collective, type, bytes / size_of(type), op);
-    const TuningChoice a = plans_.tuning(args, "", 0);
+    const auto a = plans_.tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
     return {a.algorithm, a.segments, to_string(a.wire), engine_->mesh().transports_in_use()};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
@@ -307,13 +306,10 @@ class LiveCommunicator final : public Communicator {
   }
   OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
     if (!call.synchronous) return submit(std::move(state), call);
-    carry_out(state);
-    if (state->recent) recent_.give_back();
-    return state;
-  }
-  void carry_out(const std::shared_ptr<CollectiveState>& state) {
     if (Status s = engine_->call(state); !s)
       state->complete(std::make_shared<const Error>(std::move(s.error())));
+    if (state->recent) recent_.give_back();
+    return state;
   }
   // A dead communicator's operations are born completed, with the error that ended it.
   template <class State>
@@ -383,9 +379,13 @@ class LiveCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> Communicator::create(std::shared_ptr<Store> store, int rank, int size,
-                                                   const Options& options,
-                                                   const std::string& name) {
+auto Communicator::create(std::shared_ptr<Store> store, int rank, int size)
+    -> std::unique_ptr<Communicator> {
+  return create(std::move(store), rank, size, Options::from_environment());
+}
+
+auto Communicator::create(std::shared_ptr<Store> store, int rank, int size, const Options& options,
+                          const std::string& name) -> std::unique_ptr<Communicator> {
   if (size < 1 || rank < 0 || rank >= size)
     refuse(fmt::format("rank {} of {} ranks: rank must be 0 to size - 1", rank, size));
   if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");

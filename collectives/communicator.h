@@ -1,64 +1,56 @@
 // The public C++ interface: a group of ranks and what they can do together.
 //
-//   auto r = ringwood::rendezvous("env://", -1, -1, deadline);
-//   auto comm = ringwood::Communicator::create(r.store, r.rank, r.size);
-//   Status s = comm->all_reduce(data, count, DataType::float32, ReduceOp::sum)->wait();
+//   auto met = ringwood::rendezvous("env://");
+//   auto group = ringwood::Communicator::create(met.store, met.rank, met.size);
+//   group->all_reduce(data, count, DataType::float32, ReduceOp::sum)->wait();
 //
 // Rules
 //   1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL).
-//   A rank that
-//      does not is found before any data moves: every rank gets Error(mismatch) naming who called
-//      what, and no buffer has been written.
+//      A rank that does not is found before any data moves: every rank gets Error(mismatch) naming
+//      who called what, and no buffer has been written.
 //   2. Calls are asynchronous: they return an Operation at once, unless CallOptions::synchronous,
-//   which
-//      carries the call out in the calling thread (no hand-over, no wake) and returns it finished.
-//      Up to Options::in_flight collectives are under way at once. Those of normal priority begin
-//      in the order of their calls. One of high priority passes them: it begins at once, or after
-//      others of high priority, and goes first wherever both could go on. They may end in any
-//      order; but those of one rank that write each other's memory take effect in the order of
-//      their calls. With Options::in_flight 1 all are carried out one after the other.
-//   3. Buffers belong to the operation until it is done. Read-only ones may be shared by
-//   operations.
+//      which carries the call out in the calling thread and returns it finished. Up to
+//      Options::in_flight collectives are under way at once. Those of normal priority begin in the
+//      order of their calls; one of high priority begins at once, or after others of high priority,
+//      and goes first wherever both could go on. They may end in any order, but those of one rank
+//      that write each other's memory take effect in the order of their calls.
+//   3. Buffers belong to the operation until it is done. Operations may share read-only ones.
 //   4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the
-//   communicator:
-//      every pending and later operation on every rank returns that error. Make a new one to go on.
-//   5. Communicators are independent: no links, threads or locks in common; any number may be in
-//   flight.
+//      communicator: every pending and later operation on every rank returns that error.
+//   5. Communicators are independent: no links, threads or locks in common.
 //   6. Any thread may call any method; order between threads is the caller's to arrange. abort()
-//   may be called at
-//      any moment, also from a callback. After fork() the child's copy is dead: every call returns
-//      an error.
-//   7. send/recv match by (peer, tag) in order; they are not ordered with the collectives.
-// Caller's mistakes (null buffer, bad root, unsupported dtype/op, bad rank) throw
+//      may be called at any moment, also from a callback. After fork() the child's copy is dead:
+//      every call returns an error.
+//   7. send and recv match by (peer, tag) in order; they are not ordered with the collectives.
+// Caller's mistakes (null buffer, bad root, unsupported type or operation, bad rank) throw
 // Error(invalid_argument) at once and change nothing.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "collectives/call.h"
-#include "collectives/choice/cost_candidates.h"
-#include "collectives/kernels/reduce.h"
-#include "collectives/schedule/schedule.h"
+#include "collectives/kernels/data_types.h"
 #include "transports/base/error.h"
-#include "transports/base/options.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
+
+struct Candidate;       // choice/candidate.h
+enum class Collective;  // schedule/collective.h
 
 class Communicator {
  public:
   // Collective over the store's ranks; throws Error naming the ranks that did not come. `store`
   // must be private to this group (prefix_store) or used for one communicator at a time; several
-  // generations may follow each other.
+  // generations may follow each other. The first form: Options::from_environment(), "world".
+  static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size);
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
-                                              const Options& options = Options::from_environment(),
+                                              const Options& options,
                                               const std::string& name = "world");
-  // Leaves: finished operations stay finished, pending ones fail with aborted. At most 2 s.
+  // Leaves, in at most 2 s: finished operations stay finished, pending ones fail with aborted.
   virtual ~Communicator() = default;
 
   virtual int rank() const noexcept = 0;
@@ -74,19 +66,16 @@ class Communicator {
   // out: size() blocks of `count`. `in` may be out's own block.
   virtual OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
                                   const CallOptions& call = {}) = 0;
-  // Blocks anywhere and of any size (out[r].count = rank r's in.count; all ranks give the same
-  // counts).
+  // Blocks anywhere and of any size: out[r].count is rank r's in.count, alike on all ranks.
   virtual OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                                   const CallOptions& call = {}) = 0;
   // in: size() blocks of `count`; out: one, may be in's own block.
   virtual OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
-  // Blocks anywhere and of any size (in[r].count = rank r's out.count; all ranks give the same
-  // counts).
+  // Blocks anywhere and of any size: in[r].count is rank r's out.count, alike on all ranks.
   virtual OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
-  // in, out: size() blocks of `count`. All ranks call this form, which has more algorithms than the
-  // other.
+  // in, out: size() blocks of `count`. All ranks use this form, which has more algorithms, or none.
   virtual OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
                                   const CallOptions& call = {}) = 0;
   // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
@@ -100,51 +89,43 @@ class Communicator {
                                const CallOptions& call = {}) = 0;
   virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
 
-  // Done when the buffer may be used again, which up to a limit (point_to_point.h) is before its
-  // receive is made.
+  // send: done when the buffer may be used again, for small ones before the receive is made. recv:
+  // `peer` may be kAnySource.
   virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
-  // peer may be kAnySource.
   virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
 
-  // Calls up to the matching group_end() are a group: none of them begins before its end, which
-  // launches them in the order of the calls. Those of all_reduce, reduce and broadcast, and of
-  // all_gather and reduce_scatter with blocks of one size, that are small (ProtocolLimits::packed)
-  // and alike but for their buffers are carried out as one, in the place of the first: they end
-  // together and have its sequence number. 100 sums of 64 B between 2 ranks take 15 us instead of
-  // 55 over shm, 45 instead of 2000 over tcp.
-  // Buffers of one group must not depend on each other. All ranks make the same groups. Groups
-  // nest, as with ncclGroupStart(); every thread's calls belong to the one that is open.
-  // Synchronous calls are done when group_end() returns. Before it an operation cannot be waited
-  // for (invalid_argument); a call that then cannot be launched has that error.
+  // Calls up to the matching group_end() are a group: none begins before its end, which launches
+  // them in the order of the calls, small ones that are alike but for their buffers as one
+  // (calls/call_group.h). Buffers of one group must not depend on each other. All ranks make the
+  // same groups. Groups nest, as with ncclGroupStart(); every thread's calls belong to the open
+  // one. Before its end an operation cannot be waited for (invalid_argument); synchronous calls are
+  // done when group_end() returns; a call that cannot be launched then has that error.
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 
   // Fails everything pending and later, here and on all ranks. Idempotent.
   virtual void abort(const std::string& reason) = 0;
-  // Is asked a few times a second by every thread that has to wait for an operation, without locks
-  // held; a text that is not empty is a reason to abort. For what may end a wait from outside, such
-  // as Ctrl-C. Before the first call.
+  // Asked a few times a second by every thread that waits for an operation, without locks held; a
+  // text that is not empty is a reason to abort (Ctrl-C). To be set before the first call.
   virtual void set_interrupt_check(InterruptCheck check) = 0;
-  // Finishes what is pending (until the timeout), says goodbye, stops the threads. Later calls fail
-  // with aborted.
+  // Finishes what is pending, says goodbye, stops the threads. Later calls fail with aborted.
   virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;
   // The error that ended this communicator, if one did.
   virtual Status health() const = 0;
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  // What would be (or was) chosen: "ring", segments, and the transports in use, "shm" or "shm+tcp".
+  // What would be (or was) chosen. `bytes`: of the whole buffer, or of one block.
   struct Choice {
-    std::string algorithm;
+    std::string algorithm;  // "ring"
     int segments = 1;
-    std::string wire;  // "bf16", "int8": how numbers travel between hosts; else "float32"
-    std::string transports;
+    std::string wire;        // between hosts: "float32", "bf16", "int8"
+    std::string transports;  // in use: "shm", "shm+tcp"
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
-  // Every row of the table, with its predicted time in this group, and why it is not chosen; in the
-  // table's order (print() in choose.h sorts it). `bytes` as in choice(): of the whole buffer, or
-  // of one block. Computed anew at each call: milliseconds.
+  // Every row of the table of algorithms, with its predicted time in this group, and why it is not
+  // chosen; in the table's order. Computed anew at each call: milliseconds.
   virtual std::vector<Candidate> explain(Collective collective, size_t bytes,
                                          DataType type = DataType::float32,
                                          ReduceOp op = ReduceOp::sum) const = 0;
@@ -154,15 +135,13 @@ class Communicator {
 // A group of calls, as long as it is in scope.
 class GroupOfCalls final {
  public:
-  explicit GroupOfCalls(Communicator& communicator) : communicator_(communicator) {
-    communicator_.group_start();
-  }
-  ~GroupOfCalls() { communicator_.group_end(); }
+  explicit GroupOfCalls(Communicator& group) : group_(group) { group_.group_start(); }
+  ~GroupOfCalls() { group_.group_end(); }
   GroupOfCalls(const GroupOfCalls&) = delete;
   GroupOfCalls& operator=(const GroupOfCalls&) = delete;
 
  private:
-  Communicator& communicator_;
+  Communicator& group_;
 };
 
 }  // namespace ringwood

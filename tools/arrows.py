@@ -54,6 +54,7 @@ LEVELS = (
     "collectives/runtime",
     "collectives/calls",
     "collectives/communicator",
+    "collectives/examples",
     "torch-bridge",
     "tools",
     "tests/support",

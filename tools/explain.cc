@@ -9,6 +9,7 @@
 #include "collectives/choice/choose.h"
 #include "collectives/machine/calibrate.h"
 #include "tools/perf/perf.h"
+#include "transports/base/knobs/knobs.h"
 
 namespace ringwood::tools {
 namespace {

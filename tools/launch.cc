@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "tools/launch_fork.h"
+#include "transports/base/clock.h"
 #include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {
@@ -105,7 +107,8 @@ std::string describe(const Error& error, int rank) {
 // that is killed later.
 Place meet_at(const std::string& url, int rank, const LaunchPlan& plan) {
   const Deadline deadline = Deadline::after(plan.options.init_timeout);
-  Place place{rank, plan.ranks, rendezvous(url, rank, plan.ranks, deadline).store, [] {}};
+  const Options options = Options::from_environment();
+  Place place{rank, plan.ranks, rendezvous(url, rank, plan.ranks, deadline, options).store, [] {}};
   if (rank == 0 && url.rfind("file://", 0) == 0) {
     place.met = [path = url.substr(7, url.find('?') - 7)] {
       std::error_code ignored;

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/base/options.h"
+#include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::tools {

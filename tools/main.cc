@@ -4,26 +4,47 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 
 #include "collectives/algorithms/algorithms.h"
 #include "tools/explain.h"
 #include "tools/perf/perf.h"
 #include "tools/schedule.h"
 #include "transports/base/error.h"
-#include "transports/base/options.h"
+#include "transports/base/knobs/knobs.h"
 
 namespace ringwood::tools {
 namespace {
 
-void print_environment() {
-  fmt::print("{:<28} {:<16} {:<12} {:<16} {}\n", "# name", "value", "origin", "default",
-             "description");
-  for (const Knob& knob : describe(Options::from_environment())) {
-    const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
-    fmt::print("{:<28} {:<16} {:<12} {:<16} {}\n", knob.name, shown(knob.value),
-               knob.from_environment ? "environment" : "default", shown(knob.default_value),
-               knob.description);
+// Those for users, and those for experts.
+void print_knobs(bool with_reasons) {
+  const Options options = Options::from_environment();
+  const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
+  const Knob* before = nullptr;
+  for (const Knob& knob : knobs()) {
+    if (!before || knob.audience != before->audience) {
+      fmt::print("{}# for {}\n", before ? "\n" : "",
+                 knob.audience == KnobFor::user ? "users" : "experts");
+      fmt::print("{:<32} {:<16} {:<12} {:<16} {}\n", "# name", "value", "origin", "default",
+                 "description");
+    }
+    before = &knob;
+    std::string description = knob.does;
+    for (const char* alias : knob.aliases)
+      if (alias) description += fmt::format(" [{}]", alias);
+    fmt::print("{:<32} {:<16} {:<12} {:<16} {}\n", knob.name, shown(knob.text.show(options)),
+               setting_of(knob).name ? "environment" : "default", shown(knob.text.show({})),
+               description);
+    if (with_reasons) fmt::print("#   {}={}\n#   {}\n", knob.name, knob.example, knob.why);
   }
+}
+
+void add_knobs_command(CLI::App& app) {
+  const auto with_reasons = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand(
+      "env", "Every knob, those for users first: value, origin, default, what it does");
+  command->add_flag("--why", *with_reasons, "also an example, why it exists, and why its default");
+  command->callback([with_reasons] { print_knobs(*with_reasons); });
 }
 
 void print_algorithms() {
@@ -49,7 +70,7 @@ int run(int argc, char** argv) {
   add_perf_command(app, exit_code);
   add_schedule_command(app, exit_code);
   add_explain_command(app);
-  app.add_subcommand("env", "Every knob: value, origin, default")->callback(print_environment);
+  add_knobs_command(app);
   app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
   app.footer("ringwood COMMAND --help explains a command.");
   try {

@@ -15,6 +15,7 @@
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/store.h"
+#include "transports/base/options.h"
 
 namespace py = pybind11;
 

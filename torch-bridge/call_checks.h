@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/kernels/types.h"
 
 namespace ringwood {
 

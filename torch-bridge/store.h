@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "torch-bridge/interrupt.h"
-#include "transports/base/options.h"
+#include "transports/base/clock.h"
+#include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {

@@ -34,6 +34,7 @@
 #include "torch-bridge/errors.h"
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/tensors.h"
+#include "transports/base/clock.h"
 
 namespace ringwood {
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/bootstrap.h"
+#include "transports/bootstrap/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 
@@ -23,49 +25,37 @@ namespace {
 constexpr Duration kGroupErrorTime = std::chrono::seconds(1);
 constexpr Duration kGroupErrorPause = std::chrono::milliseconds(2);
 
-// The cores that this process may use, as "0,1".
-std::string own_cores() {
+// The cores that this process may use.
+std::vector<int> own_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
-  std::string text;
+  std::vector<int> cores;
   for (int c = 0; c < CPU_SETSIZE; ++c)
-    if (CPU_ISSET(c, &set)) text += (text.empty() ? "" : ",") + std::to_string(c);
-  return text;
+    if (CPU_ISSET(c, &set)) cores.push_back(c);
+  return cores;
 }
 
 std::string token_of(const Options& options) {
-  std::string id = options.host_id;
-  std::replace(id.begin(), id.end(), '\n', ' ');
-  return host_token() + (id.empty() ? "" : " " + id);
+  return host_token() + (options.host_id.empty() ? "" : " " + options.host_id);
 }
-
-// What a rank says of itself: token, host name, cores, memory node, in_flight, one a line.
-struct Introduction {
-  std::string token, host, cores, node, in_flight;
-};
 
 std::string introduce(const Options& options) {
   const int node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-  return fmt::format("{}\n{}\n{}\n{}\n{}", token_of(options), host_name(), own_cores(), node,
-                     options.in_flight);
+  return encode(
+      RankIntroduction{token_of(options), host_name(), own_cores(), node, options.in_flight});
 }
 
-Introduction parse_introduction(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (lines.size() != 5)
+RankIntroduction parse_introduction(const std::string& bytes) {
+  RankIntroduction rank;
+  if (!decode(bytes, rank))
     throw Error(ErrorCode::internal, "a rank's introduction in the store is damaged");
-  return {lines[0], lines[1], lines[2], lines[3], lines[4]};
+  return rank;
 }
 
 // Both ends of a pair open as many links.
-void check_in_flight(const std::vector<Introduction>& all, int rank) {
-  const auto other = std::find_if(all.begin(), all.end(), [&](const Introduction& one) {
+void check_in_flight(const std::vector<RankIntroduction>& all, int rank) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const RankIntroduction& one) {
     return one.in_flight != all[0].in_flight;
   });
   if (other == all.end()) return;
@@ -79,18 +69,11 @@ void check_in_flight(const std::vector<Introduction>& all, int rank) {
   throw e;
 }
 
-int count_cores(const std::vector<Introduction>& all, const std::string& token) {
-  std::vector<std::string> cores;
-  for (const Introduction& one : all) {
-    if (one.token != token) continue;
-    for (size_t begin = 0; begin < one.cores.size();) {
-      const size_t end = std::min(one.cores.find(',', begin), one.cores.size());
-      cores.push_back(one.cores.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  std::sort(cores.begin(), cores.end());
-  return std::max<int>(1, std::unique(cores.begin(), cores.end()) - cores.begin());
+int count_cores(const std::vector<RankIntroduction>& all, const std::string& token) {
+  std::set<int> cores;
+  for (const RankIntroduction& one : all)
+    if (one.token == token) cores.insert(one.cores.begin(), one.cores.end());
+  return std::max(1, static_cast<int>(cores.size()));
 }
 
 void open_links(Mesh& mesh, Group& group) {
@@ -150,13 +133,13 @@ std::vector<int> numbered(const std::vector<std::string>& tokens) {
   return numbers;
 }
 
-std::vector<int> nodes_of(const std::vector<Introduction>& all, const std::vector<int>& hosts) {
+std::vector<int> nodes_of(const std::vector<RankIntroduction>& all, const std::vector<int>& hosts) {
   std::vector<std::string> names;
-  for (const Introduction& one : all) {
-    const bool whole = std::any_of(all.begin(), all.end(), [&](const Introduction& other) {
-      return other.token == one.token && other.node == "-1";
+  for (const RankIntroduction& one : all) {
+    const bool whole = std::any_of(all.begin(), all.end(), [&](const RankIntroduction& other) {
+      return other.token == one.token && other.node < 0;
     });
-    names.push_back(one.token + "\n" + (whole ? "" : one.node));
+    names.push_back(one.token + "\n" + (whole ? "" : std::to_string(one.node)));
   }
   std::vector<int> numbers = numbered(names);
   return numbers == hosts ? std::vector<int>{} : numbers;
@@ -185,14 +168,14 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   Group group;
   group.options = &options;
   group.deadline = bootstrap.deadline();
-  std::vector<Introduction> all;
+  std::vector<RankIntroduction> all;
   for (const std::string& text : bootstrap.meet(introduce(options), mesh.announcement))
     all.push_back(parse_introduction(text));
   check_in_flight(all, mesh.rank);
   group.identity = bootstrap.identity();
   const std::string token = all[mesh.rank].token;
   std::vector<std::string> host_names;
-  for (const Introduction& one : all) {
+  for (const RankIntroduction& one : all) {
     mesh.hosts.push_back(one.token);
     host_names.push_back(one.host);
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "transports/base/result.h"
 #include "transports/base/thread.h"
 
 namespace ringwood {

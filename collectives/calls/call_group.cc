@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/plan/fingerprint.h"
+#include "transports/base/result.h"
 
 namespace ringwood {
 

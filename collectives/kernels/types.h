@@ -7,30 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <string_view>
 #include <type_traits>
 
+#include "collectives/kernels/data_types.h"
 #include "collectives/schedule/collective.h"
 
 namespace ringwood {
-
-enum class DataType : uint8_t {
-  float64,
-  float32,
-  float16,
-  bfloat16,
-  float8_e4m3,
-  float8_e5m2,  // e4m3 = torch.float8_e4m3fn, e5m2 = torch.float8_e5m2
-  int8,
-  int16,
-  int32,
-  int64,
-  uint8,
-  bool8,
-  complex64,
-  complex128,
-  uint32
-};
 
 enum class Kind : uint8_t { floating, integer, boolean, complex };
 
@@ -79,9 +61,6 @@ constexpr bool is_double(DataType type) {
 }
 // Added and multiplied in fp32.
 constexpr bool is_small_float(DataType type) { return is_float(type) && size_of(type) <= 2; }
-const char* to_string(DataType type);
-// Throws Error(invalid_argument) listing the names; also "float", "half", "bf16".
-DataType parse_data_type(std::string_view name);
 
 // visit(a value of the integer's C++ type). Precondition: is_integer(type).
 template <class Visit>
@@ -97,8 +76,6 @@ decltype(auto) visit_integer(DataType type, Visit visit) {
 // Holds the sum of as many integers T as there are ranks.
 template <class T>
 using WideOf = std::conditional_t<sizeof(T) == 8, __int128, int64_t>;
-
-enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, premul_sum };
 
 struct OpTraits {
   ReduceOp op;
@@ -124,10 +101,7 @@ inline constexpr OpTraits kOpTraits[] = {
 inline constexpr int kReduceOps = std::size(kOpTraits);
 
 constexpr const OpTraits& traits_of(ReduceOp op) { return kOpTraits[static_cast<size_t>(op)]; }
-const char* to_string(ReduceOp op);
-ReduceOp parse_reduce_op(std::string_view name);  // likewise; also "prod"
-bool supports(DataType type, ReduceOp op);
-// Whether the collective supports them; one that only moves data ignores the op.
+// Whether the collective may be called with them; one that only moves data ignores the op.
 bool supports(Collective collective, DataType type, ReduceOp op);
 // 16- and 8-bit floats, which are added and multiplied in fp32 and rounded once (reduce.h).
 bool accumulates_wide(DataType type, ReduceOp op);

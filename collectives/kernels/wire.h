@@ -35,14 +35,12 @@
 #include <cstdint>
 
 #include "collectives/kernels/reduce.h"
+#include "collectives/kernels/wire_format.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
 
-enum class WireFormat : uint8_t { exact, bf16, int8 };
-const char* to_string(WireFormat format);  // "float32", "bf16", "int8"
-
-// Whether this operation may be encoded at all.
+// Whether such an operation may be encoded at all.
 bool may_encode(Collective collective, DataType type, ReduceOp op);
 
 // Blocks are encoded one by one: element `elements` * k begins at byte `bytes` * k.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "collectives/machine/calibrate.h"
+#include "transports/base/knobs/knobs.h"
 
 namespace ringwood {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transports/base/host.h"
+#include "transports/base/result.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {

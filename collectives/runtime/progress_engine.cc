@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "transports/base/result.h"
+
 namespace ringwood {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "transports/base/log.h"
+#include "transports/base/result.h"
 #include "transports/control/compose_error.h"
 
 namespace ringwood {

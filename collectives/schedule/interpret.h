@@ -6,8 +6,8 @@
 // (draw.h), what was rounded how often (wire_schedule.h), whose operands a sum has (sums.h).
 //
 // The order of the steps does not matter for the values: within a rank it is the list's, and the
-// k-th send a -> b meets the k-th receive. Whether schedules also get through without buffering is
-// verify_execution.h's question.
+// k-th send a -> b meets the k-th receive. Whether schedules also end without buffering is proved
+// in verify_execution.h.
 //
 // A visitor has
 //   using Value = ...;                         default: a chunk that holds nothing

@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <array>
 #include <functional>
-#include <set>
 
+#include "tests/base/scoped_environment.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 #include "transports/base/host.h"
+#include "transports/base/knobs/knobs.h"
+#include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {
@@ -18,28 +20,6 @@ namespace {
 
 using namespace ringwood::testing;
 using std::chrono::milliseconds;
-
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
-// Exactly these variables, for the time of a scope.
-class ScopedEnvironment {
- public:
-  explicit ScopedEnvironment(const Environment& variables) {
-    for (char** entry = environ; *entry; ++entry) before_.emplace_back(*entry);
-    clearenv();
-    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~ScopedEnvironment() {
-    clearenv();
-    for (const std::string& entry : before_) {
-      size_t equals = entry.find('=');
-      setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
-    }
-  }
-
- private:
-  std::vector<std::string> before_;
-};
 
 TEST(Options, ValuesAreTakenFromTheEnvironment) {
   struct Case {
@@ -59,11 +39,11 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"GLOO_SOCKET_IFNAME", "eth1", [](const Options& o) { return o.socket_interface == "eth1"; }},
       {"RINGWOOD_TCP_SOCKETS", "4", [](const Options& o) { return o.tcp_sockets == 4; }},
       {"RINGWOOD_PORT_RANGE", "50000-50010",
-       [](const Options& o) { return o.port_first == 50000 && o.port_last == 50010; }},
+       [](const Options& o) { return o.ports.first == 50000 && o.ports.last == 50010; }},
       {"RINGWOOD_PORT_RANGE", "7000",
-       [](const Options& o) { return o.port_first == 7000 && o.port_last == 7000; }},
+       [](const Options& o) { return o.ports.first == 7000 && o.ports.last == 7000; }},
       {"RINGWOOD_PORT_RANGE", "0-0",
-       [](const Options& o) { return o.port_first == 0 && o.port_last == 0; }},
+       [](const Options& o) { return o.ports.first == 0 && o.ports.last == 0; }},
       {"RINGWOOD_TIMEOUT", "2.5", [](const Options& o) { return o.timeout == milliseconds(2500); }},
       {"RINGWOOD_INIT_TIMEOUT", "600",
        [](const Options& o) { return o.init_timeout == milliseconds(600000); }},
@@ -203,24 +183,6 @@ TEST(Options, NamesOfNcclAreSaidOnceWhetherTheyMeanSomethingOrNot) {
     EXPECT_PRED2(contains, log, said);
     EXPECT_EQ(log.find(said, log.find(said) + 1), log.npos) << "once";
   }
-}
-
-TEST(Options, DescriptionShowsEveryKnobAsItWouldBeWritten) {
-  ScopedEnvironment environment(Environment{{"RINGWOOD_TIMEOUT", "2.5"}});
-  std::set<std::string> names;
-  Environment as_written;
-  for (const Knob& knob : describe(Options::from_environment())) {
-    EXPECT_TRUE(names.insert(knob.name).second) << knob.name;
-    EXPECT_FALSE(knob.description.empty()) << knob.name;
-    EXPECT_EQ(knob.from_environment, knob.name == "RINGWOOD_TIMEOUT");
-    EXPECT_EQ(knob.value == knob.default_value, knob.name != "RINGWOOD_TIMEOUT") << knob.name;
-    as_written.emplace_back(knob.name, knob.value);
-  }
-  EXPECT_GE(names.size(), 14u);
-  ScopedEnvironment again(as_written);
-  auto knobs = describe(Options::from_environment());
-  for (size_t i = 0; i < knobs.size(); ++i)
-    EXPECT_EQ(knobs[i].value, as_written[i].second) << knobs[i].name;
 }
 
 // ---- launchers ---------------------------------------------------------------------------------

@@ -226,8 +226,8 @@ TEST(Listener, LogsTheFirstStrangerAndCountsTheRest) {
 Options two_free_ports(const Job& job) {
   Options options;
   for (int port = 21000; port < 31000; port += 2) {
-    options.port_first = port;
-    options.port_last = port + 1;
+    options.ports.first = port;
+    options.ports.last = port + 1;
     try {
       auto first = listen(job.identity(0), "127.0.0.1", options);
       auto second = listen(job.identity(0), "127.0.0.1", options);
@@ -244,12 +244,12 @@ TEST(Listener, PortRangeIsKeptAndNamedWhenItIsFull) {
   Job job(2);
   Options options = two_free_ports(job);
   auto first = listen(job.identity(0), "127.0.0.1", options);
-  EXPECT_EQ(first->address().port, options.port_first);
+  EXPECT_EQ(first->address().port, options.ports.first);
   auto second = listen(job.identity(0), "127.0.0.1", options);
-  EXPECT_EQ(second->address().port, options.port_last);
+  EXPECT_EQ(second->address().port, options.ports.last);
   Error error = error_of([&] { listen(job.identity(0), "127.0.0.1", options); });
   EXPECT_EQ(error.code, ErrorCode::network);
-  EXPECT_PRED2(contains, error.cause, "ports " + std::to_string(options.port_first) + " to ");
+  EXPECT_PRED2(contains, error.cause, "ports " + std::to_string(options.ports.first) + " to ");
   EXPECT_PRED2(contains, error.cause, "Address already in use; widen RINGWOOD_PORT_RANGE");
   Error elsewhere = error_of([&] { listen(job.identity(0), "192.0.2.222", Options{}); });
   EXPECT_PRED2(contains, elsewhere.cause,
@@ -261,13 +261,13 @@ TEST(Dial, WaitsForAListenerThatComesLate) {
   Options options;
   {
     auto probe = listen(job.identity(0), "127.0.0.1", Options{});
-    options.port_first = options.port_last = probe->address().port;
+    options.ports.first = options.ports.last = probe->address().port;
   }
   Greeting greeting{purpose_of("any"), 0, 1, 0};
   std::atomic<bool> dialling{false};
   std::thread dialler([&] {
     dialling = true;
-    Connection c(dial({"127.0.0.1", options.port_first}, job.identity(1), greeting, patiently()));
+    Connection c(dial({"127.0.0.1", options.ports.first}, job.identity(1), greeting, patiently()));
   });
   while (!dialling) std::this_thread::yield();
   auto listener = listen(job.identity(0), "127.0.0.1", options);

@@ -44,7 +44,8 @@ TEST(Rendezvous, UrlsThatCannotWorkAreExplained) {
       {"tcp://h:1?rank=2&world_size=2", -1, -1, "rank 2 is not below the size 2"},
   };
   for (const Case& c : cases) {
-    Error error = error_of([&] { rendezvous(c.url, c.rank, c.size, within(0)); });
+    Error error = error_of(
+        [&] { rendezvous(c.url, c.rank, c.size, within(0), Options::from_environment()); });
     EXPECT_EQ(error.code, ErrorCode::invalid_argument) << c.url;
     EXPECT_TRUE(contains(error.cause, c.text)) << c.url << ": " << error.cause;
   }
@@ -65,7 +66,7 @@ TEST(Rendezvous, TakesRankAndSizeFromArgumentThenUrlThenLauncher) {
                         {url + "?rank=3&world_size=5", 1, -1, 1, 5},
                         {url + "?rank=3", 4, 7, 4, 7}};
   for (const Case& c : cases) {
-    Rendezvous met = rendezvous(c.url, c.rank, c.size, patiently());
+    Rendezvous met = rendezvous(c.url, c.rank, c.size, patiently(), Options::from_environment());
     EXPECT_EQ(met.rank, c.expected_rank) << c.url;
     EXPECT_EQ(met.size, c.expected_size) << c.url;
   }
@@ -78,8 +79,9 @@ TEST(Rendezvous, EnvironmentMeetsAtTheMaster) {
   setenv("MASTER_ADDR", "localhost", 1);
   setenv("MASTER_PORT", std::to_string(free_port()).c_str(), 1);
   Rendezvous other;
-  std::thread rank1([&] { other = rendezvous("env://", 1, 2, patiently()); });
-  Rendezvous master = rendezvous("env://", 0, 2, patiently());
+  std::thread rank1(
+      [&] { other = rendezvous("env://", 1, 2, patiently(), Options::from_environment()); });
+  Rendezvous master = rendezvous("env://", 0, 2, patiently(), Options::from_environment());
   rank1.join();
   master.store->set("key", "value");
   EXPECT_EQ(other.store->get("key", patiently()), "value");

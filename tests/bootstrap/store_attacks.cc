@@ -20,7 +20,8 @@ using store_wire::Operation;
 
 std::string header(uint32_t magic, uint32_t operation, uint32_t key, uint32_t value) {
   std::string out;
-  for (uint32_t number : {magic, operation, key, value}) store_wire::put(out, number);
+  ByteWriter writer(out);
+  for (uint32_t number : {magic, operation, key, value}) writer.number(number);
   return out;
 }
 

@@ -315,8 +315,8 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
        "a message of type 0 and 0 bytes, which is no message of ours"},
       {"unknown type", raw(10, 0, ""),
        "a message of type 10 and 0 bytes, which is no message of ours"},
-      {"too long", raw(2, 1025, ""),
-       "a message of type 2 and 1025 bytes, which is no message of ours"},
+      {"too long", raw(2, 2049, ""),
+       "a message of type 2 and 2049 bytes, which is no message of ours"},
       {"short heartbeat", raw(2, 1, "x"),
        "a message of type 2 and 1 bytes, which makes no sense here"},
       {"goodbye with luggage", raw(3, 1, "x"), "type 3 and 1 bytes, which makes no sense here"},
@@ -325,7 +325,7 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
        "a message of type 9"},
       {"query of a point", frame(MessageType::query),
        "type 7 and 0 bytes, which makes no sense here"},
-      {"left of a point", frame(MessageType::left, encode_rank(0)), "a message of type 5"},
+      {"left of a point", frame(MessageType::left, encode(LeftRank{0})), "a message of type 5"},
       {"text", "GET / HTTP/1.1\r\n\r\n", "which is no message of ours"},
   };
   for (const Case& c : cases) {

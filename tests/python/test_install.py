@@ -71,3 +71,4 @@ def test_what_the_documented_command_installs_can_be_used(tmp_path):
     )
     assert used.returncode == 0, used.stderr
     assert used.stdout.startswith(str(tmp_path)), used.stdout
+    assert not [*tmp_path.rglob("*.h"), *tmp_path.rglob("*.a")], "what is for C++ only"

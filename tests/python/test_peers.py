@@ -171,6 +171,14 @@ def test_markdown_and_picture():
     assert [len(line.get("points").split()) for line in lines] == [2] * 6
 
 
+def test_the_table_of_the_document_is_that_of_the_kept_figures():
+    command = [sys.executable, ROOT / "bench" / "readme_table"]
+    rows = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(rows) == 8
+    document = (ROOT / "README.md").read_text().splitlines()
+    assert [row for row in rows if row not in document] == [], "bench/readme_table prints it anew"
+
+
 def test_the_kept_report_is_that_of_the_kept_figures():
     folder = ROOT / "bench" / "results"
     kept = json.loads((folder / "peers.json").read_text())

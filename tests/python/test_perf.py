@@ -238,11 +238,24 @@ def test_bad_environment_is_bad_input():
 
 def test_environment_shows_the_origin():
     lines = run("env", RINGWOOD_TIMEOUT="7").stdout.splitlines()
-    timeout = next(line for line in lines if line.startswith("RINGWOOD_TIMEOUT ")).split()
+    rows = [line.split() for line in lines if line.startswith("RINGWOOD_")]
+    (timeout,) = [row for row in rows if row[0] == "RINGWOOD_TIMEOUT"]
     assert timeout[1:4] == ["7", "environment", "300"]
-    others = [line.split() for line in lines[1:] if not line.startswith("RINGWOOD_TIMEOUT ")]
-    assert len(others) > 10
-    assert {row[2] for row in others} == {"default"}
+    assert {row[2] for row in rows if row is not timeout} == {"default"}
+    # Those that a user must know come first.
+    experts = lines.index("# for experts")
+    assert lines[0] == "# for users"
+    assert 10 < sum(line.startswith("RINGWOOD_") for line in lines[:experts]) <= 20
+    assert any(line.startswith("RINGWOOD_SIMD ") for line in lines[experts:])
+
+
+def test_environment_says_why():
+    short, long = run("env").stdout.splitlines(), run("env", "--why").stdout.splitlines()
+    rows = [line for line in short if line.startswith("RINGWOOD_")]
+    assert len(long) == len(short) + 2 * len(rows)
+    timeout = next(i for i, line in enumerate(long) if line.startswith("RINGWOOD_TIMEOUT "))
+    assert long[timeout + 1] == "#   RINGWOOD_TIMEOUT=2.5"
+    assert "5 minutes" in long[timeout + 2]
 
 
 def test_help_and_version():

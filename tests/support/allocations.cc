@@ -4,7 +4,7 @@
 #include <new>
 
 namespace {
-thread_local size_t count = 0;
+thread_local size_t count = 0, total = 0;
 }
 
 // Of the whole program, so that what the library asks for is counted. In a file of their own: a
@@ -12,6 +12,7 @@ thread_local size_t count = 0;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(size_t bytes) {
   ++count;
+  total += bytes;
   if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
@@ -21,4 +22,5 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace ringwood::testing {
 size_t allocations() noexcept { return count; }
+size_t allocated_bytes() noexcept { return total; }
 }  // namespace ringwood::testing

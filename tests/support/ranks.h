@@ -14,8 +14,11 @@
 #include <gtest/gtest.h>
 
 #include "collectives/communicator.h"
+#include "collectives/kernels/types.h"
 #include "tests/support/transports.h"
 #include "tests/support/values.h"
+#include "transports/base/clock.h"
+#include "transports/base/options.h"
 
 namespace ringwood::testing {
 

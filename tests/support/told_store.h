@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "transports/base/clock.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {

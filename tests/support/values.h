@@ -63,9 +63,9 @@ inline double get_value(const std::byte* base, size_t i, DataType type) {
 // What get_value shows of a complex element that holds v + 2v i.
 inline double shown(DataType type, double v) { return is_complex(type) ? v + 2000 * v : v; }
 
-// Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
-// to be exposed, in pages of their own that are remapped at once. The latter two are read in place by
-// peers.
+// Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large
+// enough to be exposed, in pages of their own that are remapped at once. The latter two are read in
+// place by peers.
 enum class Placement { heap, arena, remapped };
 inline thread_local Placement buffers_placed = Placement::heap;
 

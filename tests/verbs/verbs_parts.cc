@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <functional>
+
 #include "tests/support/link_ranks.h"
 #include "transports/verbs/hello.h"
 #include "transports/verbs/library/library.h"
@@ -166,55 +168,60 @@ TEST(VerbsRails, AreSelectedByName) {
   EXPECT_FALSE(selected("mlx5_0:2", "mlx5_0", 1));
 }
 
-TEST(VerbsAddresses, TravelAsText) {
-  RankAddress address = rails({"10.0.0.1", "fd00::1"});
-  address.reason = "a \"reason\"\nof two lines";
-  address.node = 1;
-  address.rails[1].node = 3;
-  const RankAddress back = parse_address(print(address));
-  EXPECT_EQ(back.reason, address.reason);
-  EXPECT_EQ(back.node, 1);
-  EXPECT_EQ(back.rails, address.rails);
-  for (const char* bad : {"", "{}", "[]", R"({"reason":"","rails":[{}]})", "\xff"})
-    EXPECT_THROW((void)parse_address(bad), Error) << bad;
-  EXPECT_THROW((void)parse_address(print(rails(std::vector<std::string>(17, "10.0.0.1")))), Error);
+TEST(VerbsAddresses, TravelWhole) {
+  SharedAddress shared{3, rails({"10.0.0.1", "fd00::1"})};
+  shared.address.reason = "a \"reason\"\nof two lines";
+  shared.address.node = 1;
+  shared.address.rails[1].node = 3;
+  SharedAddress back;
+  ASSERT_TRUE(decode(encode(shared), back));
+  EXPECT_EQ(back.readers, 3);
+  EXPECT_EQ(back.address.reason, "a \"reason\"?of two lines") << "for one line of a log";
+  EXPECT_EQ(back.address.node, 1);
+  EXPECT_EQ(back.address.rails, shared.address.rails);
+  const SharedAddress many{1, rails(std::vector<std::string>(17, "10.0.0.1"))};
+  EXPECT_FALSE(decode(encode(many), back));
 }
 
-TEST(VerbsHellos, TravelAsTextAndTellVersionsApart) {
-  Hello hello{"", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2, Ece{3, 4, 5}}}};
-  const std::string text = print(hello);
-  const Hello back = parse_hello(text);
-  EXPECT_EQ(print(back), text);
-  EXPECT_EQ(back.paths[0].first_packet, 0xabcdefu);
-  EXPECT_FALSE(back.paths[0].ece);
-  EXPECT_EQ(back.paths[1].ece, (Ece{3, 4, 5}));
-  std::string newer = text;
-  newer.replace(newer.find("\"version\":2"), 11, "\"version\":3");
-  for (const std::string& bad : {std::string(), std::string("{}"), newer, text.substr(1)})
-    EXPECT_THROW((void)parse_hello(bad), Error) << bad;
+TEST(VerbsHellos, TravelWhole) {
+  const Hello hello{
+      "", 1 << 20, 0x7f0000001000, 106, 3, {7}, {{0x1234, 0xabcdef}, {1, 2, Ece{3, 4, 5}}}};
+  Hello back;
+  ASSERT_TRUE(decode(encode(hello), back));
+  EXPECT_EQ(encode(back), encode(hello));
+  EXPECT_EQ(back.ring, hello.ring);
+  EXPECT_EQ(back.keys, hello.keys);
+  EXPECT_EQ(back.paths, hello.paths);
+  Hello many = hello;
+  many.paths.resize(kMaxPaths + 1);
+  EXPECT_FALSE(decode(encode(many), back));
 }
 
-TEST(VerbsPathAddresses, TravelAsTextAndNothingInThemIsBelieved) {
-  const auto parse = [](const std::string& text) {
-    return parse_path_address(std::as_bytes(std::span(text)));
-  };
+TEST(VerbsPathAddresses, TravelWholeAndNothingInThemIsBelieved) {
   const PathAddress address{
       {0x1234, 0xabcdef, Ece{1, 2, 3}}, bytes_of("fd00::1"), 7, 2048, 9, 0x7f0000001000};
-  const std::string text = print(address);
-  EXPECT_EQ(print(parse(text)), text);
-  const PathAddress wild =
-      parse(print(PathAddress{{~0u, ~0u}, bytes_of("10.0.0.1"), -5, 1 << 20, 0, ~uint64_t{0}}));
-  EXPECT_EQ(wild.end.number, 0xffffffu);
-  EXPECT_EQ(wild.end.first_packet, 0xffffffu);
-  EXPECT_EQ(wild.lid, 0);
-  EXPECT_EQ(wild.mtu, 4096);
-  for (const std::string& bad : {std::string(), std::string("{}"), std::string("[1]"),
-                                 text.substr(1), std::string(2000, ' ') + text})
-    EXPECT_THROW((void)parse(bad), Error) << bad;
-  const std::string said = "a\nb\x80" + std::string(5000, 'c');
-  const std::string kept = printable(std::as_bytes(std::span(said)));
-  EXPECT_EQ(kept.substr(0, 5), "a?b?c");
-  EXPECT_EQ(kept.size(), 1024u);
+  PathAddress back;
+  ASSERT_TRUE(decode(encode(address), back));
+  EXPECT_EQ(back.end, address.end);
+  EXPECT_EQ(back.gid, address.gid);
+  EXPECT_EQ(back.scrap, address.scrap);
+  const std::function<void(PathAddress&)> spoil[] = {
+      [](PathAddress& o) { o.end.number = 1 << 24; },
+      [](PathAddress& o) { o.lid = -5; },
+      [](PathAddress& o) { o.end.first_packet = 1 << 24; },
+      [](PathAddress& o) { o.lid = 1 << 16; },
+      [](PathAddress& o) { o.mtu = 4097; },
+      [](PathAddress& o) { o.mtu = 255; },
+  };
+  for (const auto& change : spoil) {
+    PathAddress wild = address;
+    change(wild);
+    EXPECT_FALSE(decode(encode(wild), back)) << &change - spoil;
+  }
+  PathRefusal refusal;
+  ASSERT_TRUE(decode(encode(PathRefusal{"a\nb\x7f" + std::string(5000, 'c')}), refusal));
+  EXPECT_EQ(refusal.why.substr(0, 5), "a?b?c");
+  EXPECT_EQ(refusal.why.size(), 1024u);
 }
 
 // What happens to a path, and after how many seconds it is tried again (-1: it is in use).

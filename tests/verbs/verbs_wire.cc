@@ -32,14 +32,14 @@ TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
   size_t most = 0;
   while (arrived < kFrames) {
     while (sent < kFrames && out.queued() < kMaxQueued) {
-      const auto data = payload(sent, 1 + sent * 977 % Wire::kMaxPayload);
+      const auto data = payload(sent, 1 + sent * 977 % kMaxPayload);
       out.queue({.type = FrameType::data, .position = sent++}, data);
     }
     out.flush();
     most = std::max(most, out.memory());
     in.receive([&](const Frame& frame, std::span<const std::byte> bytes) {
       EXPECT_EQ(frame.position, arrived);
-      const auto expected = payload(arrived, 1 + arrived * 977 % Wire::kMaxPayload);
+      const auto expected = payload(arrived, 1 + arrived * 977 % kMaxPayload);
       EXPECT_TRUE(std::ranges::equal(bytes, expected));
       ++arrived;
       return true;
@@ -54,7 +54,7 @@ TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
 TEST(VerbsWire, GivesMemoryBackWhenItIsNotNeeded) {
   auto [here, there] = pair();
   Wire out(std::move(here)), in(std::move(there));
-  const auto data = payload(0, Wire::kMaxPayload);
+  const auto data = payload(0, kMaxPayload);
   size_t frames = 0;
   const auto take = [&](const Frame&, std::span<const std::byte>) { return ++frames > 0; };
   for (int i = 0; i < 5; ++i) out.queue({.type = FrameType::data}, data);

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/candidate.h"
 #include "tools/perf/perf_counters.h"
 #include "transports/transport.h"
 

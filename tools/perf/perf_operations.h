@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/kernels/types.h"
+#include "collectives/schedule/collective.h"
 #include "tools/perf/perf_pattern.h"
 
 namespace ringwood::tools {

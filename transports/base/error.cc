@@ -7,6 +7,8 @@
 #include <new>
 #include <system_error>
 
+#include "transports/base/result.h"
+
 namespace ringwood {
 
 const char* to_string(ErrorCode code) {

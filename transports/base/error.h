@@ -1,7 +1,7 @@
 // The error type of the whole project: what went wrong, and where.
 //
-// Set-up code throws Error. The data path returns Status (or Result<T>), which is one pointer wide
-// and null on success, so that a poll that finds nothing costs nothing.
+// Set-up code throws Error; the data path returns Status (or Result<T>, result.h), which is one
+// pointer wide and null when all is well, so that a poll that finds nothing costs nothing.
 //
 // An Error is filled from the inside out: the code that sees the cause writes `cause`, `code` and
 // what it knows (peer, transport); each layer above adds its own coordinates if they are still
@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace ringwood {
 
@@ -44,7 +43,6 @@ struct Error : std::exception {
   Error() = default;
   Error(ErrorCode c, std::string why) : code(c), cause(std::move(why)) {}
 
-  // One line:
   // "rank 2 (host-b): all_reduce #17 step 7, peer 5 over tcp: connection reset (peer_lost)".
   std::string message() const;
   // message(); stays valid until the error is changed. Any thread.
@@ -75,24 +73,6 @@ class [[nodiscard]] Status {
  private:
   std::unique_ptr<Error> error_;
 };
-
-template <class T>
-class [[nodiscard]] Result {
- public:
-  Result(T value) : value_(std::move(value)) {}
-  Result(Error e) : value_(std::move(e)) {}
-  bool ok() const { return value_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  T& operator*() { return std::get<0>(value_); }
-  T* operator->() { return &std::get<0>(value_); }
-  Error& error() { return std::get<1>(value_); }
-
- private:
-  std::variant<T, Error> value_;
-};
-
-// In a catch clause: the exception as an Error, with its own text if it is another type.
-Error caught_error();
 
 // "recv: Connection reset by peer". Reads errno unless one is given.
 std::string system_message(const char* call, int error_number = 0);

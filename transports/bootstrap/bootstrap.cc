@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <set>
 #include <thread>
 
 #include "transports/base/host.h"
+#include "transports/bootstrap/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {
@@ -19,25 +19,11 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(50);
 
-std::string to_hex(const uint8_t* bytes, size_t count) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
-  return text;
+std::string to_hex(std::span<const uint8_t> bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-void from_hex(const std::string& text, size_t offset, uint8_t* bytes, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const char* begin = text.data() + offset + 2 * i;
-    if (offset + 2 * i + 2 > text.size() ||
-        std::from_chars(begin, begin + 2, bytes[i], 16).ptr != begin + 2)
-      throw Error(ErrorCode::internal, "the session in the store is damaged");
-  }
-}
-
-std::string fresh_number() {
-  const auto number = random_session();
-  return to_hex(number.data(), number.size());
-}
+std::string fresh_number() { return to_hex(random_session()); }
 
 std::string key_of(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
 std::string welcome_key(const std::string& number) { return "welcome/" + number; }
@@ -51,16 +37,14 @@ Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Opt
   if (!options.key_file.empty()) me_.key = key_from_file(options.key_file);
 }
 
-void Bootstrap::enter(const std::string& session) {
-  store_ = prefix_store(root_, session.substr(0, 2 * me_.session.size()) + "/");
-}
+void Bootstrap::enter() { store_ = prefix_store(root_, to_hex(me_.session) + "/"); }
 
 std::vector<std::string> Bootstrap::meet(const std::string& introduction,
                                          std::string& announcement) {
   if (me_.rank != 0) await_welcome(announcement);
   if (me_.rank == 0) {
     me_.session = random_session();
-    enter(to_hex(me_.session.data(), me_.session.size()));
+    enter();
     store_->set(key_of("host", 0), introduction);
     welcome_all(announcement);
     store_->set("go", "");
@@ -78,11 +62,9 @@ std::vector<std::string> Bootstrap::meet(const std::string& introduction,
 // Until all have spoken under the session. Their hellos are removed before any of them can go on,
 // and so cannot be those of the next group.
 void Bootstrap::welcome_all(const std::string& announcement) {
-  const bool secret = !options_.key_file.empty();
-  if (!secret) me_.key = random_key();
-  const std::string text = to_hex(me_.session.data(), me_.session.size()) +
-                           (secret ? "" : to_hex(me_.key.data(), me_.key.size())) + " " +
-                           announcement;
+  Welcome said{me_.session, std::nullopt, announcement};
+  if (options_.key_file.empty()) said.key = me_.key = random_key();
+  const std::string text = encode(said);
   std::set<int> expected;
   for (int r = 1; r < me_.size; ++r) expected.insert(r);
   for (Duration pause = kFirstPause; !expected.empty();) {
@@ -130,11 +112,21 @@ void Bootstrap::await_welcome(std::string& announcement) {
     absent.insert(absent.begin(), 0);
     throw missing(absent);
   }
-  from_hex(text, 0, me_.session.data(), me_.session.size());
-  if (options_.key_file.empty())
-    from_hex(text, 2 * me_.session.size(), me_.key.data(), me_.key.size());
-  announcement = text.substr(std::min(text.find(' '), text.size() - 1) + 1);
-  enter(text);
+  Welcome said;
+  if (ByteReader(text).number<uint16_t>() != kProtocolVersion)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("rank 0 speaks another version of the protocol than this rank, {}; "
+                            "install the same release on all hosts",
+                            kProtocolVersion));
+  if (!decode(text, said)) throw Error(ErrorCode::internal, "the session in the store is damaged");
+  if (said.key.has_value() != options_.key_file.empty())
+    throw Error(
+        ErrorCode::invalid_argument,
+        "RINGWOOD_KEY_FILE is set on this rank or on rank 0 only: set it alike on all ranks");
+  me_.session = said.session;
+  if (said.key) me_.key = *said.key;
+  announcement = said.announcement;
+  enter();
 }
 
 std::vector<std::string> Bootstrap::exchange(const char* what, const std::string& mine) {

@@ -50,7 +50,7 @@ class Bootstrap final {
   void welcome_all(const std::string& announcement);
   void await_welcome(std::string& announcement);
   bool welcome(int rank, const std::string& text);
-  void enter(const std::string& session);
+  void enter();
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
 

@@ -29,10 +29,14 @@
 #include <string_view>
 
 #include "transports/base/clock.h"
-#include "transports/base/error.h"
+#include "transports/base/result.h"
 #include "transports/bootstrap/identity.h"
 
 namespace ringwood {
+
+// Of all that travels: counted up with every change of it. It comes first wherever two processes
+// meet (here, and in the store in bootstrap_messages.h), so that releases which differ say so.
+inline constexpr uint16_t kProtocolVersion = 4;
 
 // The lower half is ours; a transport's is made of its name, so that no list has to know it. That
 // all rows of the table differ in theirs is asserted beside it.

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "transports/base/bytes.h"
+
 namespace ringwood {
 namespace {
 
 constexpr uint32_t kMagic = 0x574e4952;  // "RINW"
-constexpr uint16_t kVersion = 3;
 constexpr size_t kMacBytes = 32, kNonceBytes = 32, kSessionBytes = 16;
 constexpr size_t kHelloBytes = 4 + 2 + kSessionBytes + 2 + 2 + 4 + 4 + kNonceBytes;
 // Of the size that version 1 expects, which finds our version at the same place.
@@ -38,20 +39,6 @@ std::string describe_reason(uint8_t reason) {
     case kWrongKey: return "the keys differ; is RINGWOOD_KEY_FILE the same on all hosts?";
     default: return fmt::format("for reason {}", reason);
   }
-}
-
-template <class T>
-void put(Bytes& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i)
-    out.push_back(static_cast<uint8_t>(uint64_t(value) >> (8 * i)));
-}
-
-template <class T>
-T get(std::span<const uint8_t> in, size_t& at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value |= uint64_t(in[at + i]) << (8 * i);
-  at += sizeof(T);
-  return static_cast<T>(value);
 }
 
 bool is_known(Purpose purpose) {
@@ -82,15 +69,15 @@ bool same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
 
 DialSteps::DialSteps(const Identity& me, const Greeting& greeting)
     : me_(me), wanted_(kChallengeBytes) {
-  put(hello_, kMagic);
-  put(hello_, kVersion);
-  hello_.insert(hello_.end(), me.session.begin(), me.session.end());
-  put(hello_, static_cast<uint16_t>(greeting.purpose));
-  put(hello_, greeting.channel);
-  put(hello_, static_cast<uint32_t>(greeting.from));
-  put(hello_, static_cast<uint32_t>(greeting.to));
-  auto nonce = random_key();
-  hello_.insert(hello_.end(), nonce.begin(), nonce.end());
+  ByteWriter out(hello_);
+  out.number(kMagic);
+  out.number(kProtocolVersion);
+  out.raw(me.session);
+  out.number(greeting.purpose);
+  out.number(greeting.channel);
+  out.number(greeting.from);
+  out.number(greeting.to);
+  out.raw(random_key());
 }
 
 Bytes DialSteps::refuse(ErrorCode code, std::string why) {
@@ -100,15 +87,14 @@ Bytes DialSteps::refuse(ErrorCode code, std::string why) {
 }
 
 Bytes DialSteps::take_challenge(std::span<const uint8_t> message) {
-  size_t at = 0;
-  if (auto version = get<uint16_t>(message, at); version != kVersion) {
-    return refuse(
-        ErrorCode::unsupported,
-        fmt::format("the other side speaks version {} of the handshake, this one version {}; "
-                    "install the same release on all hosts",
-                    version, kVersion));
+  ByteReader in(message);
+  if (const auto version = in.number<uint16_t>(); version != kProtocolVersion) {
+    return refuse(ErrorCode::unsupported,
+                  fmt::format("the other side speaks version {} of the protocol, this one version "
+                              "{}; install the same release on all hosts",
+                              version, kProtocolVersion));
   }
-  if (std::any_of(message.begin() + at, message.begin() + kNonceAt, [](uint8_t b) { return b; }))
+  if (in.take(kNonceAt - in.size()).find_first_not_of('\0') != std::string_view::npos)
     return refuse(ErrorCode::invalid_argument, "what the other side sent is no Ringwood handshake");
   nonce_.assign(message.begin() + kNonceAt, message.end());
   wanted_ = kResultBytes;
@@ -145,28 +131,27 @@ AcceptSteps::AcceptSteps(const Identity& me) : me_(me), wanted_(kHelloBytes) {}
 Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   hello_.assign(message.begin(), message.end());
   wanted_ = 0;
-  size_t at = 0;
-  if (get<uint32_t>(message, at) != kMagic) {
+  ByteReader in(message);
+  if (in.number<uint32_t>() != kMagic) {
     error_ = Error(ErrorCode::invalid_argument, "what it sent is no Ringwood handshake");
     return {};
   }
-  if (auto version = get<uint16_t>(message, at); version != kVersion) {
+  if (const auto version = in.number<uint16_t>(); version != kProtocolVersion) {
     error_ = Error(ErrorCode::unsupported,
-                   fmt::format("it speaks version {} of the handshake, this side version {}",
-                               version, kVersion));
+                   fmt::format("it speaks version {} of the protocol, this side version {}",
+                               version, kProtocolVersion));
     return challenge(false);
   }
-  auto session = message.subspan(at, kSessionBytes);
-  at += kSessionBytes;
-  greeting_.purpose = static_cast<Purpose>(get<uint16_t>(message, at));
-  greeting_.channel = get<uint16_t>(message, at);
-  auto from = get<uint32_t>(message, at), to = get<uint32_t>(message, at);
-  greeting_.from = static_cast<int>(from);
-  greeting_.to = static_cast<int>(to);
-  auto size = static_cast<uint32_t>(me_.size), rank = static_cast<uint32_t>(me_.rank);
+  std::array<uint8_t, kSessionBytes> session;
+  in.raw(session);
+  greeting_.purpose = static_cast<Purpose>(in.number<uint16_t>());
+  in.number(greeting_.channel);
+  in.number(greeting_.from);
+  in.number(greeting_.to);
   if (!is_known(greeting_.purpose)) objection_ = kWrongPurpose;
-  if (from >= size || from == rank) objection_ = kWrongSender;
-  if (to != rank) objection_ = kWrongReceiver;
+  if (greeting_.from < 0 || greeting_.from >= me_.size || greeting_.from == me_.rank)
+    objection_ = kWrongSender;
+  if (greeting_.to != me_.rank) objection_ = kWrongReceiver;
   if (!same(session, me_.session)) objection_ = kWrongSession;
   nonce_ = random_key();
   wanted_ = kProofBytes;
@@ -177,7 +162,7 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
 Bytes AcceptSteps::challenge(bool with_nonce) const {
   Bytes challenge;
   challenge.reserve(kChallengeBytes);
-  put(challenge, kVersion);
+  ByteWriter(challenge).number(kProtocolVersion);
   challenge.resize(kChallengeBytes);
   if (with_nonce) std::copy(nonce_.begin(), nonce_.end(), challenge.begin() + kNonceAt);
   return challenge;

@@ -1,5 +1,7 @@
 // Who we are, from the variables of the launcher: the second and last place that reads the
 // environment.
+#include "transports/bootstrap/launch.h"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 #include <string_view>
 
 #include "transports/base/error.h"
-#include "transports/base/options.h"
 
 namespace ringwood {
 namespace {

@@ -164,10 +164,10 @@ std::unique_ptr<Listener> listen(const Identity& me, const std::vector<std::stri
                                  const Options& options) {
   // The kernel's choice for the first address may be taken at the second.
   constexpr int kTries = 16;
-  const bool range = options.port_first != 0;
+  const bool range = options.ports.first != 0;
   int error = 0;
-  for (int i = 0; i <= (range ? options.port_last - options.port_first : kTries); ++i) {
-    std::vector<int> fds = listen_at(hosts, range ? options.port_first + i : 0);
+  for (int i = 0; i <= (range ? options.ports.last - options.ports.first : kTries); ++i) {
+    std::vector<int> fds = listen_at(hosts, range ? options.ports.first + i : 0);
     if (!fds.empty()) return std::make_unique<AsioListener>(me, fds);
     error = errno;
     if (error != EADDRINUSE && error != EACCES) break;
@@ -177,7 +177,7 @@ std::unique_ptr<Listener> listen(const Identity& me, const std::vector<std::stri
       ErrorCode::network,
       fmt::format(
           "cannot listen on {}{}: {}{}", fmt::join(hosts, ", "),
-          full ? fmt::format(", ports {} to {}", options.port_first, options.port_last) : "",
+          full ? fmt::format(", ports {} to {}", options.ports.first, options.ports.last) : "",
           system_message("bind", error),
           full ? "; widen RINGWOOD_PORT_RANGE (one port per rank and group while it is made)"
                : ""));

@@ -6,6 +6,7 @@
 
 #include "transports/base/error.h"
 #include "transports/base/options.h"
+#include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 
@@ -81,6 +82,11 @@ std::shared_ptr<Store> open_store(const std::string& url, const Url& parsed,
 }
 
 }  // namespace
+
+Rendezvous rendezvous(const std::string& url, int rank, int size) {
+  const Options options = Options::from_environment();
+  return rendezvous(url, rank, size, Deadline::after(options.init_timeout), options);
+}
 
 Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadline,
                       const Options& options) {

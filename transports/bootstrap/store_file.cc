@@ -1,7 +1,4 @@
-// A store in one file: a log of records behind a header.
-//
-//   header  magic 8 | epoch 8           the epoch changes whenever the log is emptied
-//   record  checksum 4 | key bytes 4 | value bytes 4 (all ones: removed) | key | value
+// A store in one file: a log of records behind a header (store_records.h).
 //
 // Every change is one append under flock. A process that is killed in the middle leaves a tail that
 // is not a whole record: the next writer cuts it off, so a value is there entirely or not at all.
@@ -20,19 +17,16 @@
 #include "transports/base/fork_guard.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_records.h"
 #include "transports/bootstrap/store_value.h"
 #include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {
 
-using store_wire::get;
 using store_wire::kMaxKey;
 using store_wire::kMaxValue;
-using store_wire::put;
 
-constexpr uint64_t kMagic = 0x31305f676f4c5752;  // "RWLog_01"
-constexpr size_t kHeader = 16, kRecordHeader = 12;
 constexpr uint32_t kRemoved = 0xffffffff;
 // Holders of the lock do a few system calls; one that was stopped in between must not hold all for
 // ever.
@@ -44,16 +38,31 @@ uint32_t checksum(std::string_view data) {
   return hash;
 }
 
-std::string encode_record(std::string_view key, const std::optional<std::string>& value) {
-  std::string body;
-  put(body, static_cast<uint32_t>(key.size()));
-  put(body, value ? static_cast<uint32_t>(value->size()) : kRemoved);
-  body.append(key);
-  if (value) body.append(*value);
-  std::string record;
-  put(record, checksum(body));
-  return record.append(body);
+}  // namespace
+
+std::string encode_record(const LogRecord& record) {
+  std::string body, out;
+  ByteWriter in_body(body);
+  in_body.number(static_cast<uint32_t>(record.key.size()));
+  in_body.number(record.value ? static_cast<uint32_t>(record.value->size()) : kRemoved);
+  in_body.raw(record.key);
+  if (record.value) in_body.raw(*record.value);
+  ByteWriter(out).number(checksum(body));
+  return out.append(body);
 }
+
+size_t decode_record(std::string_view log, LogRecord& record) {
+  ByteReader in(log);
+  const auto sum = in.number<uint32_t>();
+  const auto key_bytes = in.number<uint32_t>(), value_bytes = in.number<uint32_t>();
+  record.key = in.take(key_bytes);
+  record.value.reset();
+  if (value_bytes != kRemoved) record.value = in.take(value_bytes);
+  const bool whole = in.ok() && sum == checksum(log.substr(sizeof sum, in.size() - sizeof sum));
+  return whole ? in.size() : 0;
+}
+
+namespace {
 
 class FileStore final : public Store {
  public:
@@ -139,21 +148,20 @@ class FileStore final : public Store {
     // Brings the values up to date; cuts off what is no whole record.
     void refresh() {
       uint64_t bytes = size();
-      if (bytes < kHeader) {
+      if (bytes < LogHeader::kBytes) {
         write_header(Clock::now().time_since_epoch().count());
-        bytes = kHeader;
+        bytes = LogHeader::kBytes;
       }
-      std::string header = read_at(0, kHeader);
-      if (store_wire::get<uint64_t>(header, 0) != kMagic) {
+      LogHeader header;
+      if (!decode(read_at(0, LogHeader::kBytes), header) || header.magic != LogHeader::kMagic) {
         throw Error(
             ErrorCode::invalid_argument,
             fmt::format("{} is no store of ours; name a file that does not exist", store_.path_));
       }
-      auto epoch = store_wire::get<uint64_t>(header, 8);
-      if (epoch != store_.epoch_ || inode_ != store_.inode_ || bytes < store_.end_) {
+      if (header.epoch != store_.epoch_ || inode_ != store_.inode_ || bytes < store_.end_) {
         store_.values_.clear();
-        store_.end_ = kHeader;
-        store_.epoch_ = epoch;
+        store_.end_ = LogHeader::kBytes;
+        store_.epoch_ = header.epoch;
         store_.inode_ = inode_;
       }
       parse(read_at(store_.end_, bytes - store_.end_));
@@ -163,15 +171,15 @@ class FileStore final : public Store {
 
     // Precondition: refreshed.
     void append(const std::string& key, const std::optional<std::string>& value) {
-      std::string record = encode_record(key, value);
+      std::string record = encode_record({key, value});
       write_at(store_.end_, record);
       parse(record);
       if (!store_.values_.empty()) return;
       // Nothing is left: start over, so that a job that cleans up never grows the file.
       write_header(store_.epoch_ + 1);
-      if (ftruncate(fd_, kHeader) != 0) fail("ftruncate");
+      if (ftruncate(fd_, LogHeader::kBytes) != 0) fail("ftruncate");
       store_.epoch_ += 1;
-      store_.end_ = kHeader;
+      store_.end_ = LogHeader::kBytes;
     }
 
    private:
@@ -210,12 +218,7 @@ class FileStore final : public Store {
       return static_cast<uint64_t>(status.st_size);
     }
 
-    void write_header(uint64_t epoch) {
-      std::string header;
-      put(header, kMagic);
-      put(header, epoch);
-      write_at(0, header);
-    }
+    void write_header(uint64_t epoch) { write_at(0, encode(LogHeader{.epoch = epoch})); }
 
     std::string read_at(uint64_t at, uint64_t bytes) {
       std::string data(bytes, '\0');
@@ -243,18 +246,12 @@ class FileStore final : public Store {
 
     // Takes the whole records at the beginning of `log`.
     void parse(std::string_view log) {
-      while (log.size() >= kRecordHeader) {
-        size_t key_bytes = store_wire::get<uint32_t>(log, 4);
-        auto value_bytes = store_wire::get<uint32_t>(log, 8);
-        bool removal = value_bytes == kRemoved;
-        size_t bytes = kRecordHeader + key_bytes + (removal ? 0 : value_bytes);
-        if (bytes > log.size()) return;
-        if (store_wire::get<uint32_t>(log, 0) != checksum(log.substr(4, bytes - 4))) return;
-        std::string key(log.substr(kRecordHeader, key_bytes));
-        if (removal) {
-          store_.values_.erase(key);
+      LogRecord record;
+      while (const size_t bytes = decode_record(log, record)) {
+        if (record.value) {
+          store_.values_[std::string(record.key)] = *record.value;
         } else {
-          store_.values_[key] = std::string(log.substr(kRecordHeader + key_bytes, value_bytes));
+          store_.values_.erase(std::string(record.key));
         }
         log.remove_prefix(bytes);
         store_.end_ += bytes;

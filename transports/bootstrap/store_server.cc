@@ -141,8 +141,7 @@ class Server {
   }
 
   void take_in(const SessionPtr& session) {
-    if (session->in.size() == kRequestHeader &&
-        !decode_request_header(session->in, session->header))
+    if (session->in.size() == kRequestHeader && !decode(session->in, session->header))
       return drop(session);
     if (session->in.size() < wanted_bytes(*session) || session->in.size() < kRequestHeader)
       return read_more(session);
@@ -162,6 +161,7 @@ class Server {
   void carry_out(const SessionPtr& session) {
     std::string key = session->in.substr(kRequestHeader, session->header.key_bytes);
     std::string value = session->in.substr(kRequestHeader + session->header.key_bytes);
+    const auto number = ByteReader(value).number<int64_t>();  // of a get or an add
     auto found = values_.find(key);
     bool exists = found != values_.end();
     switch (session->header.operation) {
@@ -169,14 +169,14 @@ class Server {
       case Operation::has: return reply(session, exists ? Reply::ok : Reply::missing, "");
       case Operation::get:
         if (exists) return reply(session, Reply::ok, found->second);
-        return wait(session, key, store_wire::get<int64_t>(value, 0));
+        return wait(session, key, number);
       case Operation::remove:
         if (exists) forget(found);
         return reply(session, Reply::ok, "");
       case Operation::add: break;
     }
     try {
-      auto sum = add_to_value(key, exists ? found->second : "", store_wire::get<int64_t>(value, 0));
+      auto sum = add_to_value(key, exists ? found->second : "", number);
       reply_set(session, key, std::to_string(sum), std::to_string(sum));
     } catch (const Error& error) {
       reply(session, Reply::refused, error.cause);

@@ -50,14 +50,11 @@ class Connection {
 
   Response ask(const std::string& request, Deadline deadline) {
     send_all(request, deadline);
-    std::string header = recv_all(kResponseHeader, deadline);
-    auto reply = store_wire::get<uint32_t>(header, 0);
-    size_t bytes = store_wire::get<uint32_t>(header, 4);
-    if (reply > uint32_t(Reply::refused) || bytes > kMaxValue) {
+    ResponseHeader header;
+    if (!decode(recv_all(kResponseHeader, deadline), header))
       throw Error(ErrorCode::network,
                   fmt::format("what replies at {} is no store of ours", server_));
-    }
-    return {static_cast<Reply>(reply), recv_all(bytes, deadline)};
+    return {header.reply, recv_all(header.bytes, deadline)};
   }
 
  private:
@@ -129,10 +126,8 @@ class TcpStore final : public Store {
     auto began = Clock::now();
     do {
       const int64_t wait_ms = deadline.left_ms();
-      std::string value;
-      store_wire::put(value, wait_ms);
       try {
-        Response response = ask(Operation::get, key, value,
+        Response response = ask(Operation::get, key, encode(Number{wait_ms}),
                                 Deadline::after(std::chrono::milliseconds(wait_ms) + kSlack));
         if (response.reply == Reply::ok) return response.payload;
       } catch (const Error& error) {
@@ -148,9 +143,7 @@ class TcpStore final : public Store {
   }
 
   int64_t add(const std::string& key, int64_t delta) override {
-    std::string value;
-    store_wire::put(value, delta);
-    return add_to_value(key, ask(Operation::add, key, value).payload, 0);
+    return add_to_value(key, ask(Operation::add, key, encode(Number{delta})).payload, 0);
   }
 
   void remove(const std::string& key) override { ask(Operation::remove, key, ""); }
@@ -240,6 +233,10 @@ class TcpStore final : public Store {
 };
 
 }  // namespace
+
+std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline) {
+  return tcp_store(host, port, serve, deadline, Options());
+}
 
 std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
                                  const Options& options, int world_size) {

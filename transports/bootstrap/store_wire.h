@@ -1,81 +1,69 @@
-// What travels between a tcp_store and its server. Numbers are little-endian.
+// What travels between a tcp_store and its server.
 //
-//   request   magic 4 | operation 1 | zero 3 | key bytes 4 | value bytes 4 | key | value
-//   response  reply 1 | zero 3 | bytes 4 | payload
+//   request   magic 4 | operation 4 | key bytes 4 | value bytes 4 | key | value
+//   response  reply 4 | bytes 4 | payload
 //
 // set: value. get: value is the time to wait in ms (8 bytes, signed, -1 for ever). add: value is
 // the delta (8 bytes). One request at a time on a connection; whoever breaks the format is
 // disconnected.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "transports/base/bytes.h"
+
 namespace ringwood::store_wire {
 
-enum class Operation : uint8_t { set = 1, get, has, add, remove };
-enum class Reply : uint8_t { ok = 0, missing, refused };
+enum class Operation : uint32_t { set = 1, get, has, add, remove };
+enum class Reply : uint32_t { ok = 0, missing, refused };
 
 inline constexpr uint32_t kMagic = 0x53575352;  // "RSWS"
 inline constexpr size_t kRequestHeader = 16, kResponseHeader = 8;
-inline constexpr size_t kMaxKey = 1024, kMaxValue = size_t{1} << 20;
-
-template <class T>
-void put(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out.push_back(static_cast<char>(static_cast<uint64_t>(value) >> (8 * i)));
-  }
-}
-
-// Precondition: in.size() >= at + sizeof(T).
-template <class T>
-T get(std::string_view in, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i)
-    value |= uint64_t(static_cast<uint8_t>(in[at + i])) << (8 * i);
-  return static_cast<T>(value);
-}
+inline constexpr uint32_t kMaxKey = 1024, kMaxValue = 1 << 20;
 
 struct RequestHeader {
   Operation operation = Operation::has;
-  size_t key_bytes = 0, value_bytes = 0;
+  uint32_t key_bytes = 0, value_bytes = 0;
 };
+
+struct ResponseHeader {
+  Reply reply = Reply::ok;
+  uint32_t bytes = 0;
+};
+
+// The value of a get and of an add.
+struct Number {
+  int64_t value = 0;
+};
+
+void fields(auto& io, RequestHeader& header) {
+  io.constant(kMagic);
+  io.number(header.operation, Operation::set, Operation::remove);
+  io.number(header.key_bytes, 0, kMaxKey);
+  const Operation what = header.operation;
+  const bool number = what == Operation::get || what == Operation::add;
+  const uint32_t least = number ? sizeof(Number) : 0;
+  io.number(header.value_bytes, least, what == Operation::set ? kMaxValue : least);
+}
+
+void fields(auto& io, ResponseHeader& header) {
+  io.number(header.reply, Reply::ok, Reply::refused);
+  io.number(header.bytes, 0, kMaxValue);
+}
+
+void fields(auto& io, Number& number) { io.number(number.value); }
 
 inline std::string encode_request(Operation operation, std::string_view key,
                                   std::string_view value) {
-  std::string out;
-  out.reserve(kRequestHeader + key.size() + value.size());
-  put(out, kMagic);
-  put(out, static_cast<uint32_t>(operation));
-  put(out, static_cast<uint32_t>(key.size()));
-  put(out, static_cast<uint32_t>(value.size()));
-  return out.append(key).append(value);
-}
-
-// False when these are not 16 bytes that a client of ours would send.
-inline bool decode_request_header(std::string_view in, RequestHeader& header) {
-  if (in.size() != kRequestHeader || get<uint32_t>(in, 0) != kMagic) return false;
-  auto operation = get<uint32_t>(in, 4);
-  header.operation = static_cast<Operation>(operation);
-  header.key_bytes = get<uint32_t>(in, 8);
-  header.value_bytes = get<uint32_t>(in, 12);
-  bool known = operation >= uint32_t(Operation::set) && operation <= uint32_t(Operation::remove);
-  if (!known || header.key_bytes > kMaxKey || header.value_bytes > kMaxValue) return false;
-  switch (header.operation) {
-    case Operation::set: return true;
-    case Operation::get:
-    case Operation::add: return header.value_bytes == 8;
-    default: return header.value_bytes == 0;
-  }
+  return encode(RequestHeader{operation, uint32_t(key.size()), uint32_t(value.size())})
+      .append(key)
+      .append(value);
 }
 
 inline std::string encode_response(Reply reply, std::string_view payload) {
-  std::string out;
-  put(out, static_cast<uint32_t>(reply));
-  put(out, static_cast<uint32_t>(payload.size()));
-  return out.append(payload);
+  return encode(ResponseHeader{reply, uint32_t(payload.size())}).append(payload);
 }
 
 }  // namespace ringwood::store_wire

@@ -20,7 +20,7 @@
 // reported falsely, but from then on an error stays with the rank that reports it, and a death is
 // noticed only by the links to the dead rank.
 //
-// Messages are bounded (type, length <= 1024); a malformed one closes the connection. Handlers run
+// Messages are bounded (type, length <= 2048); a malformed one closes the connection. Handlers run
 // in the control thread, without locks held, and must not block. They may be called before
 // make_control() has returned. In a group of one, `failed` runs inside fail().
 #pragma once
@@ -37,8 +37,7 @@
 namespace ringwood {
 
 // What a rank is doing now, in the collectives of one channel, which run one at a time. `text`
-// ("all_reduce float32 x 1024, sum"; at most 200 bytes, fewer if there are many channels) is for
-// people.
+// ("all_reduce float32 x 1024, sum"; at most 200 bytes) is for people.
 struct OpStatus {
   int64_t sequence = -1;  // operations begun; a rank with a lower number than others is behind
   bool inside = false;    // operation `sequence` is under way

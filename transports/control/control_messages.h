@@ -1,12 +1,13 @@
-// The messages of the control connection: [type 1][reserved 1][length 2][body <= 1024], numbers
-// little-endian. Every text is bounded, printable and cut between characters, never within one.
-// Decoders trust nothing: they return false for a body that is not exactly what its type says.
+// The messages of the control connection: [type 1][reserved 1][length 2][body <= 2048]. Bodies are
+// made and read as base/bytes.h says: encode(), decode().
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "transports/base/bytes.h"
+#include "transports/base/options.h"
 #include "transports/control/control.h"
 
 namespace ringwood {
@@ -33,18 +34,40 @@ struct Introduction {
   std::string host;
 };
 
-inline constexpr size_t kMaxBody = 1024, kMessageHeader = 4;
+struct LeftRank {
+  int rank = 0;  // its reader knows how many there are
+};
+
+inline constexpr size_t kMaxBody = 2048, kMaxHost = 64, kMaxOpStatus = 200, kMaxName = 48;
+static_assert(kMaxBody >= kMaxInFlight * (kMaxOpStatus + 13) + 4, "all channels fit");
+
+void fields(auto& io, Introduction& introduction) {
+  io.number(introduction.pid);
+  io.text(introduction.host, kMaxHost);
+}
+
+void fields(auto& io, LeftRank& left) { io.number(left.rank, 0, std::numeric_limits<int>::max()); }
+
+void fields(auto& io, OpStatuses& op_statuses) {
+  io.list(op_statuses, kMaxInFlight, [&](OpStatus& op_status) {
+    io.number(op_status.sequence);
+    io.number(op_status.inside);
+    io.text(op_status.text, kMaxOpStatus);
+  });
+}
+
+// It fits: the cause is cut if it must be.
+void fields(auto& io, Error& error) {
+  io.number(error.code, ErrorCode::invalid_argument, ErrorCode::internal);
+  for (int* value : {&error.rank, &error.peer, &error.step}) io.number(*value);
+  io.number(error.sequence);
+  io.text(error.host, kMaxHost);
+  io.text(error.collective, kMaxName);
+  io.text(error.transport, kMaxName);
+  io.text(error.cause, kMaxBody - sizeof(ByteLength) - io.size());
+}
 
 std::string frame(MessageType type, std::string_view body = {});
-
-std::string encode(const Introduction& introduction);
-std::string encode(const OpStatuses& op_statuses);  // texts: at most 200 bytes, cut alike to fit
-std::string encode(const Error& error);             // fits; the cause is cut if it must be
-std::string encode_rank(int rank);
-bool decode(std::string_view body, Introduction& introduction);
-bool decode(std::string_view body, OpStatuses& op_statuses);
-bool decode(std::string_view body, Error& error);
-bool decode_rank(std::string_view body, int size, int& rank);
 
 // Cuts a stream into messages.
 class MessageReader {

@@ -20,14 +20,15 @@ OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Ha
 bool OobPeer::on_message(int, const Message& message) {
   OpStatuses op_statuses;
   Error error;
-  int rank = -1;
+  LeftRank left;
   if (message.type == MessageType::heartbeat) return decode(message.body, op_statuses);
   if (message.type == MessageType::query && message.body.empty()) {
     connections_.send(kRoot, MessageType::op_status, encode(handlers_.op_status()));
     return true;
   }
-  if (message.type == MessageType::left && decode_rank(message.body, connections_.size(), rank)) {
-    handlers_.left(rank);
+  if (message.type == MessageType::left && decode(message.body, left) &&
+      left.rank < connections_.size()) {
+    handlers_.left(left.rank);
     return true;
   }
   if (message.type == MessageType::group_error && decode(message.body, error)) {

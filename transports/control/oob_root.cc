@@ -39,7 +39,7 @@ bool OobRoot::on_message(int rank, const Message& message) {
 }
 
 void OobRoot::on_goodbye(int rank) {
-  connections_.send_to_present(MessageType::left, encode_rank(rank));
+  connections_.send_to_present(MessageType::left, encode(LeftRank{rank}));
   handlers_.left(rank);
   conclude_when_complete();
 }

@@ -1,12 +1,11 @@
-// What a side of a link tells the other before it connects, as text.
+// What a side of a link tells the other before it connects. Needs no device.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "transports/verbs/path/queue_pair.h"
+#include "transports/verbs/path/path_end.h"
 
 namespace ringwood::verbs {
 
@@ -17,8 +16,15 @@ struct Hello {
   std::vector<uint32_t> keys;  // by rail pair
   std::vector<PathEnd> paths;  // rail pair by rail pair
 };
-// Bounded and strict; parse throws Error(network).
-std::string print(const Hello& hello);
-Hello parse_hello(std::string_view text);
+
+void fields(auto& io, Hello& hello) {
+  io.text(hello.failure, 4096);
+  io.number(hello.ring_bytes);
+  io.number(hello.ring);
+  io.number(hello.traffic_class, 0, 255);
+  io.number(hello.service_level, 0, 15);
+  io.list(hello.keys, kMaxPaths, [&](uint32_t& key) { io.number(key); });
+  io.list(hello.paths, kMaxPaths, [&](PathEnd& end) { fields(io, end); });
+}
 
 }  // namespace ringwood::verbs

@@ -39,7 +39,7 @@ void LinkSetup::tell_ends() {
       hello.keys.push_back(rail.rail->memory().rings()->rkey);
     for (const PathSlot& slot : paths_.slots()) hello.paths.push_back(slot.path->pair().end());
   }
-  const std::string text = print(hello);
+  const std::string text = encode(hello);
   link_.wire.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
   link_.wire.flush();
 }
@@ -52,11 +52,8 @@ void LinkSetup::connect(Deadline deadline, Deadline patience) {
     return;
   }
   Hello theirs;
-  try {
-    theirs = parse_hello({reinterpret_cast<const char*>(payload.data()), payload.size()});
-  } catch (const Error& error) {
-    if (failure_.empty()) failure_ = error.cause;
-  }
+  if (!decode(payload, theirs) && failure_.empty())
+    failure_ = "the peer's greeting over verbs is damaged";
   if (failure_.empty()) agree(theirs);
   if (link_.rank > link_.peer) tell_ends();
   if (failure_.empty()) connect_paths(theirs, patience);

@@ -1,5 +1,7 @@
 #include "transports/verbs/library/ece.h"
 
+#include "transports/verbs/library/library.h"
+
 namespace ringwood::verbs {
 
 std::optional<Ece> query_ece(const Library& library, ibv_qp* pair) {

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "transports/verbs/library/library.h"
+struct ibv_qp;
 
 namespace ringwood::verbs {
+
+struct Library;
 
 struct Ece {
   uint32_t vendor = 0, options = 0, mask = 0;

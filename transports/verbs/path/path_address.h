@@ -1,13 +1,12 @@
-// What one end of a path that is to be opened again tells the other (reopener.h), as text. Needs no
-// device.
+// What one end of a path that is to be opened again tells the other (reopener.h). Needs no device.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
-#include "transports/verbs/path/queue_pair.h"
+#include "transports/verbs/path/path_end.h"
+#include "transports/verbs/rail/gids.h"
 
 namespace ringwood::verbs {
 
@@ -21,10 +20,19 @@ struct PathAddress {
 };
 inline constexpr size_t kProbeBytes = 4096;
 
-// Bounded and strict; parse throws Error(network).
-std::string print(const PathAddress& address);
-PathAddress parse_path_address(std::span<const std::byte> text);
-// A peer's words for our log: bounded, printable.
-std::string printable(std::span<const std::byte> text);
+struct PathRefusal {
+  std::string why;
+};
+
+void fields(auto& io, PathAddress& address) {
+  fields(io, address.end);
+  io.raw(address.gid);
+  io.number(address.lid, 0, 0xffff);
+  io.number(address.mtu, 256, 4096);
+  io.number(address.key);
+  io.number(address.scrap);
+}
+
+void fields(auto& io, PathRefusal& refusal) { io.text(refusal.why, 1024); }
 
 }  // namespace ringwood::verbs

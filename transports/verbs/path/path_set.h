@@ -47,7 +47,6 @@ class PathEvents {
   ~PathEvents() = default;
 };
 
-inline constexpr size_t kMaxPaths = 128;
 inline constexpr const char* kUnreadable = "its completion queue cannot be read";
 
 class PathSet final {

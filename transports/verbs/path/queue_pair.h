@@ -12,7 +12,7 @@
 #include <string>
 
 #include "transports/base/clock.h"
-#include "transports/verbs/library/ece.h"
+#include "transports/verbs/path/path_end.h"
 #include "transports/verbs/rail/rail.h"
 
 namespace ringwood::verbs {
@@ -22,12 +22,6 @@ namespace ringwood::verbs {
 inline constexpr int kMaxPieces = 256, kReceives = kMaxPieces + 64, kSends = kMaxPieces + 64;
 // Marks the number of a work request as a receive.
 inline constexpr uint64_t kIsReceive = uint64_t{1} << 63;
-
-// What a side needs to know of the other's end.
-struct PathEnd {
-  uint32_t number = 0, first_packet = 0;
-  std::optional<Ece> ece = std::nullopt;
-};
 
 struct PathSetting {
   int mtu = 1024;  // bytes

@@ -22,7 +22,7 @@ void Reopener::look() {
   }
 }
 
-bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) try {
+bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) {
   if (frame.path >= paths_.slots().size()) return false;
   PathSlot& slot = paths_.slots()[frame.path];
   switch (frame.type) {
@@ -32,8 +32,6 @@ bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) try 
     case FrameType::path_refused: return take_refusal(slot, payload);
     default: return false;
   }
-} catch (const Error&) {
-  return false;
 }
 
 void Reopener::tell(FrameType type, const PathSlot& slot, std::string_view text) {
@@ -66,8 +64,8 @@ bool Reopener::connect(Path& path, const PathAddress& theirs, PathSlot& slot,
 std::string Reopener::address_of(const Path& path) const {
   const Rail& rail = path.pair().rail();
   const RailAddress& port = rail.address();
-  return print(PathAddress{path.pair().end(), port.gid, port.lid, port.mtu,
-                           rail.memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
+  return encode(PathAddress{path.pair().end(), port.gid, port.lid, port.mtu,
+                            rail.memory().rings()->rkey, reinterpret_cast<uintptr_t>(scrap_)});
 }
 
 // ---- what the ends tell each other -------------------------------------------------------------
@@ -80,13 +78,14 @@ void Reopener::address(PathSlot& slot) {
 }
 
 bool Reopener::take_address(PathSlot& slot, std::span<const std::byte> payload) {
+  PathAddress theirs;
   if (link_.rank < link_.peer || !slot.told || !slot.peer_closed) return false;
-  const PathAddress theirs = parse_path_address(payload);
+  if (!decode(payload, theirs)) return false;
   if (!slot.over) paths_.end_life(slot);
   std::string why;
   std::unique_ptr<Path> path = make(slot, why);
   if (!path || !connect(*path, theirs, slot, why)) {
-    tell(FrameType::path_refused, slot, why);
+    tell(FrameType::path_refused, slot, encode(PathRefusal{why}));
     not_proven(slot, why);
     return true;
   }
@@ -98,8 +97,8 @@ bool Reopener::take_address(PathSlot& slot, std::span<const std::byte> payload) 
 // From its reply on the peer has a queue pair, so the attempt ends by path_down from both ends.
 bool Reopener::take_reply(PathSlot& slot, std::span<const std::byte> payload) {
   auto& fresh = slot.reopening.fresh;
-  if (!fresh) return false;
-  const PathAddress theirs = parse_path_address(payload);
+  PathAddress theirs;
+  if (!fresh || !decode(payload, theirs)) return false;
   std::string why;
   const bool connected = connect(*fresh, theirs, slot, why);
   if (!paths_.replace(slot, std::move(fresh))) return true;
@@ -113,9 +112,10 @@ bool Reopener::take_reply(PathSlot& slot, std::span<const std::byte> payload) {
 }
 
 bool Reopener::take_refusal(PathSlot& slot, std::span<const std::byte> payload) {
-  if (!slot.reopening.fresh) return false;
+  PathRefusal refusal;
+  if (!slot.reopening.fresh || !decode(payload, refusal)) return false;
   slot.reopening.fresh = nullptr;
-  not_proven(slot, "at the peer: " + printable(payload));
+  not_proven(slot, "at the peer: " + refusal.why);
   return true;
 }
 

@@ -3,17 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "transports/base/error.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::verbs {
 namespace {
-
-constexpr size_t kMaxBytes = 64 << 10;
-constexpr size_t kMaxRails = 16;
-constexpr int kMaxNodes = 4095;
 
 std::string key_of(int rank) { return fmt::format("verbs/{}", rank); }
 std::string readers_of(int rank) { return fmt::format("verbs/{}/readers", rank); }
@@ -38,59 +33,21 @@ int affinity(const RailAddress& a, const RailAddress& b) {
 
 }  // namespace
 
-std::string print(const RankAddress& address) {
-  nlohmann::json rails = nlohmann::json::array();
-  for (const RailAddress& rail : address.rails)
-    rails.push_back({{"name", rail.name},
-                     {"infiniband", rail.infiniband},
-                     {"gid", rail.gid},
-                     {"lid", rail.lid},
-                     {"mtu", rail.mtu},
-                     {"node", rail.node}});
-  return nlohmann::json{{"reason", address.reason}, {"node", address.node}, {"rails", rails}}
-      .dump();
-}
-
-RankAddress parse_address(const std::string& text) {
-  RankAddress address;
-  try {
-    if (text.size() > kMaxBytes) throw std::runtime_error("too long");
-    const auto json = nlohmann::json::parse(text);
-    address.reason = json.at("reason").get<std::string>();
-    address.node = std::clamp(json.at("node").get<int>(), -1, kMaxNodes);
-    for (const auto& one : json.at("rails")) {
-      RailAddress rail;
-      rail.name = one.at("name").get<std::string>().substr(0, 64);
-      rail.infiniband = one.at("infiniband").get<bool>();
-      rail.gid = one.at("gid").get<GidBytes>();
-      rail.lid = std::clamp(one.at("lid").get<int>(), 0, 0xffff);
-      rail.mtu = std::clamp(one.at("mtu").get<int>(), 256, 4096);
-      rail.node = std::clamp(one.at("node").get<int>(), -1, kMaxNodes);
-      address.rails.push_back(rail);
-    }
-    if (address.rails.size() > kMaxRails) throw std::runtime_error("too many rails");
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::internal,
-                fmt::format("what a rank addresses over verbs is damaged: {}", error.what()));
-  }
-  return address;
-}
-
 std::vector<RankAddress> exchange_addresses(const Group& group, const std::vector<bool>& wanted,
                                             const RankAddress& mine) {
-  const auto readers = [&](const std::vector<bool>& peers) {
-    return std::count(peers.begin(), peers.end(), true);
-  };
   std::vector<RankAddress> addresses(group.size());
   addresses[group.rank()] = mine;
-  group.store->set(key_of(group.rank()), fmt::format("{} {}", readers(wanted), print(mine)));
+  const int readers = static_cast<int>(std::count(wanted.begin(), wanted.end(), true));
+  group.store->set(key_of(group.rank()), encode(SharedAddress{readers, mine}));
   for (int peer = 0; peer < group.size(); ++peer) {
     if (!wanted[peer]) continue;
-    const std::string text = group.store->get(key_of(peer), group.deadline);
-    const size_t space = std::min(text.find(' '), text.size() - 1);
-    addresses[peer] = parse_address(text.substr(space + 1));
+    SharedAddress theirs;
+    if (!decode(group.store->get(key_of(peer), group.deadline), theirs))
+      throw Error(ErrorCode::internal,
+                  fmt::format("the verbs address of rank {} in the store is damaged", peer));
+    addresses[peer] = std::move(theirs.address);
     // Its last reader takes it away.
-    if (group.store->add(readers_of(peer), 1) < std::atoll(text.c_str())) continue;
+    if (group.store->add(readers_of(peer), 1) < theirs.readers) continue;
     group.store->remove(key_of(peer));
     group.store->remove(readers_of(peer));
   }

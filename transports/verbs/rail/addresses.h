@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "transports/base/bytes.h"
 #include "transports/group.h"
 #include "transports/verbs/rail/gids.h"
 
@@ -30,9 +31,30 @@ struct RankAddress {
   std::vector<RailAddress> rails;
 };
 
-// Bounded and strict; parse throws Error(internal).
-std::string print(const RankAddress& address);
-RankAddress parse_address(const std::string& text);
+// As it lies in the store.
+struct SharedAddress {
+  int readers = 0;
+  RankAddress address;
+};
+
+inline constexpr size_t kMaxRails = 16, kMaxReason = 4096;
+inline constexpr int kMaxNodes = 4095;
+
+void fields(auto& io, RailAddress& rail) {
+  io.text(rail.name, 64);
+  io.number(rail.infiniband);
+  io.raw(rail.gid);
+  io.number(rail.lid, 0, 0xffff);
+  io.number(rail.mtu, 256, 4096);
+  io.number(rail.node, -1, kMaxNodes);
+}
+
+void fields(auto& io, SharedAddress& shared) {
+  io.number(shared.readers);
+  io.text(shared.address.reason, kMaxReason);
+  io.number(shared.address.node, -1, kMaxNodes);
+  io.list(shared.address.rails, kMaxRails, [&](RailAddress& rail) { fields(io, rail); });
+}
 
 // Collective among the wanted; by rank. Leaves nothing in the store.
 std::vector<RankAddress> exchange_addresses(const Group& group, const std::vector<bool>& wanted,

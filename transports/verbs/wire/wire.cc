@@ -5,14 +5,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 namespace ringwood::verbs {
-namespace {
-
-constexpr size_t kHeader = 16;
-
-}  // namespace
 
 // Closing over unread bytes would reset the connection and destroy what the peer has not read yet.
 Wire::~Wire() {
@@ -43,13 +37,9 @@ void Wire::queue(const Frame& frame, std::span<const std::byte> payload) {
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
     sent_ = 0;
   }
-  std::array<std::byte, kHeader> header{};
-  const auto bytes = static_cast<uint32_t>(payload.size());
-  header[0] = static_cast<std::byte>(frame.type);
-  header[1] = static_cast<std::byte>(frame.path);
-  std::memcpy(header.data() + 4, &bytes, sizeof bytes);
-  std::memcpy(header.data() + 8, &frame.position, sizeof frame.position);
-  out_.insert(out_.end(), header.begin(), header.end());
+  ByteWriter writer(out_);
+  FrameHeader header{frame, static_cast<uint32_t>(payload.size())};
+  fields(writer, header);
   out_.insert(out_.end(), payload.begin(), payload.end());
 }
 
@@ -73,24 +63,19 @@ void Wire::flush() {
 void Wire::receive(const Take& take) {
   for (bool more = true; more && !closed_;) {
     const size_t have = in_.size();
-    in_.resize(have + kHeader + kMaxPayload);
+    in_.resize(have + FrameHeader::kBytes + kMaxPayload);
     const ssize_t n = ::recv(fd_.get(), in_.data() + have, in_.size() - have, MSG_DONTWAIT);
     const int error = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(n, 0)));
     more = n > 0;
     size_t at = 0;
-    while (in_.size() - at >= kHeader) {
-      Frame frame;
-      uint32_t bytes = 0;
-      frame.type = static_cast<FrameType>(in_[at]);
-      frame.path = static_cast<uint8_t>(in_[at + 1]);
-      std::memcpy(&bytes, in_.data() + at + 4, sizeof bytes);
-      std::memcpy(&frame.position, in_.data() + at + 8, sizeof frame.position);
-      if (bytes > kMaxPayload) return close(EPROTO);
-      if (in_.size() - at < kHeader + bytes) break;
-      const std::span<const std::byte> payload(in_.data() + at + kHeader, bytes);
-      at += kHeader + bytes;
-      if (take(frame, payload)) continue;
+    while (in_.size() - at >= FrameHeader::kBytes) {
+      const std::span<const std::byte> rest = std::span(in_).subspan(at);
+      FrameHeader header;
+      if (!decode(rest.first(FrameHeader::kBytes), header)) return close(EPROTO);
+      if (rest.size() < FrameHeader::kBytes + header.bytes) break;
+      at += FrameHeader::kBytes + header.bytes;
+      if (take(header.frame, rest.subspan(FrameHeader::kBytes, header.bytes))) continue;
       more = false;
       break;
     }

@@ -1,8 +1,8 @@
 // The TCP connection beside the queue pairs of a link, in frames: what both sides have, that a path
 // is closed, and, when no path is left, the data itself.
 //
-// Bounded: a frame with a longer payload than kMaxPayload closes the connection. Non-blocking;
-// one thread. Integers travel in the byte order of little-endian machines.
+// Bounded: a frame with a longer payload than kMaxPayload, or of no known type, closes the
+// connection. Non-blocking; one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "transports/base/bytes.h"
 #include "transports/base/clock.h"
 #include "transports/base/owned_fd.h"
 
@@ -34,9 +35,25 @@ struct Frame {
   uint64_t position = 0;
 };
 
+inline constexpr uint32_t kMaxPayload = 64 << 10;
+
+// Ahead of a frame's payload of so many bytes.
+struct FrameHeader {
+  Frame frame;
+  uint32_t bytes = 0;
+  static constexpr size_t kBytes = 16;
+};
+
+void fields(auto& io, FrameHeader& header) {
+  io.number(header.frame.type, FrameType::hello, FrameType::path_refused);
+  io.number(header.frame.path);
+  io.constant(uint16_t{0});
+  io.number(header.bytes, 0, kMaxPayload);
+  io.number(header.frame.position);
+}
+
 class Wire final {
  public:
-  static constexpr size_t kMaxPayload = 64 << 10;
   explicit Wire(OwnedFd fd) : fd_(std::move(fd)) {}
   ~Wire();
   Wire(const Wire&) = delete;

@@ -1,8 +1,10 @@
-#include "transports/base/options_text.h"
+#include "transports/base/knobs/knob_text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+
+#include <fmt/ranges.h>
 
 namespace ringwood {
 
@@ -51,6 +53,26 @@ std::vector<std::string> parse_list(const std::string& text) {
     at = comma + 1;
   }
   return items;
+}
+
+size_t parse_word(const std::string& text, std::span<const char* const> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (text == words[i]) return i;
+  }
+  throw Expected(
+      fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back()));
+}
+
+PortRange parse_ports(const std::string& text) {
+  const size_t dash = text.find('-');
+  try {
+    const int first = parse_number<int>(text.substr(0, dash), 0, 65535);
+    const int last = dash == text.npos ? first : parse_number<int>(text.substr(dash + 1), 0, 65535);
+    if (first > last || (first == 0) != (last == 0)) throw Expected();
+    return {first, last};
+  } catch (const Expected&) {
+    throw Expected("ports as first-last, such as 50000-50010, or 0-0 for any");
+  }
 }
 
 double parse_tolerance(const std::string& text) {

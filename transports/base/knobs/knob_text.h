@@ -1,4 +1,4 @@
-// What the values of knobs look like as text. For options.cc only.
+// What the values of knobs look like as text. For knobs.cc only.
 //
 // A parser throws Expected, what it expected, in words; the caller knows variable and value.
 #pragma once
@@ -6,10 +6,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
+
+#include "transports/base/options.h"
 
 namespace ringwood {
 
@@ -31,6 +34,9 @@ std::string show_seconds(std::chrono::milliseconds time);
 // "64K"; K, M and G are powers of 1024.
 size_t parse_bytes(const std::string& text, size_t lowest, size_t highest, bool power_of_two);
 std::vector<std::string> parse_list(const std::string& text);
+// One of the words; which.
+size_t parse_word(const std::string& text, std::span<const char* const> words);
+PortRange parse_ports(const std::string& text);
 double parse_tolerance(const std::string& text);
 
 }  // namespace ringwood

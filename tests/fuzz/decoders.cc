@@ -1,0 +1,430 @@
+// Every decoder of bytes that strangers or peers may have made, in one table: a new message joins
+// by a row. Seeded, so that a failure repeats, and bounded; RINGWOOD_RANDOM_SECONDS goes on for
+// longer (support/seeds.h). Each decoder is given a block of memory that ends where its bytes do, so
+// that the address sanitizer sees a byte too many.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/machine/machine_model.h"
+#include "tests/support/allocations.h"
+#include "tests/support/seeds.h"
+#include "transports/bootstrap/bootstrap_messages.h"
+#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store_records.h"
+#include "transports/bootstrap/store_wire.h"
+#include "transports/control/control_messages.h"
+#include "transports/verbs/hello.h"
+#include "transports/verbs/path/path_address.h"
+#include "transports/verbs/rail/addresses.h"
+#include "transports/verbs/wire/wire.h"
+
+namespace ringwood {
+namespace {
+
+using namespace ringwood::testing;
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  size_t below(size_t n) { return n == 0 ? 0 : engine_() % n; }
+  bool flag() { return below(2) == 1; }
+  uint64_t bits() { return engine_() >> below(64); }
+  template <class T = int>
+  T from(T min, T max) {
+    return static_cast<T>(
+        std::uniform_int_distribution<int64_t>(int64_t(min), int64_t(max))(engine_));
+  }
+  int number() { return static_cast<int>(bits()); }
+  std::string text(size_t max = 12) {
+    std::string text(below(max + 1), ' ');
+    for (char& c : text) c = static_cast<char>(from(' ', '~'));
+    return text;
+  }
+  std::string blob(size_t max = 12) {
+    std::string blob(below(max + 1), ' ');
+    for (char& c : blob) c = static_cast<char>(engine_());
+    return blob;
+  }
+  template <size_t n>
+  std::array<uint8_t, n> bytes() {
+    std::array<uint8_t, n> bytes;
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(engine_());
+    return bytes;
+  }
+  template <class Make>
+  auto some(size_t max, Make make) {
+    std::vector<decltype(make())> all(below(max + 1));
+    for (auto& one : all) one = make();
+    return all;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+enum class Kind {
+  message,   // what is accepted is one message and nothing else: no part of it, no tail
+  sequence,  // a part of one may be one too
+  stranger,  // whatever comes, it is refused
+};
+
+struct Decoder {
+  const char* name;
+  Kind kind;
+  std::function<std::string(Random&)> good;
+  // What it takes the bytes for, encoded again; nullopt: refused.
+  std::function<std::optional<std::string>(std::string_view)> decode;
+};
+
+template <class Make>
+Decoder message(const char* name, Make make) {
+  return {name, Kind::message, [make](Random& random) { return encode(make(random)); },
+          [](std::string_view bytes) -> std::optional<std::string> {
+            decltype(make(std::declval<Random&>())) value;
+            if (!decode(bytes, value)) return std::nullopt;
+            return encode(value);
+          }};
+}
+
+// ---- streams and texts -------------------------------------------------------------------------
+
+OpStatus a_status(Random& r) { return {int64_t(r.bits()), r.flag(), r.text()}; }
+
+Error an_error(Random& r) {
+  Error error(r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.text());
+  error.rank = r.number(), error.peer = r.number(), error.step = r.number();
+  error.sequence = int64_t(r.bits());
+  error.host = r.text(), error.collective = r.text(), error.transport = r.text();
+  return error;
+}
+
+std::string control_stream(Random& r) {
+  std::string stream;
+  for (size_t left = 1 + r.below(3); left > 0; --left)
+    stream += frame(r.from(MessageType::introduce, MessageType::group_error), r.blob(30));
+  return stream;
+}
+
+std::optional<std::string> read_control_stream(std::string_view bytes) {
+  MessageReader reader;
+  Message message;
+  std::string why, again;
+  reader.append(bytes);
+  while (reader.next(message, why) == MessageReader::Found::message) {
+    EXPECT_LE(message.body.size(), kMaxBody);
+    again += frame(message.type, message.body);
+  }
+  return again.size() == bytes.size() ? std::optional(again) : std::nullopt;
+}
+
+std::string record(Random& r) {
+  const std::string key = r.text(), value = r.blob();
+  return encode_record({key, r.flag() ? std::optional<std::string_view>(value) : std::nullopt});
+}
+
+std::optional<std::string> read_record(std::string_view bytes) {
+  LogRecord record;
+  const size_t read = decode_record(bytes, record);
+  EXPECT_LE(read, bytes.size());
+  return read > 0 && read == bytes.size() ? std::optional(encode_record(record)) : std::nullopt;
+}
+
+std::string frames(Random& r) {
+  std::string stream;
+  for (size_t left = 1 + r.below(3); left > 0; --left) {
+    const std::string payload = r.blob(30);
+    stream +=
+        encode(verbs::FrameHeader{{r.from(verbs::FrameType::hello, verbs::FrameType::path_refused),
+                                   uint8_t(r.bits()), r.bits()},
+                                  uint32_t(payload.size())});
+    stream += payload;
+  }
+  return stream;
+}
+
+std::optional<std::string> read_frames(std::string_view bytes) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  verbs::Wire in{OwnedFd(ends[0])};
+  const OwnedFd out(ends[1]);
+  EXPECT_EQ(::write(out.get(), bytes.data(), bytes.size()), ssize_t(bytes.size()));
+  std::string again;
+  in.receive([&](const verbs::Frame& frame, std::span<const std::byte> payload) {
+    again += encode(verbs::FrameHeader{frame, uint32_t(payload.size())});
+    again.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+    return true;
+  });
+  return again.size() == bytes.size() ? std::optional(again) : std::nullopt;
+}
+
+std::string a_machine(Random& r) {
+  MachineModel machine;
+  machine.cores = r.from(1, 64);
+  machine.latency = double(r.below(1000)) * 1e-9;
+  return print(machine);
+}
+
+std::optional<std::string> read_machine(std::string_view bytes) try {
+  return print(parse_machine_model(bytes));
+} catch (const Error& error) {
+  EXPECT_FALSE(error.cause.empty());
+  return std::nullopt;
+}
+
+std::string net_addresses(Random& r) {
+  return r.flag() ? "10.0.0.1:4000,[fd00::1%eth0]:" + std::to_string(r.below(65536)) : "host:1";
+}
+
+std::optional<std::string> read_net_addresses(std::string_view bytes) try {
+  const std::string text(bytes);
+  const std::vector<NetAddress> addresses = parse_net_addresses(text);
+  for (const NetAddress& one : addresses)
+    EXPECT_TRUE(one.port >= 0 && one.port <= 65535 && !one.host.empty());
+  (void)addresses_to_dial(text, text);
+  check_families({text, text}, {"a", "b"});
+  return to_string(addresses);
+} catch (const Error& error) {
+  EXPECT_FALSE(error.cause.empty());
+  return std::nullopt;
+}
+
+// ---- handshakes --------------------------------------------------------------------------------
+
+Identity somebody() {
+  Identity me;
+  me.key.fill(7);
+  me.session.fill(9);
+  me.size = 4;
+  return me;
+}
+
+std::string hello_and_proof(Random& r) {
+  const Greeting greeting{r.flag() ? Purpose::store : purpose_of(r.text()), uint16_t(r.bits()), 1,
+                          0};
+  const Bytes hello = DialSteps(somebody(), greeting).hello();
+  return std::string(hello.begin(), hello.end()) + std::string(32, char(r.bits()));
+}
+
+std::string challenge_and_verdict(Random& r) {
+  std::string challenge;
+  ByteWriter(challenge).number(kProtocolVersion);
+  challenge.resize(32);
+  for (size_t i = 0; i < 65; ++i) challenge.push_back(static_cast<char>(r.bits()));
+  return challenge;
+}
+
+template <class Steps>
+std::optional<std::string> shake(Steps steps, std::string_view bytes) {
+  while (steps.wanted() > 0 && steps.wanted() <= bytes.size()) {
+    const Bytes message(bytes.begin(), bytes.begin() + ptrdiff_t(steps.wanted()));
+    bytes.remove_prefix(message.size());
+    EXPECT_LE(steps.take(message).size(), 64u);
+  }
+  return steps.result().ok() ? std::optional<std::string>("let in") : std::nullopt;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+verbs::PathEnd an_end(Random& r) {
+  verbs::PathEnd end{r.from(0u, 0xffffffu), r.from(0u, 0xffffffu)};
+  if (r.flag()) end.ece = verbs::Ece{uint32_t(r.bits()), uint32_t(r.bits()), uint32_t(r.bits())};
+  return end;
+}
+
+verbs::RailAddress a_rail(Random& r) {
+  return {r.text(), r.flag(), r.bytes<16>(), r.from(0, 0xffff), r.from(256, 4096), r.from(-1, 9)};
+}
+
+const Decoder kDecoders[] = {
+    message("introductions",
+            [](Random& r) {
+              return Introduction{r.number(), r.text()};
+            }),
+    message("left_ranks", [](Random& r) { return LeftRank{r.from(0, 1 << 20)}; }),
+    message("op_statuses",
+            [](Random& r) -> OpStatuses { return r.some(8, [&] { return a_status(r); }); }),
+    message("errors", an_error),
+    message("store_requests",
+            [](Random& r) {
+              using store_wire::Operation;
+              const auto what = r.from(Operation::set, Operation::remove);
+              const bool number = what == Operation::get || what == Operation::add;
+              const uint32_t bytes = what == Operation::set ? r.from(0u, 1u << 20) : 8u * number;
+              return store_wire::RequestHeader{what, r.from(0u, 1024u), bytes};
+            }),
+    message("store_responses",
+            [](Random& r) {
+              using store_wire::Reply;
+              return store_wire::ResponseHeader{r.from(Reply::ok, Reply::refused),
+                                                r.from(0u, 1u << 20)};
+            }),
+    message("store_numbers", [](Random& r) { return store_wire::Number{int64_t(r.bits())}; }),
+    message("log_headers",
+            [](Random& r) {
+              return LogHeader{r.bits(), r.bits()};
+            }),
+    message("welcomes",
+            [](Random& r) {
+              Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40)};
+              if (r.flag()) welcome.key = r.bytes<32>();
+              return welcome;
+            }),
+    message("rank_introductions",
+            [](Random& r) {
+              return RankIntroduction{r.text(), r.text(), r.some(9, [&] { return r.number(); }),
+                                      r.from(-1, 9), r.from(1, 8)};
+            }),
+    message("verbs_addresses",
+            [](Random& r) {
+              return verbs::SharedAddress{
+                  r.number(), {r.text(), r.from(-1, 9), r.some(4, [&] { return a_rail(r); })}};
+            }),
+    message("verbs_hellos",
+            [](Random& r) {
+              return verbs::Hello{r.text(),
+                                  r.bits(),
+                                  r.bits(),
+                                  r.from(0, 255),
+                                  r.from(0, 15),
+                                  r.some(4, [&] { return uint32_t(r.bits()); }),
+                                  r.some(4, [&] { return an_end(r); })};
+            }),
+    message("verbs_paths",
+            [](Random& r) {
+              return verbs::PathAddress{an_end(r),         r.bytes<16>(),      r.from(0, 0xffff),
+                                        r.from(256, 4096), uint32_t(r.bits()), r.bits()};
+            }),
+    message("verbs_refusals", [](Random& r) { return verbs::PathRefusal{r.text()}; }),
+    {"log_records", Kind::message, record, read_record},
+    {"control_messages", Kind::sequence, control_stream, read_control_stream},
+    {"verbs_frames", Kind::sequence, frames, read_frames},
+    {"machine_models", Kind::sequence, a_machine, read_machine},
+    {"addresses", Kind::sequence, net_addresses, read_net_addresses},
+    {"hellos", Kind::stranger, hello_and_proof,
+     [](std::string_view bytes) {
+       const Identity me = somebody();
+       return shake(AcceptSteps(me), bytes);
+     }},
+    {"challenges", Kind::stranger, challenge_and_verdict,
+     [](std::string_view bytes) {
+       const Identity me = somebody();
+       return shake(DialSteps(me, {purpose_of("any"), 3, 1, 0}), bytes);
+     }},
+};
+
+class Decoders : public ::testing::TestWithParam<Decoder> {
+ protected:
+  bool message() const { return GetParam().kind == Kind::message; }
+
+  // From memory that ends where they do.
+  std::optional<std::string> raw_decode(std::string_view bytes) const {
+    const std::unique_ptr<char[]> copy(new char[bytes.size()]);
+    std::copy(bytes.begin(), bytes.end(), copy.get());
+    const size_t before = allocated_bytes();
+    auto again = GetParam().decode({copy.get(), bytes.size()});
+    // A stream is read by pieces of its own size.
+    const size_t most = (size_t{256} << 10) + 256 * bytes.size();
+    EXPECT_LE(allocated_bytes() - before, most) << "for " << bytes.size() << " bytes";
+    return again;
+  }
+
+  // What is accepted has one meaning: encoded again it is accepted again, and is the same then. Of
+  // a message it has the same size, too; only what would steer a terminal may have been changed.
+  bool decode(std::string_view bytes) const {
+    const auto again = raw_decode(bytes);
+    if (!again) return false;
+    EXPECT_NE(GetParam().kind, Kind::stranger) << "let in";
+    EXPECT_TRUE(!message() || again->size() == bytes.size());
+    EXPECT_TRUE(*again == bytes || raw_decode(*again) == again);
+    return true;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, Decoders, ::testing::ValuesIn(kDecoders),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Decoders, ReadWhatWasWritten) {
+  for_seeds(2000, [&](uint64_t seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const std::string bytes = GetParam().good(random);
+    const auto again = raw_decode(bytes);
+    if (GetParam().kind == Kind::stranger) {
+      EXPECT_EQ(again, std::nullopt);
+    } else {
+      EXPECT_EQ(again, bytes);
+    }
+  });
+}
+
+TEST_P(Decoders, RefuseEveryPartAndEveryTail) {
+  for_seeds(50, [&](uint64_t seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const std::string bytes = GetParam().good(random);
+    for (size_t part = 0; part < bytes.size(); ++part)
+      EXPECT_FALSE(decode(bytes.substr(0, part)) && message()) << "cut to " << part;
+    for (const std::string& tail : {std::string(1, '\0'), random.blob(40) + "x", bytes})
+      EXPECT_FALSE(decode(bytes + tail) && message()) << "and " << tail.size() << " more";
+  });
+}
+
+TEST_P(Decoders, TakeAnyChangedByte) {
+  for_seeds(3, [&](uint64_t seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    std::string bytes = GetParam().good(random);
+    for (size_t at = 0; at < bytes.size() && !HasFailure(); ++at) {
+      SCOPED_TRACE(at);
+      const char before = bytes[at];
+      for (int change = 1; change < 256; ++change) {
+        bytes[at] = static_cast<char>(before ^ change);
+        (void)decode(bytes);
+      }
+      bytes[at] = before;
+    }
+  });
+}
+
+// Flips, cuts, doubles, inserts and splices, a few at a time.
+void mutate(std::string& text, const std::string& other, Random& random) {
+  constexpr char kEdges[] = {0, 1, 0x7f, char(0x80), char(0xff)};
+  const size_t at = random.below(text.size() + 1);
+  const char edge = kEdges[random.below(sizeof(kEdges))];
+  switch (random.below(6)) {
+    case 0: text.resize(at); break;
+    case 1: text.insert(at, text.substr(0, random.below(text.size() + 1))); break;
+    case 2: text.insert(at, 1 + random.below(40), edge); break;
+    case 3: text = text.substr(0, at) + other.substr(random.below(other.size() + 1)); break;
+    case 4:
+      if (at < text.size()) text[at] = edge;
+      break;
+    default:
+      if (at < text.size()) text[at] = static_cast<char>(random.bits());
+  }
+  if (text.size() > 8192) text.resize(8192);
+}
+
+TEST_P(Decoders, TakeAnyBytes) {
+  for_seeds(20000, [&](uint64_t seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    std::string bytes = random.blob(80);
+    if (seed % 4 != 0) {
+      bytes = GetParam().good(random);
+      const std::string other = GetParam().good(random);
+      for (size_t i = 1 + random.below(4); i > 0; --i) mutate(bytes, other, random);
+    }
+    (void)decode(bytes);
+  });
+}
+
+}  // namespace
+}  // namespace ringwood

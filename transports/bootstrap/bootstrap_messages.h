@@ -1,0 +1,46 @@
+// What ranks tell each other in the store when they meet (bootstrap.h).
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transports/base/bytes.h"
+#include "transports/bootstrap/handshake.h"
+
+namespace ringwood {
+
+// Rank 0's answer to a hello. The version comes first in every release's.
+struct Welcome {
+  std::array<uint8_t, 16> session{};
+  std::optional<std::array<uint8_t, 32>> key;  // none: it is in a file of all ranks
+  std::string announcement;
+};
+
+// What a rank says of itself.
+struct RankIntroduction {
+  std::string token, host;  // equal tokens: one host
+  std::vector<int> cores;   // that it may use
+  int node = -1;            // of memory; -1: it may run on several
+  int in_flight = 1;
+};
+
+inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15;
+
+void fields(auto& io, Welcome& welcome) {
+  io.constant(kProtocolVersion);
+  io.raw(welcome.session);
+  io.optional(welcome.key, [&](std::array<uint8_t, 32>& key) { io.raw(key); });
+  io.blob(welcome.announcement, kMaxAnnouncement);
+}
+
+void fields(auto& io, RankIntroduction& rank) {
+  io.text(rank.token, kMaxToken);
+  io.text(rank.host, kMaxToken);
+  io.list(rank.cores, kMaxCores, [&](int& core) { io.number(core); });
+  io.number(rank.node);
+  io.number(rank.in_flight);
+}
+
+}  // namespace ringwood
