@@ -350,8 +350,8 @@ class LiveCommunicator final : public Communicator {
     return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
-  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the factors of all, from
-  // an operation of their own, there when the next operation begins. Otherwise null.
+  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the factors of all. An
+  // operation of its own gathers them before the next operation begins. Otherwise null.
   std::shared_ptr<std::vector<double>> gather_factors(const CollectiveArgs& args,
                                                       const CallOptions& call) {
     const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
