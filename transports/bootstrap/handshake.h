@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include "transports/base/clock.h"
+#include "transports/base/hash.h"
 #include "transports/base/result.h"
 #include "transports/bootstrap/identity.h"
 
@@ -42,8 +43,7 @@ inline constexpr uint16_t kProtocolVersion = 4;
 // all rows of the table differ in theirs is asserted beside it.
 enum class Purpose : uint16_t { control = 1, store = 2, first_of_transports = 0x8000 };
 constexpr Purpose purpose_of(std::string_view transport) {
-  uint32_t hash = 2166136261;  // FNV-1a
-  for (const char c : transport) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  const uint32_t hash = fnv1a(transport);
   constexpr uint32_t kFirst = static_cast<uint16_t>(Purpose::first_of_transports);
   return static_cast<Purpose>(kFirst | ((hash ^ hash >> 16) & (kFirst - 1)));
 }
