@@ -4,8 +4,8 @@
 //     Hello{magic, version, session, purpose, channel, from, to, nonce_d}  ->
 //                                         <-  Challenge{version, nonce_a}
 //     Proof{HMAC(key, "dial" | all of Hello | nonce_a)}  ->
-//                                         <-  Verdict{0 welcome | reason,
-//                                             HMAC(key, "accept" | reason | Hello | nonce_a)}
+//                                         <-  Result{0 welcome | reason,
+//                                            HMAC(key, "accept" | reason | Hello | nonce_a)}
 //
 // All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing that a
 // stranger sends is used as a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler
