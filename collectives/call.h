@@ -21,14 +21,12 @@ struct CallOptions {
   bool synchronous = false;
   Priority priority = Priority::normal;  // of a collective; the same on all ranks
   // The operation begins only with Operation::start(): once, or repeatedly over the same buffers,
-  // without a look-up or an allocation (MPI_Allreduce_init). All ranks start theirs in the same
-  // order. With `factor`, where the factors are gathered first, making the operation is
-  // collective, too.
+  // without a look-up or an allocation (MPI_Allreduce_init), in the same order on all ranks. Where
+  // factors are gathered first, making the operation is collective, too.
   bool persistent = false;
   // PREMUL_SUM: each rank's contribution is first multiplied by its own factor. 16- and 8-bit
-  // floats are rounded with the sum, which needs the factors of all ranks: an operation before
-  // this one gathers them and has its own sequence number. For other types each product is
-  // rounded by itself.
+  // floats are rounded with the sum, which needs the factors of all ranks: an operation of its own
+  // gathers them before. For other types each product is rounded by itself.
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name that `ringwood algorithms` lists
   int segments = 0;       // 0 = choose
@@ -38,8 +36,7 @@ struct CallOptions {
   // The relative error that sums may have, as Options::tolerance; 0 = exact, negative = that of the
   // communicator. The same on all ranks.
   double tolerance = -1;
-  // gather, scatter: block sizes may differ, and only the root knows them all. The same on all
-  // ranks. Costs one more exchange of the root with each of them.
+  // gather, scatter: block sizes may differ. The same on all ranks; costs one more exchange.
   bool uneven = false;
 };
 

@@ -52,8 +52,7 @@ class Communicator {
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
                                               const Options& options,
                                               const std::string& name = "world");
-  // Leaves the group, in at most 2 s: finished operations stay finished, pending ones fail
-  // with aborted.
+  // Leaves the group, in at most 2 s; pending operations fail with aborted.
   virtual ~Communicator() = default;
 
   virtual int rank() const noexcept = 0;
@@ -78,8 +77,7 @@ class Communicator {
   // Blocks anywhere and of any size: in[r].count is rank r's out.count, the same on all ranks.
   virtual OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
-  // in, out: size() blocks of `count`. Either all ranks use this form, which has more algorithms,
-  // or none does.
+  // in, out: size() blocks of `count`. All ranks use this form, which has more algorithms, or none.
   virtual OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
                                   const CallOptions& call = {}) = 0;
   // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
@@ -93,8 +91,7 @@ class Communicator {
                                const CallOptions& call = {}) = 0;
   virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
 
-  // send is done when the buffer may be reused; for small messages before the receive is made. The
-  // `peer` of recv may be kAnySource.
+  // send is done when the buffer may be reused. The `peer` of recv may be kAnySource.
   virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
   virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
@@ -111,9 +108,8 @@ class Communicator {
 
   // Fails everything pending and later, on all ranks. Idempotent.
   virtual void abort(const std::string& reason) = 0;
-  // `check` is called a few times a second by every thread that waits for an operation, without
-  // locks held. A text that is not empty is the reason for an abort (Ctrl-C). To be set before
-  // the first call.
+  // Before the first call. Every thread that waits calls `check` a few times a second, without
+  // locks held; a text that is not empty is the reason for an abort (Ctrl-C).
   virtual void set_interrupt_check(InterruptCheck check) = 0;
   // Finishes what is pending, notifies the peers, stops the threads. Later calls fail with aborted.
   virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;
