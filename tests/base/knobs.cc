@@ -45,6 +45,7 @@ static_assert(fields_of<Three>() == 3);
 using Shown = std::vector<std::pair<std::string, std::string>>;
 
 Shown changed(const Options& options) {
+  log_set_level(Options().log_level);  // which reading the knob of the log may have set
   Shown shown;
   for (const Knob& knob : knobs()) {
     std::string value = knob.text.show(options);
