@@ -246,7 +246,7 @@ class LiveCommunicator final : public Communicator {
   // A call like a recent one, carried out; null: it needs the full checks.
   OperationPtr again(const EvenCall& even, const CallOptions& call) {
     if (!call.synchronous || call.persistent || group_.open()) return nullptr;
-    const bool apart = private_source(even.source(), even.count * size_of(even.type));
+    const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     const RecentCalls::State* state = nullptr;
     const auto find = [&](const EngineLock& lock) {
       state = recent_.again(lock, even, call, apart, time_for(call));
