@@ -84,7 +84,7 @@ void Connection::lost(PathSlot& slot) {
 void Connection::read_wire() {
   link_.wire.receive([&](const Frame& frame, std::span<const std::byte> payload) {
     if (!take(frame, payload))
-      link_.fault.set(ErrorCode::internal, "the peer sent what cannot be understood over the wire");
+      link_.fault.set(ErrorCode::internal, "the peer sent an invalid frame over the wire");
     return true;
   });
 }
