@@ -14,7 +14,7 @@ namespace {
 
 // A thread that never sleeps reads the wire every so many polls.
 constexpr unsigned kPollsPerLook = 1024;
-// A rank that leaves waits so long until what it has sent is acknowledged.
+// A rank that leaves waits at most this long for the acknowledgement of what it has sent.
 constexpr Duration kDrain = std::chrono::seconds(2);
 
 }  // namespace
