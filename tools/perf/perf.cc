@@ -15,6 +15,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/candidate.h"
 #include "tools/perf/perf_counters.h"
+#include "transports/base/options.h"
 #include "transports/transport.h"
 
 namespace ringwood::tools {

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "collectives/schedule/schedule.h"
 #include "transports/base/clock.h"
 #include "transports/base/host.h"
 #include "transports/bootstrap/net.h"

@@ -4,8 +4,8 @@
 //     Hello{magic, version, session, purpose, channel, from, to, nonce_d}  ->
 //                                         <-  Challenge{version, nonce_a}
 //     Proof{HMAC(key, "dial" | all of Hello | nonce_a)}  ->
-//                                         <-  Verdict{0 welcome | reason,
-//                                             HMAC(key, "accept" | reason | Hello | nonce_a)}
+//                                         <-  Result{0 welcome | reason,
+//                                            HMAC(key, "accept" | reason | Hello | nonce_a)}
 //
 // All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing that a
 // stranger sends is used as a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler
@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include "transports/base/clock.h"
+#include "transports/base/hash.h"
 #include "transports/base/result.h"
 #include "transports/bootstrap/identity.h"
 
@@ -43,8 +44,7 @@ inline constexpr uint16_t kProtocolVersion = 4;
 // to contain it. An assertion beside the table checks that all rows differ.
 enum class Purpose : uint16_t { control = 1, store = 2, first_of_transports = 0x8000 };
 constexpr Purpose purpose_of(std::string_view transport) {
-  uint32_t hash = 2166136261;  // FNV-1a
-  for (const char c : transport) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  const uint32_t hash = fnv1a(transport);
   constexpr uint32_t kFirst = static_cast<uint16_t>(Purpose::first_of_transports);
   return static_cast<Purpose>(kFirst | ((hash ^ hash >> 16) & (kFirst - 1)));
 }

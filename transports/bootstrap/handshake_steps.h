@@ -24,7 +24,7 @@ class DialSteps {
   size_t wanted() const { return wanted_; }
   // Precondition: message.size() == wanted() > 0.
   Bytes take(std::span<const uint8_t> message);
-  // Success only after a Verdict that welcomes.
+  // Success only after a Result that welcomes.
   Status result() const;
 
  private:

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "transports/base/error.h"
+#include "transports/base/hash.h"
 
 namespace ringwood {
 namespace {
@@ -105,9 +106,8 @@ int port_of_job(const Launcher& launcher) {
     if (job.empty()) job = text_of(name);
   }
   if (job.empty()) job = std::to_string(getppid());
-  uint32_t hash = 2166136261u;  // FNV-1a: std::hash may differ between builds on two hosts
-  for (unsigned char c : job) hash = (hash ^ c) * 16777619u;
-  return 20000 + static_cast<int>(hash % 12000);
+  // std::hash may differ between builds on two hosts.
+  return 20000 + static_cast<int>(fnv1a(job) % 12000);
 }
 
 void complete_master(const Launcher& launcher, LaunchEnvironment& found) {

@@ -27,42 +27,9 @@ namespace {
 using store_wire::kMaxKey;
 using store_wire::kMaxValue;
 
-constexpr uint32_t kRemoved = 0xffffffff;
 // Holders of the lock do a few system calls; one that was stopped meanwhile must not hold up all
 // others for ever.
 constexpr Duration kLockTime = std::chrono::seconds(30);
-
-uint32_t checksum(std::string_view data) {
-  uint32_t hash = 2166136261u;  // FNV-1a
-  for (unsigned char c : data) hash = (hash ^ c) * 16777619u;
-  return hash;
-}
-
-}  // namespace
-
-std::string encode_record(const LogRecord& record) {
-  std::string body, out;
-  ByteWriter in_body(body);
-  in_body.number(static_cast<uint32_t>(record.key.size()));
-  in_body.number(record.value ? static_cast<uint32_t>(record.value->size()) : kRemoved);
-  in_body.raw(record.key);
-  if (record.value) in_body.raw(*record.value);
-  ByteWriter(out).number(checksum(body));
-  return out.append(body);
-}
-
-size_t decode_record(std::string_view log, LogRecord& record) {
-  ByteReader in(log);
-  const auto sum = in.number<uint32_t>();
-  const auto key_bytes = in.number<uint32_t>(), value_bytes = in.number<uint32_t>();
-  record.key = in.take(key_bytes);
-  record.value.reset();
-  if (value_bytes != kRemoved) record.value = in.take(value_bytes);
-  const bool whole = in.ok() && sum == checksum(log.substr(sizeof sum, in.size() - sizeof sum));
-  return whole ? in.size() : 0;
-}
-
-namespace {
 
 class FileStore final : public Store {
  public:

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "transports/base/log.h"
+#include "transports/base/options.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/store.h"
