@@ -22,9 +22,10 @@
 //   7. An error is final, is returned from every later call, and names the peer and the exact
 //      cause. A peer that closes its end is an error only for a rank that still waits for something
 //      from it.
-//   8. The peer's writes are never trusted as a length or an index. Reading in place is the idea of
-//      UCX and TensorPipe; the counts are this library's. transport.h has the interface that makes
-//      links.
+//   8. The peer's writes are never trusted as a length or an index.
+//
+// Reading in place is the idea of UCX and TensorPipe; the counts are this library's. transport.h
+// has the interface that makes links.
 #pragma once
 
 #include <cstddef>

@@ -179,7 +179,7 @@ std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
 Error Bootstrap::missing(const std::vector<int>& absent) const {
   Error e(ErrorCode::timeout,
           fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
-                      "world size right, and do they run and reach the same store?",
+                      "world size right, and do all run and reach the same store?",
                       absent.size(), me_.size,
                       std::chrono::duration<double>(options_.init_timeout).count(),
                       absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));

@@ -95,7 +95,8 @@ Bytes DialSteps::take_challenge(std::span<const uint8_t> message) {
                               version, kProtocolVersion));
   }
   if (in.take(kNonceAt - in.size()).find_first_not_of('\0') != std::string_view::npos)
-    return refuse(ErrorCode::invalid_argument, "what the other side sent is no Ringwood handshake");
+    return refuse(ErrorCode::invalid_argument,
+                  "what the other side sent is not a Ringwood handshake");
   nonce_.assign(message.begin() + kNonceAt, message.end());
   wanted_ = kResultBytes;
   auto proof = mac(me_, "dial", 0, hello_, nonce_);
@@ -111,7 +112,7 @@ Bytes DialSteps::take_result(std::span<const uint8_t> message) {
   if (welcome_) return {};
   if (!proved) {
     return refuse(ErrorCode::invalid_argument,
-                  "the other side is not who was expected: " + describe_reason(kWrongKey));
+                  "the other side is not the expected one: " + describe_reason(kWrongKey));
   }
   return refuse(ErrorCode::invalid_argument,
                 "the other side refused the connection: " + describe_reason(reason));
@@ -133,7 +134,7 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   wanted_ = 0;
   ByteReader in(message);
   if (in.number<uint32_t>() != kMagic) {
-    error_ = Error(ErrorCode::invalid_argument, "what it sent is no Ringwood handshake");
+    error_ = Error(ErrorCode::invalid_argument, "what it sent is not a Ringwood handshake");
     return {};
   }
   if (const auto version = in.number<uint16_t>(); version != kProtocolVersion) {

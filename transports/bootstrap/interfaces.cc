@@ -78,8 +78,7 @@ class Pattern {
     if (family_ == AF_UNSPEC || !number_ok || bits_ < 0 || bits_ > most) {
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("RINGWOOD_SOCKET_IFNAME: \"{}\" is no network; expected such as 10.0.0.0/8",
-                      text_));
+          fmt::format("RINGWOOD_SOCKET_IFNAME: \"{}\" is not a network such as 10.0.0.0/8", text_));
     }
   }
 

@@ -20,7 +20,7 @@ std::string to_string(const NetAddress& address) {
 NetAddress parse_net_address(const std::string& text) {
   auto refuse = [&] {
     return Error(ErrorCode::invalid_argument,
-                 fmt::format("\"{}\" is no address; expected host:port or [IPv6]:port", text));
+                 fmt::format("\"{}\" is not an address; expected host:port or [IPv6]:port", text));
   };
   NetAddress address;
   size_t colon = text.rfind(':');

@@ -38,9 +38,10 @@ void check_families(const std::vector<std::string>& addresses,
 //   2. Else the source address of the route to `master` (a name or an address; "" = unknown).
 //   3. Never a loopback address if `several_hosts`: then the first address of an interface that is
 //      up and not a bridge of containers (docker*, br-*, virbr*, veth*, cni*), IPv4 before IPv6,
-//      link-local last. `other_host`: an address of the other family for peers that have only that
-//      one, of the same interface if it has one, and never link-local or loopback; "": there is
-//      none, or no peer needs it.
+//      link-local last.
+// `other_host`: an address of the other family for peers that have only that one, of the same
+// interface if it has one, and never link-local or loopback; "": there is none, or no peer needs
+// it.
 struct AddressChoice {
   std::string host, interface, reason, other_host;
 };

@@ -121,9 +121,9 @@ class FileStore final : public Store {
       }
       LogHeader header;
       if (!decode(read_at(0, LogHeader::kBytes), header) || header.magic != LogHeader::kMagic) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("{} is no store of ours; name a file that does not exist", store_.path_));
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{} is not a Ringwood store; name a file that does not exist",
+                                store_.path_));
       }
       if (header.epoch != store_.epoch_ || inode_ != store_.inode_ || bytes < store_.end_) {
         store_.values_.clear();

@@ -325,7 +325,7 @@ std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
     only_loopback = only_loopback && address.is_loopback();
   }
   bool name_of_loopback = host.find("localhost") != host.npos || is_numeric(host);
-  if (ours.empty()) return usual_addresses(host, port, options, "is no address of this host");
+  if (ours.empty()) return usual_addresses(host, port, options, "is not an address of this host");
   if (!only_loopback || name_of_loopback) return ours;
   auto all = usual_addresses(host, port, options, "means loopback here");
   for (const SocketAddress& one : ours)

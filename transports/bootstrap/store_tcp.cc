@@ -53,7 +53,7 @@ class Connection {
     ResponseHeader header;
     if (!decode(recv_all(kResponseHeader, deadline), header))
       throw Error(ErrorCode::network,
-                  fmt::format("what replies at {} is no store of ours", server_));
+                  fmt::format("the server at {} is not a Ringwood store", server_));
     return {header.reply, recv_all(header.bytes, deadline)};
   }
 

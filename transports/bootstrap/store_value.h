@@ -22,7 +22,7 @@ inline int64_t add_to_value(const std::string& key, std::string_view value, int6
     auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size()) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("store: the value of \"{}\" is no number", key));
+                  fmt::format("store: the value of \"{}\" is not a number", key));
     }
   }
   if (__builtin_add_overflow(number, delta, &sum)) {
@@ -36,7 +36,7 @@ inline Error key_timeout(const std::string& key, Clock::time_point began,
                          const std::string& where) {
   double waited = std::chrono::duration<double>(Clock::now() - began).count();
   return Error(ErrorCode::timeout,
-               fmt::format("nobody set the key \"{}\" in the store{}{} within {:.1f} s", key,
+               fmt::format("no rank set the key \"{}\" in the store{}{} within {:.1f} s", key,
                            where.empty() ? "" : " ", where, waited));
 }
 
