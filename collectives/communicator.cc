@@ -388,7 +388,7 @@ auto Communicator::create(std::shared_ptr<Store> store, int rank, int size, cons
                           const std::string& name) -> std::unique_ptr<Communicator> {
   if (size < 1 || rank < 0 || rank >= size)
     refuse(fmt::format("rank {} of {} ranks: rank must be 0 to size - 1", rank, size));
-  if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");
+  if (!store && size > 1) refuse("a group of several ranks needs a store");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
   const std::string parameters = rank == 0 && size > 1 ? announced_parameters(options) : "";

@@ -91,9 +91,8 @@ void Watchdog::name_who_is_late(const InFlight& work) {
     const std::string waiting = track->runner.waits().text();
     if (waiting.empty()) continue;
     log(LogLevel::warn, "collective",
-        fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
-                    operation.name, operation.number, seconds(in_vain_), waiting,
-                    seconds(operation.allowed())));
+        fmt::format("{} #{} has waited {:.1f} s for {}; its timeout is {:.0f} s", operation.name,
+                    operation.number, seconds(in_vain_), waiting, seconds(operation.allowed())));
   }
 }
 
