@@ -7,7 +7,7 @@
 //
 //   n = 8   round 0   r -> r+1   heard of r-1, r
 //           round 1   r -> r+2   heard of r-3 .. r
-//           round 2   r -> r+4   heard of r-7 .. r = everybody
+//           round 2   r -> r+4   heard of r-7 .. r = all
 //
 // What matters is order, not content: `told` may be sent again only after the last message has
 // been copied into it, and the copy waits for the receive and for the send before it. Receiving

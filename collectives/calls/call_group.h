@@ -53,7 +53,7 @@ struct CallPack {
   std::vector<Part> parts;
 };
 
-// The buffer of a pack's operation, which owns it from its begin to its end.
+// The buffer of a pack's operation, which owns it from beginning to end.
 struct PackedBuffer {
   std::unique_ptr<std::byte[]> data;  // the parts' elements, where this rank contributes
   CallBuffers buffers;                // within `data`

@@ -34,12 +34,12 @@ Error late(const CollectiveState& operation, const InFlight& work) {
 }
 
 Error late(const MessageState& message) {
-  const std::string whom =
+  const std::string peer_words =
       message.peer < 0 ? "from any rank"
                        : fmt::format("{} rank {}", message.sending ? "to" : "from", message.peer);
   Error error(ErrorCode::timeout,
               fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
-                          seconds(message.allowed()), message.tag, message.bytes, whom));
+                          seconds(message.allowed()), message.tag, message.bytes, peer_words));
   error.peer = message.peer;
   return error;
 }
