@@ -6,6 +6,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/free_port.h"
+#include "transports/base/options.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
