@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-// The calls of the interface, turned into arguments, a plan and a table of buffers.
+// Turns the calls of the interface into arguments, a plan and a table of buffers.
 class LiveCommunicator final : public Communicator {
  public:
   LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options)
@@ -29,7 +29,7 @@ class LiveCommunicator final : public Communicator {
         timeout_(options.timeout) {}
   ~LiveCommunicator() override {
     if (engine_->mesh().process != getpid()) {
-      // A forked child has none of its parent's threads: nothing can be ended, only left alone.
+      // A forked child has none of its parent's threads: nothing can be ended, only leaked.
       new std::shared_ptr<ProgressEngine>(engine_);
       return;
     }
@@ -243,10 +243,10 @@ class LiveCommunicator final : public Communicator {
     state->buffers = std::move(buffers);
     return state;
   }
-  // A call like a recent one, carried out; null: it must be looked at.
+  // A call like a recent one, carried out; null: it needs the full checks.
   OperationPtr again(const EvenCall& even, const CallOptions& call) {
     if (!call.synchronous || call.persistent || group_.open()) return nullptr;
-    const bool apart = private_source(even.source(), even.count * size_of(even.type));
+    const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     const RecentCalls::State* state = nullptr;
     const auto find = [&](const EngineLock& lock) {
       state = recent_.again(lock, even, call, apart, time_for(call));
@@ -257,7 +257,7 @@ class LiveCommunicator final : public Communicator {
     recent_.give_back();
     return handle;
   }
-  // Of what can be packed.
+  // For calls that can be packed.
   std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, CallBuffers buffers,
                                          const CallOptions& call) {
     std::vector<void*>& blocks = buffers.blocks;
@@ -272,7 +272,7 @@ class LiveCommunicator final : public Communicator {
     send_from(*state, own, buffers.data, count * size_of(args.type));
     return state;
   }
-  // Whether what is sent from there would have to be copied for each peer.
+  // Whether data sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
     if (!publishes_ || !source || !plans_.publishes(bytes)) return false;
     return !Arena::of_process()->offset_of(source, bytes) && !RemappedMemory::knows(source, bytes);
@@ -311,7 +311,7 @@ class LiveCommunicator final : public Communicator {
     if (state->recent) recent_.give_back();
     return state;
   }
-  // A dead communicator's operations are born completed, with the error that ended it.
+  // The operations of a dead communicator are completed when made, with the error that ended it.
   template <class State>
   OperationPtr submit(std::shared_ptr<State> state, const CallOptions& call) {
     if (Status s = engine_->submit(state, call.synchronous); !s)
@@ -336,7 +336,7 @@ class LiveCommunicator final : public Communicator {
     return submit(std::move(state), call);
   }
 
-  // A call that names an algorithm is on its own: whether it can be used is said at once.
+  // A call that names an algorithm is not packed: whether it can be used is reported at once.
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
            call.segments == 0 && args.op != ReduceOp::premul_sum && args.blocks.empty() &&
@@ -350,8 +350,8 @@ class LiveCommunicator final : public Communicator {
     return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
-  // Of all ranks, by an operation of its own, for PREMUL_SUM of types whose operands are scaled as
-  // they are added, where others add; else null. They are there when the next operation begins.
+  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the factors of all. An
+  // operation of its own gathers them before the next operation begins. Otherwise null.
   std::shared_ptr<std::vector<double>> gather_factors(const CollectiveArgs& args,
                                                       const CallOptions& call) {
     const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
@@ -388,7 +388,7 @@ auto Communicator::create(std::shared_ptr<Store> store, int rank, int size, cons
                           const std::string& name) -> std::unique_ptr<Communicator> {
   if (size < 1 || rank < 0 || rank >= size)
     refuse(fmt::format("rank {} of {} ranks: rank must be 0 to size - 1", rank, size));
-  if (!store && size > 1) refuse("a group of several ranks needs a store to meet in");
+  if (!store && size > 1) refuse("a group of several ranks needs a store");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
   const std::string parameters = rank == 0 && size > 1 ? announced_parameters(options) : "";

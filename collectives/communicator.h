@@ -1,28 +1,29 @@
-// The public C++ interface: a group of ranks and what they can do together.
+// The public C++ interface: a group of ranks and the operations that they perform together.
 //
 //   auto met = ringwood::rendezvous("env://");
 //   auto group = ringwood::Communicator::create(met.store, met.rank, met.size);
 //   group->all_reduce(data, count, DataType::float32, ReduceOp::sum)->wait();
 //
 // Rules
-//   1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL).
-//      A rank that does not is found before any data moves: every rank gets Error(mismatch) naming
-//      who called what, and no buffer has been written.
-//   2. Calls are asynchronous: they return an Operation at once, unless CallOptions::synchronous,
-//      which carries the call out in the calling thread and returns it finished. Up to
-//      Options::in_flight collectives are under way at once. Those of normal priority begin in the
-//      order of their calls; one of high priority begins at once, or after others of high priority,
-//      and goes first wherever both could go on. They may end in any order, but those of one rank
-//      that write each other's memory take effect in the order of their calls.
-//   3. Buffers belong to the operation until it is done. Operations may share read-only ones.
-//   4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the
-//      communicator: every pending and later operation on every rank returns that error.
-//   5. Communicators are independent: no links, threads or locks in common.
-//   6. Any thread may call any method; order between threads is the caller's to arrange. abort()
-//      may be called at any moment, also from a callback. After fork() the child's copy is dead:
-//      every call returns an error.
-//   7. send and recv match by (peer, tag) in order; they are not ordered with the collectives.
-// Caller's mistakes (null buffer, bad root, unsupported type or operation, bad rank) throw
+// 1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL). A
+//    rank that does not is detected before any data moves: every rank gets Error(mismatch) naming
+//    which rank called what, and no buffer has been written.
+// 2. Calls are asynchronous: they return an Operation at once. With CallOptions::synchronous the
+//    calling thread carries the call out and returns it finished. Up to Options::in_flight
+//    collectives are in flight at once. Those of normal priority begin in the order of their calls.
+//    One of high priority begins at once, or after others of high priority, and goes first wherever
+//    both could progress. Operations may end in any order, but those of one rank that write each
+//    other's memory take effect in the order of their calls.
+// 3. Buffers belong to the operation until it is done. Operations may share read-only ones.
+// 4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the
+//    communicator: every pending and later operation on every rank returns that error.
+// 5. Communicators are independent: no links, threads or locks in common.
+// 6. Any thread may call any method; the caller arranges the order between threads. abort() may be
+//    called at any moment, also from a callback. After fork() the child's copy is dead: every call
+//    returns an error.
+// 7. send and recv match by (peer, tag) in order; they are not ordered with the collectives.
+//
+// Invalid arguments (null buffer, bad root, unsupported type or operation, bad rank) throw
 // Error(invalid_argument) at once and change nothing.
 #pragma once
 
@@ -43,14 +44,15 @@ enum class Collective;  // schedule/collective.h
 
 class Communicator {
  public:
-  // Collective over the store's ranks; throws Error naming the ranks that did not come. `store`
+  // Collective over the store's ranks; throws Error naming the ranks that did not arrive. `store`
   // must be private to this group (prefix_store) or used for one communicator at a time; several
-  // generations may follow each other. The first form: Options::from_environment(), "world".
+  // generations may follow each other. The first form uses Options::from_environment() and the
+  // name "world".
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size);
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
                                               const Options& options,
                                               const std::string& name = "world");
-  // Leaves, in at most 2 s: finished operations stay finished, pending ones fail with aborted.
+  // Leaves the group, in at most 2 s; pending operations fail with aborted.
   virtual ~Communicator() = default;
 
   virtual int rank() const noexcept = 0;
@@ -66,13 +68,13 @@ class Communicator {
   // out: size() blocks of `count`. `in` may be out's own block.
   virtual OperationPtr all_gather(const void* in, void* out, size_t count, DataType type,
                                   const CallOptions& call = {}) = 0;
-  // Blocks anywhere and of any size: out[r].count is rank r's in.count, alike on all ranks.
+  // Blocks anywhere and of any size: out[r].count is rank r's in.count, the same on all ranks.
   virtual OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
                                   const CallOptions& call = {}) = 0;
   // in: size() blocks of `count`; out: one, may be in's own block.
   virtual OperationPtr reduce_scatter(const void* in, void* out, size_t count, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
-  // Blocks anywhere and of any size: in[r].count is rank r's out.count, alike on all ranks.
+  // Blocks anywhere and of any size: in[r].count is rank r's out.count, the same on all ranks.
   virtual OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type,
                                       ReduceOp op, const CallOptions& call = {}) = 0;
   // in, out: size() blocks of `count`. All ranks use this form, which has more algorithms, or none.
@@ -81,42 +83,41 @@ class Communicator {
   // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
   virtual OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
                                   const CallOptions& call = {}) = 0;
-  // out is used at the root only (size() blocks), in[] of scatter likewise. Blocks are of one size,
-  // or CallOptions::uneven.
+  // `out` of gather and `in` of scatter are used at the root only (size() blocks). Blocks are of
+  // one size, unless CallOptions::uneven.
   virtual OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
                               const CallOptions& call = {}) = 0;
   virtual OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
                                const CallOptions& call = {}) = 0;
   virtual OperationPtr barrier(const CallOptions& call = {}) = 0;
 
-  // send: done when the buffer may be used again, for small ones before the receive is made. recv:
-  // `peer` may be kAnySource.
+  // send is done when the buffer may be reused. The `peer` of recv may be kAnySource.
   virtual OperationPtr send(const void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
   virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
 
-  // Calls up to the matching group_end() are a group: none begins before its end, which launches
-  // them in the order of the calls, small ones that are alike but for their buffers as one
-  // (calls/call_group.h). Buffers of one group must not depend on each other. All ranks make the
-  // same groups. Groups nest, as with ncclGroupStart(); every thread's calls belong to the open
+  // Calls up to the matching group_end() form a group. None begins before its end, which launches
+  // them in the order of the calls; small ones that differ only in their buffers are launched as
+  // one (calls/call_group.h). Buffers of one group must not depend on each other. All ranks make
+  // the same groups. Groups nest, as with ncclGroupStart(); every thread's calls belong to the open
   // one. Before its end an operation cannot be waited for (invalid_argument); synchronous calls are
   // done when group_end() returns; a call that cannot be launched then has that error.
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 
-  // Fails everything pending and later, here and on all ranks. Idempotent.
+  // Fails everything pending and later, on all ranks. Idempotent.
   virtual void abort(const std::string& reason) = 0;
-  // Asked a few times a second by every thread that waits for an operation, without locks held; a
-  // text that is not empty is a reason to abort (Ctrl-C). To be set before the first call.
+  // Before the first call. Every thread that waits calls `check` a few times a second, without
+  // locks held; a text that is not empty is the reason for an abort (Ctrl-C).
   virtual void set_interrupt_check(InterruptCheck check) = 0;
-  // Finishes what is pending, says goodbye, stops the threads. Later calls fail with aborted.
+  // Finishes what is pending, notifies the peers, stops the threads. Later calls fail with aborted.
   virtual Status shutdown(std::chrono::milliseconds timeout = std::chrono::milliseconds(2000)) = 0;
-  // The error that ended this communicator, if one did.
+  // The error with which this communicator ended, if it has.
   virtual Status health() const = 0;
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  // What would be (or was) chosen. `bytes`: of the whole buffer, or of one block.
+  // The choice for a call, past or future. `bytes`: of the whole buffer, or of one block.
   struct Choice {
     std::string algorithm;  // "ring"
     int segments = 1;

@@ -4,8 +4,7 @@
 // Forking. The parent makes no thread and no communicator; it forks, waits, and cleans up. Rules
 //   1. Whatever ends the parent ends the children (PR_SET_PDEATHSIG), so nothing is left behind.
 //   2. The first rank that dies or reports an error is named; the others get a few seconds to say
-//   goodbye and
-//      are then killed. The exit code is that rank's, or 1 if a signal killed it.
+//      goodbye and are then killed. The exit code is that rank's, or 1 if a signal killed it.
 //   3. Ctrl-C, SIGTERM and SIGHUP kill all ranks; the parent cleans up and returns 128 + signal.
 // Joining. Every process is one rank already; only rank 0 speaks.
 #pragma once

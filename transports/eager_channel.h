@@ -1,21 +1,21 @@
-// Eager slots: the shortest way for a small message between two ranks whose memory is mapped by
-// both.
+// Eager slots: the shortest path for a small message between two ranks that map the same memory.
 //
-// A EagerChannel is both directions between this rank and one peer. Each direction has two slots;
-// message v lies in slot v mod 2. A message is a head (kHeadBytes) and at most kEagerSlotBytes of
-// data; its size is what the reader expects, never what it reads. Head and data may be written one
+// An EagerChannel is both directions between this rank and one peer. Each direction has two slots;
+// message v is in slot v mod 2. A message is a head (kHeadBytes) and at most kEagerSlotBytes of
+// data. Its size is what the reader expects, never what it reads. Head and data may be written one
 // after the other.
 //
-// Contract: both write a message, then take the other's, then call done(), again and again. So who
-// sees message v + 1 of its peer knows that the peer is done with its own message v, and two slots
-// need no acknowledgement.
+// Contract: both ranks write a message, read the other's, then call done(), again and again. So a
+// rank that sees message v + 1 of its peer knows that the peer is done with its own message v, and
+// two slots need no acknowledgement.
 //
-// A slot's lines: the head with its stamp, room for kInlineBytes and the core of its writer; the
-// data; a stamp for data that came after its head. Data of up to kStampedBytes is spread over lines
-// that each carry a stamp of their own, so that all of them are on their way at once: one line
-// transfer is the latency of the message. (The idea is that of NCCL's LL128 protocol, with stores
-// that need not be atomic as a line.) Larger data lies in one piece, complete before the stamp that
-// announces it.
+// The lines of a slot:
+// 1. The head with its stamp, room for kInlineBytes of data, and the core of the writer.
+// 2. Data of up to kStampedBytes, spread over lines that each carry a stamp of their own, so that
+//    all of them are transferred at once: one line transfer is the latency of the message. (The
+//    idea is that of NCCL's LL128 protocol, with stores that need not be atomic as a line.)
+// 3. Larger data, contiguous, complete before the stamp that announces it; and a stamp for data
+//    that came after its head.
 //
 // Thread safety: one thread, except closed(). Header only: a call costs more than the message.
 #pragma once
@@ -34,17 +34,17 @@ namespace ringwood {
 inline constexpr size_t kHeadBytes = 32;
 inline constexpr size_t kInlineBytes = 16;
 inline constexpr size_t kEagerSlotBytes = 16 << 10;
-// What a stamped line carries: a multiple of 16, so that no element is cut.
+// Data bytes of a stamped line: a multiple of 16, so that no element is cut.
 inline constexpr size_t kStampedLineBytes = 48;
 inline constexpr size_t kStampedLines = 8;
 inline constexpr size_t kStampedBytes = kStampedLineBytes * kStampedLines;
 
-// Zeros are a slot that was never used.
+// All zero: a slot that was never used.
 struct alignas(128) EagerSlot {
   struct alignas(64) Head {
     std::byte bytes[kHeadBytes];
     std::byte data[kInlineBytes];
-    std::atomic<uint64_t> stamp;  // 2 (v + 1), and 1 if data in one piece came with it
+    std::atomic<uint64_t> stamp;  // 2 (v + 1), plus 1 if contiguous data came with it
     std::atomic<int32_t> core;    // runs_on()
   };
   struct alignas(64) Line {
@@ -54,7 +54,7 @@ struct alignas(128) EagerSlot {
   Head head;
   Line lines[kStampedLines];
   std::byte data[kEagerSlotBytes];
-  alignas(64) std::atomic<uint64_t> late;  // v + 1: data in one piece has followed the head
+  alignas(64) std::atomic<uint64_t> late;  // v + 1: contiguous data has followed the head
 };
 static_assert(sizeof(EagerSlot::Head) == 64 && sizeof(EagerSlot::Line) == 64);
 
@@ -63,7 +63,7 @@ struct EagerDirection {
   EagerSlot slots[2];
 };
 
-// The usual sizes without a call; false, and nothing is done, where it is none of them.
+// Copies the usual sizes inline; returns false, without effect, for any other size.
 inline bool copy_usual(std::byte* to, const void* from, size_t bytes) {
   switch (bytes) {
     case 4: std::memcpy(to, from, 4); return true;
@@ -84,9 +84,9 @@ class EagerChannel final {
         alarm_(alarm),
         peer_closed_(peer_closed) {}
 
-  // The core that writes from now on, for the peer to see; a number without a meaning of its own.
+  // Sets the core that writes from now on, for the peer to see; an opaque number.
   void runs_on(int32_t core) { core_ = core; }
-  // Head and data at once; `data` may be null where bytes is 0.
+  // Writes head and data at once; `data` may be null if `bytes` is 0.
   void write(const void* head, const void* data, size_t bytes) {
     EagerSlot& slot = *writing_;
     const bool spread = is_stamped(bytes) || bytes == 0;
@@ -97,7 +97,7 @@ class EagerChannel final {
     if (spread) write_lines(slot, data, bytes);
     alarm_.wake();
   }
-  // The data of a message whose head was written without.
+  // Writes the data of a message whose head was written without it.
   void write_data(const void* data, size_t bytes) {
     EagerSlot& slot = *writing_;
     if (is_stamped(bytes)) {
@@ -109,8 +109,8 @@ class EagerChannel final {
     alarm_.wake();
   }
 
-  // Null until the head of the peer's message is here. `bytes` of data will be read next: asking
-  // for their lines together with the head's makes one transfer of two.
+  // Null until the head of the peer's message is here. `bytes` of data will be read next: their
+  // lines are loaded together with the head's, so that two transfers take the time of one.
   const std::byte* head(size_t bytes) const {
     const EagerSlot& slot = *reading_;
     if (is_stamped(bytes))
@@ -119,9 +119,9 @@ class EagerChannel final {
     const uint64_t stamp = slot.head.stamp.load(std::memory_order_acquire);
     return stamp / 2 == number_ + 1 ? slot.head.bytes : nullptr;
   }
-  // What the peer said. Requires head().
+  // The core that the peer has set. Requires head().
   int32_t core() const { return reading_->head.core.load(std::memory_order_relaxed); }
-  // Data of so many bytes is spread over stamped lines.
+  // True if so many bytes are spread over stamped lines.
   static bool is_stamped(size_t bytes) { return bytes > kInlineBytes && bytes <= kStampedBytes; }
   // The message's data, valid until done(); empty until all of it is here. `room`: kStampedBytes,
   // or null unless is_stamped(). Requires head() and bytes > 0.
@@ -133,8 +133,8 @@ class EagerChannel final {
     if (slot.late.load(std::memory_order_acquire) == number_ + 1) return {slot.data, bytes};
     return {};
   }
-  // Both eager messages were written and taken. `bytes`: as many will probably be written next;
-  // their lines are asked for now, so that they are here by then.
+  // To be called when both messages were written and read. `bytes`: the probable size of the next
+  // message; its lines are prefetched now.
   void done(size_t bytes) {
     ++number_;
     writing_ = outgoing_ + number_ % 2;
@@ -173,7 +173,7 @@ class EagerChannel final {
   const std::atomic<uint32_t>& peer_closed_;
   uint64_t number_ = 0;
   int32_t core_ = 0;
-  // Those of the message.
+  // The slots of the current message.
   EagerSlot* writing_ = outgoing_;
   const EagerSlot* reading_ = arriving_;
 };

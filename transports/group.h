@@ -1,5 +1,5 @@
-// What the transports and the control connection of a rank are told about its group. `options`,
-// `store` and `listener` are there until the links are made, `wait_set` as long as they are.
+// The input of a rank's transports and control connection: its group. `options`, `store` and
+// `listener` exist until the links are made, `wait_set` as long as the links.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What links are made of: for the authors of transports only.
+// Parts of links, for the authors of transports only.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -18,7 +18,7 @@
 
 namespace ringwood {
 
-// A queue that allocates only while it grows. One thread.
+// A queue that allocates only while it grows. Not thread safe.
 template <class T>
 class Fifo {
  public:
@@ -46,12 +46,11 @@ class Fifo {
   size_t mask_ = 0, first_ = 0, last_ = 0;
 };
 
-// What was written before is visible to others before anything is read after.
-// (std::atomic_thread_fence is the same instruction, but the thread sanitizer's compiler warns of
-// it.)
+// Makes all earlier writes visible to others before any later read. (std::atomic_thread_fence is
+// the same instruction, but the thread sanitizer's compiler warns of it.)
 inline void full_fence() { __sync_synchronize(); }
 
-// Brings a line that another core has read last here, to be written soon.
+// Fetches a line that another core has read last, to be written soon.
 inline void fetch_to_write(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
@@ -60,9 +59,9 @@ inline void fetch_to_write(const void* line) {
 #endif
 }
 
-// A copy into memory that another core has read last. The string instruction writes whole lines
-// without fetching what they held, which a loop of stores does first; starting it costs about as
-// much as a kilobyte does.
+// Copies into memory that another core has read last. The string instruction writes whole lines
+// without fetching their content, which a loop of stores does first; starting it costs about as
+// much as copying a kilobyte.
 inline void copy_across(std::byte* to, const void* from, size_t bytes) {
 #if defined(__x86_64__)
   if (bytes >= 1024) {
@@ -73,8 +72,9 @@ inline void copy_across(std::byte* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-// Keeps abort()'s promise. The link's user holds a Pass while it touches the memory of a message;
-// abort() returns when nobody does and nobody will. Costs one locked instruction per Pass.
+// Implements abort()'s guarantee. The link's user holds a Pass while it touches the memory of a
+// message; abort() returns when no Pass is held and none can be obtained. Costs one locked
+// instruction per Pass.
 class AbortGate {
  public:
   class Pass {

@@ -21,7 +21,7 @@
 namespace ringwood {
 namespace {
 
-// The status query and its answer, several times over.
+// Several times the duration of a status query and its replies.
 constexpr Duration kGroupErrorTime = std::chrono::seconds(1);
 constexpr Duration kGroupErrorPause = std::chrono::milliseconds(2);
 
@@ -53,7 +53,7 @@ RankIntroduction parse_introduction(const std::string& bytes) {
   return rank;
 }
 
-// Both ends of a pair open as many links.
+// Both ends of a pair must open the same number of links.
 void check_in_flight(const std::vector<RankIntroduction>& all, int rank) {
   const auto other = std::find_if(all.begin(), all.end(), [&](const RankIntroduction& one) {
     return one.in_flight != all[0].in_flight;
@@ -121,7 +121,7 @@ void check_names(const Options& options) {
   }
 }
 
-// Equal tokens, equal number; in the order of their first ranks.
+// Equal tokens get equal numbers, in the order of their first ranks.
 std::vector<int> numbered(const std::vector<std::string>& tokens) {
   std::vector<std::string> known;
   std::vector<int> numbers;
@@ -145,7 +145,7 @@ std::vector<int> nodes_of(const std::vector<RankIntroduction>& all, const std::v
   return numbers == hosts ? std::vector<int>{} : numbers;
 }
 
-// What ends the set-up of links: a rank that died would be waited for until the deadline.
+// Ends the set-up of links at an error: it would wait for a dead rank until the deadline.
 Control::Handlers also_raise(Mesh& mesh, Control::Handlers handlers) {
   handlers.failed = [&mesh, tell = std::move(handlers.failed)](const Error& error) {
     mesh.set_up_error = error;
@@ -155,7 +155,7 @@ Control::Handlers also_raise(Mesh& mesh, Control::Handlers handlers) {
   return handlers;
 }
 
-// This rank gives up. The others wait for it; on return they have been told, or cannot be.
+// This rank gives up, and the others wait for it. On return they have the error, or cannot get it.
 void tell_all(const Mesh& mesh, Error& error) {
   if (error.rank < 0) error.rank = mesh.rank;
   if (error.host.empty()) error.host = host_name();
@@ -198,14 +198,14 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   group.addresses = bootstrap.exchange("addr", to_string(listener->addresses()));
   check_families(group.addresses, host_names);
   mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
-  // Everyone has dialled rank 0, so everyone has read all keys.
+  // All ranks have dialled rank 0, so all have read all keys.
   bootstrap.remove_keys();
   group.deadline = group.deadline.unless(mesh.set_up_failed);
   try {
     open_links(mesh, group);
   } catch (Error& error) {
     if (!mesh.set_up_failed) tell_all(mesh, error);
-    // The group's word: who waits in vain for one who gave up would name the wrong one.
+    // The group error: a rank that waited in vain for one that gave up would name the wrong one.
     if (mesh.set_up_failed) throw Error(mesh.set_up_error);
     throw;
   }

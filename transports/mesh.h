@@ -1,11 +1,12 @@
-// A link to every peer over the best transport that reaches it, and the list of who shares this
-// host.
+// All links of a rank: to every peer over the best transport that reaches it; and which ranks share
+// this host.
 //
-// make_mesh() is collective over the store's ranks: they meet in a session (bootstrap.h), it
-// exchanges host tokens and addresses, opens the control connection's listener, asks the transports
-// in the order of their table, and removes every key that it set. Throws Error naming the ranks
-// that did not come. `announcement`, one line, is what rank 0 tells all. Thread safety: as Link;
-// arm/disarm by the one sleeper.
+// make_mesh() is collective over the store's ranks. They bootstrap a session (bootstrap.h); then it
+// exchanges host tokens and addresses, opens the listener of the control connection, connects the
+// transports in the order of their table, and removes every key that it set. Throws Error naming
+// the ranks that did not come. `announcement` is a text that rank 0 sends to all.
+//
+// Thread safety: as Link; arm() and disarm() are called by the one thread that sleeps.
 #pragma once
 
 #include <array>
@@ -30,31 +31,31 @@ class Mesh final {
  public:
   ~Mesh();
   int rank = 0, size = 1;
-  // Of the control connection; written once, before the flag.
+  // Set by the control connection; the error is written once, before the flag.
   std::atomic<bool> set_up_failed{false};
   Error set_up_error;
-  // In this order: links need their transports, transports the wait set; the control thread ends
-  // before all of them.
+  // Declared in this order because links need their transports, and transports the wait set; the
+  // control thread ends before all of them.
   std::unique_ptr<WaitSet> wait_set;
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<Peer> peers;  // by rank
-  // By channel and rank: what the link of a collective reported last; its executor's.
+  // By channel and rank: what the link of a collective reported last; used by its executor.
   std::array<std::vector<Completions>, kMaxChannels> totals;
   std::vector<std::string> hosts;  // host token by rank
-  std::vector<int> host_numbers;   // by rank: equal on a host, from 0 in the order of first ranks
-  // By rank: its memory node, numbered likewise, no node on two hosts. Empty: each host counts as
-  // one node, because it has no more or because a rank of it may run on several.
+  std::vector<int> host_numbers;   // by rank: the host, numbered from 0 in the order of first ranks
+  // By rank: its memory node, numbered likewise; no two hosts share a number. Empty: each host
+  // counts as one node, because it has only one or because a rank of it may run on several.
   std::vector<int> node_numbers;
   std::string announcement;  // rank 0's, on all ranks
   int ranks_on_this_host = 1;
-  int cores_on_root_host = 1;  // likewise, of rank 0's: equal on all ranks
-  int cores_on_this_host = 1;  // that the ranks of this host may run on together
+  int cores_on_root_host = 1;  // likewise on rank 0's host: equal on all ranks
+  int cores_on_this_host = 1;  // that the ranks of this host may run on, together
   bool several_hosts = false;
   int in_flight = 1;  // collectives that may be under way at once: equal on all ranks
   int process = 0;    // pid at creation
   std::unique_ptr<Control> control;
 
-  // The transports in use, and what links of collectives had to turn to: "shm", "verbs+tcp".
+  // The transports in use, with the fallbacks of the collectives' links: "shm", "verbs+tcp".
   std::string transports_in_use() const;
   void arm() noexcept;
   void disarm() noexcept;

@@ -28,8 +28,8 @@ std::vector<NetAddress> addresses_of(const Group& group, int peer) {
                            group.addresses.at(peer));
 }
 
-// Listeners accept in the background, so nobody waits in a circle. A few peers at a time, nearest
-// first: otherwise all would begin with rank 0.
+// Listeners accept in the background, so no circular wait is possible. A few peers at a time,
+// nearest first: otherwise all ranks would begin with rank 0.
 std::vector<std::vector<OwnedFd>> connect_pairs(
     const Group& group, const std::vector<int>& counts, const char* transport,
     const std::function<uint16_t(int peer, int index)>& channel) {
@@ -61,7 +61,7 @@ std::vector<std::vector<OwnedFd>> connect_pairs(
   try {
     for (long i = 1; i < std::min<long>(dials, 8); ++i)
       helpers.push_back(start_thread("ringwood-dial", work));
-  } catch (const Error&) {  // fewer do it, too
+  } catch (const Error&) {  // fewer threads do it, too
   }
   work();
   for (std::thread& helper : helpers) helper.join();

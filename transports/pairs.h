@@ -11,13 +11,13 @@
 
 namespace ringwood {
 
-// What this rank dials to reach that one.
+// The addresses that this rank dials to reach `peer`.
 std::vector<NetAddress> addresses_of(const Group& group, int peer);
 
-// Collective: [peer][0 .. counts[peer]); both ends of a pair must say the same count. Each shakes
-// hands for the transport of this name; `channel` is the number by which both ends know connection
-// `index` of a pair, alike on both. The descriptors are as take()'s (net.h). Throws Error that
-// names peer and transport.
+// Collective. Returns [peer][0 .. counts[peer]); both ends of a pair must pass the same count. Each
+// connection performs a handshake for the transport of this name; `channel` is the number by which
+// both ends identify connection `index` of a pair, equal on both. The descriptors are as take()'s
+// (net.h). Throws Error that names peer and transport.
 std::vector<std::vector<OwnedFd>> connect_pairs(
     const Group& group, const std::vector<int>& counts, const char* transport,
     const std::function<uint16_t(int peer, int index)>& channel);

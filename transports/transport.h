@@ -1,4 +1,4 @@
-// A Transport makes Links (link.h). It is a folder, and a row of the table in transports.cc.
+// Makes Links (link.h). A transport is a folder, and a row of the table in transports.cc.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ringwood {
 
-// [channel][peer]; null where there is none.
+// [channel][peer]; null if there is no link.
 using LinkTable = std::vector<std::vector<std::unique_ptr<Link>>>;
 inline LinkTable no_links(const Group& group, int channels) {
   LinkTable links(channels);
@@ -21,12 +21,12 @@ inline LinkTable no_links(const Group& group, int channels) {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Collective over the group, called once, by all ranks at the same place. `wanted[p]`: this rank
-  // has no link to p yet (symmetric). Returns channels x size links; null where p is not reached
-  // (symmetric too: both ends agree) or not wanted. Throws Error only when the group cannot go on
-  // at all; a transport that is unusable here logs why in one line and reaches nobody.
+  // Collective over the group; called once, by all ranks at the same point. `wanted[p]`: this rank
+  // has no link to p yet (symmetric). Returns channels x size links; null if p is not reached
+  // (symmetric too: both ends agree) or not wanted. Throws Error only if the group cannot go on at
+  // all; a transport that is unusable here logs why in one line and reaches no rank.
   virtual LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) = 0;
-  // Around a sleep in the wait set: after arm(), the next arrival rings it, once. A sleeper
+  // Called around a sleep in the wait set: after arm(), the next arrival rings it, once. A thread
   // therefore arms before every sleep, and polls its links between arm() and wait().
   virtual void arm() noexcept {}
   virtual void disarm() noexcept {}
@@ -37,10 +37,10 @@ struct TransportRow {
   const char* name;
   const char* description;
   std::unique_ptr<Transport> (*make)();
-  // Facts that others decide by; a row need not state those that are as here.
-  bool one_process = false;    // it joins threads of a process only
-  bool shared_memory = false;  // the machine model prices its messages inside a host as copies, not
-                               // as what passes sockets
+  // Facts that others decide by; a row states only those that differ.
+  bool one_process = false;  // it joins only threads of one process
+  // The machine model prices its messages inside a host as copies, not as socket traffic.
+  bool shared_memory = false;
 };
 std::span<const TransportRow> transport_table();
 

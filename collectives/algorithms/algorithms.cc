@@ -16,15 +16,15 @@ bool composite(const Where& where) { return has_several_factors(where.n); }
 
 constexpr bool kRankOrder = true;
 
-// A hierarchical row with memory nodes in the place of hosts.
+// A hierarchical row with memory nodes as hosts.
 template <Schedule (*Build)(const Where&)>
 Schedule of_nodes(const Where& where) {
   return Build(by_node(where));
 }
 
 // The notation of the descriptions: n ranks, on H hosts of k; S bytes of the user's buffer, B bytes
-// of one rank's block.
-// Among rows that cost alike the first is taken (choose.h), so the plainest come first.
+// of one rank's block. Among rows of equal cost the first is chosen (choose.h), so the simplest
+// come first.
 constexpr AlgorithmRow kTable[] = {
     {Collective::all_reduce, "direct",
      "2 rounds, 2 (n-1)/n S bytes: every rank reaches every other at full speed", direct_all_reduce,
@@ -165,7 +165,7 @@ constexpr AlgorithmRow kTable[] = {
      "1 round in hosts, 1 across of n/k-1 messages of k blocks: small blocks of one size, several "
      "hosts",
      hierarchical_all_to_all, has_hierarchy, !kRankOrder, BlockSizes::equal},
-    // Every operation opens with it: a barrier is nothing more (after_agreement() in plan.h).
+    // Every operation begins with it: a barrier is nothing more (after_agreement() in plan.h).
     {Collective::barrier, "dissemination", "log2(n) rounds of one byte", dissemination_barrier,
      any},
 };

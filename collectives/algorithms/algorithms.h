@@ -1,5 +1,5 @@
 // THE table of algorithms. To add one: a file in algorithms/, a row in algorithms.cc, a line in
-// meson.build; every suite, bench and tool picks it up by its row.
+// meson.build. Every suite, bench and tool uses it through its row.
 #pragma once
 
 #include <span>
@@ -8,22 +8,23 @@
 
 namespace ringwood {
 
-// All that an algorithm may know. Pure: equal Where, equal Schedule.
+// Everything that an algorithm may depend on. Pure: equal Where, equal Schedule.
 struct Where {
   int rank = 0;
   int n = 1;
   int root = 0;  // collectives with a root
-  // Which host each rank is on: equal numbers, equal host. Empty: all on one. The caller's memory.
+  // The host of each rank: equal numbers, equal host. Empty: all on one host. Memory of the caller.
   std::span<const int> host = {};
-  // Likewise its memory node (NUMA); no node is on two hosts. Empty: each host is one.
+  // The memory node (NUMA) of each rank, likewise; no node is on two hosts. Empty: each
+  // host is one.
   std::span<const int> node = {};
 };
 
-// Blocks of which sizes a row of a block-wise collective is for.
+// The block sizes that a row of a block-wise collective is for.
 enum class BlockSizes {
-  any,      // good whatever they are
-  similar,  // right whatever they are, but a round lasts as long as the largest block in it
-  equal     // of one size only: it keeps a block where there is room for another
+  any,      // good for all sizes
+  similar,  // correct for all sizes, but a round lasts as long as its largest block
+  equal     // of one size only: it stores a block where there is room for another
 };
 
 struct AlgorithmRow {
@@ -31,10 +32,10 @@ struct AlgorithmRow {
   const char* name;         // "ring"; unique within its collective
   const char* description;  // one line: rounds, bytes per rank, where it wins
   Schedule (*build)(const Where& where);
-  // Which groups; does not look at the rank, so that all ranks agree.
+  // The groups that it accepts; does not read the rank, so that all ranks agree.
   bool (*fits)(const Where& where);
-  // Every sum is ((x0 + x1) + x2) + ... by rank: equal bits whichever such row, root, placement or
-  // segments are used (reduces_in_rank_order() in verify.h proves it).
+  // Every sum is ((x0 + x1) + x2) + ... by rank: the bits are the same for every such row, root,
+  // placement or number of segments (proved by reduces_in_rank_order() in verify.h).
   bool rank_order = false;
   BlockSizes sizes = BlockSizes::any;
 
@@ -46,10 +47,10 @@ std::span<const AlgorithmRow> algorithm_table();
 // The row, or null.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view name);
 
-// Every rank's schedule; where.rank is not looked at. Precondition: the row accepts it.
+// Every rank's schedule; where.rank is ignored. Precondition: the row accepts the group.
 std::vector<Schedule> build_all(const AlgorithmRow& row, const Where& where);
 
-// The functions of the table; each stands in algorithms/<name>.cc under the prose of its cost.
+// The functions of the table; each is in algorithms/<name>.cc, with its cost.
 Schedule exchange_all_reduce(const Where& where);  // two ranks
 Schedule one_shot_all_reduce(const Where& where);  // one step: all to all, reduced in rank order
 Schedule recursive_doubling_all_reduce(const Where& where);

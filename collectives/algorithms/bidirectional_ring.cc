@@ -1,12 +1,12 @@
-// Bidirectional ring: two rings at once, one each way round, each for half of the buffer.
+// Bidirectional ring: two rings at once, one in each direction, each for half of the buffer.
 //
 //   all_reduce      2 (n-1) rounds, 2 (n-1)/n S bytes per rank, half to each neighbour
 //
 // Wins over `ring` for large messages where a rank can send to both neighbours at once and the two
-// messages do not share what is slow: links that are full duplex and end to end, a port for each
+// messages do not share a bottleneck: links that are full duplex and end to end, a port for each
 // neighbour. Where all of a rank's bytes leave through one port it has the ring's bytes and rounds,
-// in twice as many messages. Two ranks have one neighbour, so it is for three and more.
-// Source: the two-directional rings of Blue Gene/L's and TPU pods' torus networks.
+// in twice as many messages. Two ranks have one neighbour, so it is for three and more. Source: the
+// two-directional rings of Blue Gene/L's and TPU pods' torus networks.
 //
 // n = 4; chunks 0 to 3 go up, 4 to 7 go down; what each rank sends in one round:
 //

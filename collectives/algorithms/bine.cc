@@ -12,7 +12,7 @@
 // Communication Locality" (SC 2025, arXiv 2508.17311).
 //
 // Nodes are whole numbers, also negative, taken modulo n in the end. In round k, distances
-// d = 1, -1, 3, -5, 11 ... from the largest to the smallest, even nodes give to v + d and odd nodes
+// d = 1, -1, 3, -5, 11 ... from the largest to the smallest, even nodes send to v + d and odd nodes
 // to v - d. After all rounds 2^k numbers in a row are reached. Any n works: of those numbers some
 // window of n holds 0 and with every node its parent (checked to n = 8,192); n = 8:
 //
@@ -48,7 +48,7 @@ std::vector<Edge> edges(int n) {
   return result;
 }
 
-// The first number of the window, the lowest that serves.
+// The first number of the window: the lowest that is valid.
 int window(const std::vector<Edge>& tree, int n) {
   int lowest = 0;
   for (const Edge& edge : tree) lowest = std::min(lowest, edge.child);

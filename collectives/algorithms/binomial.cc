@@ -1,4 +1,4 @@
-// Binomial tree: in every round each rank that has the data gives it to one that has not.
+// Binomial tree: in every round each rank that has the data sends it to one that has not.
 //
 //   broadcast  ceil(log2 n) rounds; the root sends S ceil(log2 n) bytes.
 //   reduce     the same backwards; S bytes sent per rank, the root receives S ceil(log2 n).

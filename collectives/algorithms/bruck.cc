@@ -4,10 +4,10 @@
 //   cost         log2 n alpha + (n-1) B beta
 //
 // Any n, no waste. Wins for small blocks from about 8 ranks up, where `direct` sends n-1 messages
-// at once; loses to `ring` for large ones, because in the last round half of all bytes go half the
-// way round (`pat` sends them near). Blocks lie where they belong from the start, so there is no
-// final rotation. Source: Bruck et al., "Efficient algorithms for all-to-all communications in
-// multiport message-passing systems" (1997).
+// at once; loses to `ring` for large ones, because in the last round half of all bytes go half way
+// around the ring (`pat` sends them near). Blocks are at their final place from the start, so there
+// is no final rotation. Source: Bruck et al., "Efficient algorithms for all-to-all communications
+// in multiport message-passing systems" (1997).
 //
 //   n = 5, rank 0 has   [0]   round 0: from 1 [1]   round 1: from 2 [2:4]   round 2: from 4 [4]
 #include <algorithm>

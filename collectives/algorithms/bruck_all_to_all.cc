@@ -1,14 +1,14 @@
-// Bruck's all-to-all: in round k every block whose way is an odd number of times 2^k goes 2^k ranks
-// on, all of them in one message.
+// Bruck's all-to-all: in round k every block whose distance has bit k set moves on by 2^k ranks,
+// all of them in one message.
 //
 //   all_to_all   ceil(log2 n) rounds of about n/2 blocks each; n/2 log2(n) B bytes per rank
 //   cost         log2 n alpha + n/2 log2(n) (beta + 2 copies) B
 //
 // Wins for small blocks and many ranks, where `pairwise` posts n-1 messages; it sends log2(n) / 2
-// times as many bytes. Blocks travel by way of other ranks, so they must be of one size. They are
+// times as many bytes. Blocks are relayed by other ranks, so they must be of one size. They are
 // packed, so that a round is one message; copies go from the input into the first message and from
-// the last into the output, without the rotations of the original. Source: Bruck et al.,
-// "Efficient algorithms for all-to-all communications in multiport message-passing systems" (1997).
+// the last into the output, without the rotations of the original. Source: Bruck et al., "Efficient
+// algorithms for all-to-all communications in multiport message-passing systems" (1997).
 //
 //   n = 4, from rank 0    round 0, to 1:  blocks for 1 and 3       round 1, to 2:  for 2; and, come
 //   by the way they go    (1 = 1, 3 = 1 + 2)                       from 3, for 1 (3's way of 2)
@@ -19,7 +19,8 @@ namespace ringwood {
 Schedule bruck_all_to_all(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 2 * n, {}, {}};
-  // By way: where the block lies that has this way in all. Blocks on their way come from elsewhere.
+  // By distance: where the block with this total distance is. Blocks in transit come
+  // from elsewhere.
   std::vector<int> at;
   for (int way = 0; way < n; ++way) at.push_back(wrap(r + way, n));
   s.copy({n + r}, {r});

@@ -27,7 +27,7 @@ std::vector<int> places(int n, PeerOf peer) {
 
 void swap_all(Schedule& s, int n, PeerOf peer) {
   if (n == 1) return;
-  // In turn, so that a receive is posted before the addition of the round before is done.
+  // Used in turn, so that a receive is posted before the addition of the previous round is done.
   const int others[] = {s.add_scratch(0), s.add_scratch(0)};
   for (int round = 0; 1 << round < n; ++round) {
     const int to = peer(s.rank, round, n), other = others[round % 2];

@@ -1,7 +1,7 @@
 // Butterflies: all-reduces of 2^k ranks in k rounds of pairs. Internal to algorithms/.
 //
-// A butterfly is its peer function: with whom `rank` pairs in `round` of `n` = 2^k ranks; an
-// involution in each round, and whoever follows the rounds from one rank reaches every rank once.
+// A butterfly is defined by its peer function: the peer of `rank` in `round` of `n` = 2^k ranks. It
+// is an involution in each round, and following the rounds from one rank reaches every rank once.
 #pragma once
 
 #include "collectives/schedule/schedule.h"

@@ -1,9 +1,9 @@
-// Chain: the ranks in a row from the root; each hands on what it gets.
+// Chain: the ranks in a row from the root; each forwards what it receives.
 //
-// n-1 rounds, S bytes per rank. With L segments the pieces follow one another, so the time is about
-// (n-2+L)/L times that of one message and no link carries anything twice: wins for large messages,
-// loses for small ones to `binomial`. Source: the pipelined chain of Open MPI and NCCL's ring
-// broadcast.
+// n-1 rounds, S bytes per rank. With L segments the pieces follow one another, so the time is
+// about (n-2+L)/L times that of one message and no link carries any data twice: wins for large
+// messages, loses for small ones to `binomial`. Source: the pipelined chain of Open MPI and NCCL's
+// ring broadcast.
 //
 //   broadcast   root --> root+1 --> root+2 --> ... --> root-1
 //   reduce      root <-- root+1 <-- root+2 <-- ... <-- root-1      inner ranks add in scratch

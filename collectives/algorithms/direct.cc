@@ -1,10 +1,10 @@
-// Direct: every rank is responsible for one chunk and talks to all others at once.
+// Direct: every rank is responsible for one chunk and exchanges with all others at once.
 //
 //   all_reduce      2 rounds, 2 (n-1)/n S bytes per rank, no more than a ring's
 //   reduce_scatter  1 round, (n-1) B bytes: its first half, from a read-only input
 //   all_gather      1 round, (n-1) B bytes: its second half
 //
-// Wins wherever each pair has a path of its own (shared memory, NVLink, a full switch) and n is
+// Wins wherever each pair has its own path (shared memory, NVLink, a full switch) and n is
 // moderate; in shared memory the two rounds fuse into one pass over the data. Loses where many
 // pairs share one slow uplink. Source: the reduce-scatter/all-gather "two-shot" of MSCCL++ and
 // DeepSpeed's shared-memory all-reduce.
@@ -16,8 +16,8 @@
 //          2: a b c        2: a b C         2: A B C
 //            round 1: column c to rank c    round 2: the sum from rank c to all
 //
-// Rank r begins with peer r+1, so that no rank is everybody's first; the matching first arrival is
-// that of r-1.
+// Rank r begins with peer r+1, so that no rank is the first peer of all others; its first arrival
+// is that of r-1.
 #include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {

@@ -1,4 +1,5 @@
-// Dissemination barrier: in round k rank r tells r + 2^k that it and all it has heard of are here.
+// Dissemination barrier: in round k rank r tells r + 2^k that it, and all ranks it has heard of,
+// have arrived.
 //
 // ceil(log2 n) rounds of one byte; after round k each rank has heard of the 2^(k+1) ranks up to
 // itself. No root, no second phase. Source: Hensgen, Finkel and Manber, "Two algorithms for barrier
@@ -6,12 +7,12 @@
 //
 //   n = 8   round 0   r -> r+1   heard of r-1, r
 //           round 1   r -> r+2   heard of r-3 .. r
-//           round 2   r -> r+4   heard of r-7 .. r = everybody
+//           round 2   r -> r+4   heard of r-7 .. r = all
 //
-// What matters is order, not content: `told` may be sent again only after the last word has been
-// copied into it, and the copy waits for the receive and for the send before it. Receiving into
-// `told` itself would make every send wait for a receive that is not posted yet, a deadlock without
-// buffers.
+// What matters is order, not content: `told` may be sent again only after the last message has
+// been copied into it, and the copy waits for the receive and for the send before it. Receiving
+// into `told` itself would make every send wait for a receive that is not posted yet, a deadlock
+// without buffers.
 #include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {

@@ -1,5 +1,5 @@
-// Double tree: two binary trees, each carrying one half, so arranged that a rank that works in one
-// is a leaf of the other.
+// Double tree: two binary trees, each for one half of the data, arranged so that an inner rank of
+// one is a leaf of the other.
 //
 //   all_reduce   log2(n) rounds up and as many down, at most two messages each; no rank sends or
 //                receives more than 2 S bytes, a ring's share, as it works for one half only
@@ -7,14 +7,13 @@
 //   reduce       others, gives one half to each tree's top; or takes it
 //   cost         in L segments: (log2 n + 2 + L) (alpha + S/L beta), all_reduce twice that
 //
-// Wins with many ranks: in the middle sizes as it is, for large ones pipelined by segments, its
-// latency growing with log2(n) where a chain's grows with n.
-// Source: Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction
-// and scan" (2009); NCCL has it since 2.4.
+// Wins with many ranks: in the middle sizes without segments, for large ones pipelined by segments.
+// Its latency grows with log2(n), a chain's with n. Source: Sanders, Speck and Traff, "Two-tree
+// algorithms for full bandwidth broadcast, reduction and scan" (2009); NCCL has it since 2.4.
 //
 // Tree 0 is the in-order tree: odd ranks are leaves, even ones are inner. Tree 1 is the same tree
-// mirrored (n even) or shifted by one (n odd): odd ranks are inner, even ones leaves (but for
-// rank 0 of an odd n, which has one child in each). n = 8:
+// mirrored (n even) or shifted by one (n odd): odd ranks are inner, even ones leaves (except rank 0
+// of an odd n, which has one child in each). n = 8:
 //
 //   tree 0   0--.                    tree 1                       .--7
 //               4                                            3
@@ -56,7 +55,8 @@ TreePlace place_in(int tree, int r, int n) {
   return place;
 }
 
-// The trees of the n-1 others, numbered from the rank after the root, with the root on top.
+// The trees of the n-1 other ranks, numbered from the rank after the root, with the
+// root above them.
 TreePlace place_below_root(int tree, const Where& where) {
   const auto [r, n, root, host, node] = where;
   const int others = n - 1, v = wrap(r - root - 1, n);

@@ -3,12 +3,12 @@
 //
 // 2 ceil(log2 n) rounds, about 2 (n-1)/n S bytes per rank. Wins in the middle sizes: as few bytes
 // as a ring with far fewer rounds; loses to the ring for large messages where far links are shared.
-// Source: Rabenseifner (2004) for powers of two. For other n the usual way folds the extra ranks in
-// first, at two more rounds of S bytes each; here the halves may be unequal instead: the odd rank
-// of the left half gives its share to the first of the right half, which costs no round and at most
-// S/2 bytes, and never the same rank at two levels.
+// Source: Rabenseifner (2004) for powers of two. For other n the usual algorithm first folds the
+// extra ranks in, at two more rounds of S bytes each. Here the halves may be unequal instead: the
+// odd rank of the left half sends its share to the first of the right half, which costs no round
+// and at most S/2 bytes, and never the same rank at two levels.
 //
-// n = 5, who exchanges with whom while halving ([a:b) = the chunks that rank group a..b-1 is
+// n = 5, the exchanges while halving ([a:b) = the chunks that rank group a..b-1 is
 // responsible for):
 //
 //   [0:5)    0 <-> 3    1 <-> 4    2 --> 3      left [0:3), right [3:5)
@@ -19,8 +19,9 @@
 namespace ringwood {
 namespace {
 
-// One split of ranks and chunks [low, high) as rank r sees it: its own half, the other one, whom it
-// gives the other half's chunks, and from whom it gets its own (at most two peers, -1 = none).
+// One split of ranks and chunks [low, high) as rank r sees it: its own half, the other half, the
+// peer to which it sends the other half's chunks, and the peers from which it receives its own (at
+// most two, -1 = none).
 struct Split {
   Span own, other;
   int gives_to;

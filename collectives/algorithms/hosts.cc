@@ -7,7 +7,7 @@ namespace ringwood {
 
 Hosts hosts_of(const Where& where) {
   Hosts result;
-  // By the name that `where` gives a host, mostly a small number.
+  // By the host's number in `where`, which is usually small.
   std::vector<int> numbers(where.n, -1);
   std::map<int, int> other_numbers;
   for (int rank = 0; rank < where.n; ++rank) {

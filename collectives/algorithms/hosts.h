@@ -1,4 +1,4 @@
-// Who shares a host with whom, as the hierarchical algorithms see it. Internal to algorithms/.
+// Which ranks share a host, as the hierarchical algorithms need it. Internal to algorithms/.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,12 @@ struct Hosts {
 };
 Hosts hosts_of(const Where& where);
 
-// There is an inside and an outside: several hosts, and several ranks on one of them.
+// There are several hosts, and several ranks on one of them.
 bool has_hierarchy(const Where& where);
 
-// With memory nodes (NUMA) in the place of hosts.
+// The same with memory nodes (NUMA) as hosts.
 Where by_node(const Where& where);
-// There are several nodes on a host, and several ranks on one of them.
+// There are several memory nodes on a host, and several ranks on one of them.
 bool has_nodes(const Where& where);
 
 }  // namespace ringwood

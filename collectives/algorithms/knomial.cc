@@ -1,5 +1,5 @@
-// k-nomial tree, radix 4: in every round each rank that has the data gives it to three that have
-// not.
+// k-nomial tree, radix 4: in every round each rank that has the data sends it to three
+// that have not.
 //
 //   broadcast   ceil(log4 n) rounds; the root sends 3 S ceil(log4 n) bytes at most
 //   reduce      the same backwards

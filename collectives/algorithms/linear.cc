@@ -1,4 +1,4 @@
-// Linear: the root talks to every rank directly.
+// Linear: the root exchanges with every rank directly.
 //
 //   gather, scatter   1 round; (n-1) B bytes through the root's links, which no algorithm can
 //                     save, and B bytes elsewhere. Blocks may differ in size and only the root

@@ -4,8 +4,8 @@
 //   all_reduce   2 k rounds, 2 (n-1)/n S bytes per rank, exactly, for every n
 //   cost         2 k alpha + 2 (n-1)/n S beta + (n-1)/n S gamma
 //
-// As balanced as a ring and with the fewest rounds of all that are: halving_doubling takes
-// 2 ceil(log2 n) rounds and is balanced in the mean only unless n is a power of two. Wins in the
+// As balanced as a ring, with the fewest rounds of all balanced algorithms: halving_doubling takes
+// 2 ceil(log2 n) rounds and is balanced only in the mean unless n is a power of two. Wins in the
 // middle sizes wherever a rank can send several messages at once; a prime n is `direct`. Factors
 // are 4 where possible (one round instead of two), then the primes. The first rounds move the most
 // and go to the nearest ranks. Source: Ruefenacht, Bull and Booth, "Generalisation of recursive
@@ -40,7 +40,7 @@ bool has_several_factors(int n) { return factors(n).size() > 1; }
 Schedule mixed_radix_all_reduce(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
-  // One round: the ranks r + k stride of the same group, by digit k; mine is `digit`.
+  // One round: the ranks r + k stride of the same group, by digit k; that of this rank is `digit`.
   struct Round {
     int factor, stride, digit;
     Span held;  // before the round; each digit takes over an equal part of it

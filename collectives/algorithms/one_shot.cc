@@ -1,13 +1,13 @@
-// One shot: everybody sends its whole operand to everybody and adds up all n of them itself.
+// One shot: every rank sends its whole operand to every other and adds all n of them itself.
 //
-// 1 round, (n-1) S bytes per rank in each direction. Wins for tiny messages, where one latency is
-// all that counts (up to some 8-32 KiB in shared memory); beyond, `direct` sends n/2 times less.
+// 1 round, (n-1) S bytes per rank in each direction. Wins for tiny messages, where only the one
+// latency matters (up to some 8-32 KiB in shared memory); beyond, `direct` sends n/2 times less.
 // Source: MSCCL++ "all pairs", the one-shot all-reduce of custom kernels in inference engines.
 //
 // All ranks must end with identical bits although each adds for itself, so all add in the same
-// order: by rank. The sum is kept in scratch, because the own operand is still being sent; the
-// user's chunk is written by the last step alone. Addition commutes, so ranks 0 and 1 may both
-// begin with the other's operand:
+// order: by rank. The sum is kept in scratch, because the rank's own operand is still being sent;
+// only the last step writes the user's chunk. Addition commutes, so ranks 0 and 1 may both begin
+// with the other's operand:
 //
 //   n = 4   rank 0   A = x1   A += x0   A += x2   A += x3   x0 = A
 //           rank 1   A = x0   A += x1   A += x2   A += x3   x1 = A

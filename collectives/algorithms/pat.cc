@@ -1,16 +1,17 @@
 // PAT (parallel aggregated trees): every block goes down (or every sum comes up) a binomial tree of
-// its own; all trees run at once, far edges when little is on the way, near edges when much is.
+// its own; all trees run at once, over far edges when little data is in flight, over near edges
+// when much is.
 //
 //   all_gather       ceil(log2 n) rounds, (n-1) B bytes per rank
 //   reduce_scatter   the same backwards, near edges first; n/2 - 1 blocks of scratch
 //   cost             log2 n alpha + (n-1) B beta, reduce_scatter and (n-1) B gamma
 //
-// Any n. Over distance d = 2^k go (n / 2d) blocks, so half of all bytes go to the neighbour and one
-// block half the way round, where Bruck's doubling does the opposite. Wins for small and middle
-// blocks with many ranks; large ones belong to `ring`. Blocks of one round are not neighbours and
-// travel one by one. The paper also bounds the scratch by log2 n blocks, sending tree by tree; here
-// all are in flight. Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter
-// operations at scale" (2025, arXiv 2506.20252).
+// Any n. (n / 2d) blocks go over distance d = 2^k, so half of all bytes go to the neighbour and one
+// block half way around, the opposite of Bruck's doubling. Wins for small and middle blocks with
+// many ranks; for large ones `ring` wins. Blocks of one round are not neighbours and travel one by
+// one. The paper also bounds the scratch by log2 n blocks, sending tree by tree; here all are in
+// flight. Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at
+// scale" (2025, arXiv 2506.20252).
 //
 // A rank's place in block b's tree is its offset o from b; o's parent is o without its lowest one
 // bit. all_gather, n = 8, from the block's rank on:
@@ -35,7 +36,7 @@ Schedule pat_all_gather(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
   for (int d = largest_distance(n); d > 0; d /= 2) {
-    // Edges o -> o + d: o is mine as the giver, o + d as the taker.
+    // Edges o -> o + d: this rank is o as the sender, o + d as the receiver.
     for (int o = 0; o + d < n; o += 2 * d) s.send(wrap(r + d, n), {wrap(r - o, n)});
     for (int o = 0; o + d < n; o += 2 * d) s.recv(wrap(r - d, n), {wrap(r - o - d, n)});
   }
@@ -46,7 +47,7 @@ Schedule pat_reduce_scatter(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
   const int output = n;
-  // By offset: where the sum grows. Odd offsets are leaves and send their input as it is.
+  // By offset: where the sum is. Odd offsets are leaves and send their input unchanged.
   std::vector<int> sum(n);
   for (int o = 0; o < n; ++o) {
     const int input = wrap(r - o, n);

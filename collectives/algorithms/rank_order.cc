@@ -1,19 +1,20 @@
-// Rank order: every element of the result is ((x0 + x1) + x2) + ... by rank number, whoever adds.
+// Rank order: every element of the result is ((x0 + x1) + x2) + ... by rank number,
+// whichever rank adds.
 //
-//   all_reduce       2 rounds, 2 (n-1)/n S bytes: the sums as below, then to everybody
+//   all_reduce       2 rounds, 2 (n-1)/n S bytes: the sums as below, then to all ranks
 //   reduce           2 rounds, S bytes: the sums as below, then to the root
 //   reduce_scatter   1 round, (n-1) B bytes
-//   cost             those of `direct`; the owner of a chunk must take what comes in rank order, so
-//                    all wait for rank 0 first where `direct` spreads the arrivals
+//   cost             those of `direct`; the owner of a chunk must add arrivals in rank order, so
+//                    all wait for rank 0 first, where `direct` spreads them
 //
 // The reproducible rows: the bits of an element depend on the operands and their ranks, and on
 // neither its place in the buffer, the sizes, the segments, the root, nor on which of these rows
-// (or one_shot, linear) was chosen. All additions go into one place in a row, so 16- and 8-bit
-// floats are rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference
-// engines; Demmel and Nguyen discuss what it leaves out: other n, other bits.
+// (or one_shot, linear) was chosen. All additions go to one place in a row, so 16- and 8-bit floats
+// are rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference engines;
+// Demmel and Nguyen discuss what it leaves out: other n, other bits.
 //
-// Chunk c is rank c's to add. Rank 0 and rank 1 begin with their own operand (x1 + x0 = x0 + x1);
-// the others have theirs added in its turn:
+// Rank c adds chunk c. Ranks 0 and 1 begin with their own operand (x1 + x0 = x0 + x1); the others
+// add theirs in its turn:
 //
 //   n = 4   rank 0   x0  += x1  += x2  += x3
 //           rank 1   x1  += x0  += x2  += x3
@@ -75,7 +76,8 @@ Schedule rank_order_reduce(const Where& where) {
   return s;
 }
 
-// The output may be the memory of the own block, so nothing is written there before that was added.
+// The output may be the memory of the rank's own block, so nothing is written there before
+// that was added.
 Schedule rank_order_reduce_scatter(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};
@@ -86,7 +88,7 @@ Schedule rank_order_reduce_scatter(const Where& where) {
   return s;
 }
 
-// One round, for small messages: all to the root, which adds alone.
+// One round, for small messages: all operands go to the root, which adds alone.
 Schedule linear_reduce(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};

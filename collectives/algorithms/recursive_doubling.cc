@@ -3,9 +3,9 @@
 //   all_reduce   log2 n rounds, S log2 n bytes per rank; n not a power of two: 2 rounds more
 //   cost         log2 n (alpha + S beta + S gamma)
 //
-// Wins for small messages from about 8 ranks up, where one_shot's n-1 messages cost more than
-// log2 n rounds; loses as soon as S beta counts. Ranks beyond the largest power of two give their
-// operand to a stand-in first and get the result last. Both sides of a swap add the same two
+// Wins for small messages from about 8 ranks up, where one_shot's n-1 messages cost more than log2
+// n rounds; loses as soon as S beta matters. Ranks beyond the largest power of two send their
+// operand to a partner first and receive the result last. Both sides of a swap add the same two
 // numbers, so all end with the same bits. Source: textbook; MPICH, Thakur, Rabenseifner and Gropp,
 // "Optimization of collective communication operations in MPICH" (2005).
 //

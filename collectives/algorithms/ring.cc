@@ -1,4 +1,4 @@
-// Ring: every rank talks to its two neighbours only, in rounds that keep every link busy.
+// Ring: every rank exchanges with its two neighbours only, in rounds that keep every link busy.
 //
 //   all_reduce      2 (n-1) rounds, 2 (n-1)/n S bytes per rank, the least an all-reduce can send
 //   all_gather      n-1 rounds, (n-1) B bytes
@@ -51,7 +51,7 @@ Schedule ring_all_gather(const Where& where) {
 }
 
 // The sum of block c starts at rank c+1 and ends at rank c. Three slots in turn: one is being sent,
-// one received into, one prepared with the own operand for the next round.
+// one received into, one prepared with the rank's own operand for the next round.
 Schedule ring_reduce_scatter(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n + 1, {}, {}};

@@ -1,5 +1,5 @@
-// Swing: a butterfly that stays near: peers at distances 1, 1, 3, 5, 11, ... to alternating sides,
-// where recursive doubling's are 1, 2, 4, 8, 16.
+// Swing: a butterfly over short distances: peers at 1, 1, 3, 5, 11, ... to alternating sides, where
+// those of recursive doubling are at 1, 2, 4, 8, 16.
 //
 //   swing           2 log2 n rounds, 2 (n-1)/n S bytes per rank, half of them to the neighbour
 //                   cost 2 log2 n alpha + 2 (n-1)/n S beta + (n-1)/n S gamma
@@ -16,8 +16,9 @@
 // ranks that meet late have added the same operands in different orders, and the results' bits
 // would differ between ranks (the verifier refutes it from n = 8 on).
 //
-// Source: De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher Bandwidth
-// Allreduce" (NSDI 2024). The paper's way to other even n sends chunks one by one and is not taken.
+// Source: De Sensi, Bonato, Saam and Hoefler, "Swing: Short-cutting Rings for Higher
+// Bandwidth Allreduce" (NSDI 2024). The paper's extension to other even n sends chunks one by
+// one and is not used.
 //
 //   n = 8   s = 0, rho = 1    0 <-> 1   2 <-> 3   4 <-> 5   6 <-> 7
 //           s = 1, rho = -1   0 <-> 7   1 <-> 2   3 <-> 4   5 <-> 6

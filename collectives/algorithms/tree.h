@@ -1,4 +1,4 @@
-// Trees: the two ways through one, whatever its shape. Internal to algorithms/.
+// Trees: the two directions through one, whatever its shape. Internal to algorithms/.
 #pragma once
 
 #include <vector>
@@ -7,28 +7,29 @@
 
 namespace ringwood {
 
-// One rank's place in a tree. Children in the order in which a broadcast serves them, those with
-// the deepest subtrees first; a reduction takes them from the back, whose sums are complete first.
+// One rank's place in a tree. Children are in the order in which a broadcast sends to them,
+// those with the deepest subtrees first. A reduction takes them from the back, whose sums are
+// complete first.
 struct TreePlace {
   int parent = -1;  // -1: the root
   std::vector<int> children;
 };
 
-// From the root to all.
+// Sends `span` from the root to all ranks.
 void hand_down(Schedule& s, const TreePlace& place, Span span);
 
-// Chunk `own` of all ranks to the root, where it is added in place. Elsewhere it is read only, so
-// the sums of inner ranks grow in scratch.
+// Adds chunk `own` of all ranks at the root, in place. Elsewhere it is read only, so the sums of
+// inner ranks are in scratch.
 void add_up(Schedule& s, const TreePlace& place, int own);
 
-// A whole broadcast, a whole reduce: this rank's part of one, at its place.
+// This rank's part of a whole broadcast or reduce, at its place.
 Schedule tree_broadcast(const Where& where, const TreePlace& place);
 Schedule tree_reduce(const Where& where, const TreePlace& place);
 
-// Radix k: the place of v among n, 0 being the root. In every round each rank that has the data
-// gives it to k-1 that have not. k = 2 is the binomial tree.
+// Radix k: the place of v among n ranks; 0 is the root. In every round each rank that has the data
+// sends it to k-1 that have not. k = 2 is the binomial tree.
 TreePlace knomial_place(int v, int n, int radix);
-// The same tree with where.root at its top: this rank's place.
+// This rank's place in the same tree with where.root as its root.
 TreePlace knomial_place(const Where& where, int radix);
 
 // Place numbers v -> ranks[v].

@@ -34,7 +34,7 @@ bool is_own(const Blocks& blocks, size_t in) {
          blocks.in[in].count == blocks.out[blocks.own_out].count;
 }
 
-// The usual layout: outputs one after the other, inputs elsewhere.
+// The usual layout: outputs in sequence, inputs elsewhere.
 bool plainly_apart(const Blocks& blocks, size_t element) {
   Extent inputs, outputs;
   for (size_t i = 0; i < blocks.in.size(); ++i)
@@ -94,7 +94,7 @@ void check_apart(const char* what, const Blocks& blocks, DataType type) {
   for (size_t i = 0; i < blocks.out.size(); ++i)
     if (blocks.out[i].count) all.push_back(extent(blocks.out[i], element, true, i));
   std::ranges::sort(all, {}, &Extent::begin);
-  Extent input, output;  // of each kind, the one that reaches furthest so far
+  Extent input, output;  // of each kind, the one that extends furthest so far
   for (const Extent& next : all) {
     const Extent& before = output.end > next.begin ? output : input;
     if (before.end > next.begin && (next.output || before.output))

@@ -1,6 +1,6 @@
-// The caller's mistakes, found before anything is changed: all of these throw
-// Error(invalid_argument) with one sentence that begins with the collective's name. And what is
-// right, as CollectiveArgs. Pure.
+// Checks the caller's arguments before anything is changed, and turns them into
+// CollectiveArgs. All checks throw Error(invalid_argument) with one sentence that begins with
+// the collective's name. Pure.
 #pragma once
 
 #include <optional>
@@ -17,9 +17,9 @@ namespace ringwood {
 [[noreturn]] void refuse(const std::string& why);
 
 void check_buffer(const char* what, const void* data, size_t count);
-// `blocks` are there for a group of `size` ranks; `which`: "input".
+// There are `blocks` blocks for a group of `size` ranks; `which`: "input".
 void check_blocks(const char* what, const char* which, size_t blocks, int size);
-// Likewise, each with memory.
+// Likewise, and each has memory.
 template <class AnyBlock>
 void check_blocks(const char* what, const char* which, const std::vector<AnyBlock>& blocks,
                   int size) {
@@ -27,7 +27,7 @@ void check_blocks(const char* what, const char* which, const std::vector<AnyBloc
   for (const AnyBlock& block : blocks) check_buffer(what, block.data, block.count);
 }
 void check_equal(const char* what, size_t count, size_t expected);
-// All of `count` elements; but with `only`, that one.
+// All have `count` elements; with `only`, that one has.
 template <class AnyBlock>
 void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t count,
                  std::optional<int> only) {
@@ -58,7 +58,7 @@ std::vector<void*> buffers_of(const std::vector<AnyBlock>& blocks) {
   for (const AnyBlock& block : blocks) buffers.push_back(const_cast<void*>(block.data));
   return buffers;
 }
-// A args of blocks that all ranks know; as it is where they are of one size.
+// Sets the sizes of blocks that all ranks know; changes nothing where they are of one size.
 CollectiveArgs with_counts(CollectiveArgs args, const std::vector<size_t>& counts);
 
 // What one rank reads and writes. Inputs may share memory with each other.
@@ -68,18 +68,18 @@ struct Blocks {
   // This rank's own: in[own_in] may be exactly out[own_out].
   size_t own_in = 0, own_out = 0;
 };
-// No output shares memory with another output or with an input: it would be overwritten before it
-// has been sent. O(blocks) where outputs ascend in memory and lie apart from the inputs, else
-// O(blocks log blocks).
+// Checks that no output shares memory with another output or with an input, which would be
+// overwritten before it is sent. O(blocks) where outputs ascend in memory and are disjoint from the
+// inputs, otherwise O(blocks log blocks).
 void check_apart(const char* what, const Blocks& blocks, DataType type);
 
-// Of a message; -1 is none.
+// The peer of a message; -1 is none.
 void check_peer(const char* what, int peer, int rank, int size);
 
-// Of all_reduce, reduce and broadcast, checked.
+// The checked arguments of all_reduce, reduce and broadcast.
 CollectiveArgs in_place(Collective collective, const void* data, size_t count, DataType type,
                         ReduceOp op, int root, int size);
-// Of all_gather and reduce_scatter, checked.
+// The checked arguments of all_gather and reduce_scatter.
 CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type,
                         int rank, int size);
 CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,

@@ -24,7 +24,7 @@ std::function<void()> doing(Copies&& copies) {
   };
 }
 
-// Of a rank, of calls of one kind.
+// Packs the buffers of one rank, for calls of one kind.
 class Packer final {
  public:
   Packer(const CollectiveArgs& args, int rank)
@@ -34,8 +34,8 @@ class Packer final {
         stride_(args.count * size_of(args.type)),
         own_(static_cast<size_t>(rank) * stride_) {}
 
-  // Of a call whose elements lie at `at` in the packed buffer's first block, and there in the other
-  // ones.
+  // Adds a call whose elements are at `at` in the packed buffer's first block, and at the same
+  // place in the others.
   void add(const CallBuffers& call, std::byte* at, size_t bytes) {
     if (cut_from_one_buffer(collective_)) {
       if (sends_) in.push_back({at, call.data, bytes});
@@ -58,12 +58,12 @@ class Packer final {
     return buffers;
   }
 
-  Copies in, out;  // what this rank contributes; the results
+  Copies in, out;  // this rank's contribution; the results
 
  private:
   const Collective collective_;
   const bool sends_, receives_;
-  const size_t stride_, own_;  // bytes: of a block, to this rank's
+  const size_t stride_, own_;  // bytes: of a block; up to this rank's
 };
 
 }  // namespace
@@ -112,7 +112,7 @@ OperationPtr CallGroup::add(const char* name, const CallOptions& call, Launch la
   return operation;
 }
 
-// What ranks may set as they like (time, synchronous) makes no difference, or packs would differ.
+// Ignores what each rank may set for itself (timeout, synchronous); otherwise packs would differ.
 bool CallGroup::joins(const CallPack& pack, const CollectiveArgs& args, const CallOptions& call) {
   const CollectiveArgs& s = pack.args;
   return s.collective == args.collective && s.type == args.type && s.op == args.op &&

@@ -1,21 +1,22 @@
-// Calls that are gathered and submitted together: Communicator::group_start() and group_end().
+// Calls that are collected and submitted together: Communicator::group_start() and group_end().
 //
 //   call A (64 B) ---> pack 1 --+                 group_end: one operation for pack 1, then B
 //   call B (1 MiB) -> itself    |  in the order
 //   call C (64 B) ---> pack 1 --+  of the calls
 //
 // Small calls of all_reduce, reduce and broadcast, and of all_gather and reduce_scatter with blocks
-// of one size, that differ in nothing but their buffers are carried out as one, over a buffer that
-// holds all of theirs one after the other; ProtocolLimits::packed (protocol.h) says what is small.
-// 100 sums of 64 B between 2 ranks take 15 us instead of 55 over shm, 45 instead of 2000 over tcp.
-// Where a collective has a block for each rank, that buffer has, and each block holds those of all
-// calls:
+// of one size, that differ only in their buffers are carried out as one pack, over a buffer that
+// holds the data of all of them in sequence. ProtocolLimits::packed (protocol.h) says what is
+// small. 100 sums of 64 B between 2 ranks take 15 us instead of 55 over shm, 45 instead of 2000
+// over tcp. Where a collective has a block for each rank, so has the buffer, and each of its blocks
+// holds those of all calls:
 //
 //   all_gather A, B of 3 ranks:  | A0 B0 | A1 B1 | A2 B2 |   rank 1 puts A1 and B1 there
 //
-// A pack takes the place of its first call, ends for all of them together, and has one sequence
-// number. The sizes of its calls are part of its fingerprint.
-// Thread safety: all methods.
+// A pack takes the place of its first call, ends for all of its calls together, and has one
+// sequence number. The sizes of its calls are part of its fingerprint.
+//
+// Thread safety: all methods may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -32,46 +33,46 @@
 
 namespace ringwood {
 
-// The buffers of a call that can be packed. Of those which work in place, `data`; of all_gather and
-// reduce_scatter, a block for each rank, and `data` is the one that all_gather reads and
-// reduce_scatter writes. It may be this rank's own of them.
+// The buffers of a call that can be packed. For in-place collectives only `data`. For all_gather
+// and reduce_scatter a block for each rank, and `data` is the block that all_gather reads and
+// reduce_scatter writes; it may be this rank's own block.
 struct CallBuffers {
   void* data = nullptr;
   std::vector<void*> blocks;
 };
 
-// Calls that are one operation. Their buffers are theirs until it is done.
+// Calls that form one operation. Their buffers belong to it until it is done.
 struct CallPack {
   struct Part {
     CallBuffers buffers;
-    size_t count = 0;  // as in CollectiveArgs: of a block, where there are some
+    size_t count = 0;  // as in CollectiveArgs: of a block, where there are blocks
     std::shared_ptr<GroupedOperation> operation;
   };
-  CollectiveArgs args;  // `count` is the parts' sum
-  CallOptions call;     // with the shortest time of all
+  CollectiveArgs args;  // `count` is the sum of the parts'
+  CallOptions call;     // with the shortest timeout of all
   std::vector<Part> parts;
 };
 
-// The buffer that its operation works on, from when it begins to when it ends.
+// The buffer of a pack's operation, which owns it from beginning to end.
 struct PackedBuffer {
-  std::unique_ptr<std::byte[]> data;  // where this rank contributes, the parts' elements
-  CallBuffers buffers;                // in it
-  uint32_t parts = 0;                 // for the fingerprint: a hash of their sizes, not 0
-  std::function<void()> fill;         // copies what this rank contributes into it; or empty
-  std::function<void()> finish;       // copies the result to where this rank has one; or empty
+  std::unique_ptr<std::byte[]> data;  // the parts' elements, where this rank contributes
+  CallBuffers buffers;                // within `data`
+  uint32_t parts = 0;                 // for the fingerprint: a hash of the parts' sizes, not 0
+  std::function<void()> fill;         // copies this rank's contribution into it; or empty
+  std::function<void()> finish;       // copies the result out where this rank has one; or empty
   Footprint footprint;                // of the parts' buffers
 };
-// Of the packed buffer, in a group of `size` ranks.
+// The size of the packed buffer, in a group of `size` ranks.
 inline size_t packed_bytes(const CollectiveArgs& args, int size) {
   const size_t blocks = cut_from_one_buffer(args.collective) ? 1 : static_cast<size_t>(size);
   return args.count * size_of(args.type) * blocks;
 }
 PackedBuffer pack_calls(const CallPack& pack, int rank, int size);
-// By the operation over it, which is returned.
+// Makes the operation over the packed buffer own it, and returns the operation.
 std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
                                      std::shared_ptr<CollectiveState> operation);
 
-// A call's options at its group's end, which does the waiting.
+// The options with which a call is launched at the end of its group, which does the waiting.
 inline CallOptions later(CallOptions call) {
   call.synchronous = false;
   return call;
@@ -84,12 +85,12 @@ class CallGroup final {
 
   bool open() const noexcept { return depth_.load(std::memory_order_relaxed) > 0; }
   void start();
-  // Groups nest; with the last, everything is launched in order, and what is synchronous is waited
-  // for. What a launch throws becomes its operations' error. Throws Error(invalid_argument) where
-  // no group is open.
+  // Ends one level of nesting; the last launches everything in order and waits for synchronous
+  // calls. An exception from a launch becomes the error of its operations. Throws
+  // Error(invalid_argument) where no group is open.
   void end(const LaunchPack& launch_pack);
 
-  // In an open group.
+  // Adds a call to the open group.
   OperationPtr add(const char* name, const CallOptions& call, Launch launch);
   OperationPtr add(const CollectiveArgs& args, CallBuffers buffers, const CallOptions& call);
 

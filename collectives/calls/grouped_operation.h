@@ -1,7 +1,7 @@
-// The handle of a call in a group: that of the operation which carries it out, alone or with
-// others, from the group's end on. Before, it is not done and cannot be waited for.
+// The handle of a call in a group. From the group's end on it forwards to the operation that
+// carries the call out, alone or with others. Before, it is not done and cannot be waited for.
 //
-// Thread safety: all methods; carry() or refuse() once.
+// Thread safety: all methods may be called from any thread; carry() or refuse() once.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ class GroupedOperation final : public Operation {
   int source() const noexcept override;
 
   void carry(OperationPtr carrier);
-  // Nothing carries it out.
+  // No operation carries it out; it ends with this error.
   void refuse(const Error& error);
 
  private:
-  // Null before the group's end, and of what was refused.
+  // Null before the group's end, and if refused.
   Operation* carrier() const noexcept { return known_.load(std::memory_order_acquire); }
 
   const char* const name_;

@@ -8,7 +8,7 @@ bool is_of(const CollectiveArgs& args, const EvenCall& even) {
          args.root == even.root && args.count == even.count && args.blocks.empty();
 }
 
-// Each to be of `bytes`, one after the other.
+// Sets each to `bytes` bytes, in sequence.
 void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
   auto* at = static_cast<std::byte*>(const_cast<void*>(first));
   for (void*& buffer : buffers) {
@@ -17,7 +17,7 @@ void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
   }
 }
 
-// The buffers of block-wise collectives, unless somebody must look closer at where they lie.
+// Sets the buffers of block-wise collectives. False: where they lie needs the full checks.
 bool take_blocks(CollectiveState& state, const EvenCall& even) {
   const Plan& plan = *state.plan;
   const GroupRank at{plan.schedule.rank, plan.schedule.n, even.root};
@@ -43,7 +43,7 @@ bool take_blocks(CollectiveState& state, const EvenCall& even) {
   return true;
 }
 
-// False: the arguments are not plainly right.
+// False: the arguments need the full checks.
 bool take_buffers(CollectiveState& state, const EvenCall& even) {
   if (!moves_data(even.collective)) return true;
   if (in_blocks(even.collective)) return take_blocks(state, even);
@@ -57,7 +57,7 @@ bool take_buffers(CollectiveState& state, const EvenCall& even) {
 const RecentCalls::State* RecentCalls::again(const EngineLock& lock, const EvenCall& even,
                                              const CallOptions& call, bool private_source,
                                              Duration timeout) {
-  if (even.op == ReduceOp::premul_sum) return nullptr;  // has numbers of its own
+  if (even.op == ReduceOp::premul_sum) return nullptr;  // has its own factors
   if (!hold(lock)) return nullptr;
   const auto wanted = [&](const CollectiveArgs& args) { return is_of(args, even); };
   Recent* const recent = find(call, private_source, wanted);

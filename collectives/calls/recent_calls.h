@@ -1,8 +1,9 @@
-// The last synchronous operations of a communicator, each to be used again with its plan once its
-// handle is dropped: a call like one of them asks for no memory and looks nothing up. They are
-// several because programs take turns: a barrier and a sum, or the sums of three tensors.
+// The last synchronous operations of a communicator. Each is reused with its plan once its handle
+// is dropped: a call like one of them allocates nothing and looks nothing up. There are several
+// because programs alternate: a barrier and a sum, or the sums of three tensors.
 //
-// Most of such calls are known from their arguments alone, again(): those were found right before.
+// Most such calls are recognized by their arguments alone, in again(): the arguments were
+// checked before.
 #pragma once
 
 #include <array>
@@ -16,30 +17,30 @@
 
 namespace ringwood {
 
-// A call of blocks of one size, as its caller makes it, but for the options.
+// A call with blocks of one size, as its caller makes it, without the options.
 struct EvenCall {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   size_t count = 0;          // CollectiveArgs::count
-  const void* in = nullptr;  // blocks, one after the other; null where the call is in place
+  const void* in = nullptr;  // blocks in sequence; null where the call is in place
   void* out = nullptr;       // likewise, or the one buffer
 
-  // What peers might read in place.
+  // The memory that peers might read in place.
   const void* source() const {
     if (cut_from_one_buffer(collective)) return out;
     return sends_from_input(collective) ? in : nullptr;
   }
 };
 
-// Thread safety: one thread at a time holds it, the others find it held. It is taken hold of with
-// the engine's lock held, which the call needs anyway, and given back without.
+// Thread safety: one thread at a time holds it, and others see that it is held. hold() requires the
+// engine's lock, which the call needs anyway; give_back() does not.
 class RecentCalls final {
  public:
   using State = std::shared_ptr<CollectiveState>;
 
-  // False: somebody else holds it. Otherwise give_back() must follow.
+  // False: another thread holds it. Otherwise give_back() must follow.
   bool hold(const EngineLock&) {
     if (held_.load(std::memory_order_acquire)) return false;
     held_.store(true, std::memory_order_relaxed);
@@ -47,13 +48,12 @@ class RecentCalls final {
   }
   void give_back() noexcept { held_.store(false, std::memory_order_release); }
 
-  // The operation of a call like a recent one, all but begun, and it is held. Null: there is none,
-  // or somebody else holds it, or the arguments are not plainly right.
+  // The operation of a call like a recent one, ready to begin, and held. Null: there is none,
+  // another thread holds it, or the arguments need the full checks.
   const State* again(const EngineLock& lock, const EvenCall& even, const CallOptions& call,
                      bool private_source, Duration timeout);
 
-  // Precondition: hold(). Where it throws, it is given back. `make` makes a new state, `find` a
-  // plan.
+  // Precondition: hold(). Gives back if it throws. `make` makes a new state, `find` a plan.
   template <class Make, class Find>
   State take(const char* name, Duration timeout, const CollectiveArgs& args,
              const CallOptions& call, bool private_source, Make make, Find find) {
@@ -79,14 +79,14 @@ class RecentCalls final {
  private:
   struct Recent {
     State state;
-    bool known = false;  // the state's plan is that of the following, as the call said it
+    bool known = false;  // the state's plan is that of the call described by the following
     std::string algorithm;
     int segments = 0;
     double tolerance = 0;
     std::shared_ptr<const ProvedSchedules> schedules;
     bool private_source = false;
 
-    // Nobody else holds the operation.
+    // The operation has no other holder.
     bool free() const {
       if (!state || state.use_count() != 1) return false;
       std::atomic_thread_fence(std::memory_order_acquire);
@@ -98,7 +98,7 @@ class RecentCalls final {
     }
   };
 
-  // The one that serves calls with such options whose plan is as wanted, or null.
+  // The entry for calls with these options whose plan is as wanted, or null.
   template <class Wanted>
   Recent* find(const CallOptions& call, bool private_source, Wanted wanted) {
     const auto fits = [&](const Recent& recent) {
@@ -112,13 +112,13 @@ class RecentCalls final {
     }
     return nullptr;
   }
-  // The one for such calls, or the one that has been there longest, of which nothing is known.
+  // The entry for such calls; else the oldest one, cleared.
   Recent& like(const CollectiveArgs& args, const CallOptions& call, bool private_source);
 
   std::atomic<bool> held_{false};
   std::array<Recent, 4> recent_;
-  size_t last_ = 0;  // used
-  size_t next_ = 0;  // to be given up
+  size_t last_ = 0;  // index last used
+  size_t next_ = 0;  // index to be replaced next
 };
 
 }  // namespace ringwood

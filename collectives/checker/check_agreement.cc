@@ -101,7 +101,7 @@ PlanFlaw check_preambles(const PlanSet& set, int rank) {
   for (const Plan::Exchange& e : plan.agreement) {
     const auto peers = static_cast<int>(plan.peers.size());
     if (e.to < 0 || e.to >= peers || e.from < 0 || e.from >= peers || e.stage < stage)
-      return fmt::format("rank {}'s agreement names a peer or a stage that there is not", rank);
+      return fmt::format("rank {}'s agreement names a peer or a stage that does not exist", rank);
     stage = e.stage;
     if (e.nth_to != sent[static_cast<size_t>(e.to)]++ ||
         e.nth_from != heard[static_cast<size_t>(e.from)]++)
@@ -120,7 +120,7 @@ PlanFlaw check_preambles(const PlanSet& set, int rank) {
       return fmt::format("rank {} sends rank {} {} fingerprints, which expects {}", rank,
                          queue.peer, queue.preambles_out, theirs ? theirs->preambles_in : 0);
     if (queue.preambles_in > kMaxHeardFromOne)
-      return fmt::format("rank {} hears {} fingerprints from rank {}", rank, queue.preambles_in,
+      return fmt::format("rank {} receives {} fingerprints from rank {}", rank, queue.preambles_in,
                          queue.peer);
   }
   return std::nullopt;
@@ -206,7 +206,7 @@ PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
     for (int b = 0; b < set.n(); ++b) {
       const PeerQueue* const queue = a == b ? nullptr : queue_to(set.of(a), b);
       if (a != b && (!queue || queue->preambles_in < 1))
-        return fmt::format("rank {} never hears from rank {} itself", a, b);
+        return fmt::format("rank {} never receives the fingerprint of rank {} itself", a, b);
     }
   return std::nullopt;
 }

@@ -34,7 +34,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
     const BoundStep& step = plan.steps[i];
     const bool travels = sends(step) || receives(step);
     if (travels && (step.peer < 0 || step.peer >= set.n() || step.peer == rank))
-      return plan_step_words(set, rank, i) + " names a peer that there is not";
+      return plan_step_words(set, rank, i) + " names a peer that does not exist";
     if (!travels && step.peer >= 0)
       return plan_step_words(set, rank, i) + " is local, and names a peer";
     if (step.bytes % plan.element != 0 && moves_data(plan.args.collective))
@@ -45,7 +45,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
     const auto& list = sends(step) ? queue->sends : queue->receives;
     const auto times = std::count(list.begin(), list.end(), static_cast<int32_t>(i));
     if (times != 1)
-      return plan_step_words(set, rank, i) + fmt::format(" stands {} times in its queue", times);
+      return plan_step_words(set, rank, i) + fmt::format(" appears {} times in its queue", times);
   }
   for (const PeerQueue& queue : plan.peers)
     for (const auto* list : {&queue.sends, &queue.receives})
@@ -57,10 +57,10 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
         const bool belongs = list == &queue.sends ? sends(step) : receives(step);
         if (!belongs || step.peer != queue.peer || step.bytes == 0)
           return plan_step_words(set, rank, static_cast<size_t>(at)) +
-                 fmt::format(" does not belong into the queue for rank {}", queue.peer);
+                 fmt::format(" does not belong in the queue for rank {}", queue.peer);
         if (k > 0 && at < (*list)[k - 1])
           return plan_step_words(set, rank, static_cast<size_t>(at)) +
-                 " stands behind a later one in its queue";
+                 " follows a later one in its queue";
       }
   return std::nullopt;
 }
@@ -80,7 +80,7 @@ PlanFlaw check_message(const PlanSet& set, int from, size_t send, int to, size_t
     return meets() + ": not both within the preamble, or more than it holds";
   const WireFormat right = set.between_hosts(from, to) ? set.format() : WireFormat::exact;
   if (a.wire != right || b.wire != right)
-    return meets() + fmt::format(": one sends {}, the other takes {}, and it should be {}",
+    return meets() + fmt::format(": one sends {}, the other receives {}, and it should be {}",
                                  to_string(a.wire), to_string(b.wire), to_string(right));
   const size_t bytes =
       right == WireFormat::exact ? a.bytes : wire_bytes(right, a.bytes / sizeof(float));
@@ -115,7 +115,7 @@ PlanFlaw check_put(const PlanSet& set, int rank, size_t i) {
   const BoundStep& send = plan.steps[i];
   if (send.put < 0) return std::nullopt;
   if (!sends(send) || send.wire != WireFormat::exact || send.bytes == 0)
-    return plan_step_words(set, rank, i) + " cannot be answered in place";
+    return plan_step_words(set, rank, i) + " cannot be overwritten by a put";
   const auto& receives = queue_to(plan, send.peer)->receives;
   const auto number = static_cast<size_t>(send.put);
   if (number < receives.size()) {
@@ -125,7 +125,7 @@ PlanFlaw check_put(const PlanSet& set, int rank, size_t i) {
       return std::nullopt;
   }
   return plan_step_words(set, rank, i) +
-         fmt::format(" is answered by message {}, which does not go there", number);
+         fmt::format(" is overwritten by the put of message {}, which belongs elsewhere", number);
 }
 
 PlanFlaw check_fusion(const PlanSet& set, int rank, size_t f) {
@@ -143,7 +143,7 @@ PlanFlaw check_fusion(const PlanSet& set, int rank, size_t f) {
     const int32_t in = fusion.receives[k], out = fusion.sends[k], q = fusion.queues[k];
     if (in < 0 || in >= steps || out < 0 || out >= steps || q < 0 ||
         q >= static_cast<int32_t>(plan.peers.size()))
-      return wrong("names a step or a queue that there is not");
+      return wrong("names a step or a queue that does not exist");
     const BoundStep& first = plan.steps[static_cast<size_t>(fusion.receives[0])];
     const BoundStep& recv = plan.steps[static_cast<size_t>(in)];
     const BoundStep& send = plan.steps[static_cast<size_t>(out)];
@@ -158,7 +158,7 @@ PlanFlaw check_fusion(const PlanSet& set, int rank, size_t f) {
     if (number >= queue.sends.size() || queue.sends[number] != out)
       return wrong("names a message that is not its send");
     if (plan.fusion_of[static_cast<size_t>(in)] != static_cast<int32_t>(f))
-      return wrong("has a receive that does not know of it");
+      return wrong("has a receive that does not name it");
     if (k > 0 && in <= fusion.receives[k - 1]) return wrong("adds in another order");
   }
   return std::nullopt;
@@ -190,7 +190,7 @@ PlanFlaw check_fusions(const PlanSet& set) {
                              ? plan.fusions[static_cast<size_t>(f)].receives
                              : std::vector<int32_t>{};
       if (f != -1 && std::ranges::count(list, static_cast<int32_t>(i)) != 1)
-        return plan_step_words(set, r, i) + " is said to be of a fusion that it is not in";
+        return plan_step_words(set, r, i) + " names a fusion that it is not part of";
     }
   }
   return std::nullopt;

@@ -115,7 +115,7 @@ class RankOrder {
       return p.buffer == kScratch || (p.buffer >= 0 && p.buffer < scratch_);
     };
     if ((has_source(step) && !known(step.src)) || (!sends(step) && !known(step.dst)))
-      return words(at) + " names a buffer that there is not";
+      return words(at) + " names a buffer that does not exist";
     const bool stages = sends(step) && step.wire != WireFormat::exact;
     if (stages && step.staging.buffer != kScratch) return words(at) + " has no staging place";
     const bool same = step.src.buffer == step.dst.buffer;
@@ -126,7 +126,7 @@ class RankOrder {
       return words(at) + " works on places that overlap";
     if (step.wide.on &&
         (plan_.wide_element == 0 || !adds_up(step) || step.wide.offset % plan_.wide_element != 0))
-      return words(at) + " keeps a sum beside its place, where there is no such thing";
+      return words(at) + " keeps a sum beside its place, where no sum is kept";
     add_step(i);
     return std::nullopt;
   }
@@ -301,7 +301,7 @@ class RankOrder {
                            fusion.sends, [&](int32_t send) { return ancestors_->before(send, s); })
                      : ancestors_->before(fusion.receives.back(), s);
         if (!after && !ancestors_->before(s, fusion.receives[0]))
-          return words(s) + " uses bytes in the midst of the sum that begins with " +
+          return words(s) + " uses bytes during the sum that begins with " +
                  words(fusion.receives[0]);
       }
     return std::nullopt;

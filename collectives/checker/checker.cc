@@ -91,7 +91,7 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
 }
 
 bool scales_here(const CollectiveArgs& args) {
-  if (!reduces(args.collective) || traits_of(args.type).kind == Kind::boolean) return false;
+  if (!reduces(args.collective) || traits_of(args.type).kind == NumberKind::boolean) return false;
   return args.op == ReduceOp::avg || (args.op == ReduceOp::premul_sum && is_small_float(args.type));
 }
 

@@ -76,7 +76,7 @@ class OneRoundReplay {
       ++cursor_[r];
       return true;
     }
-    if (!defined(run)) flaw_ = words(r) + " receives bytes that nobody has written";
+    if (!defined(run)) flaw_ = words(r) + " receives bytes that were never written";
     if (step.kind == StepKind::recv) {
       memory_[r].write(step.dst, run);
       return true;
@@ -91,7 +91,7 @@ class OneRoundReplay {
   }
   void check_read(size_t r, const Place& place, size_t bytes) {
     if (!flaw_ && !defined(memory_[r].read(place, bytes)))
-      flaw_ = words(r) + " reads bytes that nobody has written";
+      flaw_ = words(r) + " reads bytes that were never written";
   }
 
   const PlanSet& set_;

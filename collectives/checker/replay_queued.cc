@@ -141,7 +141,7 @@ class QueuedReplay {
   }
   bool fail(int r, int32_t index) {
     flaw_ = plan_step_words(set_, r, static_cast<size_t>(index)) +
-            " reads bytes that nobody has written";
+            " reads bytes that were never written";
     return true;
   }
 

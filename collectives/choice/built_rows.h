@@ -26,7 +26,7 @@ struct BuiltRow {
 
 class RowBuilder final {
  public:
-  // Both are the caller's memory.
+  // Both are memory of the caller.
   RowBuilder(const CandidateQuery& query, const MachineModel& machine)
       : query_(query), machine_(machine) {}
 

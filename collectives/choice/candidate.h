@@ -1,4 +1,4 @@
-// What Communicator::explain() says of each row of the table.
+// The result of Communicator::explain() for each row of the table.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ struct Candidate {
   std::string algorithm;
   int segments = 1;
   WireFormat wire = WireFormat::exact;
-  double seconds = 0;            // predicted, for private buffers; infinity: it cannot be chosen
-  double zero_copy_seconds = 0;  // the same where the ranks of a host share theirs
-  bool simulated = false;  // else `seconds` is an estimate, or, where it says so, a lower bound
+  double seconds = 0;            // predicted, for private buffers; infinity: cannot be chosen
+  double zero_copy_seconds = 0;  // the same where the ranks of a host share their buffers
+  // Otherwise `seconds` is an estimate, or, where `why_not` says so, a lower bound.
+  bool simulated = false;
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
 };

@@ -41,7 +41,7 @@ class Contest {
       best_ = std::min(best_, candidates_[i].seconds);
       best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds);
     }
-    crown(least_regret());
+    mark_chosen(least_regret());
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
       candidates_[i].why_not = "slower even at its bound";
@@ -113,7 +113,7 @@ class Contest {
 
   // Of the candidates that are about as fast, chooses the one whose busiest resource has the least
   // work: whatever the model omits (other work, other groups) slows down the others more.
-  void crown(double least_of_all) {
+  void mark_chosen(double least_of_all) {
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
       return candidates_[i].why_not.empty() && regret(candidates_[i]) <= least_of_all * kMargin;
@@ -121,12 +121,12 @@ class Contest {
     const auto busy = [&](size_t i) { return built_[entries_[i].built].bounds.resource; };
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (may_win(i)) least = std::min(least, busy(i));
-    bool crowned = false;
+    bool found = false;
     for (size_t i = 0; i < candidates_.size(); ++i) {
       Candidate& c = candidates_[i];
       if (!c.why_not.empty()) continue;
-      c.chosen = !crowned && may_win(i) && busy(i) <= least * kMargin;
-      crowned = crowned || c.chosen;
+      c.chosen = !found && may_win(i) && busy(i) <= least * kMargin;
+      found = found || c.chosen;
       if (!c.chosen)
         c.why_not = !may_win(i)
                         ? (c.seconds <= best_ * kMargin ? "slower with shared buffers" : "slower")

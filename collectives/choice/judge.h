@@ -16,7 +16,7 @@ class CostJudge final {
     bool simulated = false;
   };
 
-  // Both are the caller's memory.
+  // Both are memory of the caller.
   CostJudge(const CandidateQuery& query, const MachineModel& machine)
       : query_(query), machine_(machine) {}
 

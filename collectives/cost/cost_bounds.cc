@@ -88,7 +88,7 @@ class Path {
     if (left_ > 0)
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("cost: {} steps wait for each other in a circle and never begin", left_));
+          fmt::format("cost: {} steps wait for each other in a cycle and never begin", left_));
     return last;
   }
 

@@ -144,24 +144,24 @@ class Binder {
   // its reader, if no other rank writes it (a send buffer, or a buffer that only the reader's
   // puts overwrite).
   void find_left(int r) {
-    constexpr int32_t kNobody = -1, kOthers = -2;
+    constexpr int32_t kNone = -1, kOthers = -2;
     const CostRank& rank = model_.ranks[r];
     const Schedule& schedule = rank.plan->schedule;
-    std::vector<int32_t> writers(schedule.chunks + schedule.scratch.size(), kNobody);
+    std::vector<int32_t> writers(schedule.chunks + schedule.scratch.size(), kNone);
     for (size_t i = 0; i < schedule.steps.size(); ++i) {
       const Step& step = schedule.steps[i];
       if (step.kind == StepKind::send || rank.bytes[i] == 0) continue;
       const int32_t m = rank.message[i];
       const int32_t writer = m >= 0 && model_.messages[m].puts ? step.peer : kOthers;
       for (int c = step.dst.first; c < step.dst.first + step.dst.count; ++c)
-        writers[c] = writers[c] == kNobody || writers[c] == writer ? writer : kOthers;
+        writers[c] = writers[c] == kNone || writers[c] == writer ? writer : kOthers;
     }
     for (size_t i = 0; i < schedule.steps.size(); ++i) {
       const Step& step = schedule.steps[i];
       if (step.kind != StepKind::send || rank.message[i] < 0) continue;
       bool left = true;
       for (int c = step.src.first; c < step.src.first + step.src.count; ++c)
-        left &= writers[c] == kNobody || writers[c] == step.peer;
+        left &= writers[c] == kNone || writers[c] == step.peer;
       model_.messages[rank.message[i]].as_left = left;
     }
   }

@@ -1,4 +1,4 @@
-// The data types and the reductions by name; types.h has the facts on them. Pure.
+// The data types and the reductions by name; types.h has their properties. Pure.
 #pragma once
 
 #include <cstdint>

@@ -48,10 +48,10 @@ ReduceOp parse_reduce_op(std::string_view name) {
 bool supports(DataType type, ReduceOp op) {
   const OpTraits& row = traits_of(op);
   switch (traits_of(type).kind) {
-    case Kind::floating: return row.floating;
-    case Kind::integer: return row.integer;
-    case Kind::boolean: return row.boolean;
-    case Kind::complex: return row.complex;
+    case NumberKind::floating: return row.floating;
+    case NumberKind::integer: return row.integer;
+    case NumberKind::boolean: return row.boolean;
+    case NumberKind::complex: return row.complex;
   }
   return false;
 }

@@ -14,14 +14,14 @@
 
 namespace ringwood {
 
-enum class Kind : uint8_t { floating, integer, boolean, complex };
+enum class NumberKind : uint8_t { floating, integer, boolean, complex };
 
 struct TypeTraits {
   DataType type;
   const char* name;
   const char* alias;  // another accepted name; "": none
   size_t bytes;
-  Kind kind;
+  NumberKind kind;
   bool is_signed;
   // Floats and the parts of complex numbers; else 0.
   int exponent_bits, mantissa_bits;
@@ -29,21 +29,21 @@ struct TypeTraits {
 
 // By DataType. Its number is sent in messages: new types come last.
 inline constexpr TypeTraits kTypeTraits[] = {
-    {DataType::float64, "float64", "", 8, Kind::floating, true, 11, 52},
-    {DataType::float32, "float32", "float", 4, Kind::floating, true, 8, 23},
-    {DataType::float16, "float16", "half", 2, Kind::floating, true, 5, 10},
-    {DataType::bfloat16, "bfloat16", "bf16", 2, Kind::floating, true, 8, 7},
-    {DataType::float8_e4m3, "float8_e4m3", "", 1, Kind::floating, true, 4, 3},
-    {DataType::float8_e5m2, "float8_e5m2", "", 1, Kind::floating, true, 5, 2},
-    {DataType::int8, "int8", "", 1, Kind::integer, true, 0, 0},
-    {DataType::int16, "int16", "", 2, Kind::integer, true, 0, 0},
-    {DataType::int32, "int32", "", 4, Kind::integer, true, 0, 0},
-    {DataType::int64, "int64", "", 8, Kind::integer, true, 0, 0},
-    {DataType::uint8, "uint8", "", 1, Kind::integer, false, 0, 0},
-    {DataType::bool8, "bool8", "", 1, Kind::boolean, false, 0, 0},
-    {DataType::complex64, "complex64", "", 8, Kind::complex, true, 8, 23},
-    {DataType::complex128, "complex128", "", 16, Kind::complex, true, 11, 52},
-    {DataType::uint32, "uint32", "", 4, Kind::integer, false, 0, 0},
+    {DataType::float64, "float64", "", 8, NumberKind::floating, true, 11, 52},
+    {DataType::float32, "float32", "float", 4, NumberKind::floating, true, 8, 23},
+    {DataType::float16, "float16", "half", 2, NumberKind::floating, true, 5, 10},
+    {DataType::bfloat16, "bfloat16", "bf16", 2, NumberKind::floating, true, 8, 7},
+    {DataType::float8_e4m3, "float8_e4m3", "", 1, NumberKind::floating, true, 4, 3},
+    {DataType::float8_e5m2, "float8_e5m2", "", 1, NumberKind::floating, true, 5, 2},
+    {DataType::int8, "int8", "", 1, NumberKind::integer, true, 0, 0},
+    {DataType::int16, "int16", "", 2, NumberKind::integer, true, 0, 0},
+    {DataType::int32, "int32", "", 4, NumberKind::integer, true, 0, 0},
+    {DataType::int64, "int64", "", 8, NumberKind::integer, true, 0, 0},
+    {DataType::uint8, "uint8", "", 1, NumberKind::integer, false, 0, 0},
+    {DataType::bool8, "bool8", "", 1, NumberKind::boolean, false, 0, 0},
+    {DataType::complex64, "complex64", "", 8, NumberKind::complex, true, 8, 23},
+    {DataType::complex128, "complex128", "", 16, NumberKind::complex, true, 11, 52},
+    {DataType::uint32, "uint32", "", 4, NumberKind::integer, false, 0, 0},
 };
 inline constexpr int kDataTypes = std::size(kTypeTraits);
 
@@ -51,9 +51,9 @@ constexpr const TypeTraits& traits_of(DataType type) {
   return kTypeTraits[static_cast<size_t>(type)];
 }
 constexpr size_t size_of(DataType type) { return traits_of(type).bytes; }
-constexpr bool is_float(DataType type) { return traits_of(type).kind == Kind::floating; }
-constexpr bool is_complex(DataType type) { return traits_of(type).kind == Kind::complex; }
-constexpr bool is_integer(DataType type) { return traits_of(type).kind == Kind::integer; }
+constexpr bool is_float(DataType type) { return traits_of(type).kind == NumberKind::floating; }
+constexpr bool is_complex(DataType type) { return traits_of(type).kind == NumberKind::complex; }
+constexpr bool is_integer(DataType type) { return traits_of(type).kind == NumberKind::integer; }
 // The size of a float or of one of a complex number's two parts; otherwise of the whole.
 constexpr size_t part_size(DataType type) { return size_of(type) / (is_complex(type) ? 2 : 1); }
 constexpr bool is_double(DataType type) {
@@ -82,7 +82,7 @@ struct OpTraits {
   const char* name;
   const char* alias;  // as in TypeTraits
   bool adds;          // includes AVG and PREMUL_SUM
-  // Which types support it, by Kind.
+  // Which types support it, by NumberKind.
   bool floating, integer, boolean, complex;
 };
 

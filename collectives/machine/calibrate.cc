@@ -193,8 +193,8 @@ double rate_together(const Pages& pages, size_t most, const std::vector<int>& cp
   const size_t part = (std::min(pages.bytes(), most) / count) & ~size_t{4095};
   std::vector<double> rates(count, 0);
   std::vector<std::thread> threads;
-  const auto meet = [&](size_t meeting) {
-    for (there.fetch_add(1); there.load() < count * meeting;) ::sched_yield();
+  const auto meet = [&](size_t turn) {
+    for (there.fetch_add(1); there.load() < count * turn;) ::sched_yield();
   };
   const auto work = [&](size_t i) {
     const Pinned pinned(cpus[i]);

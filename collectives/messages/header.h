@@ -1,5 +1,4 @@
-// What travels ahead of a message and instead of one, and how much a rank takes in unasked: the
-// constants of the protocol that point_to_point.h describes.
+// The message headers and the constants of the protocol that point_to_point.h describes.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +6,8 @@
 
 namespace ringwood {
 
-// Above this the receiver's agreement is worth its round trip: no copy, no memory held for
-// strangers.
+// Above this size the receiver's grant is worth its round trip: no copy, and no memory held for
+// messages without a receive.
 inline constexpr size_t kEagerBytes = 16 << 10;
 inline constexpr size_t kEagerRoom = 1 << 20, kEagerCharge = 64;
 inline constexpr size_t kMaxAnnounced = 1 << 14;

@@ -150,7 +150,8 @@ Status PointToPoint::read_into(Peer& peer, void* data, size_t bytes) {
 Status PointToPoint::on_header(int rank) {
   Peer& p = peers_[rank];
   const MessageHeader h = p.incoming;
-  if (!p.sender.heard(h.taken)) return protocol_error(rank, "it has taken what it was not sent");
+  if (!p.sender.heard(h.taken))
+    return protocol_error(rank, "it reports more bytes taken than it was sent");
   switch (h.kind) {
     case MessageHeader::kEager: return on_eager(rank, h);
     case MessageHeader::kAnnounce: return on_announce(rank, h);
@@ -186,7 +187,7 @@ Status PointToPoint::on_announce(int rank, const MessageHeader& h) {
     return grant(rank, h.id, receive);
   }
   if (!peers_[rank].early.announce(h.tag, static_cast<size_t>(h.bytes), h.id))
-    return protocol_error(rank, "more announcements without a receive than there may be");
+    return protocol_error(rank, "more announcements without a receive than allowed");
   return {};
 }
 

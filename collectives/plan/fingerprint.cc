@@ -9,6 +9,7 @@
 #include "collectives/kernels/wire.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/proved_schedules.h"
+#include "transports/base/hash.h"
 
 namespace ringwood {
 namespace {
@@ -60,12 +61,6 @@ std::string algorithm_name(Collective collective, int index) {
 }
 
 }  // namespace
-
-uint32_t fnv1a(std::string_view bytes) {
-  uint32_t h = 2166136261u;
-  for (const char c : bytes) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
-  return h;
-}
 
 uint32_t hash_counts(const std::vector<size_t>& counts) {
   return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});

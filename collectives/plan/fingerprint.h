@@ -59,9 +59,6 @@ struct Preamble {
 };
 static_assert(sizeof(Preamble) == 56);
 
-// FNV-1a, a hash of short texts, computed once per call.
-uint32_t fnv1a(std::string_view bytes);
-
 Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algorithm, int segments,
                            uint64_t sequence);
 uint32_t hash_counts(const std::vector<size_t>& counts);

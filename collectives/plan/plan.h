@@ -114,7 +114,7 @@ struct PeerQueue {
   Place cut;                             // room for a block that arrives in two pieces (wire.h)
 };
 
-// The range that the steps of a plan use of one of its buffers, in bytes from its begin.
+// The range that the steps of a plan use of one of its buffers, in bytes from its beginning.
 struct BufferUse {
   size_t read = 0, written = 0;
   bool sent = false;  // part of it is sent, also by way of the scratch

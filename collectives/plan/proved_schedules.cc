@@ -5,6 +5,7 @@
 #include "collectives/plan/fingerprint.h"
 #include "collectives/verify/verify.h"
 #include "transports/base/error.h"
+#include "transports/base/hash.h"
 
 namespace ringwood {
 namespace {

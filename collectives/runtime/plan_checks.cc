@@ -56,7 +56,7 @@ void PlanChecks::check_once(PlanMaker& maker, const Plan& mine, const PlanKey& k
   const int n = maker.size();
   const std::string kind = kind_of(mine, key);
   if (n == 1 || kinds_.contains(kind)) return;
-  PlanCheck check{PlanCheck::Result::too_large, "more steps than are worth the time"};
+  PlanCheck check{PlanCheck::Result::too_large, "too many steps to check"};
   if (mine.steps.size() * static_cast<size_t>(n) <= kMaxChecked)
     check = check_all(maker, mine, key);
   if (check.result == PlanCheck::Result::too_large)

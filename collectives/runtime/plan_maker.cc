@@ -83,7 +83,7 @@ std::shared_ptr<const Sums> PlanMaker::trace(const Source& source, const Collect
     throw Error(
         ErrorCode::unsupported,
         fmt::format("{} of {} ranks by {}: with so many, only SUM and the other operations "
-                    "are there; take SUM and divide the result",
+                    "are supported; use SUM and divide the result",
                     to_string(args.op), n_, source.row ? source.row->name : "these schedules"));
   }
   const std::span<const int> hosts = machine().hosts;
@@ -134,8 +134,8 @@ std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
       (rooted && own.root() != args.root) || !args.blocks.empty() || !key.algorithm.empty())
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("{} with schedules of the user's: they are for {} of {} ranks{}, blocks of one "
-                    "size, and no algorithm beside",
+        fmt::format("{} with the user's schedules: they are for {} of {} ranks{}, blocks of one "
+                    "size, and exclude an algorithm",
                     to_string(args.collective), to_string(own.collective()), own.size(),
                     rooted ? fmt::format(" with root {}", own.root()) : ""));
   const TuningChoice tuning{std::string(kUserSchedules), std::max(1, key.segments),

@@ -115,9 +115,10 @@ void ProgressEngine::drive_alone(CollectiveState& operation) {
 
 Status ProgressEngine::health() const {
   if (forked_since(mesh_->process))
-    return Error(ErrorCode::unsupported,
-                 "this process was forked from the one that made the group and cannot use it; make "
-                 "a group of its own");
+    return Error(
+        ErrorCode::unsupported,
+        "this process was forked from the one that made the group and cannot use it: create "
+        "a new group");
   return refusal(role_.lock());
 }
 

@@ -34,12 +34,12 @@ Error late(const CollectiveState& operation, const InFlight& work) {
 }
 
 Error late(const MessageState& message) {
-  const std::string whom =
+  const std::string peer_words =
       message.peer < 0 ? "from any rank"
                        : fmt::format("{} rank {}", message.sending ? "to" : "from", message.peer);
   Error error(ErrorCode::timeout,
               fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
-                          seconds(message.allowed()), message.tag, message.bytes, whom));
+                          seconds(message.allowed()), message.tag, message.bytes, peer_words));
   error.peer = message.peer;
   return error;
 }
@@ -91,9 +91,8 @@ void Watchdog::name_who_is_late(const InFlight& work) {
     const std::string waiting = track->runner.waits().text();
     if (waiting.empty()) continue;
     log(LogLevel::warn, "collective",
-        fmt::format("{} #{} has waited {:.1f} s for {}; it goes on until {:.0f} s have passed",
-                    operation.name, operation.number, seconds(in_vain_), waiting,
-                    seconds(operation.allowed())));
+        fmt::format("{} #{} has waited {:.1f} s for {}; its timeout is {:.0f} s", operation.name,
+                    operation.number, seconds(in_vain_), waiting, seconds(operation.allowed())));
   }
 }
 

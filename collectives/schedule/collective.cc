@@ -16,7 +16,7 @@ constexpr bool rows_are_in_order() {
 }
 static_assert(rows_are_in_order());
 
-// How much of a wrong name an error repeats.
+// How much of an unknown name an error message repeats.
 constexpr size_t kShownBytes = 40;
 
 constexpr RankRange one(int rank) { return {rank, 1}; }

@@ -1,8 +1,8 @@
 // What each collective is: one row of facts.
 //
-// All that is done alike for every collective (proofs, plans, prices, fingerprints, packs, perf,
-// tests) reads its row and compares with no name, so a new collective is a row here, its algorithms
-// and its method in communicator.h. Pure; the hot path reads constants.
+// Everything that applies to all collectives (proofs, plans, costs, fingerprints, packs, perf,
+// tests) reads the row and compares no names. So a new collective is a row here, its algorithms and
+// its method in communicator.h. Pure; the hot path reads constants.
 //
 //   collective      user chunks                           rank r begins with   must end with
 //   all_reduce      any C: equal pieces of the one        all C                sum in all C
@@ -42,10 +42,10 @@ enum class Collective {
   barrier
 };
 
-// What the user's chunks are.
+// The layout of the user's chunks.
 enum class Chunks : uint8_t {
   none,               // no data is moved
-  pieces,             // of one buffer, in place: as many as the algorithm likes
+  pieces,             // of one buffer, in place: as many as the algorithm chooses
   outputs,            // n: the output's blocks; rank r's input is chunk r
   inputs_and_output,  // n + 1: the input's blocks, and the output
   inputs_and_outputs  // 2n: the input's blocks, and the output's
@@ -64,11 +64,11 @@ struct CollectiveTraits {
   Collective collective;
   const char* name;
   Chunks chunks;
-  Who from;  // whose data the results are made of
-  Who to;    // who has a result
-  // The ranks whose data the result of `rank` of n adds up; null: data is only moved.
+  Who from;  // the ranks whose data the results consist of
+  Who to;    // the ranks that have a result
+  // The ranks whose data the result of `rank` of n adds; null: data is only moved.
   RankRange (*adds)(int rank, int n);
-  // nccl-tests' bus bandwidth by its algorithm bandwidth, of n ranks.
+  // The factor from algorithm bandwidth to bus bandwidth, as in nccl-tests, for n ranks.
   double (*bus_factor)(double n);
 };
 
@@ -76,7 +76,7 @@ constexpr double bus_once(double) { return 1; }
 constexpr double bus_others(double n) { return (n - 1) / n; }
 constexpr double bus_others_twice(double n) { return 2 * (n - 1) / n; }
 
-// By Collective. What travels says the number: new ones come last.
+// By Collective. Its number is sent in messages: new collectives come last.
 inline constexpr CollectiveTraits kCollectiveTraits[] = {
     {Collective::all_reduce, "all_reduce", Chunks::pieces, Who::all, Who::all, every_rank,
      bus_others_twice},
@@ -109,32 +109,34 @@ constexpr bool reduces(Collective c) { return traits_of(c).adds != nullptr; }
 constexpr bool has_root(Collective c) {
   return traits_of(c).from == Who::root || traits_of(c).to == Who::root;
 }
-// It works on one buffer, which its schedules' chunks cut; else chunks are blocks, or none.
+// It works on one buffer, which the chunks of its schedules divide; otherwise chunks are blocks, or
+// there are none.
 constexpr bool cut_from_one_buffer(Collective c) { return traits_of(c).chunks == Chunks::pieces; }
 constexpr bool in_blocks(Collective c) { return moves_data(c) && !cut_from_one_buffer(c); }
-// Blocks of the input, and from chunk n on those of the output.
+// Blocks of the input, followed from chunk n on by those of the output.
 constexpr bool has_input_chunks(Collective c) {
   return traits_of(c).chunks == Chunks::inputs_and_output ||
          traits_of(c).chunks == Chunks::inputs_and_outputs;
 }
-// Where blocks differ in size, only the two ranks know that of a block; else all know all sizes.
+// Where block sizes differ, only the two ranks of a block know its size; otherwise all ranks
+// know all sizes.
 constexpr bool has_sizes_of_pairs(Collective c) {
   return in_blocks(c) && (has_root(c) || traits_of(c).chunks == Chunks::inputs_and_outputs);
 }
-// All ranks end with the same sums, so with the same bits.
+// All ranks end with the same sums, and so with the same bits.
 constexpr bool ends_in_same_sums(Collective c) {
   return cut_from_one_buffer(c) && traits_of(c).to == Who::all && traits_of(c).adds == every_rank;
 }
-// What a rank sends may lie outside the output, and stays as it is.
+// What a rank sends may lie outside the output, and is not changed.
 constexpr bool sends_from_input(Collective c) {
   return traits_of(c).chunks == Chunks::outputs && traits_of(c).to == Who::all;
 }
-// The output may be the memory of this rank's own block of the input, which it changes.
+// The output may be the memory of this rank's own block of the input, which is then overwritten.
 constexpr bool may_overwrite_input(Collective c) {
   return traits_of(c).chunks == Chunks::inputs_and_output && reduces(c);
 }
 
-// The number of user chunks the collective demands, or 0 where the algorithm is free to choose.
+// The number of user chunks that the collective requires, or 0 where the algorithm chooses it.
 int required_chunks(Collective collective, int n);
 
 // One rank of a group. `root` is any rank where there is no root.
@@ -147,24 +149,26 @@ constexpr bool is_source(Collective c, const GroupRank& at) {
 constexpr bool has_result(Collective c, const GroupRank& at) {
   return traits_of(c).to == Who::all || at.rank == at.root;
 }
-// Blocks of memory that the caller brings, the one buffer of in-place ones counting as both.
+// The number of blocks of memory that the caller passes; the one buffer of in-place collectives
+// counts as both input and output.
 int input_blocks(Collective collective, const GroupRank& at);
 int output_blocks(Collective collective, const GroupRank& at);
 // Chunks of a collective in blocks: what goes to rank `to`, what comes from rank `from`, and the
-// only one of a rank that is not the root.
+// only chunk of a rank that is not the root.
 int chunk_sent(Collective collective, const GroupRank& at, int to);
 int chunk_received(Collective collective, const GroupRank& at, int from);
 int own_chunk(Collective collective, const GroupRank& at);
-// Where every rank knows the sizes of all ranks' blocks: whose size the chunk has; else the chunk.
+// Where every rank knows the sizes of all blocks: the rank whose block has the size of the chunk;
+// otherwise the chunk.
 int block_of_chunk(Collective collective, const GroupRank& at, int chunk);
 
-// There is memory (and a known size) behind the chunk.
+// The chunk has memory (and a known size).
 bool has_memory(Collective collective, const GroupRank& at, int chunk);
 bool may_write(Collective collective, const GroupRank& at, int chunk);
 // The chunk holds the rank's own data at the start.
 bool begins_with(Collective collective, const GroupRank& at, int chunk);
-// What the chunk must hold at the end: `chunk` of the ranks, added up where `reduced`, else of one.
-// Null: anything.
+// What the chunk must hold at the end: `chunk` of these ranks, added where `reduced`, otherwise of
+// one. Null: anything.
 struct Contents {
   RankRange ranks;
   int chunk = 0;

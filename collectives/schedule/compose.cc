@@ -5,7 +5,7 @@
 namespace ringwood {
 namespace {
 
-// A span that a step does not use is {0, 0} and stays so.
+// A span that a step does not use is {0, 0} and remains so.
 template <class Rename>
 Span renamed(Span span, Rename rename) {
   return span.count == 0 ? span : Span{rename(span.first), span.count};
@@ -13,7 +13,7 @@ Span renamed(Span span, Rename rename) {
 
 bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
 
-// The sends of step i's span from there on, until it changes.
+// The sends of step i's span from step i on, until its contents change.
 std::vector<size_t> sends_alike(const Schedule& s, size_t i) {
   const Span span = s.steps[i].src;
   std::vector<size_t> found;
@@ -123,7 +123,7 @@ Schedule within(int first, int chunks, const Schedule& s) {
 Schedule publish(const Schedule& s, Collective collective) {
   const bool blocks = in_blocks(collective);
   Schedule result{s.rank, s.n, s.chunks, s.scratch, {}};
-  std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: where it is sent from instead
+  std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: the span to send from instead
   for (size_t i = 0; i < s.steps.size(); ++i) {
     Step step = s.steps[i];
     const bool first =

@@ -7,11 +7,11 @@
 
 namespace ringwood {
 
-// Pipelining: every chunk split in L, each step repeated segment by segment (step 0 segment 0, step
-// 0 segment 1, ..., step 1 segment 0, ...). Piece l of user chunk c becomes chunk l * chunks + c,
-// and of scratch chunk s becomes user_chunks * L + l * scratch + s, so a multi-chunk span stays
-// whole inside its segment. segments(s, 1) == s. The scratch's sizes refer to the new numbers. What
-// a segment's chunks are in memory is the plan's business.
+// Pipelining: every chunk is split in L, and each step is repeated segment by segment (step 0
+// segment 0, step 0 segment 1, ..., step 1 segment 0, ...). Piece l of user chunk c becomes chunk
+// l * chunks + c, and piece l of scratch chunk s becomes user_chunks * L + l * scratch + s, so a
+// multi-chunk span stays whole inside its segment. segments(s, 1) == s. The sizes of scratch refer
+// to the new numbers. The plan decides where the chunks of a segment are in memory.
 Schedule segments(const Schedule& schedule, int count);
 
 // First a, then b, on the same user chunks (equal rank, n, chunks); b's scratch follows a's.
@@ -22,15 +22,15 @@ Schedule then(const Schedule& a, const Schedule& b);
 Schedule on(const std::vector<int>& ranks, int n, const Schedule& s);
 
 // Coarser: every chunk of `s` becomes a span of `count` chunks, c -> [c * count : (c+1) * count).
-// The steps stay as they are, so the messages too; others may then work on the finer chunks.
+// The steps, and so the messages, do not change; other schedules may then work on the finer chunks.
 Schedule widen(const Schedule& s, int count);
 
 // Narrower: the chunks of `s` become those from `first` on of a buffer of `chunks`.
 Schedule within(int first, int chunks, const Schedule& s);
 
-// Published once: where one span of the user's goes to several peers, it is copied to scratch, from
-// where all of them are sent; but for spans of several blocks, which travel one by one. Pays where
-// peers read scratch in place.
+// Published once: where one span of the user's goes to several peers, it is copied to scratch, and
+// all of them are sent from there. Excluded are spans of several blocks, which travel one by one.
+// Pays where peers read scratch in place.
 Schedule publish(const Schedule& s, Collective collective);
 
 }  // namespace ringwood

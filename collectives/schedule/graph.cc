@@ -3,9 +3,9 @@
 namespace ringwood {
 namespace {
 
-// Walks the steps once and remembers per chunk who wrote it last and who has read it since. A write
-// has to wait for those readers, which themselves waited for the last writer, so that edge is
-// implied and left out.
+// Walks the steps once and records, per chunk, which step wrote it last and which have read it
+// since. A write must wait for those readers, which themselves waited for the last writer, so that
+// edge is implied and omitted.
 class Deriver {
  public:
   explicit Deriver(const Schedule& schedule)
@@ -77,7 +77,7 @@ class Deriver {
 
   const Schedule& schedule_;
   const int32_t steps_;
-  std::vector<int32_t> writer_;   // by chunk: the step, -1 = nobody yet
+  std::vector<int32_t> writer_;   // by chunk: the step, -1 = none yet
   std::vector<int32_t> readers_;  // by chunk: head of a list in reader_pool_, -1 = empty
   std::vector<Reader> reader_pool_;
   std::vector<int32_t>

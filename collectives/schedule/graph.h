@@ -1,9 +1,4 @@
-// What must wait for what: derived from a schedule, never written by its author.
-//
-// Within a rank, step j depends on an earlier step i when both touch a chunk and at least one
-// writes it (read-after-write, write-after-read, write-after-write). Link order (sends to one peer
-// in list order, receives from one peer in list order) is implied by the Link contract and is not
-// an edge here.
+// Which steps must wait for which: derived from a schedule, never written by its author.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +8,9 @@
 
 namespace ringwood {
 
-// Compressed: the successors of step i are successor[offset[i] .. offset[i+1]), ascending, without
-// duplicates. Transitively implied write-write and read edges may be left out; the reachability is
-// exact.
+// Compressed: the successors of step i are successor[offset[i] .. offset[i+1]), ascending,
+// without duplicates. Transitively implied write-write and read edges may be omitted;
+// reachability is exact.
 struct Graph {
   std::vector<int32_t> offset;
   std::vector<int32_t> successor;

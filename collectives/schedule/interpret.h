@@ -1,13 +1,13 @@
 // The symbolic interpreter: carries out the schedules of all ranks on values of any kind.
 //
-// Every chunk of every rank holds one Value. Messages are paired, each rank goes through its list
-// as far as it can, a value is taken when it is sent, and a visitor says what becomes of it. What
-// the values are is the visitor's business: expressions (verify.h), how many operands there are
-// (draw.h), what was rounded how often (wire_schedule.h), whose operands a sum has (sums.h).
+// Every chunk of every rank holds one Value. Messages are paired, each rank executes its list as
+// far as it can, a value is read when it is sent, and a visitor computes what becomes of it. The
+// visitor also defines the values: expressions (verify.h), the number of operands (draw.h), the
+// number of roundings (wire_schedule.h), whose operands a sum has (sums.h).
 //
 // The order of the steps does not matter for the values: within a rank it is the list's, and the
-// k-th send a -> b meets the k-th receive. Whether schedules also get through without buffering is
-// verify_execution.h's question.
+// k-th send a -> b meets the k-th receive. Whether schedules also end without buffering is proved
+// in verify_execution.h.
 //
 // A visitor has
 //   using Value = ...;                         default: a chunk that holds nothing
@@ -20,8 +20,8 @@
 //   bool done();                               true: nothing more is carried out
 //
 // Linear in the number of steps and of chunks in them. Precondition: ranks, peers and chunk numbers
-// are in range. A receive without a send, or in a circle, is not carried out, nor is what comes
-// after it on its list. Pure, if the visitor is; any thread.
+// are in range. A receive without a send, or in a cycle, is not executed, nor are the steps after
+// it on its list. Pure, if the visitor is; any thread.
 #pragma once
 
 #include <algorithm>
@@ -38,17 +38,17 @@ namespace ringwood {
 // "rank 3 step 2 (send 1 [0])"
 std::string step_words(const std::vector<Schedule>& all, int rank, int step);
 
-// The k-th send a -> b and the k-th receive at b from a. Steps of all ranks are numbered through:
-// step i of rank r is first[r] + i.
+// The k-th send a -> b and the k-th receive at b from a. Steps of all ranks have consecutive
+// numbers: step i of rank r is first[r] + i.
 struct Messages {
   struct Message {
     int32_t from, to;
     int32_t send, recv;  // numbers of the two steps
   };
-  std::vector<int32_t> first;       // by rank, and the number of all steps
+  std::vector<int32_t> first;       // by rank, followed by the number of all steps
   std::vector<Message> messages;    // by (from, to), then in link order; up to the flaw
   std::vector<int32_t> mate;        // by step: the message's other end; -1: local, or no mate
-  std::optional<std::string> flaw;  // a send without its receive, or the other way round
+  std::optional<std::string> flaw;  // a send without its receive, or a receive without its send
 };
 Messages pair_messages(const std::vector<Schedule>& all);
 
@@ -154,7 +154,7 @@ class Interpreter final {
   Visitor& visitor_;
   ChunkValues<Value> values_;
   std::vector<int32_t> at_;       // by rank: the next step
-  std::vector<int32_t> ready_;    // ranks that can go on, in order
+  std::vector<int32_t> ready_;    // ranks that can continue, in order
   std::vector<size_t> sent_;      // by step: where its values are in in_flight_
   std::vector<Value> in_flight_;  // cleared whenever all have arrived
   size_t flying_ = 0;             // messages

@@ -1,7 +1,7 @@
-// Rows: reductions into one span, one after the other, with nothing else touching it in between.
+// Rows: consecutive reductions into one span that no other step touches in between.
 //
-// Within a row a sum may be kept in a wider type than the one that travels, and is rounded at its
-// end (plan.h). Which reductions are in a row follows from the schedule alone. Pure.
+// Within a row a sum may be kept in a wider type than that of the messages; it is rounded at the
+// end of the row (plan.h). The schedule alone determines which reductions are in a row. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct RowPlace {
   int32_t row = -1;  // -1: no reduction
   bool first = false, last = false;
 };
-// By step. A reduction by itself is a row of one.
+// By step. A single reduction is a row of one.
 std::vector<RowPlace> rows_of(const Schedule& schedule);
 
 }  // namespace ringwood

@@ -1,32 +1,32 @@
 // The schedule language: what one rank sends, receives and reduces, as data.
 //
-// A Schedule is the steps of ONE rank, on chunk numbers. It has no sizes, no data types, no tags,
-// no waits:
+// A Schedule is the steps of ONE rank, on chunk numbers. It has no sizes, no data types, no
+// tags, no waits:
 //   - The k-th send a -> b meets the k-th receive at b from a.
-//   - The list means "as if sequential"; what may overlap is derived (graph.h), never written.
-//   - Whether it is right is proved (verify.h), never assumed.
+//   - The list means "as if sequential"; what may overlap is derived (graph.h), never written down.
+//   - Its correctness is proved (verify.h), never assumed.
 // An algorithm is a pure function Where -> Schedule (algorithms.h).
 //
-// Chunks. Numbers 0 .. chunks-1 are the user's, laid out by the collective (collective.h); the next
-// scratch.size() numbers are scratch, scratch[i] naming the user chunk whose size scratch chunk
-// chunks + i has.
+// Chunks. Numbers 0 .. chunks-1 are the user's, in the layout of the collective (collective.h).
+// The next scratch.size() numbers are scratch: scratch chunk chunks + i has the size of user
+// chunk scratch[i].
 //
 // Input chunks of reduce_scatter, scatter (root) and all_to_all, and a non-root's chunks in reduce
-// and gather, are read only; but reduce_scatter's chunk n may be the memory of chunk r, so it is
-// written only after chunk r has been read. A gather's non-root owns only chunk r, a scatter's
-// non-root only chunk n; the other numbers have no memory there, not even a size.
+// and gather, are read only. However, chunk n of reduce_scatter may be the memory of chunk r, so it
+// is written only after chunk r has been read. In a gather a non-root has only chunk r, in a
+// scatter only chunk n; the other numbers have neither memory nor a size there.
 //
-// Sizes. In all_reduce, reduce, broadcast pieces differ by at most one element, so a message must
-// have the same chunk numbers' sizes at both ends. all_gather, gather, scatter and reduce_scatter
-// blocks may differ by block, all_to_all's by (from, to), but for schedules that are only for
-// blocks of one size (BlockSizes in algorithms.h). The verifier holds each message to that.
+// Sizes. In all_reduce, reduce, broadcast pieces differ by at most one element, so both ends of a
+// message must have the sizes of the same chunk numbers. Blocks of all_gather, gather, scatter and
+// reduce_scatter may differ by block, those of all_to_all by (from, to), except in schedules that
+// are only for blocks of one size (BlockSizes in algorithms.h). The verifier checks each message.
 //
-// Blocks of the user's lie anywhere, so of a span of several each travels by itself; scratch lies
-// in one piece and travels as one. So in the collectives with n blocks, both ends of a message of
-// several chunks are the user's, or both are scratch.
+// The user's blocks may lie anywhere, so each block of a span travels by itself; scratch is
+// contiguous and travels as one message. So in the collectives with n blocks, both ends of a
+// message of several chunks are the user's, or both are scratch.
 //
-// Value types; no thread safety needed. Idea: msccl-tools' chunk language, MPICH's and libnbc's
-// schedules.
+// Plain values; no thread safety needed. Idea: msccl-tools' chunk language, MPICH's and
+// libnbc's schedules.
 #pragma once
 
 #include <compare>
@@ -70,7 +70,7 @@ struct Schedule {
   std::vector<Step> steps;
   bool operator==(const Schedule&) const = default;
 
-  // Numbers of scratch chunks, and the builder's verbs.
+  // Adds a scratch chunk and returns its number. The methods below append steps.
   int add_scratch(int like) {
     scratch.push_back(like);
     return chunks + static_cast<int>(scratch.size()) - 1;
@@ -96,7 +96,7 @@ std::string print(const Schedule& schedule);
 std::string print(const Step& step);  // "send 2 [0]"
 // Bounded and strict; throws Error(invalid_argument) with the line number.
 Schedule parse_schedule(std::string_view text);
-// One or more of them, one after the other: each header line begins the next.
+// One or more schedules in sequence: each header line begins the next.
 std::vector<Schedule> parse_schedules(std::string_view text);
 
 }  // namespace ringwood

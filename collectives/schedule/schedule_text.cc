@@ -18,11 +18,11 @@ constexpr StepName kSteps[] = {
     {StepKind::reduce, "reduce"}, {StepKind::copy, "copy"},
 };
 
-// What a text may ask a reader to hold; far above any use.
+// The size of a text that a reader accepts; far above any use.
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxChunks = 1 << 24;
-// How much of a wrong text an error repeats.
+// How much of a wrong text an error message repeats.
 constexpr size_t kShownBytes = 40;
 
 std::string print(Span span) {
@@ -104,7 +104,7 @@ Schedule parse_header(Line& line) {
   if (line.at_end()) return s;
   line.expect_word("scratch");
   do {
-    // A barrier has no user chunks; its tokens are all called 0.
+    // A barrier has no user chunks; all its tokens are numbered 0.
     s.scratch.push_back(
         line.number("the chunk that scratch is like", 0, std::max(s.chunks, 1) - 1));
   } while (!line.at_end());

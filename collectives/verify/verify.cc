@@ -114,8 +114,8 @@ class Proof {
       const bool token = !moves_data(rules_.collective) && like == 0;
       if (token) continue;
       if (like < 0 || like >= s.chunks || !rules_.mapped(rank, like)) {
-        return fmt::format("rank {} scratch {} is to be as large as chunk {}, which it has not",
-                           rank, i, like);
+        return fmt::format("rank {} scratch {} has the size of chunk {}, which has none", rank, i,
+                           like);
       }
     }
     for (size_t i = 0; i < s.steps.size(); ++i) {
@@ -272,9 +272,9 @@ class Proof {
     return other_order;
   }
 
-  // ---- output in place of the own block --------------------------------------------------------
-  // The graph knows two chunks where there may be one memory, so whoever reads the input must be an
-  // ancestor of the first to write the output (later writers wait for that one).
+  // ---- output in place of the input block -------------------------------------------------------
+  // In the graph two chunks are distinct that may be one memory. So each reader of the input must
+  // be an ancestor of the first writer of the output (later writers wait for that one).
   Flaw check_own_block(int rank) const {
     if (!may_overwrite_input(rules_.collective)) return std::nullopt;
     const std::vector<Step>& steps = all_[rank].steps;

@@ -216,7 +216,7 @@ TEST(Listener, LogsTheFirstStrangerAndCountsTheRest) {
   });
   EXPECT_EQ(one.line(0), "done");
   std::string log = one.log_of(0);
-  size_t first = log.find("what it sent is no Ringwood handshake; more are only counted");
+  size_t first = log.find("what it sent is not a Ringwood handshake; more are only counted");
   EXPECT_NE(first, log.npos) << log;
   EXPECT_EQ(log.find("what it sent is no", first + 1), log.npos) << log;
   EXPECT_PRED2(contains, log, "5 connections were refused in all");

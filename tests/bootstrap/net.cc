@@ -139,7 +139,7 @@ const Choice kChoices[] = {
      "10.2.0.1 eth1 | the interface filter allows it"},
     {"network of IPv6", kUsual, "", "fd00::/8", "", true,
      "fd00:1::1 eth0 | the interface filter allows it"},
-    {"bad network", kUsual, "", "10.2.0.0/33", "", true, "error: \"10.2.0.0/33\" is no network"},
+    {"bad network", kUsual, "", "10.2.0.0/33", "", true, "error: \"10.2.0.0/33\" is not a network"},
     {"loopback for several hosts", kUsual, "", "lo", "", true,
      "error: leaves nothing that other hosts could reach"},
     {"loopback for one host", kUsual, "", "lo", "10.1.0.1", false,

@@ -6,6 +6,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/free_port.h"
+#include "transports/base/options.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
@@ -36,8 +37,8 @@ TEST(Rendezvous, UrlsThatCannotWorkAreExplained) {
       {"env://", -1, -1, "the rank is not known; set RANK"},
       {"env://", 0, -1, "the size is not known; set WORLD_SIZE"},
       {"env://", 0, 1, "MASTER_ADDR is not set"},
-      {"tcp://host", 0, 1, "\"host\" is no address"},
-      {"tcp://::1:80", 0, 1, "\"::1:80\" is no address"},
+      {"tcp://host", 0, 1, "\"host\" is not an address"},
+      {"tcp://::1:80", 0, 1, "\"::1:80\" is not an address"},
       {"file://relative", 0, 1, "expected an absolute path"},
       {"tcp://h:1?rank=x", -1, 1, "rank=\"x\" is not a number"},
       {"tcp://h:1?color=red", 0, 1, "\"color\" is not known"},

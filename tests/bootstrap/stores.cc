@@ -123,7 +123,7 @@ TEST_P(Stores, AddIsAtomicOverThreads) {
 
 TEST_P(Stores, CountersRefuseWhatIsNoNumber) {
   pair_.a->set("text", "seven");
-  EXPECT_TRUE(contains(error_of([&] { pair_.b->add("text", 1); }).cause, "text\" is no number"));
+  EXPECT_TRUE(contains(error_of([&] { pair_.b->add("text", 1); }).cause, "text\" is not a number"));
   pair_.a->set("high", "9223372036854775807");
   EXPECT_TRUE(contains(error_of([&] { pair_.b->add("high", 1); }).cause, "overflow"));
   EXPECT_EQ(pair_.b->add("high", -7), 9223372036854775800);

@@ -81,7 +81,7 @@ TEST(FileStore, OtherFilesAreNotTouched) {
   std::string letter = "Dear Sir or Madam, this is no store.\n";
   write_file(place.path(), letter);
   Error error = error_of([&] { file_store(place.path()); });
-  EXPECT_TRUE(contains(error.cause, "is no store of ours; name a file that does not exist"))
+  EXPECT_TRUE(contains(error.cause, "is not a Ringwood store; name a file that does not exist"))
       << error.cause;
   EXPECT_EQ(read_file(place.path()), letter);
   EXPECT_TRUE(contains(error_of([] { file_store("/no/such/folder/file"); }).cause,

@@ -171,15 +171,15 @@ std::vector<PlanFault> order_faults() {
              g, [](const Plan& p, size_t i) { return !in_round(p) && p.graph.predecessors[i] > 0; },
              [](Plan& p, size_t i) { --p.graph.predecessors[i]; });
        }},
-      {"an put allowed where another send reads the place",
+      {"a put allowed where another send reads the place",
        [](Group g) {
          return at_steps(
              g, [](const Plan& p, size_t i) { return careless_put(p, i) >= 0; },
              [](Plan& p, size_t i) { p.steps[i].put = careless_put(p, i); });
        }},
-      {"an put's number one too high",
+      {"a put's number one too high",
        [=](Group g) { return at_steps(g, has_put, [](Plan& p, size_t i) { ++p.steps[i].put; }); }},
-      {"an put's number one too low",
+      {"a put's number one too low",
        [=](Group g) {
          return at_steps(
              g, [](const Plan& p, size_t i) { return p.steps[i].put > 0; },

@@ -43,7 +43,7 @@ struct Format {
   Real rounding;           // relative error of one
 };
 Format format_of(DataType type) {
-  const auto [exponent, mantissa] = fields_of(type);
+  const int exponent = traits_of(type).exponent_bits, mantissa = traits_of(type).mantissa_bits;
   const int top = (1 << (exponent - 1)) - 1;
   Format f;
   f.rounding = std::ldexp(Real{1}, -mantissa - 1);
@@ -67,22 +67,22 @@ Real read(const std::byte* at, DataType type) {
 
 // What a rank brings: near the largest number, ordinary ones, the smallest ones; by element.
 void fill_scales(std::byte* at, size_t count, DataType type, int rank, uint64_t seed) {
-  const FloatFields fields = fields_of(type);
-  const uint64_t ones = (uint64_t{1} << fields.exponent) - 1;
+  const TypeTraits& fields = traits_of(type);
+  const uint64_t ones = (uint64_t{1} << fields.exponent_bits) - 1;
   const size_t size = size_of(type);
   for (size_t i = 0; i < count; ++i) {
     const uint64_t random = mixed(seed * 8191 + i * 64 + rank);
-    uint64_t bits = random >> 8 & ((uint64_t{1} << fields.mantissa) - 1);
+    uint64_t bits = random >> 8 & ((uint64_t{1} << fields.mantissa_bits) - 1);
     const uint64_t sign = i % 5 == 0 ? random & 1 : i % 2;  // mostly alike on all ranks
     const uint64_t large = type == DataType::float8_e4m3 ? ones : ones - 1;
-    if (bits == (uint64_t{1} << fields.mantissa) - 1) bits = 0;  // not e4m3's NaN
+    if (bits == (uint64_t{1} << fields.mantissa_bits) - 1) bits = 0;  // not e4m3's NaN
     switch (i % 4) {
-      case 0: bits |= large << fields.mantissa; break;
-      case 1: bits |= (ones / 2 + random % 3) << fields.mantissa; break;
+      case 0: bits |= large << fields.mantissa_bits; break;
+      case 1: bits |= (ones / 2 + random % 3) << fields.mantissa_bits; break;
       case 2: bits = i % 8 == 2 ? 1 : bits; break;  // the smallest number; a subnormal one
-      default: bits |= (i % 7 == 0 ? large : ones / 2) << fields.mantissa;
+      default: bits |= (i % 7 == 0 ? large : ones / 2) << fields.mantissa_bits;
     }
-    bits |= sign << (fields.exponent + fields.mantissa);
+    bits |= sign << (fields.exponent_bits + fields.mantissa_bits);
     std::memcpy(at + i * size, &bits, size);
   }
 }

@@ -312,21 +312,21 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
   };
   const Case cases[] = {
       {"unknown type", raw(0, 0, ""),
-       "a message of type 0 and 0 bytes, which is no message of ours"},
+       "a message of type 0 and 0 bytes, which is not a valid message"},
       {"unknown type", raw(10, 0, ""),
-       "a message of type 10 and 0 bytes, which is no message of ours"},
+       "a message of type 10 and 0 bytes, which is not a valid message"},
       {"too long", raw(2, 2049, ""),
-       "a message of type 2 and 2049 bytes, which is no message of ours"},
+       "a message of type 2 and 2049 bytes, which is not a valid message"},
       {"short heartbeat", raw(2, 1, "x"),
-       "a message of type 2 and 1 bytes, which makes no sense here"},
-      {"goodbye with luggage", raw(3, 1, "x"), "type 3 and 1 bytes, which makes no sense here"},
+       "a message of type 2 and 1 bytes, which is not valid here"},
+      {"goodbye with luggage", raw(3, 1, "x"), "type 3 and 1 bytes, which is not valid here"},
       {"group_error of a point",
        frame(MessageType::group_error, encode(Error(ErrorCode::internal, "x"))),
        "a message of type 9"},
       {"query of a point", frame(MessageType::query),
-       "type 7 and 0 bytes, which makes no sense here"},
+       "type 7 and 0 bytes, which is not valid here"},
       {"left of a point", frame(MessageType::left, encode(LeftRank{0})), "a message of type 5"},
-      {"text", "GET / HTTP/1.1\r\n\r\n", "which is no message of ours"},
+      {"text", "GET / HTTP/1.1\r\n\r\n", "which is not a valid message"},
   };
   for (const Case& c : cases) {
     Impostor impostor(3);

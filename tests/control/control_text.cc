@@ -248,7 +248,7 @@ TEST(ControlMessages, StreamIsCutTheSameWhereverItIsSplit) {
   }
 }
 
-TEST(ControlMessages, OfTheLongestStandingsAllFit) {
+TEST(ControlMessages, TheLongestStatusesAllFit) {
   const OpStatuses longest(kMaxInFlight, OpStatus{1, true, std::string(1000, 'x')});
   const std::string body = encode(longest);
   EXPECT_LE(body.size(), kMaxBody);

@@ -108,7 +108,7 @@ TEST(ReduceDivide, IntegersTruncateTowardZero) {
   for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{1000},
                                 int64_t{1} << 31, int64_t{1} << 40, int64_t{-1}, int64_t{-3}}) {
     for (const TypeTraits& row : kTypeTraits)
-      if (row.kind == Kind::integer)
+      if (row.kind == NumberKind::integer)
         visit_integer(row.type, [&]<class T>(T) { expect_division<T>(row.type, divisor); });
   }
 }

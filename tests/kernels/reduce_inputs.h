@@ -91,7 +91,7 @@ inline void fill(uint8_t* at, size_t count, DataType type, uint64_t seed) {
     if (is_small_float(type)) {
       const auto& format = format_of(type);
       write_code(at, type, raw ? static_cast<uint32_t>(bits) : format.encode(value));
-    } else if (traits_of(type).kind == Kind::boolean) {
+    } else if (traits_of(type).kind == NumberKind::boolean) {
       *at = bits & 1;
     } else if (is_float(type) || is_complex(type)) {
       size == 4 ? write_float<float>(at, value, bits, raw)

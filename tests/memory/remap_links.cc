@@ -2,8 +2,8 @@
 #include <cstring>
 #include <random>
 
-#include "tests/shm/shm_pair.h"
 #include "tests/memory/remap_pages.h"
+#include "tests/shm/shm_pair.h"
 
 namespace ringwood {
 namespace {

@@ -40,6 +40,11 @@ def test_the_table_of_the_document_is_what_is_drawn():
     assert drawn in (ROOT / "collectives" / "README.md").read_text()
 
 
+def test_the_document_counts_the_algorithms():
+    rows = run("algorithms").stdout.splitlines()
+    assert f"[{len(rows)} algorithms](collectives" in (ROOT / "README.md").read_text()
+
+
 def test_a_text_is_proved_and_drawn(tmp_path):
     text = run("schedule", "print", "broadcast", "chain", "--root", "2").stdout
     file = tmp_path / "chain.txt"

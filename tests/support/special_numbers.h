@@ -48,7 +48,7 @@ inline void fill_special(void* at, size_t count, DataType type, uint64_t seed) {
   for (size_t i = 0; i < parts; ++i) {
     const uint64_t random = mixed(mixed(seed + 1) ^ (i + 1) * 0x9e3779b97f4a7c15u);
     uint64_t bits = fields.exponent_bits ? special_bits(fields, random) : random;
-    if (fields.kind == Kind::boolean) bits &= 1;
+    if (fields.kind == NumberKind::boolean) bits &= 1;
     std::memcpy(static_cast<unsigned char*>(at) + i * size, &bits, size);
   }
 }

@@ -42,20 +42,23 @@ inline double get_float(const std::byte* at, DataType type) {
 inline void put_value(std::byte* base, size_t i, DataType type, double v) {
   std::byte* at = base + i * size_of(type);
   switch (traits_of(type).kind) {
-    case Kind::floating: return put_float(at, type, v);
-    case Kind::integer: return visit_integer(type, [&]<class T>(T) { put<T>(at, v); });
-    case Kind::boolean: return put<uint8_t>(at, v != 0);
-    case Kind::complex: put_float(at, type, v); return put_float(at + part_size(type), type, 2 * v);
+    case NumberKind::floating: return put_float(at, type, v);
+    case NumberKind::integer: return visit_integer(type, [&]<class T>(T) { put<T>(at, v); });
+    case NumberKind::boolean: return put<uint8_t>(at, v != 0);
+    case NumberKind::complex:
+      put_float(at, type, v);
+      return put_float(at + part_size(type), type, 2 * v);
   }
 }
 
 inline double get_value(const std::byte* base, size_t i, DataType type) {
   const std::byte* at = base + i * size_of(type);
   switch (traits_of(type).kind) {
-    case Kind::floating: return get_float(at, type);
-    case Kind::integer: return visit_integer(type, [&]<class T>(T) { return get<T>(at); });
-    case Kind::boolean: return get<uint8_t>(at);
-    case Kind::complex: return get_float(at, type) + 1000 * get_float(at + part_size(type), type);
+    case NumberKind::floating: return get_float(at, type);
+    case NumberKind::integer: return visit_integer(type, [&]<class T>(T) { return get<T>(at); });
+    case NumberKind::boolean: return get<uint8_t>(at);
+    case NumberKind::complex:
+      return get_float(at, type) + 1000 * get_float(at + part_size(type), type);
   }
   return 0;
 }
@@ -63,9 +66,9 @@ inline double get_value(const std::byte* base, size_t i, DataType type) {
 // What get_value shows of a complex element that holds v + 2v i.
 inline double shown(DataType type, double v) { return is_complex(type) ? v + 2000 * v : v; }
 
-// Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large enough
-// to be exposed, in pages of their own that are remapped at once. The latter two are read in place by
-// peers.
+// Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large
+// enough to be exposed, in pages of their own that are remapped at once. The latter two are read in
+// place by peers.
 enum class Placement { heap, arena, remapped };
 inline thread_local Placement buffers_placed = Placement::heap;
 

@@ -123,7 +123,7 @@ class Fabric {
   }
 
   // Both ends have closed it: what flew may have landed or not, and is written again, by another
-  // path or over the wire. Of zero-copy messages only that, because the rest may have been overwritten.
+  // path or over the wire. Of zero-copy messages only that: the rest may be overwritten.
   void lose_a_path() {
     if (random_() % 50 != 0) return;
     std::set<uint64_t> unknown;

@@ -123,7 +123,7 @@ const Refuted kRefuted[] = {
     {"no_size",
      Collective::scatter,
      {"schedule rank 0 of 2 chunks 3", "schedule rank 1 of 2 chunks 3 scratch 0"},
-     "rank 1 scratch 0 is to be as large as chunk 0, which it has not"},
+     "rank 1 scratch 0 has the size of chunk 0, which has none"},
     {"crossed_waits",
      Collective::all_reduce,
      {"schedule rank 0 of 2 chunks 1\nrecv_reduce 1 [0]\nsend 1 [0]",

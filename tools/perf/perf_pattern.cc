@@ -15,8 +15,9 @@ constexpr int64_t kLargest = 1023;
 int64_t exact_up_to(DataType type) {
   const TypeTraits& row = traits_of(type);
   constexpr int kMaxBits = 24;
-  if (row.kind == Kind::boolean) return 1;
-  if (row.kind != Kind::integer) return int64_t{1} << std::min(kMaxBits, row.mantissa_bits + 1);
+  if (row.kind == NumberKind::boolean) return 1;
+  if (row.kind != NumberKind::integer)
+    return int64_t{1} << std::min(kMaxBits, row.mantissa_bits + 1);
   const int bits = static_cast<int>(8 * row.bytes) - (row.is_signed ? 1 : 0);
   return bits < kMaxBits ? (int64_t{1} << bits) - 1 : int64_t{1} << kMaxBits;
 }
@@ -54,11 +55,11 @@ void encode_float(std::byte* at, double value, DataType type) {
 
 void encode_one(std::byte* at, double value, DataType type) {
   switch (traits_of(type).kind) {
-    case Kind::floating: return encode_float(at, value, type);
-    case Kind::integer:
+    case NumberKind::floating: return encode_float(at, value, type);
+    case NumberKind::integer:
       return visit_integer(type, [&]<class T>(T) { put(at, static_cast<T>(value)); });
-    case Kind::boolean: return put(at, static_cast<uint8_t>(value));
-    case Kind::complex:  // different parts, so that exchanged ones are seen
+    case NumberKind::boolean: return put(at, static_cast<uint8_t>(value));
+    case NumberKind::complex:  // different parts, so that exchanged ones are seen
       encode_float(at, value, type);
       return encode_float(at + part_size(type), 2 * value, type);
   }
@@ -101,7 +102,7 @@ int64_t Pattern::value(int rank, size_t place) const {
   if (!reduces_ || op_ == ReduceOp::min || op_ == ReduceOp::max)
     return below(std::min(most, kLargest) + 1);
   if (traits_of(type_).kind ==
-      Kind::boolean) {  // AND of mostly ones, OR of mostly zeros, so that both results occur
+      NumberKind::boolean) {  // AND of mostly ones, OR of mostly zeros, so that both results occur
     if (op_ == ReduceOp::bxor) return below(2);
     const bool is_and = op_ == ReduceOp::product || op_ == ReduceOp::band;
     return (below(2 * n) == 0) != is_and;
@@ -132,7 +133,7 @@ double Pattern::reduced(RankRange ranks, size_t place) const {
       default: result += next;
     }
   }
-  if (traits_of(type_).kind == Kind::boolean) return result != 0;
+  if (traits_of(type_).kind == NumberKind::boolean) return result != 0;
   if (op_ != ReduceOp::avg) return static_cast<double>(result);
   if (is_float(type_) || is_complex(type_)) return static_cast<double>(result) / ranks.count;
   const int64_t truncated = result / ranks.count;

@@ -15,17 +15,16 @@
 // lists begin with their length (4 bytes); an optional begins with a bool. Nothing between fields.
 //
 // Nothing in the bytes is trusted. Invariants of ByteReader, whatever they are:
-//   1. It reads only what it was given. The first failure is final: all that follows reads as 0 or
-//      empty, so one look at the end is enough.
+//   1. It reads only what it was given. The first failure is final: everything after it reads as 0
+//      or empty, so one check at the end is enough.
 //   2. A length is at most the caller's limit and at most what is left, and a list grows as its
 //      elements are read: memory is bounded by the bytes that came.
-//   3. A number with a range lies in it, or reading fails. An enum always has one.
-//   4. A text is shown to people: characters that steer a terminal are read as '?'. Blobs are left
-//      as they are.
-// The writer believes its caller: it cuts texts to their limit, between UTF-8 characters, and
-// leaves it to the reader to refuse what is too long or out of range.
+//   3. A number with a range is in it, or reading fails. An enum always has a range.
+//   4. A text will be printed: control characters are read as '?'. Blobs are left as they are.
+// The writer trusts its caller: it cuts texts to their limit, between UTF-8 characters, and leaves
+// it to the reader to refuse what is too long or out of range.
 //
-// Not for words of a fixed layout that travel with each collective or lie in shared memory
+// Not for structures of a fixed layout that travel with each collective or are in shared memory
 // (Preamble, MessageHeader, shm/shared_region.h): their sizes are part of the protocols' speed,
 // both ends are little-endian, and their readers check each field where it is used.
 //
@@ -48,9 +47,9 @@ namespace ringwood {
 
 using ByteLength = uint32_t;
 
-// At most `max` bytes, with no half of a UTF-8 character at the end.
+// At most `max` bytes of `text`, cut between UTF-8 characters.
 std::string_view clip(std::string_view text, size_t max);
-// With '?' for characters that steer a terminal.
+// `text` with '?' for control characters.
 std::string printable(std::string_view text);
 
 template <class T>
@@ -58,7 +57,7 @@ concept PlainNumber = std::is_integral_v<T> || std::is_enum_v<T>;
 
 class ByteReader {
  public:
-  // Any string, vector, array or span of bytes, which must outlive it.
+  // Reads any string, vector, array or span of bytes, which must outlive it.
   template <std::ranges::contiguous_range Bytes>
   requires(sizeof(std::ranges::range_value_t<Bytes>) == 1 && !std::is_array_v<Bytes>)
       ByteReader(const Bytes& bytes)
@@ -66,7 +65,7 @@ class ByteReader {
         total_(left_.size()) {}
 
   bool ok() const { return ok_; }
-  // All of it was read, and was what it should be.
+  // All of it was read, without a failure.
   bool done() const { return ok_ && left_.empty(); }
   size_t size() const { return total_ - left_.size(); }  // read so far
 
@@ -101,7 +100,7 @@ class ByteReader {
     value.reset();
     if (there) each(value.emplace());
   }
-  // The next `bytes`, as they lie.
+  // The next `bytes`, unchanged.
   std::string_view take(size_t bytes);
 
  private:

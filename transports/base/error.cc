@@ -87,7 +87,7 @@ Error caught_error() {
   } catch (const std::exception& error) {
     return {ErrorCode::internal, error.what()};
   } catch (...) {
-    return {ErrorCode::internal, "something was thrown that is no std::exception"};
+    return {ErrorCode::internal, "something was thrown that is not a std::exception"};
   }
 }
 

@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-// A communicator is made many times in one process; the same hint is given once.
+// A process makes many communicators; the same hint is given once.
 void warn_once(LogLevel level, const std::string& text) {
   static std::mutex mutex;
   static auto* seen = new std::set<std::string>;
@@ -67,7 +67,7 @@ bool is_alias(std::string_view name) {
   });
 }
 
-// A cluster's job script sets many; its author should see which of them do nothing.
+// A cluster's job script sets many variables; its author should see which of them have no effect.
 void name_what_is_ignored() {
   constexpr std::string_view kPrefix = "NCCL_";
   std::set<std::string_view> ignored;
@@ -99,7 +99,7 @@ Options Options::from_environment() {
       taken.push_back(fmt::format("{}={} is taken as {}", name, value, knob.name));
     }
   }
-  // What is said here would otherwise be judged by the level that was in force before.
+  // Otherwise these lines would be filtered by the level that was in force before.
   if (options.log_level != Options().log_level) log_set_level(options.log_level);
   for (const std::string& text : taken) warn_once(LogLevel::info, text);
   warn_about_unknown();

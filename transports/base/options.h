@@ -2,9 +2,9 @@
 // and why its default is as it is. `ringwood env --why` prints that.
 //
 // The environment is read once, by from_environment(), when a communicator is made. A variable that
-// begins with RINGWOOD_ but is no knob is warned about with the nearest name; a value that cannot
-// be parsed throws Error(invalid_argument) naming variable and value. Names of NCCL that are taken,
-// and those that are set but mean nothing here, are named in the log (info), once.
+// begins with RINGWOOD_ but is not a knob is warned about with the nearest name. A value that
+// cannot be parsed throws Error(invalid_argument) naming variable and value. NCCL's variables that
+// are used, and those that are set but have no meaning here, are named in the log (info), once.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A value, or the Error: for what set-up code returns, and how a catch clause makes an Error.
+// A value, or the Error: the result of set-up code; and how a catch clause makes an Error.
 #pragma once
 
 #include <variant>
@@ -22,7 +22,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> value_;
 };
 
-// In a catch clause: what was thrown, as an Error; its own text where it is none.
+// In a catch clause: the exception as an Error, with its own text if it is another type.
 Error caught_error();
 
 }  // namespace ringwood

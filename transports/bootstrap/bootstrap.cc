@@ -15,7 +15,7 @@
 namespace ringwood {
 namespace {
 
-// Between two looks of rank 0 at those who are still to come.
+// Pauses of rank 0 between two looks for the ranks that are missing.
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(50);
 
@@ -59,8 +59,8 @@ std::vector<std::string> Bootstrap::meet(const std::string& introduction,
   return all;
 }
 
-// Until all have spoken under the session. Their hellos are removed before any of them can go on,
-// and so cannot be those of the next group.
+// Returns when all ranks have written under the session. Their hellos are removed before any of
+// them can go on, and so cannot be taken for those of the next group.
 void Bootstrap::welcome_all(const std::string& announcement) {
   Welcome said{me_.session, std::nullopt, announcement};
   if (options_.key_file.empty()) said.key = me_.key = random_key();
@@ -87,7 +87,7 @@ void Bootstrap::welcome_all(const std::string& announcement) {
   welcomed_.clear();
 }
 
-// True if there was a hello that had not been answered.
+// True if there was a hello that had not been replied to.
 bool Bootstrap::welcome(int rank, const std::string& text) {
   const std::string key = key_of("hello", rank);
   if (!root_->has(key)) return false;
@@ -163,7 +163,7 @@ void Bootstrap::give_up() noexcept {
   try {
     if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
     for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
-    // What all have said the others may still be reading.
+    // The values of a completed exchange stay: other ranks may still be reading them.
     if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
   } catch (const std::exception&) {
   }
@@ -179,7 +179,7 @@ std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
 Error Bootstrap::missing(const std::vector<int>& absent) const {
   Error e(ErrorCode::timeout,
           fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
-                      "world size right, and do they run and reach the same store?",
+                      "world size right, and do all run and reach the same store?",
                       absent.size(), me_.size,
                       std::chrono::duration<double>(options_.init_timeout).count(),
                       absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));

@@ -1,16 +1,16 @@
-// How the ranks of a group find each other in a store in which anything may lie from before.
+// How the ranks of a group find each other in a store that may contain keys of earlier jobs.
 //
 //   rank r > 0                                  rank 0
 //     hello/r = a fresh number N           ->
 //                                          <-   welcome/N = session (and key), announcement
-//     S/host/r = who I am                  ->       S: the session, in every key from here on
+//     S/host/r = introduction              ->       S: the session, in every key from here on
 //                                          <-   S/go, when all are there and all hellos are gone
 //
-// Every number is drawn for this meeting. So what a killed job has left, at whatever moment, is met
-// by nobody: rank 0 answers a hello of the dead as well, but counts only who then speaks under S,
-// and looks at hello/r again until somebody does. Nothing is counted, so ranks that gave up may try
-// again, and a store serves one group after the other. All keys are removed in the end; a job that
-// was killed or gave up leaves a few.
+// Every number is drawn for this bootstrap, so keys that a killed job has left, at whatever moment,
+// have no effect: rank 0 replies to a dead rank's hello as well, but counts only ranks that then
+// write under S, and reads hello/r again until one does. Nothing else is counted, so ranks that
+// gave up may try again, and a store serves one group after the other. All keys are removed in the
+// end; a job that was killed or gave up leaves a few.
 #pragma once
 
 #include <map>
@@ -25,23 +25,24 @@
 
 namespace ringwood {
 
-// One rank's part; used by one thread. All methods throw Error, a timeout with the ranks that did
+// One rank's part; used by one thread. All methods throw Error; a timeout names the ranks that did
 // not come.
 class Bootstrap final {
  public:
   Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options);
 
-  // First: what all ranks have said of themselves, by rank. `announcement` is rank 0's afterwards.
+  // To be called first. Returns the introductions of all ranks, by rank; `announcement` becomes
+  // rank 0's.
   std::vector<std::string> meet(const std::string& introduction, std::string& announcement);
-  // Then: `mine` of all ranks, by rank.
+  // Then: returns `mine` of all ranks, by rank.
   std::vector<std::string> exchange(const char* what, const std::string& mine);
-  // Once all ranks have read everything; rank 0 does it for all.
+  // To be called once all ranks have read everything; rank 0 removes the keys of all.
   void remove_keys();
-  // When this rank does not go on.
+  // To be called if this rank does not go on.
   void give_up() noexcept;
 
   const Identity& identity() const { return me_; }
-  // Of this meeting only.
+  // A view of the store for this bootstrap only.
   Store& store() { return *store_; }
   Deadline deadline() const { return deadline_; }
   std::string master() const { return root_->master_address(); }
@@ -59,9 +60,9 @@ class Bootstrap final {
   const Options& options_;
   const Deadline deadline_;
   Identity me_;
-  std::map<int, std::string> welcomed_;  // by rank 0: the number that it was welcomed by last
+  std::map<int, std::string> welcomed_;  // rank 0: by rank, the last hello that was replied to
   std::vector<const char*> exchanged_;
-  const char* asking_ = nullptr;  // the exchange that goes on
+  const char* asking_ = nullptr;  // the exchange under way
 };
 
 }  // namespace ringwood

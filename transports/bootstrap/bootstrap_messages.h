@@ -1,4 +1,4 @@
-// What ranks tell each other in the store when they meet (bootstrap.h).
+// The messages of ranks in the store during the bootstrap (bootstrap.h).
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace ringwood {
 
-// Rank 0's answer to a hello. The version comes first in every release's.
+// Rank 0's reply to a hello. The version comes first in every release's.
 struct Welcome {
   std::array<uint8_t, 16> session{};
-  std::optional<std::array<uint8_t, 32>> key;  // none: it is in a file of all ranks
+  std::optional<std::array<uint8_t, 32>> key;  // none: all ranks read it from a file
   std::string announcement;
 };
 
-// What a rank says of itself.
+// The introduction of a rank.
 struct RankIntroduction {
   std::string token, host;  // equal tokens: one host
   std::vector<int> cores;   // that it may use
-  int node = -1;            // of memory; -1: it may run on several
+  int node = -1;            // its memory node; -1: it may run on several
   int in_flight = 1;
 };
 

@@ -114,7 +114,7 @@ std::array<uint8_t, n> random_bytes() {
                           path, why, path));
 }
 
-// 32 random bytes, and as many random hexadecimal digits, have more different values than these.
+// 32 random bytes, or as many random hexadecimal digits, have more different values than this.
 bool looks_random(const std::string& secret) {
   return std::set<char>(secret.begin(), secret.end()).size() >= kMinDifferentBytes;
 }
@@ -127,8 +127,8 @@ std::string objection_to(const std::string& secret, const struct stat& status) {
   return looks_random(secret) ? "" : "what it holds is not random";
 }
 
-// One secret, never larger than its limit; the file is checked after it was opened, so it cannot be
-// exchanged.
+// Reads one secret, bounded by its limit. The file is checked after it was opened, so it cannot be
+// exchanged in between.
 std::string read_secret(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) bad_key_file(path, system_message("open"));

@@ -1,26 +1,26 @@
-// Who may speak to us: a bounded, versioned, keyed handshake on every connection.
+// A bounded, versioned, keyed handshake on every connection; it decides which peers may connect.
 //
 //   dialer                                   acceptor
 //     Hello{magic, version, session, purpose, channel, from, to, nonce_d}  ->
 //                                         <-  Challenge{version, nonce_a}
 //     Proof{HMAC(key, "dial" | all of Hello | nonce_a)}  ->
-//                                         <-  Verdict{0 welcome | reason,
-//                                             HMAC(key, "accept" | reason | Hello | nonce_a)}
+//                                         <-  Result{0 welcome | reason,
+//                                            HMAC(key, "accept" | reason | Hello | nonce_a)}
 //
-// All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing a
-// stranger sends is a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler proves the
-// key first: an acceptor computes nothing for strangers that depends on it, and what it tells to
-// one who failed is the fact. Another version: a Challenge without a nonce, whose first bytes are
-// the acceptor's version. `session` is drawn anew for every communicator, so ranks of an earlier
-// start are refused, and both nonces for every connection, so a recorded handshake is worth
-// nothing.
+// All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing that a
+// stranger sends is used as a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler
+// proves the key first: an acceptor computes nothing for strangers that depends on the key, and
+// tells a dialler that failed only that it failed. The reply to another version is a Challenge
+// without a nonce, whose first bytes are the acceptor's version. `session` is drawn anew for every
+// communicator, so ranks of an earlier start are refused, and both nonces for every connection, so
+// a recorded handshake is useless.
 //
-// What it protects: with RINGWOOD_KEY_FILE, nobody without the key becomes a rank, reads the store
-// (the tcp_store's connections shake hands too), or learns anything from which the key could be
-// tried out, unless a rank dials him. Without it, a random session key travels through the store:
-// that stops scanners and other jobs, not an attacker who can reach the store. In neither case is
-// what follows the handshake encrypted or signed: who can read or change packets between the hosts
-// can read and change the data.
+// Protection: with RINGWOOD_KEY_FILE, an attacker without the key cannot become a rank, cannot read
+// the store (the tcp_store's connections use the handshake too), and learns nothing from which to
+// guess the key, unless a rank dials him. Without it, a random session key travels through the
+// store: that stops scanners and other jobs, not an attacker who can reach the store. In neither
+// case is the traffic after the handshake encrypted or signed: an attacker who can read or change
+// packets between the hosts can read and change the data.
 #pragma once
 
 #include <array>
@@ -29,26 +29,27 @@
 #include <string_view>
 
 #include "transports/base/clock.h"
+#include "transports/base/hash.h"
 #include "transports/base/result.h"
 #include "transports/bootstrap/identity.h"
 
 namespace ringwood {
 
-// Of all that travels: counted up with every change of it. It comes first wherever two processes
-// meet (here, and in the store in bootstrap_messages.h), so that releases which differ say so.
+// The version of all protocols between processes: incremented with every change of any of them. It
+// comes first in the first messages of two processes (here, and in the store in
+// bootstrap_messages.h), so that different releases report the difference.
 inline constexpr uint16_t kProtocolVersion = 4;
 
-// The lower half is ours; a transport's is made of its name, so that no list has to know it. That
-// all rows of the table differ in theirs is asserted beside it.
+// The lower half is for this list; a transport's purpose is a hash of its name, so that no list has
+// to contain it. An assertion beside the table checks that all rows differ.
 enum class Purpose : uint16_t { control = 1, store = 2, first_of_transports = 0x8000 };
 constexpr Purpose purpose_of(std::string_view transport) {
-  uint32_t hash = 2166136261;  // FNV-1a
-  for (const char c : transport) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  const uint32_t hash = fnv1a(transport);
   constexpr uint32_t kFirst = static_cast<uint16_t>(Purpose::first_of_transports);
   return static_cast<Purpose>(kFirst | ((hash ^ hash >> 16) & (kFirst - 1)));
 }
 
-// What a connection is for. `from` dialled `to`.
+// The purpose of a connection. `from` dialled `to`.
 struct Greeting {
   Purpose purpose = Purpose::control;
   uint16_t channel = 0;
@@ -56,15 +57,15 @@ struct Greeting {
 };
 
 // Both work on any connected stream descriptor, blocking or not (poll + deadline), and leave it
-// open. Codes: network and timeout may go away when tried again; unsupported (version) and
-// invalid_argument do not.
+// open. After errors network and timeout a retry may succeed; after unsupported (version) and
+// invalid_argument it does not.
 Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline);
-// Refuses (and says why in the Error) a wrong magic, version, session, key, `to`, or an
+// Refuses (and says why in the Error) a wrong magic, version, session, key or `to`, or an
 // out-of-range `from`.
 Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline);
 
 // Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a
-// good one, when it is missing, short, plainly not random, or others may read it or own it.
+// good one, if it is missing, short, plainly not random, or if other users may read it or own it.
 std::array<uint8_t, 32> key_from_file(const std::string& path);
 
 }  // namespace ringwood

@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kMagic = 0x574e4952;  // "RINW"
 constexpr size_t kMacBytes = 32, kNonceBytes = 32, kSessionBytes = 16;
 constexpr size_t kHelloBytes = 4 + 2 + kSessionBytes + 2 + 2 + 4 + 4 + kNonceBytes;
-// Of the size that version 1 expects, which finds our version at the same place.
+// Of the size that version 1 expects, which finds our version at the same offset.
 constexpr size_t kNonceAt = 32, kChallengeBytes = kNonceAt + kNonceBytes;
 constexpr size_t kProofBytes = kMacBytes, kResultBytes = 1 + kMacBytes;
 static_assert(kHelloBytes == 66 && kChallengeBytes == 64 && kResultBytes == 33);
@@ -95,14 +95,15 @@ Bytes DialSteps::take_challenge(std::span<const uint8_t> message) {
                               version, kProtocolVersion));
   }
   if (in.take(kNonceAt - in.size()).find_first_not_of('\0') != std::string_view::npos)
-    return refuse(ErrorCode::invalid_argument, "what the other side sent is no Ringwood handshake");
+    return refuse(ErrorCode::invalid_argument,
+                  "what the other side sent is not a Ringwood handshake");
   nonce_.assign(message.begin() + kNonceAt, message.end());
   wanted_ = kResultBytes;
   auto proof = mac(me_, "dial", 0, hello_, nonce_);
   return Bytes(proof.begin(), proof.end());
 }
 
-// Who does not know the key can say anything but welcome.
+// A peer that does not know the key can send anything but a welcome.
 Bytes DialSteps::take_result(std::span<const uint8_t> message) {
   wanted_ = 0;
   const uint8_t reason = message[0];
@@ -111,7 +112,7 @@ Bytes DialSteps::take_result(std::span<const uint8_t> message) {
   if (welcome_) return {};
   if (!proved) {
     return refuse(ErrorCode::invalid_argument,
-                  "the other side is not who was expected: " + describe_reason(kWrongKey));
+                  "the other side is not the expected one: " + describe_reason(kWrongKey));
   }
   return refuse(ErrorCode::invalid_argument,
                 "the other side refused the connection: " + describe_reason(reason));
@@ -133,7 +134,7 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   wanted_ = 0;
   ByteReader in(message);
   if (in.number<uint32_t>() != kMagic) {
-    error_ = Error(ErrorCode::invalid_argument, "what it sent is no Ringwood handshake");
+    error_ = Error(ErrorCode::invalid_argument, "what it sent is not a Ringwood handshake");
     return {};
   }
   if (const auto version = in.number<uint16_t>(); version != kProtocolVersion) {
@@ -158,7 +159,7 @@ Bytes AcceptSteps::take_hello(std::span<const uint8_t> message) {
   return challenge(true);
 }
 
-// Our version stands where every version of the handshake looks for it.
+// Our version is at the offset where every version of the handshake looks for it.
 Bytes AcceptSteps::challenge(bool with_nonce) const {
   Bytes challenge;
   challenge.reserve(kChallengeBytes);
@@ -168,7 +169,7 @@ Bytes AcceptSteps::challenge(bool with_nonce) const {
   return challenge;
 }
 
-// Nothing that depends on the key leaves before the dialler has proved that it knows it.
+// Nothing that depends on the key is sent before the dialler has proved that it knows it.
 Bytes AcceptSteps::take_proof(std::span<const uint8_t> message) {
   wanted_ = 0;
   const bool proved = same(message, mac(me_, "dial", 0, hello_, nonce_));

@@ -1,9 +1,9 @@
 // The handshake without its input and output, so that one implementation serves blocking and Asio
 // callers.
 //
-// Each side is asked how many bytes it wants next, is given exactly so many, and says what to send
-// in return. When it wants nothing more, what it returned last is still to be sent, and result() is
-// final. Not thread safe; nothing blocks.
+// Each side says how many bytes it wants next, is given exactly so many, and returns what to send.
+// When it wants nothing more, what it returned last is still to be sent, and result() is final. Not
+// thread safe; nothing blocks.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class DialSteps {
   size_t wanted() const { return wanted_; }
   // Precondition: message.size() == wanted() > 0.
   Bytes take(std::span<const uint8_t> message);
-  // Success only after a Verdict that welcomes.
+  // Success only after a Result that welcomes.
   Status result() const;
 
  private:
@@ -57,7 +57,7 @@ class AcceptSteps {
   std::array<uint8_t, 32> nonce_{};
   Greeting greeting_;
   size_t wanted_;
-  uint8_t objection_ = 0;  // why a peer who knows the key is refused
+  uint8_t objection_ = 0;  // why a peer that knows the key is refused
   Error error_;
   bool welcome_ = false;
 };

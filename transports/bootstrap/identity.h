@@ -1,4 +1,4 @@
-// Who a rank is to its peers: what the handshake (handshake.h) proves.
+// The identity of a rank to its peers, which the handshake (handshake.h) proves.
 #pragma once
 
 #include <array>

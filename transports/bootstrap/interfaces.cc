@@ -1,4 +1,4 @@
-// Which address a rank offers to its peers.
+// Chooses the address that a rank offers to its peers.
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -78,8 +78,7 @@ class Pattern {
     if (family_ == AF_UNSPEC || !number_ok || bits_ < 0 || bits_ > most) {
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("RINGWOOD_SOCKET_IFNAME: \"{}\" is no network; expected such as 10.0.0.0/8",
-                      text_));
+          fmt::format("RINGWOOD_SOCKET_IFNAME: \"{}\" is not a network such as 10.0.0.0/8", text_));
     }
   }
 
@@ -105,8 +104,7 @@ class Pattern {
   uint8_t network_[16] = {};
 };
 
-// "^" and "=" at the beginning are for the whole list, as NCCL reads them; "=" may also stand at
-// each name.
+// "^" and "=" at the beginning apply to the whole list, as in NCCL; "=" may also precede each name.
 class Filter {
  public:
   explicit Filter(std::string text) {
@@ -127,7 +125,7 @@ class Filter {
                            [&](const Pattern& p) { return p.matches(one); });
     return any != exclude_;
   }
-  // Names a thing rather than leaving some out.
+  // The filter names interfaces rather than excluding some.
   bool selects() const { return !empty() && !exclude_; }
 
  private:
@@ -135,7 +133,7 @@ class Filter {
   std::vector<Pattern> patterns_;
 };
 
-// The source address that the kernel would take towards `to`; nothing is sent.
+// The source address that the kernel would use towards `to`; nothing is sent.
 std::optional<std::string> route_source(const SocketAddress& to) {
   int fd = socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::nullopt;
@@ -149,12 +147,12 @@ std::optional<std::string> route_source(const SocketAddress& to) {
 }
 
 struct Route {
-  std::string host;    // "" when there is none
+  std::string host;    // "" if there is none
   std::string remark;  // what was passed over, or why there is none
 };
 
 Route route_to(const std::string& master, bool several_hosts) {
-  constexpr int kAnyPort = 9;  // UDP connect needs one; nobody hears of it
+  constexpr int kAnyPort = 9;  // a UDP connect needs one; nothing is sent to it
   if (master.empty()) return {"", "the master's address is not known"};
   Route route;
   try {
@@ -184,7 +182,7 @@ std::optional<int> rank_of(const Interface& one, const Filter& filter, bool seve
   if (!filter.selects() && is_container_bridge(one.name)) return std::nullopt;
   int rank = one.address.family() == AF_INET ? 0 : 1;
   if (one.address.is_link_local()) rank += 2;
-  // Alone on a host, loopback needs no interface to stay up; a filter that leaves others out means
+  // On a single host, loopback needs no interface to stay up; a filter that excludes others prefers
   // them.
   if (loopback) rank = filter.empty() ? -1 : 4;
   return rank;
@@ -216,7 +214,7 @@ Candidate choose(const std::vector<Interface>& all, const Filter& filter, const 
   return {best, fmt::format("{}, so the first usable interface is taken", route.remark)};
 }
 
-// For peers that have not the family of `chosen`.
+// For peers that do not have the family of `chosen`.
 std::string of_other_family(const std::vector<Interface>& all, const Filter& filter,
                             const Interface& chosen) {
   const Interface* best = nullptr;

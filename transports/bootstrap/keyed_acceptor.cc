@@ -25,7 +25,7 @@ Protocol protocol_of(int fd) {
   return {family, family == AF_UNIX ? 0 : IPPROTO_TCP};
 }
 
-// "" for who may try: over TCP everybody, over a Unix socket this user.
+// Returns "" if the peer may try: over TCP any peer, over a Unix socket this user's.
 std::string foreign_user(int fd) {
   ucred peer{};
   socklen_t bytes = sizeof(peer);
@@ -40,7 +40,7 @@ std::string peer_text(int fd) {
   SocketAddress there;
   there.bytes = sizeof(there.storage);
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.bytes) != 0)
-    return "somebody";
+    return "an unknown peer";
   return there.family() == AF_UNIX ? "a process of this host" : to_string(there.numeric());
 }
 
@@ -68,7 +68,7 @@ struct KeyedAcceptor::Pending {
   AcceptSteps steps;
   Bytes in, out;
   Clock::time_point since = Clock::now();
-  bool over = false;  // a handler that was already queued has nothing to do
+  bool over = false;  // handlers that were already queued have nothing to do
 };
 
 KeyedAcceptor::KeyedAcceptor(asio::io_context& io, int fd, const Identity& me, Events events)
@@ -96,7 +96,7 @@ void KeyedAcceptor::accept_all() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return accept_next();
     } else if (errno != EINTR && errno != ECONNABORTED) {
-      // Out of descriptors, most likely: connections that end will free some.
+      // Most likely out of descriptors: connections that end will free some.
       events_.refused(system_message("accept"));
       return pause_until(Clock::now() + kAfterFailedAccept);
     }

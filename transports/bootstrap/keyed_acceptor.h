@@ -1,14 +1,14 @@
-// A listening socket at which only holders of the key get in: handshakes run beside each other, so
-// that nobody who is silent or slow delays another.
+// A listening socket that admits only holders of the key. Handshakes run concurrently, so that a
+// peer that is silent or slow delays no other.
 //
 //   1. Strangers cost a bounded amount: at most kMaxPending handshakes, 5 s each. When there are
-//      more, the oldest gives way, but none younger than 100 ms: a crowd must not push out a peer
-//      whose answer is on its way. What comes meanwhile waits in the kernel's queue.
-//   2. At a Unix socket only processes of this user are listened to at all.
+//      more, the oldest is dropped, but none younger than 100 ms: a crowd must not push out a peer
+//      whose reply is on its way. Further connections wait in the kernel's queue.
+//   2. A Unix socket admits only processes of this user.
 //   3. No connection survives an exec, or a fork of this process.
 //
-// Everything happens in the thread that runs the io_context; destroy it when that has ended, or in
-// that thread. Handlers that are queued by then find the connection closed, and do nothing.
+// Everything happens in the thread that runs the io_context; destroy it in that thread or when that
+// has ended. Handlers that are queued by then find the connection closed, and do nothing.
 #pragma once
 
 #include <functional>
@@ -29,9 +29,9 @@ class KeyedAcceptor final {
   struct Events {
     // Takes over the descriptor, which is non-blocking and registered with close_on_fork.
     std::function<void(const Greeting&, int fd)> welcome;
-    // A connection is not let in, or cannot be accepted: from where, and why.
+    // A connection is refused, or cannot be accepted: from where, and why.
     std::function<void(const std::string& why)> refused;
-    // Whether there is room for one more at all; null: always.
+    // True if there is room for one more connection; null: always.
     std::function<bool()> has_room;
   };
 

@@ -1,5 +1,5 @@
-// Who we are, from the variables of the launcher: the second and last place that reads the
-// environment.
+// This rank's identity, from the variables of the launcher: the second and last place that reads
+// the environment.
 #include "transports/bootstrap/launch.h"
 
 #include <fmt/core.h>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "transports/base/error.h"
+#include "transports/base/hash.h"
 
 namespace ringwood {
 namespace {
@@ -41,8 +42,8 @@ int first_of(std::initializer_list<const char*> names) {
   return -1;
 }
 
-// One launcher: how it says rank, size, rank and size on the host, and what is the same in all its
-// ranks only.
+// One launcher: the variables with which it gives rank, size, rank and size on the host, and an
+// identity that only the ranks of one job share.
 struct Launcher {
   const char* name;
   std::initializer_list<const char*> rank, size, local_rank, local_size, job;
@@ -55,7 +56,7 @@ const Launcher kLaunchers[] = {
      {"OMPI_COMM_WORLD_LOCAL_RANK"},
      {"OMPI_COMM_WORLD_LOCAL_SIZE"},
      {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
-    // Before PMI: srun --mpi=pmi2 and --mpi=pmix set those as well, but know more themselves.
+    // Before PMI: srun --mpi=pmi2 and --mpi=pmix set those as well, but srun's own say more.
     {"srun",
      {"SLURM_PROCID"},
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
@@ -70,7 +71,7 @@ const Launcher kLaunchers[] = {
      {"PMI_KVSNAME", "PMIX_NAMESPACE"}},
 };
 
-// "node[03-07,9],other" -> "node03"; "" when it is more than a name and a list of numbers.
+// "node[03-07,9],other" -> "node03"; "" if it is more than a name and a list of numbers.
 std::string first_host(const std::string& list) {
   size_t end = list.find_first_of(",[");
   if (end == list.npos || list[end] == ',') return list.substr(0, end);
@@ -96,18 +97,17 @@ std::string slurm_master() {
   return text_of("SLURM_LAUNCH_NODE_IPADDR");
 }
 
-// Below the ports that the kernel hands out itself (32768 and up), the same in every rank of the
-// job, different in two jobs of one host. Without a job id the launcher's process id serves, which
-// is one host's only.
+// Below the ports that the kernel assigns itself (32768 and up), the same in every rank of the job,
+// different in two jobs of one host. Without a job id the launcher's process id is used, which is
+// the same on one host only.
 int port_of_job(const Launcher& launcher) {
   std::string job;
   for (const char* name : launcher.job) {
     if (job.empty()) job = text_of(name);
   }
   if (job.empty()) job = std::to_string(getppid());
-  uint32_t hash = 2166136261u;  // FNV-1a: std::hash may differ between builds on two hosts
-  for (unsigned char c : job) hash = (hash ^ c) * 16777619u;
-  return 20000 + static_cast<int>(hash % 12000);
+  // std::hash may differ between builds on two hosts.
+  return 20000 + static_cast<int>(fnv1a(job) % 12000);
 }
 
 void complete_master(const Launcher& launcher, LaunchEnvironment& found) {

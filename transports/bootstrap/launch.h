@@ -1,4 +1,4 @@
-// Who we are, as launchers say it: torchrun, mpirun, srun.
+// This rank's identity, as launchers give it: torchrun, mpirun, srun.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ struct LaunchEnvironment {
   int master_port = 0;
   std::string launcher;  // "torchrun", "mpirun", "srun", "env", "" (none found)
 };
-// Looks at RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT, then OMPI_COMM_WORLD_*,
-// PMI_*/PMIX_RANK, SLURM_*. Throws Error(invalid_argument) naming a variable that is no number.
+// Reads RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT, then OMPI_COMM_WORLD_*,
+// PMI_*/PMIX_RANK, SLURM_*. Throws Error(invalid_argument) naming a variable that is not a number.
 LaunchEnvironment read_launch_environment();
 
 }  // namespace ringwood

@@ -23,7 +23,7 @@ namespace {
 using Key = std::tuple<uint16_t, uint16_t, int>;  // purpose, channel, from
 Key key_of(const Greeting& g) { return {static_cast<uint16_t>(g.purpose), g.channel, g.from}; }
 
-// What the thread works on; the destructor runs in the process that made it.
+// The state of the thread; the destructor runs in the process that made it.
 class Acceptor {
  public:
   Acceptor(const Identity& me, const std::vector<int>& fds) : me_(me) {
@@ -83,7 +83,7 @@ class Acceptor {
         io_.run();
         return;
       } catch (const std::exception& error) {
-        note(error.what());  // its connection is dropped by its timer
+        note(error.what());  // its timer drops its connection
       }
     }
   }
@@ -93,7 +93,7 @@ class Acceptor {
       std::lock_guard lock(mutex_);
       auto [at, fresh] = ready_.emplace(key_of(greeting), fd);
       if (!fresh) {
-        // The peer dials again only after it gave the earlier connection up.
+        // The peer dials again only after it gave up the earlier connection.
         close_connection(at->second);
         at->second = fd;
       }
@@ -113,7 +113,7 @@ class Acceptor {
 
   const Identity me_;
   std::vector<NetAddress> addresses_;
-  // The listener's thread only.
+  // For the listener's thread only.
   asio::io_context io_{1};
   std::list<KeyedAcceptor> doors_;
 
@@ -138,9 +138,9 @@ class AsioListener final : public Listener {
   OwnedHere<Acceptor> acceptor_;
 };
 
-// At all of them with one port, so that a range needs one per rank; empty, with errno, if one
-// cannot be had. An address that the kernel is still testing (IPv6) is left out if it is not the
-// first.
+// Listens at all of them with one port, so that a range needs one port per rank; empty, with errno,
+// if one cannot be had. An address that the kernel is still testing (IPv6) is left out unless it is
+// the first.
 std::vector<int> listen_at(const std::vector<std::string>& hosts, int port) {
   std::vector<int> fds;
   for (const std::string& host : hosts) {
@@ -162,7 +162,7 @@ std::vector<int> listen_at(const std::vector<std::string>& hosts, int port) {
 
 std::unique_ptr<Listener> listen(const Identity& me, const std::vector<std::string>& hosts,
                                  const Options& options) {
-  // The kernel's choice for the first address may be taken at the second.
+  // The port that the kernel chose for the first address may be taken at the second.
   constexpr int kTries = 16;
   const bool range = options.ports.first != 0;
   int error = 0;

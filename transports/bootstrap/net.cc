@@ -20,7 +20,7 @@ std::string to_string(const NetAddress& address) {
 NetAddress parse_net_address(const std::string& text) {
   auto refuse = [&] {
     return Error(ErrorCode::invalid_argument,
-                 fmt::format("\"{}\" is no address; expected host:port or [IPv6]:port", text));
+                 fmt::format("\"{}\" is not an address; expected host:port or [IPv6]:port", text));
   };
   NetAddress address;
   size_t colon = text.rfind(':');
@@ -97,7 +97,7 @@ void check_families(const std::vector<std::string>& addresses,
 
 namespace {
 
-// Matches the acceptor's patience; then the connection is worth a new try.
+// Equal to the acceptor's patience; after that the connection is worth a new try.
 constexpr Duration kHandshakeTime = std::chrono::seconds(5);
 
 Error dial_failed(const std::vector<NetAddress>& addresses, const Identity& me,

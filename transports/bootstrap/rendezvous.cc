@@ -56,7 +56,7 @@ Url parse_url(const std::string& url) {
   return parsed;
 }
 
-// The argument wins over the URL, and that over the launcher.
+// The argument wins over the URL, and the URL over the launcher.
 int first_given(int argument, int from_url, int from_launcher) {
   if (argument >= 0) return argument;
   return from_url >= 0 ? from_url : from_launcher;

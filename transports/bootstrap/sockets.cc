@@ -34,8 +34,8 @@ uint32_t ipv4_of(const SocketAddress& address) {
   return ntohl(as<sockaddr_in>(address).sin_addr.s_addr);
 }
 
-// Interfaces that are up and have a link-local address themselves: where such an address can lead
-// to.
+// The interfaces that are up and have a link-local address themselves: such an address may be
+// reached through each of them.
 std::vector<unsigned> link_local_scopes() {
   std::vector<unsigned> scopes;
   ifaddrs* list = nullptr;
@@ -51,7 +51,7 @@ std::vector<unsigned> link_local_scopes() {
   return scopes;
 }
 
-// The name of an interface is its own host's matter: eth0 there may be ens3 here.
+// The name of an interface has a meaning on its own host only: eth0 there may be ens3 here.
 std::vector<SocketAddress> with_every_scope(const SocketAddress& address) {
   std::vector<SocketAddress> all;
   auto v6 = as<sockaddr_in6>(address);
@@ -73,7 +73,7 @@ int open_socket(int family) {
       [&] { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
-// Without effect at a Unix socket, which never waits.
+// No effect on a Unix socket, which never delays.
 void send_at_once(int fd) {
   int on = 1, error = errno;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -94,7 +94,7 @@ bool may_go_away(int error) {
   }
 }
 
-// 0, or the errno of the failure.
+// Returns 0, or the errno of the failure.
 int finish_connect(int fd, const SocketAddress& to, Deadline deadline) {
   if (connect(fd, to.get(), to.bytes) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -110,8 +110,8 @@ int finish_connect(int fd, const SocketAddress& to, Deadline deadline) {
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
 }
 
-// Connecting to a port of the kernel's own range that nobody listens on can meet itself; both ends
-// are then ours.
+// A connect to a port of the kernel's own range on which no socket listens can connect to itself;
+// both ends are then the same socket.
 bool met_itself(int fd) {
   SocketAddress here, there;
   here.bytes = there.bytes = sizeof(sockaddr_storage);
@@ -164,7 +164,7 @@ NetAddress SocketAddress::numeric() const {
 }
 
 void SocketAddress::set_port(int port) {
-  // The port lies at the same place in both families.
+  // The port is at the same offset in both families.
   reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(static_cast<uint16_t>(port));
 }
 
@@ -223,8 +223,7 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
   Connected result;
   result.may_retry = false;
   for (const SocketAddress& to : addresses) {
-    // A name may have an address that swallows everything; it must not use up the time of the
-    // others.
+    // A name may have an address that drops everything; it must not use up the time of the others.
     auto limit = &to == &addresses.back() ? deadline : deadline.within(kPatience);
     int fd = open_socket(to.family());
     int error = fd < 0 ? errno : 0;

@@ -20,7 +20,7 @@ struct SocketAddress {
   bool is_loopback() const;
   bool is_any() const;
   bool is_link_local() const;  // fe80::/10 or 169.254/16
-  NetAddress numeric() const;  // with "%interface" where it has a scope
+  NetAddress numeric() const;  // with "%interface" if it has a scope
   void set_port(int port);
   // "::" (with IPv4 in it) or "0.0.0.0".
   static SocketAddress any(int family, int port);
@@ -28,13 +28,13 @@ struct SocketAddress {
   SocketAddress loopback() const;
 };
 
-// Every address of a name or number, in the order of the system's preference; a link-local address
+// All addresses of a name or number, in the system's order of preference. A link-local address
 // whose scope is unknown on this host appears once per interface that could lead to it. Throws
 // Error(network).
 std::vector<SocketAddress> resolve(const std::string& host, int port);
 
 // A connected descriptor: non-blocking, TCP_NODELAY, CLOEXEC and registered with close_on_fork.
-// Tries the addresses in turn, once. `may_retry` tells whether the failure may go away with time.
+// connect_once() tries the addresses in turn, once. `may_retry`: the failure may go away with time.
 struct Connected {
   int fd = -1;
   std::string failure;
@@ -48,15 +48,15 @@ int listen_on(const SocketAddress& at);
 // False for names.
 bool is_numeric(const std::string& host);
 
-// Where a socket of ours is bound.
+// The address to which this process's socket is bound.
 SocketAddress local_address(int fd);
 
-// The next connection, as connect_once() leaves it; -1 with errno, EAGAIN when there is none.
+// The next connection, set up as by connect_once(); -1 with errno, EAGAIN if there is none.
 int accept_connection(int listening);
 // -1 is allowed.
 void close_connection(int fd) noexcept;
 
-// Retries are spaced so: 2 ms, doubling up to 200 ms, never beyond the deadline.
+// The pause between retries: 2 ms, doubling up to 200 ms, never beyond the deadline.
 class Backoff {
  public:
   void sleep(Deadline deadline);

@@ -1,8 +1,8 @@
 // A store in one file: a log of records behind a header (store_records.h).
 //
 // Every change is one append under flock. A process that is killed in the middle leaves a tail that
-// is not a whole record: the next writer cuts it off, so a value is there entirely or not at all.
-// The file is opened anew for every call, so that a lock is never shared with a forked child.
+// is not a whole record, and the next writer cuts it off, so a value is there entirely or not at
+// all. The file is opened anew for every call, so that a lock is never shared with a forked child.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
@@ -27,42 +27,9 @@ namespace {
 using store_wire::kMaxKey;
 using store_wire::kMaxValue;
 
-constexpr uint32_t kRemoved = 0xffffffff;
-// Holders of the lock do a few system calls; one that was stopped in between must not hold all for
-// ever.
+// Holders of the lock do a few system calls; one that was stopped meanwhile must not hold up all
+// others for ever.
 constexpr Duration kLockTime = std::chrono::seconds(30);
-
-uint32_t checksum(std::string_view data) {
-  uint32_t hash = 2166136261u;  // FNV-1a
-  for (unsigned char c : data) hash = (hash ^ c) * 16777619u;
-  return hash;
-}
-
-}  // namespace
-
-std::string encode_record(const LogRecord& record) {
-  std::string body, out;
-  ByteWriter in_body(body);
-  in_body.number(static_cast<uint32_t>(record.key.size()));
-  in_body.number(record.value ? static_cast<uint32_t>(record.value->size()) : kRemoved);
-  in_body.raw(record.key);
-  if (record.value) in_body.raw(*record.value);
-  ByteWriter(out).number(checksum(body));
-  return out.append(body);
-}
-
-size_t decode_record(std::string_view log, LogRecord& record) {
-  ByteReader in(log);
-  const auto sum = in.number<uint32_t>();
-  const auto key_bytes = in.number<uint32_t>(), value_bytes = in.number<uint32_t>();
-  record.key = in.take(key_bytes);
-  record.value.reset();
-  if (value_bytes != kRemoved) record.value = in.take(value_bytes);
-  const bool whole = in.ok() && sum == checksum(log.substr(sizeof sum, in.size() - sizeof sum));
-  return whole ? in.size() : 0;
-}
-
-namespace {
 
 class FileStore final : public Store {
  public:
@@ -74,7 +41,7 @@ class FileStore final : public Store {
       locked.refresh();
       if (values_.empty()) unlink(path_.c_str());
     } catch (const Error&) {
-      // The file stays; whoever removed the folder or its permissions has taken care of it.
+      // The file stays; if the folder or its permissions are gone, there is nothing to clean up.
     }
   }
 
@@ -131,8 +98,8 @@ class FileStore final : public Store {
    public:
     explicit Locked(FileStore& store) : store_(store), lock_(store.mutex_) {
       Deadline deadline = Deadline::after(kLockTime);
-      // Whoever removed the file while we waited for its lock left us with one that nobody else
-      // sees.
+      // If the file was removed while this call waited for its lock, no other process sees the one
+      // that is locked.
       do {
         close_connection(fd_);
         fd_ = open(store.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -145,7 +112,7 @@ class FileStore final : public Store {
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
 
-    // Brings the values up to date; cuts off what is no whole record.
+    // Brings the values up to date; cuts off a tail that is not a whole record.
     void refresh() {
       uint64_t bytes = size();
       if (bytes < LogHeader::kBytes) {
@@ -154,9 +121,9 @@ class FileStore final : public Store {
       }
       LogHeader header;
       if (!decode(read_at(0, LogHeader::kBytes), header) || header.magic != LogHeader::kMagic) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("{} is no store of ours; name a file that does not exist", store_.path_));
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{} is not a Ringwood store; name a file that does not exist",
+                                store_.path_));
       }
       if (header.epoch != store_.epoch_ || inode_ != store_.inode_ || bytes < store_.end_) {
         store_.values_.clear();
@@ -175,7 +142,7 @@ class FileStore final : public Store {
       write_at(store_.end_, record);
       parse(record);
       if (!store_.values_.empty()) return;
-      // Nothing is left: start over, so that a job that cleans up never grows the file.
+      // Nothing is left: starts over, so that jobs that clean up never make the file grow.
       write_header(store_.epoch_ + 1);
       if (ftruncate(fd_, LogHeader::kBytes) != 0) fail("ftruncate");
       store_.epoch_ += 1;

@@ -1,4 +1,4 @@
-// What a file_store writes: the header of its file and the records after it (store_file.cc).
+// The content of a file_store's file: a header, and the records after it (store_file.cc).
 //
 //   header  magic 8 | epoch 8           the epoch changes whenever the log is emptied
 //   record  checksum 4 | key bytes 4 | value bytes 4 (all ones: removed) | key | value
@@ -30,8 +30,8 @@ void fields(auto& io, LogHeader& header) {
 }
 
 std::string encode_record(const LogRecord& record);
-// The bytes of the record at the beginning of `log`, which it points into; 0: there is none, or not
-// the whole of it, or it is damaged.
+// Returns the number of bytes of the record at the beginning of `log`, into which `record` points;
+// 0: there is none, it is not whole, or it is damaged.
 size_t decode_record(std::string_view log, LogRecord& record);
 
 }  // namespace ringwood

@@ -26,7 +26,8 @@ namespace {
 
 using namespace store_wire;
 
-// An reply that is not taken, or a request that does not end: longer than its client waits itself.
+// Limit for a reply that is not read, or a request that does not end: longer than its client itself
+// waits.
 constexpr Duration kRequestTime = std::chrono::seconds(60);
 constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
 constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
@@ -44,7 +45,7 @@ struct Session {
     if (!error) close_connection(fd);
   }
   asio::generic::stream_protocol::socket socket;
-  asio::steady_timer timer;  // of a get that waits, or of a request or an reply on its way
+  asio::steady_timer timer;  // of a get that waits, or of a request or a reply on its way
   RequestHeader header;
   std::string in, out;
   std::string awaited;  // the key of a get that waits
@@ -121,7 +122,7 @@ class Server {
     });
   }
 
-  // Memory is taken for what has come, not for what was announced.
+  // Memory is allocated for bytes that have come, not for those that were announced.
   void read_more(const SessionPtr& session) {
     const size_t wanted = wanted_bytes(*session), at = session->in.size();
     session->in.resize(at + std::min(wanted - at, kPiece));
@@ -236,7 +237,7 @@ class Server {
         reply(session, Reply::missing, "");
       });
     }
-    // Whatever comes while it waits is the end of the connection or a breach of the format.
+    // Anything that comes while it waits is the end of the connection or a breach of the format.
     session->socket.async_wait(asio::socket_base::wait_read,
                                [this, session](asio::error_code error) {
                                  if (!error && session->open && session->waiting) drop(session);
@@ -286,7 +287,7 @@ bool is_ours(SocketAddress address) {
   return fd >= 0;
 }
 
-// Those that this rank offers to its peers, and loopback for its own host and for tunnels.
+// The addresses that this rank offers to its peers, and loopback for its own host and for tunnels.
 std::vector<SocketAddress> usual_addresses(const std::string& host, int port,
                                            const Options& options, const std::string& why) {
   std::vector<std::string> hosts = {"127.0.0.1", "::1"};
@@ -324,7 +325,7 @@ std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
     only_loopback = only_loopback && address.is_loopback();
   }
   bool name_of_loopback = host.find("localhost") != host.npos || is_numeric(host);
-  if (ours.empty()) return usual_addresses(host, port, options, "is no address of this host");
+  if (ours.empty()) return usual_addresses(host, port, options, "is not an address of this host");
   if (!only_loopback || name_of_loopback) return ours;
   auto all = usual_addresses(host, port, options, "means loopback here");
   for (const SocketAddress& one : ours)

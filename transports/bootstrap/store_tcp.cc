@@ -21,7 +21,7 @@ namespace {
 
 using namespace store_wire;
 
-// A server that lives replies at once; one that is stopped must not hold a rank for ever.
+// A live server replies at once; one that is stopped must not hold up a rank for ever.
 constexpr Duration kReplyTime = std::chrono::seconds(60);
 // Beyond the deadline of a get, for the server's own "not there" to arrive.
 constexpr Duration kSlack = std::chrono::seconds(1);
@@ -53,7 +53,7 @@ class Connection {
     ResponseHeader header;
     if (!decode(recv_all(kResponseHeader, deadline), header))
       throw Error(ErrorCode::network,
-                  fmt::format("what replies at {} is no store of ours", server_));
+                  fmt::format("the server at {} is not a Ringwood store", server_));
     return {header.reply, recv_all(header.bytes, deadline)};
   }
 
@@ -87,7 +87,7 @@ class Connection {
     return data;
   }
 
-  // Waits when there is nothing to do yet; throws for anything else.
+  // Waits if the call would block; throws for any other failure.
   void handle_failure(const char* call, short events, Deadline deadline) {
     if (errno == EINTR) return;
     if (errno != EAGAIN && errno != EWOULDBLOCK) {
@@ -170,7 +170,7 @@ class TcpStore final : public Store {
     }
   }
 
-  // Once, the handshake included.
+  // Tries once, the handshake included.
   Connected connect(Deadline deadline) {
     Connected connected;
     try {
@@ -206,7 +206,7 @@ class TcpStore final : public Store {
   std::unique_ptr<Connection> borrow(Deadline deadline) {
     {
       std::lock_guard lock(mutex_);
-      // The parent's connections were cut off in a forked child.
+      // In a forked child the parent's connections were closed.
       if (forked_since(pid_)) free_.clear();
       pid_ = current_pid();
       if (!free_.empty()) {

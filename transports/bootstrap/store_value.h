@@ -1,5 +1,4 @@
-// What all stores have in common: counters are decimal text, and a missing key is reported in one
-// way.
+// Rules common to all stores: counters are decimal text, and a missing key is reported in one way.
 #pragma once
 
 #include <fmt/core.h>
@@ -15,7 +14,7 @@
 
 namespace ringwood {
 
-// A missing (empty) value counts as 0. Throws Error(invalid_argument) when the value is no number
+// A missing (empty) value counts as 0. Throws Error(invalid_argument) if the value is not a number
 // or the sum does not fit.
 inline int64_t add_to_value(const std::string& key, std::string_view value, int64_t delta) {
   int64_t number = 0, sum = 0;
@@ -23,7 +22,7 @@ inline int64_t add_to_value(const std::string& key, std::string_view value, int6
     auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size()) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("store: the value of \"{}\" is no number", key));
+                  fmt::format("store: the value of \"{}\" is not a number", key));
     }
   }
   if (__builtin_add_overflow(number, delta, &sum)) {
@@ -37,7 +36,7 @@ inline Error key_timeout(const std::string& key, Clock::time_point began,
                          const std::string& where) {
   double waited = std::chrono::duration<double>(Clock::now() - began).count();
   return Error(ErrorCode::timeout,
-               fmt::format("nobody set the key \"{}\" in the store{}{} within {:.1f} s", key,
+               fmt::format("no rank set the key \"{}\" in the store{}{} within {:.1f} s", key,
                            where.empty() ? "" : " ", where, waited));
 }
 

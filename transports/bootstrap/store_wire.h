@@ -1,10 +1,10 @@
-// What travels between a tcp_store and its server.
+// The messages between a tcp_store and its server.
 //
 //   request   magic 4 | operation 4 | key bytes 4 | value bytes 4 | key | value
 //   response  reply 4 | bytes 4 | payload
 //
 // set: value. get: value is the time to wait in ms (8 bytes, signed, -1 for ever). add: value is
-// the delta (8 bytes). One request at a time on a connection; whoever breaks the format is
+// the delta (8 bytes). One request at a time on a connection; a client that breaks the format is
 // disconnected.
 #pragma once
 

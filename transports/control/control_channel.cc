@@ -80,12 +80,12 @@ void ControlChannel::parse() {
     switch (reader_.next(message, why)) {
       case MessageReader::Found::nothing: return;
       case MessageReader::Found::malformed:
-        return end("was cut off: it sent " + why + ", which is no message of ours");
+        return end("was cut off: it sent " + why + ", which is not a valid message");
       case MessageReader::Found::message: break;
     }
     if (events_.message(message)) continue;
     return end(fmt::format(
-        "was cut off: it sent a message of type {} and {} bytes, which makes no sense here",
+        "was cut off: it sent a message of type {} and {} bytes, which is not valid here",
         static_cast<int>(message.type), message.body.size()));
   }
 }

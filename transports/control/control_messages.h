@@ -1,5 +1,5 @@
 // The messages of the control connection: [type 1][reserved 1][length 2][body <= 2048]. Bodies are
-// made and read as base/bytes.h says: encode(), decode().
+// encoded and decoded by base/bytes.h.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace ringwood {
 
 enum class MessageType : uint8_t {
   introduce = 1,  // both ways, first: pid, host
-  heartbeat,      // both ways: the answer to query without texts
-  goodbye,        // both ways: the sender ends in good order
-  seen,           // the answer to goodbye
+  heartbeat,      // both ways: the reply to query, without texts
+  goodbye,        // both ways: the sender leaves in good order
+  seen,           // acknowledges goodbye
   left,           // root -> others: rank
   failure,        // rank -> root: its Error
-  query,          // root -> all: what are you doing?
-  op_status,      // rank -> root: the answer
-  group_error     // root -> all: the group's Error
+  query,          // root -> all: asks for the OpStatuses
+  op_status,      // rank -> root: the reply
+  group_error     // root -> all: the group error
 };
 
 struct Message {
@@ -35,7 +35,7 @@ struct Introduction {
 };
 
 struct LeftRank {
-  int rank = 0;  // its reader knows how many there are
+  int rank = 0;  // the reader checks it against the group's size
 };
 
 inline constexpr size_t kMaxBody = 2048, kMaxHost = 64, kMaxOpStatus = 200, kMaxName = 48;
@@ -56,7 +56,7 @@ void fields(auto& io, OpStatuses& op_statuses) {
   });
 }
 
-// It fits: the cause is cut if it must be.
+// Always fits: the cause is cut if necessary.
 void fields(auto& io, Error& error) {
   io.number(error.code, ErrorCode::invalid_argument, ErrorCode::internal);
   for (int* value : {&error.rank, &error.peer, &error.step}) io.number(*value);
@@ -74,7 +74,7 @@ class MessageReader {
  public:
   void append(std::string_view bytes) { buffer_.append(bytes); }
   enum class Found { message, nothing, malformed };
-  // malformed: `why` says what was wrong; the stream cannot be read on.
+  // malformed: `why` says what was wrong; the stream cannot be read any further.
   Found next(Message& message, std::string& why);
 
  private:

@@ -1,5 +1,5 @@
-// What LoopbackFaults ask for, drawn for one link: which messages are held back, and when what has
-// finished is shown. One thread.
+// Draws the LoopbackFaults of one link: which messages are held back, and when completions are
+// reported. Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Chaos {
     return true;
   }
   void next_message() { hold_ = active() ? draw() % (faults_.delay + 1) : 0; }
-  // Lets `reported` follow `real`, late and by leaps. One `wait` per direction.
+  // Lets `reported` follow `real`, late and in leaps. One `wait` per direction.
   void follow(uint64_t& reported, uint64_t real, uint32_t& wait) {
     if (!active()) {
       reported = real;

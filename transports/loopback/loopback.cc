@@ -17,11 +17,11 @@
 namespace ringwood {
 namespace {
 
-// How much is copied under a lock; the other side's post may wait that long.
+// Bytes copied under a lock; the other side's post may wait that long.
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
 struct PostedMessage {
-  std::byte* data;  // null: to be shown by incoming()
+  std::byte* data;  // null: to be read in place
   size_t bytes;
 };
 
@@ -29,8 +29,8 @@ struct PostedMessage {
 struct Direction {
   std::mutex mutex;
   Fifo<PostedMessage> sends;
-  size_t taken = 0;  // bytes of the first send that are copied
-  // Sends; written under the lock, and looked at without it to see that nothing has changed.
+  size_t taken = 0;  // bytes of the first send that have been copied
+  // Counts of sends; written under the lock, and read without it to see that nothing has changed.
   std::atomic<uint64_t> posted{0}, finished{0};
 };
 
@@ -42,13 +42,13 @@ struct Wire {
   std::atomic<uint64_t> messages{0};
 };
 
-// One rank's presence in this process.
+// A rank's entry in the directory of this process.
 struct Member {
   explicit Member(OwnedFd fd) : bell(std::move(fd)) {}
   std::atomic<bool> armed{false};
   Doorbell bell;
-  // Under the directory's lock: wires to higher ranks by (rank, channel), and who has found this
-  // member.
+  // Guarded by the directory's lock: wires to higher ranks by (rank, channel), and the number of
+  // ranks that have found this member.
   std::map<std::pair<int, int>, std::shared_ptr<Wire>> wires;
   int found_by = 0;
 
@@ -58,8 +58,7 @@ struct Member {
   }
 };
 
-// Who is in this process, by random names. Process-wide, because the process is what loopback
-// reaches.
+// The members of this process, by random names. Process-wide, because loopback reaches the process.
 struct Directory {
   std::mutex mutex;
   std::condition_variable changed;
@@ -124,7 +123,7 @@ class LoopbackLink final : public Link {
     const uint64_t sent = outgoing().finished.load(std::memory_order_acquire);
     chaos_.follow(reported_.sent, sent, wait_sent_);
     chaos_.follow(reported_.received, received_, wait_received_);
-    // What is held back must not be slept upon.
+    // While something is held back, the rank must not sleep.
     if (more || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
     if (status && fault_) status = fault_.status();
     if (status) status = peer_end();
@@ -139,7 +138,7 @@ class LoopbackLink final : public Link {
   Direction& arriving() { return wire_->to[side_]; }
   bool ended() const { return wire_->end[side_].load(std::memory_order_acquire) != End::open; }
 
-  // Both locks are taken in turn: whoever copies from or to our memory has finished, and nobody
+  // Takes both locks in turn: then no copy from or to this rank's memory is under way, and none
   // begins.
   void end(End how) noexcept {
     End open = End::open;
@@ -156,7 +155,8 @@ class LoopbackLink final : public Link {
     return bytes == 0 ? fault_.empty_message() : Status();
   }
 
-  // Only for one who still wants something, asked last: the peer may just have taken our last one.
+  // For a rank that still wants something, asked last: the peer may just have taken our last
+  // message.
   Status peer_end() {
     const End end = wire_->end[1 - side_].load(std::memory_order_acquire);
     if (end == End::open || end == End::cut) return {};
@@ -204,7 +204,7 @@ class LoopbackLink final : public Link {
     return wire_->end[1 - side_].load(std::memory_order_acquire) != End::open;
   }
 
-  // Under the lock of `in`.
+  // Requires the lock of `in`.
   void finish_first(Direction& in) {
     in.sends.pop();
     in.taken = 0;
@@ -228,7 +228,7 @@ class LoopbackLink final : public Link {
   uint64_t received_ = 0;
   Completions reported_;
   uint32_t wait_sent_ = 0, wait_received_ = 0;
-  // incoming() shows a copy, made under the lock, so that the sender may abort while it is being
+  // incoming() returns a copy, made under the lock, so that the sender may abort while it is being
   // read.
   std::vector<std::byte> piece_;
   size_t piece_bytes_ = 0, piece_used_ = 0;
@@ -245,7 +245,7 @@ class Loopback final : public Transport {
 
   LinkTable connect(const Group& group, const std::vector<bool>& wanted, int channels) override {
     LinkTable links = no_links(group, channels);
-    std::vector<int> neighbours;  // in one process implies on one host
+    std::vector<int> neighbours;  // ranks of one process are on one host
     for (int r = 0; r < group.size(); ++r) {
       if (group.hosts[r] == group.hosts[group.rank()]) neighbours.push_back(r);
     }
@@ -260,7 +260,7 @@ class Loopback final : public Transport {
     }
     Directory& all = directory();
     std::unique_lock lock(all.mutex);
-    // Nobody goes on, and perhaps away, before everybody who can find it has.
+    // No rank goes on, and perhaps ends, before every rank that can find it has.
     if (!all.changed.wait_until(lock, limit(group.deadline),
                                 [&] { return me_->found_by == found; })) {
       throw Error(ErrorCode::timeout, "loopback: a rank of this process did not connect in time");
@@ -278,7 +278,7 @@ class Loopback final : public Transport {
   }
 
  private:
-  // Clocks do not overflow while waiting.
+  // Bounded, because clocks must not overflow in the wait.
   static Clock::time_point limit(Deadline deadline) {
     return std::min(deadline.at(), Clock::now() + std::chrono::hours(24));
   }
@@ -294,8 +294,8 @@ class Loopback final : public Transport {
     all.members[name_] = me_;
   }
 
-  // The names of the neighbours: the first gathers and publishes them, the last to read removes the
-  // list.
+  // Exchanges the names of the neighbours: the first collects and publishes them, the last to read
+  // removes the list.
   std::vector<std::string> exchange(const Group& group, const std::vector<int>& neighbours) {
     Store& store = *group.store;
     const auto key = [](const char* what, int rank) {

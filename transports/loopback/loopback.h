@@ -1,8 +1,8 @@
-// Loopback: ranks that are threads of one process. The reference transport, and the one that
-// injects faults.
+// Loopback: ranks that are threads of one process. The reference transport, which also injects
+// faults.
 //
 // A rendezvous without buffering: the receiver copies straight from the memory that the sender has
-// posted, so a send finishes only together with its receive. Whatever runs here needs no
+// posted, so a send completes only together with its receive. Whatever runs here needs no
 // transport's buffers.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace ringwood {
 
-// Seeded, and counted in polls instead of time, so that a run can be repeated and wastes none.
+// Seeded, and counted in polls instead of time, so that a run can be repeated and wastes no time.
 struct LoopbackFaults {
   uint64_t seed = 1;
   // Each message is held back for 0..delay polls of its receiver, and each direction's completions
-  // are shown 0..delay polls late, independently of the other direction and of other links.
+  // are reported 0..delay polls late, independently of the other direction and of other links.
   uint32_t delay = 0;
   // After that many messages of a pair of links (both directions together) both report "connection
   // cut".

@@ -242,7 +242,7 @@ class Meet {
       // Before the socket closes, and so before the leader cleans up.
       group_.store->set(key("failed", group_.rank()), "1");
       log(LogLevel::warn, "shm",
-          fmt::format("this rank shares no memory with its host's: {}", error.cause));
+          fmt::format("this rank shares no memory with its host's ranks: {}", error.cause));
       return {};
     }
   }

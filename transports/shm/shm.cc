@@ -91,8 +91,8 @@ class ShmLink final : public Link {
   }
 
   void consume(size_t bytes) override {
-    const size_t shown = incoming().size();
-    if (shown > 0 && !receiver_.take(std::min(bytes, shown))) (void)taken_back();
+    const size_t there = incoming().size();
+    if (there > 0 && !receiver_.take(std::min(bytes, there))) (void)taken_back();
   }
 
   Status poll(Completions& completions) override {

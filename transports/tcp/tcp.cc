@@ -293,7 +293,7 @@ class Tcp final : public Transport {
     while (::poll(&one, 1, deadline.left_ms()) <= 0 && !deadline.passed()) continue;
     if (::recv(fd, &sockets, 1, MSG_DONTWAIT) == 1 && sockets >= 1 && sockets <= kMaxSockets)
       return sockets;
-    Error error(ErrorCode::network, "the peer did not say how many connections it makes");
+    Error error(ErrorCode::network, "the peer did not send its number of connections");
     error.peer = peer;
     error.transport = "tcp";
     throw error;

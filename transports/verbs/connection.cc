@@ -14,7 +14,7 @@ namespace {
 
 // A thread that never sleeps reads the wire every so many polls.
 constexpr unsigned kPollsPerLook = 1024;
-// A rank that leaves waits so long until what it has sent is acknowledged.
+// A rank that leaves waits at most this long for the acknowledgement of what it has sent.
 constexpr Duration kDrain = std::chrono::seconds(2);
 
 }  // namespace
@@ -84,7 +84,7 @@ void Connection::lost(PathSlot& slot) {
 void Connection::read_wire() {
   link_.wire.receive([&](const Frame& frame, std::span<const std::byte> payload) {
     if (!take(frame, payload))
-      link_.fault.set(ErrorCode::internal, "the peer sent what cannot be understood over the wire");
+      link_.fault.set(ErrorCode::internal, "the peer sent an invalid frame over the wire");
     return true;
   });
 }

@@ -2,8 +2,6 @@
 // the code that drives them in turn. LinkSetup makes it; VerbsLink is its interface to the user.
 //
 // Thread safety: abort() from any thread at any time; all else from one thread at a time.
-//
-// Thread safety: abort() from any thread at any moment, the rest from one at a time.
 #pragma once
 
 #include <atomic>

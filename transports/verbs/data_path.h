@@ -7,12 +7,6 @@
 // Until a piece is acknowledged it may be read again, for another path or for the wire.
 //
 // Thread safety: reads_user_memory() and fallback() from any thread; all else from the link's user.
-//
-// Large messages that lie in memory which a device knows are lent to it where they lie. Their
-// pieces have the same places in the peer's ring as if they had been copied. Until a piece is
-// acknowledged it may be read again, for another path or for the wire.
-//
-// Thread safety: reads_user_memory() and fallback() from any thread, the rest from the link's user.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What a side of a link tells the other before it connects. Needs no device.
+// The first message of each side of a link, before it connects. Needs no device.
 #pragma once
 
 #include <cstdint>

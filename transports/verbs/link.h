@@ -7,13 +7,6 @@
 // the user may write to that memory at once, and the peer must not get the new bytes as the
 // message. A peer that has read everything and leaves says so over the wire, because the
 // acknowledgements of what it read may have been lost with its queue pairs.
-//
-// Large messages (kZeroCopyFrom, link.cc) that lie in the arena, or are remapped, are lent to the
-// device where they lie (data_path.h). Such a message is sent when every piece is acknowledged.
-// abort() therefore stops the queue pairs if anything is lent, before it returns: the user may
-// write to that memory at once, and the peer must not get the new bytes as the message. A peer that
-// has read everything and leaves says so over the wire, because the acknowledgements of what it
-// read may have been lost with its queue pairs.
 #pragma once
 
 #include <memory>

@@ -48,7 +48,7 @@ void LinkSetup::connect(Deadline deadline, Deadline patience) {
   Frame frame;
   std::vector<std::byte> payload;
   if (!link_.wire.await(frame, payload, deadline) || frame.type != FrameType::hello) {
-    if (failure_.empty()) failure_ = "the peer did not say where its queue pairs are";
+    if (failure_.empty()) failure_ = "the peer did not send its queue pairs";
     return;
   }
   Hello theirs;
@@ -156,7 +156,7 @@ void LinkSetup::take_result(Deadline deadline) {
     if (!connection_->take(frame, payload)) break;
     result = connection_->take_result();
   }
-  if (failure_.empty() && result != true) failure_ = "the peer could not: see its log";
+  if (failure_.empty() && result != true) failure_ = "the peer failed: see its log";
 }
 
 std::unique_ptr<Link> LinkSetup::finish(WaitSet& wait_set,

@@ -7,13 +7,6 @@
 // seconds. After a failure, the remaining calls only tell the peer.
 //
 // Not thread safe.
-//
-// The calls in this order. connect() waits for the lower rank's greet(), or the higher's connect().
-// A result of both ends follows connect() and end_probe(): what is sent before the peer's queue
-// pair is ready is sent again only after a timeout of seconds. After a failure the rest does
-// nothing but tell the peer.
-//
-// Not thread safe.
 #pragma once
 
 #include <memory>

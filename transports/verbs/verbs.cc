@@ -73,7 +73,7 @@ class Verbs final : public Transport {
         tell_once(LogLevel::warn, fmt::format("rank {} is not reached: {}", peer,
                                               addresses[peer].rails.empty()
                                                   ? addresses[peer].reason
-                                                  : "no rail of it goes with one of ours (link "
+                                                  : "none of its rails fits one of ours (link "
                                                     "layers or address families differ)"));
     }
     make_links(group, addresses, reached, channels, links);

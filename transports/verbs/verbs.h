@@ -8,16 +8,6 @@
 // the link's own TCP connection if none is left.
 //
 // If verbs cannot be used, one line of the log says why and what to change, and no rank is reached.
-//
-// Every link has a ring of registered memory at each end of each direction. The sender copies its
-// messages into its own ring and writes them to the same place of the peer's, with an immediate
-// that says where. What the receiver has read it gives back (credit), so the receiver decides what
-// may be in flight, and neither ring nor queue can overflow. A write that was not acknowledged is
-// still in the sender's ring: when a rail goes down, it is written again over another one, and
-// over the link's own TCP connection when none is left.
-//
-// Where verbs cannot be used, one line of the log says why and what to change, and nobody is
-// reached.
 #pragma once
 
 #include <memory>

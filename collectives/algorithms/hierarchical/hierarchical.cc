@@ -1,5 +1,5 @@
-// Hierarchical: add inside each host, then across hosts, then hand out inside; composed from flat
-// schedules.
+// Hierarchical: add inside each host, then across hosts, then distribute inside; composed from
+// flat schedules.
 //
 // H hosts, k ranks on the smallest, m shards:
 //
@@ -12,12 +12,13 @@
 //   hierarchical_nodes     the same with memory nodes (NUMA) for hosts; where there are several
 //                          hosts, too, `hierarchical` among the owners of a shard: three levels
 //
-// 2 (H-1)/H S bytes leave each host, which no all-reduce can go below, and all of its ranks carry
-// them, so that several cores (and NICs) serve the wire; a flat ring sends as little where ranks
-// are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as much
-// where they are dealt out in turn. The leaders' way has fewer messages on the wire and wins for
-// small messages. Hosts may be of unequal size: ranks beyond the smallest host's own no shard.
-// Source: Jain et al., MVAPICH's two-level designs; NCCL and Horovod's hierarchical all-reduce.
+// 2 (H-1)/H S bytes leave each host, which no all-reduce can go below, and all of its ranks send
+// them, so that several cores (and NICs) serve the network. A flat ring sends as little where
+// ranks are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as
+// much where they are numbered round robin. hierarchical_leaders has fewer messages between
+// hosts and wins for small messages. Hosts may be of unequal size: ranks beyond the smallest
+// host's own no shard. Source: Jain et al., MVAPICH's two-level designs; NCCL and Horovod's
+// hierarchical all-reduce.
 //
 //   2 hosts x 2 ranks, [shard]      1. inside           2. across           3. inside
 //     rank 0, host 0                  [0] <-> [1]         [0] <--+            [0] <-> [1]
@@ -30,7 +31,7 @@
 namespace ringwood {
 namespace {
 
-// Chunk c of all `n` ranks is added up at rank c, which is among them; c < chunks <= n.
+// Chunk c of all `n` ranks is added at rank c, which is one of them; c < chunks <= n.
 Schedule sums_to_owners(int r, int n, int chunks) {
   Schedule s{r, n, chunks, {}, {}};
   for (int i = 1; i < n; ++i) {

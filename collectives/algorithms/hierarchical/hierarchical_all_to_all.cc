@@ -1,14 +1,16 @@
-// Hierarchical all-to-all: what a host's ranks have for one rank elsewhere leaves in one bundle.
+// Hierarchical all-to-all: the blocks of a host's ranks for one rank on another host leave
+// as one bundle.
 //
 //   all_to_all   1 round inside, of single blocks; 1 across, of bundles of k blocks, k being the
 //                ranks of the sender's host; scratch for (n-k) blocks there and back
 //   cost         alpha + (n-k)/k (post + k B beta) across, (n-1) (post + B beta) inside
 //
 // Wins for blocks so small that messages across cost more than bytes: n/k - 1 of them per rank, not
-// n - k. As many bytes leave a host as with `pairwise`, but each goes once more through its memory.
-// A rank elsewhere is served by the one whose index here is its own there, modulo the size, so that
-// hosts may be of unequal size; blocks must be of one. Source: Traff and Rougier, "MPI collectives
-// and datatypes for hierarchical all-to-all communication" (EuroMPI 2014); bundles as NCCL's PXN.
+// n - k. As many bytes leave a host as with `pairwise`, but each is copied once more in the host's
+// memory. A rank on another host gets its bundle from the rank with the same index on this host,
+// modulo the size, so that hosts may be of unequal size; blocks must be of one. Source: Traff and
+// Rougier, "MPI collectives and datatypes for hierarchical all-to-all communication" (EuroMPI
+// 2014); bundles as NCCL's PXN.
 //
 //   2 hosts x 2 ranks    inside   0 <-> 1: for each other, and 0's for 3, 1's for 2
 //                        across   0 -> 2: from 0 and 1      1 -> 3: from 0 and 1
@@ -22,7 +24,8 @@ Schedule hierarchical_all_to_all(const Where& where) {
   const int home = hosts.host[r], size = hosts.size(home);
   const std::vector<int>& local = hosts.ranks[home];
   Schedule s{r, n, 2 * n, {}, {}};
-  // Those elsewhere, from the next host on, so that no rank is everybody's first.
+  // The ranks on other hosts, from the next host on, so that no rank is the first peer
+  // of all others.
   std::vector<int> far;
   for (int i = 1; i < hosts.count(); ++i)
     for (const int q : hosts.ranks[wrap(home + i, hosts.count())]) far.push_back(q);

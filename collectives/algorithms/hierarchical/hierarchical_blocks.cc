@@ -20,14 +20,14 @@
 namespace ringwood {
 namespace {
 
-// Who on host h stands for rank `of`: itself at home, else its helper.
+// The rank on host h that represents rank `of`: itself on its own host, else its helper.
 int stand_in(const Hosts& hosts, int of, int h) {
   if (hosts.host[of] == h) return of;
   return hosts.ranks[h][hosts.index[of] % hosts.size(h)];
 }
 
-// The ranks that `r` stands for on its host, beginning with itself and round from there, so that
-// no rank is everybody's first.
+// The ranks that `r` represents on its host, beginning with itself and wrapping around, so that no
+// rank is the first peer of all others.
 std::vector<int> represented(const Hosts& hosts, int r) {
   const int home = hosts.host[r];
   std::vector<int> result = {r};

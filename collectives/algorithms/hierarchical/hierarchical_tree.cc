@@ -1,5 +1,5 @@
 // Hierarchical trees: one rank of each host leads, the leaders form a tree, and each leader is the
-// top of a tree of its host.
+// root of a tree of its host.
 //
 //   broadcast   ceil(log2 H) rounds across H hosts and ceil(log4 k) inside of k ranks
 //   reduce      the same backwards

@@ -1,6 +1,6 @@
-// What the values of knobs look like as text. For knobs.cc only.
+// The values of knobs as text. For knobs.cc only.
 //
-// A parser throws Expected, what it expected, in words; the caller knows variable and value.
+// A parser throws Expected: what it expected, in words. The caller knows variable and value.
 #pragma once
 
 #include <charconv>
@@ -34,7 +34,7 @@ std::string show_seconds(std::chrono::milliseconds time);
 // "64K"; K, M and G are powers of 1024.
 size_t parse_bytes(const std::string& text, size_t lowest, size_t highest, bool power_of_two);
 std::vector<std::string> parse_list(const std::string& text);
-// One of the words; which.
+// Returns the index of `text` among the words.
 size_t parse_word(const std::string& text, std::span<const char* const> words);
 PortRange parse_ports(const std::string& text);
 double parse_tolerance(const std::string& text);

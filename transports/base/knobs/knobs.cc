@@ -56,7 +56,7 @@ constexpr std::array kLevels = {"error", "warn", "info", "debug"};
 
 constexpr size_t kKiB = size_t{1} << 10, kGiB = size_t{1} << 30;
 
-// What is read in no other row's way.
+// Values with a format of their own.
 constexpr KnobText kTransports = {
     [](Text text, Options& o) { o.transports = parse_list(text); },
     [](const Options& o) { return fmt::format("{}", fmt::join(o.transports, ",")); }};
@@ -121,7 +121,7 @@ constexpr Knob kTable[] = {
      {},
      "60",
      kSeconds<&Options::init_timeout>,
-     "seconds for all ranks to meet",
+     "seconds for all ranks to join",
      "5 minutes: a scheduler may start hosts one after the other, and pull an image on each."},
     {"RINGWOOD_REPRODUCIBLE",
      user,
@@ -139,8 +139,8 @@ constexpr Knob kTable[] = {
      "relative error that fp32 sums between hosts may have, in fewer bytes (0: exact)",
      "A permission: they travel as bf16 from 0.004 for each rounding on the way, as int8 from "
      "0.016, where that is faster, and never with RINGWOOD_REPRODUCIBLE (kernels/wire.h). At 1 "
-     "Gbit/s, 16 MiB between two hosts take 140 ms exact, 69 as bf16, 35 as int8. Exact: nobody "
-     "should lose bits unasked."},
+     "Gbit/s, 16 MiB between two hosts take 140 ms exact, 69 as bf16, 35 as int8. Exact: bits "
+     "are lost only on request."},
     {"RINGWOOD_SHARE_TENSORS",
      user,
      {},
@@ -173,9 +173,9 @@ constexpr Knob kTable[] = {
      "0",
      kNumber<&Options::spin_us, -1, 1000000>,
      "microseconds to spin before yielding (-1: the measured default; 0: sleep at once)",
-     "0 leaves the core to others and costs a wake for each wait: an answer is then seen 19 to 64 "
+     "0 leaves the core to others and costs a wake for each wait: data is then seen 19 to 64 "
      "us later, instead of 0.6 (shm) or 5 (tcp). So the default is 200 us where every rank of the "
-     "host has a core, and none elsewhere: a spinning rank keeps the core that the answer needs "
+     "host has a core, and none elsewhere: a spinning rank keeps the core that its peer needs "
      "(runtime/waiter.cc)."},
     {"RINGWOOD_LOG",
      user,
@@ -230,7 +230,7 @@ constexpr Knob kTable[] = {
      kSwitch<&Options::listen_any>,
      "1: rank 0's store listens on all addresses of its host, not only on those it is known by",
      "For hosts reached by an address that they do not have and that leads to another interface "
-     "than the chosen one. Off: who need not reach it should not."},
+     "than the chosen one. Off: hosts that need not reach it do not."},
     {"RINGWOOD_HEARTBEAT_MS",
      expert,
      {},
@@ -252,8 +252,8 @@ constexpr Knob kTable[] = {
      {},
      "3",
      kNumber<&Options::numa_node, -1, 4095>,
-     "the memory node that this rank is said to run on (-1: where it may run)",
-     "Hierarchical algorithms are built from it. To try placements that a machine has not."},
+     "the memory node that this rank reports to run on (-1: where it may run)",
+     "Hierarchical algorithms are built from it. To try placements that a machine does not have."},
     {"RINGWOOD_SHM_RING_BYTES",
      expert,
      {},
@@ -289,7 +289,8 @@ constexpr Knob kTable[] = {
      "3",
      kNumber<&VerbsOptions::service_level, 0, 15>,
      "service level of verbs",
-     "As the subnet manager maps levels to lanes. Of the two ends the lower rank's counts. NCCL's "
+     "As the subnet manager maps levels to virtual lanes. Of the two ends the lower rank's counts. "
+     "NCCL's "
      "default."},
     {"RINGWOOD_VERBS_TIMEOUT",
      expert,
@@ -333,7 +334,7 @@ constexpr Knob kTable[] = {
      {},
      "0",
      kBytes<&VerbsOptions::registered_bytes, 0, 1024 * 1024 * kGiB>,
-     "the most of shared buffers that is registered per rail; 0: all are copied",
+     "bytes of shared buffers registered per rail at most; 0: all are copied",
      "Beside the rings, so that they are sent without a copy (128 KiB: 5 us saved for 12 ns of "
      "look-up). It is pinned: bounded so that nothing else of the machine starves."},
     {"RINGWOOD_ALGORITHM",
@@ -356,7 +357,7 @@ constexpr Knob kTable[] = {
      {},
      "refresh",
      kWord<&Options::calibration, kCalibrations>,
-     "figures of this host for the choice of algorithms: keep (a file), refresh it, or off",
+     "parameters of this host for the choice of algorithms: keep (a file), refresh it, or off",
      "For hosts that change under the same name (refresh), and for runs that must choose alike "
      "(off: the defaults). Measuring takes less than 50 ms, so it is done once and kept."},
     {"RINGWOOD_SIMD",

@@ -1,7 +1,8 @@
-// THE table of knobs: what the environment may say, how it is read and shown, what it does and why.
+// The table of knobs: the environment's variables, how they are read and shown, what they do and
+// why.
 //
 // To add one: a field of Options (options.h) and a row of knobs.cc. from_environment(), the search
-// for the nearest name, `ringwood env` and the tests find it there. options.cc and launch.cc alone
+// for the nearest name, `ringwood env` and the tests find it there. Only options.cc and launch.cc
 // call getenv. The table is constant; any thread.
 #pragma once
 
@@ -13,8 +14,7 @@
 
 namespace ringwood {
 
-// A user knows these: at most 20. The others are for experiments and for hosts that are not like
-// others.
+// Knobs for users: at most 20. The others are for experiments and for unusual hosts.
 enum class KnobFor { user, expert };
 
 struct KnobText {
@@ -26,25 +26,25 @@ struct KnobText {
 struct Knob {
   const char* name;  // "RINGWOOD_..."
   KnobFor audience;
-  std::array<const char*, 2> aliases;  // as other libraries call it; null: no more
+  std::array<const char*, 2> aliases;  // other libraries' names; null: no more
   const char* example;                 // a value, not the default
   KnobText text;
   const char* does;  // one line
   const char* why;   // why it exists, and why its default is as it is
 };
-// Those for users first.
+// Knobs for users first.
 std::span<const Knob> knobs();
 
-// The variable that sets it, the knob's own name before the aliases, and to what. `name` is null if
-// none is set to anything.
+// The variable that sets a knob (its own name goes before the aliases) and its value. `name` is
+// null if none is set.
 struct Setting {
   const char* name = nullptr;
   const char* value = nullptr;
 };
 Setting setting_of(const Knob& knob);
 
-// Where this user's programs keep what can be made again: $XDG_CACHE_HOME/ringwood, or that of
-// $HOME/.cache. Empty where neither is an absolute path.
+// Where this user's programs keep files that can be made again: $XDG_CACHE_HOME/ringwood, or the
+// same in $HOME/.cache. Empty if neither is an absolute path.
 std::string cache_directory();
 
 }  // namespace ringwood

@@ -4,8 +4,6 @@
 // the queue pairs are ready to receive.
 //
 // Optional: where the library or the device does not have it, or refuses, it is not used.
-//
-// Nothing depends on it: where the library or the device has none, or refuses, there is none.
 #pragma once
 
 #include <cstdint>

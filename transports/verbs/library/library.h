@@ -3,9 +3,6 @@
 // Contains only calls that have a symbol; posting and polling go through the device's own table,
 // which the headers call inline. Thread safe. Never unloaded: its threads and handlers may outlive
 // this library's.
-//
-// Only what has a symbol is here; posting and polling go through the device's own table, which the
-// headers call in line. Thread safe. Never unloaded: its threads and handlers may outlive us.
 #pragma once
 
 #include <infiniband/verbs.h>

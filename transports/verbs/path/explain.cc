@@ -31,8 +31,8 @@ std::string cause(const Completion& c) {
       return "the device may not read the memory: look at IOMMU (iommu=pt) and ACS";
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
-      return "the peer's device refused the place: its memory is no longer registered, a defect "
-             "of ours";
+      return "the peer's device refused the address: its memory is not registered any more, a "
+             "defect of this library";
     case IBV_WC_LOC_QP_OP_ERR:
       return "the local device or port went away: look at the port's events";
     case IBV_WC_WR_FLUSH_ERR: return "the queue pair had failed before: see the earlier line";

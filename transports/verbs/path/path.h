@@ -7,14 +7,6 @@
 // the same. While a path is proving, its user writes nothing but a probe.
 //
 // Not thread safe, except stop().
-//
-//   made --connect--> proving --use--> alive --close--> closing --drain, destroy--> closed
-//
-// Closing lasts until every receive that was posted has come back, which shows that the peer can
-// write no more. A device that has failed may give nothing back: then the queue pair is destroyed,
-// which shows the same. While it is proving, its user writes nothing but a probe.
-//
-// Not thread safe, except stop().
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What one end of a path that is to be opened again tells the other (reopener.h). Needs no device.
+// The message from one end of a path that is reopened to the other (reopener.h). Needs no device.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct PathAddress {
   GidBytes gid{};
   int lid = 0, mtu = 1024;
   uint32_t key = 0;    // of the memory that the other end writes to
-  uint64_t scrap = 0;  // there: kProbeBytes for the probe
+  uint64_t scrap = 0;  // address of kProbeBytes there, for the probe
 };
 inline constexpr size_t kProbeBytes = 4096;
 

@@ -10,14 +10,6 @@
 // 4. Then the ends may open it again (reopener.h).
 //
 // Thread safety: stop() from any thread, after the gate is closed; all else from the link's user.
-//
-// When a path fails at either end, both close it: the queue pair is moved to its error state, and
-// once everything that was posted to it has come back, the peer is told over the wire (path_down).
-// From then on neither can write over it, and only then is what was not known to have landed
-// written again over another: a late write could hit a place that holds newer data. Then they may
-// open it again (reopener.h).
-//
-// Thread safety: stop() from any thread, after the gate is closed; the rest from the link's user.
 #pragma once
 
 #include <deque>

@@ -2,8 +2,6 @@
 // complete in order, and not all are signalled: a completion stands for all writes before it.
 //
 // Not thread safe.
-//
-// Not thread safe.
 #pragma once
 
 #include <algorithm>

@@ -3,8 +3,6 @@
 //
 // Not thread safe, except stop(), which another thread may call while no thread makes or destroys
 // it.
-//
-// Not thread safe, except stop(), which another thread may call while nobody makes or destroys it.
 #pragma once
 
 #include <memory>

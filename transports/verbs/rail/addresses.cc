@@ -23,7 +23,7 @@ bool knows_nodes(const RankAddress& address) {
                                           [](const RailAddress& rail) { return rail.node >= 0; });
 }
 
-// How well two rails go together; 0: not at all, 1: only over a router.
+// How well two rails go together. 0: not at all; 1: only over a router.
 int affinity(const RailAddress& a, const RailAddress& b) {
   if (a.infiniband != b.infiniband) return 0;
   if (!a.infiniband && is_ipv4(a.gid) != is_ipv4(b.gid)) return 0;
@@ -46,7 +46,7 @@ std::vector<RankAddress> exchange_addresses(const Group& group, const std::vecto
       throw Error(ErrorCode::internal,
                   fmt::format("the verbs address of rank {} in the store is damaged", peer));
     addresses[peer] = std::move(theirs.address);
-    // Its last reader takes it away.
+    // The last reader removes it.
     if (group.store->add(readers_of(peer), 1) < theirs.readers) continue;
     group.store->remove(key_of(peer));
     group.store->remove(readers_of(peer));
@@ -101,7 +101,7 @@ bool selected(const std::string& wish, const std::string& device, int port) {
     at = comma + 1;
     const size_t colon = item.find(':');
     const std::string name = item.substr(0, colon);
-    // What follows a second colon (rail and plane) is the switch's affair.
+    // What follows a second colon (rail and plane) concerns the switch only.
     const bool port_fits = colon == item.npos || std::atoi(item.c_str() + colon + 1) == port;
     const bool name_fits = exact ? device == name : device.compare(0, name.size(), name) == 0;
     if (!name.empty() && name_fits && port_fits) return !exclude;

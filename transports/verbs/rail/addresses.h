@@ -1,8 +1,7 @@
-// What a rank has to address its peers, and which of two ranks' rails belong together. Needs no
-// device.
+// The addresses of a rank, and which of two ranks' rails are paired. Needs no device.
 //
-// A rail is one port with one GID. Addresses travel through the store, also from a rank that has
-// nothing (with the reason), so that nobody waits for it and everyone pairs rails alike.
+// A rail is one port with one GID. Addresses are exchanged through the store. A rank without rails
+// sends the reason, so that no rank waits for it and all ranks pair rails alike.
 #pragma once
 
 #include <string>
@@ -21,17 +20,17 @@ struct RailAddress {
   GidBytes gid{};
   int lid = 0;
   int mtu = 1024;  // bytes of a packet
-  int node = -1;   // of memory, that the device is near to; -1: unknown
+  int node = -1;   // the memory node near the device; -1: unknown
   bool operator==(const RailAddress&) const = default;
 };
 
 struct RankAddress {
-  std::string reason;  // why there are none
-  int node = -1;       // of memory, that the rank runs on
+  std::string reason;  // why there are no rails
+  int node = -1;       // the memory node that the rank runs on
   std::vector<RailAddress> rails;
 };
 
-// As it lies in the store.
+// The value in the store.
 struct SharedAddress {
   int readers = 0;
   RankAddress address;
@@ -56,20 +55,20 @@ void fields(auto& io, SharedAddress& shared) {
   io.list(shared.address.rails, kMaxRails, [&](RailAddress& rail) { fields(io, rail); });
 }
 
-// Collective among the wanted; by rank. Leaves nothing in the store.
+// Collective among the wanted ranks. Returns addresses by rank. Leaves nothing in the store.
 std::vector<RankAddress> exchange_addresses(const Group& group, const std::vector<bool>& wanted,
                                             const RankAddress& mine);
 
-// Rail of `a` with rail of `b`; each once. Rails of one subnet belong together; where no two share
-// one (every rail is routed), they are taken in their order. Families and link layers never mix.
-// pair_rails(b, a) are the same pairs.
+// Pairs of a rail of `a` and a rail of `b`; each rail once. Rails of one subnet are paired; if no
+// two share one (every rail is routed), they are paired in their order. Families and link layers
+// never mix. pair_rails(b, a) gives the same pairs.
 std::vector<std::pair<int, int>> pair_rails(const RankAddress& a, const RankAddress& b);
 
-// Of the rails of a pair, how many are not near their rank's memory; what is unknown is near.
+// How many rails of a pair are not near their rank's memory; unknown counts as near.
 int far_ends(const RankAddress& a, const RankAddress& b, std::pair<int, int> rails);
 
-// Near pairs first; of equal ones, as many as `turn` says go to the end, so that ranks of a host
-// that have the same rails begin with different ones. Unchanged where no node is known.
+// Sorts near pairs first. Of equally near ones, the first `turn` go to the end, so that ranks of a
+// host that have the same rails begin with different ones. No effect if no node is known.
 void arrange(std::vector<std::pair<int, int>>& pairs, const RankAddress& a, const RankAddress& b,
              int turn);
 

@@ -1,8 +1,6 @@
 // Reports that the completion queues of a rail are no longer empty, once after each arm().
 //
 // Thread safety: all functions after open().
-//
-// Thread safety: all functions after open().
 #pragma once
 
 #include <mutex>

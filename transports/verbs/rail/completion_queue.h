@@ -2,8 +2,6 @@
 // report.
 //
 // Not thread safe. Its queue pairs are destroyed before it.
-//
-// Not thread safe. Its queue pairs are destroyed before it.
 #pragma once
 
 #include <array>

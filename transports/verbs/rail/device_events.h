@@ -2,8 +2,6 @@
 // the end of the device.
 //
 // Thread safety: all functions.
-//
-// Thread safety: all functions.
 #pragma once
 
 #include <atomic>

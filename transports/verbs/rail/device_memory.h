@@ -2,8 +2,6 @@
 // and the arena's buffers for zero-copy sends.
 //
 // Not thread safe, except registrations().
-//
-// Not thread safe, but registrations() is.
 #pragma once
 
 #include <cstddef>

@@ -11,13 +11,6 @@
 // 6. the lowest index.
 //
 // If none fits, the result is an explanation with the table, never index 0.
-//
-// A port has one GID for every address and RoCE version; tables are sparse, differ from host to
-// host, and contain GIDs of interfaces that this network namespace does not have. So no index is
-// right by itself. The order: RoCE v2 before v1 (or the version asked for), an interface that is
-// here and up, the family and range asked for, global IPv4 before global or unique-local IPv6
-// before link-local, no VLAN before VLAN, the lowest index. Nothing that fits: an explanation with
-// the table, never index 0.
 #pragma once
 
 #include <array>

@@ -5,12 +5,6 @@
 //
 // Thread safety: library(), context(), number() and the address's name never change after open()
 // and may be read by any thread; all else by one thread at a time.
-//
-// A context for each port, so that an event is never delivered to another port's reader. Children
-// do not inherit its descriptors; in a child the destructor gives nothing back.
-//
-// Thread safety: library(), context(), number() and the address's name never change after open()
-// and may be asked from any thread; the rest from one at a time.
 #pragma once
 
 #include <string>

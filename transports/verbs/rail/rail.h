@@ -2,8 +2,6 @@
 // access, and the channel on which its completion queues report.
 //
 // Thread safety: arm() and events() from any thread; all else from one thread at a time.
-//
-// Thread safety: arm() and events() from any thread, the rest from one at a time.
 #pragma once
 
 #include <memory>

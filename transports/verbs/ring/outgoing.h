@@ -8,12 +8,6 @@
 //      the last write of the piece that had it is known to have landed, if that may not be its
 //      first.
 //   3. A zero-copy message is sent when all of it and everything before it is known to have landed.
-//
-// Invariants
-//   1. A piece has the same place in both rings, whether it is copied or lent.
-//   2. No place of the ring is used again before the peer has given it back (credit) and the last
-//      write of the piece that had it is known to have landed, if it may not be the first.
-//   3. A lent message is sent when all of it and everything before it is known to have landed.
 #pragma once
 
 #include <cstddef>

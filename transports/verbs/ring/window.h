@@ -6,10 +6,6 @@
 //    in the ring.
 // 3. An immediate has 32 bits: the highest is its kind, the others are the position in units of 64
 //    bytes, modulo 2^31.
-//
-// Every message begins at a multiple of 64; a position is counted from the beginning of the link,
-// and position modulo the ring's size is the place in the ring. An immediate has 32 bits: the
-// highest says what it is, the others are the position in units of 64 bytes, modulo 2^31.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 // them.
 //
 // Thread safety: gate.abort() and const members from any thread; all else from the link's user.
-//
-// Thread safety: gate.abort() and what is const from any thread, the rest from the link's user.
 #pragma once
 
 #include "transports/base/fork_guard.h"

@@ -31,8 +31,8 @@ void Wire::trim() {
 }
 
 void Wire::queue(const Frame& frame, std::span<const std::byte> payload) {
-  // While the peer is slower there is always something left, so what was sent is cut off before it
-  // is more than that.
+  // While the peer is slower the queue is never empty, so what was sent is cut off before it is
+  // more than what is left.
   if (sent_ > queued()) {
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
     sent_ = 0;
@@ -52,7 +52,7 @@ void Wire::flush() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else if (errno != EINTR) {
-      // What the peer sent before is still to be read; reading finds the end.
+      // What the peer sent before can still be read; reading finds the end.
       out_.clear();
       sent_ = 0;
       return;

@@ -1,7 +1,7 @@
-// The TCP connection beside the queue pairs of a link, in frames: what both sides have, that a path
-// is closed, and, when no path is left, the data itself.
+// The TCP connection beside the queue pairs of a link, in frames: negotiation, the closing of
+// paths, and, when no path is left, the data itself.
 //
-// Bounded: a frame with a longer payload than kMaxPayload, or of no known type, closes the
+// Bounded: a frame with a longer payload than kMaxPayload, or of an unknown type, closes the
 // connection. Non-blocking; one thread.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Frame {
 
 inline constexpr uint32_t kMaxPayload = 64 << 10;
 
-// Ahead of a frame's payload of so many bytes.
+// Precedes a frame's payload of `bytes`.
 struct FrameHeader {
   Frame frame;
   uint32_t bytes = 0;
@@ -62,15 +62,15 @@ class Wire final {
   int fd() const { return fd_.get(); }
   void queue(const Frame& frame, std::span<const std::byte> payload = {});
   size_t queued() const { return out_.size() - sent_; }
-  // Bytes of memory that it holds for what is queued; for tests.
+  // Bytes of memory allocated for what is queued; for tests.
   size_t memory() const { return out_.capacity(); }
-  // Gives that memory back, if nothing is queued.
+  // Frees that memory if nothing is queued.
   void trim();
   void flush();
-  // Takes in what has come and calls `take` for every whole frame, until it returns false.
+  // Reads what has come and calls `take` for every whole frame, until it returns false.
   using Take = std::function<bool(const Frame&, std::span<const std::byte>)>;
   void receive(const Take& take);
-  // Waits for one frame; false when the deadline passes or the connection ends first.
+  // Waits for one frame. False: the deadline passed or the connection ended first.
   bool await(Frame& frame, std::vector<std::byte>& payload, Deadline deadline);
 
   bool closed() const { return closed_; }
