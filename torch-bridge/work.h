@@ -136,7 +136,7 @@ class Work final : public c10d::Work {
       if (Status status = operation->wait(std::max(left, kNoTimeout)); !status)
         fail(status.error());
     }
-    finish();
+    complete();
     complete_future();
     release();
     rethrow_interrupt();
@@ -213,7 +213,7 @@ class Work final : public c10d::Work {
   void ended(const Error* error, c10::intrusive_ptr<Work>& self) {
     if (error) fail(*error);
     if (--pending_ > 0) return;
-    finish();
+    complete();
     if (!future() && self.use_count() > 1)
       return;  // the caller's wait() or its last reference does the rest
     threads_->post([work = std::move(self)] {
@@ -223,8 +223,8 @@ class Work final : public c10d::Work {
   }
 
   // Data. The second to come waits for the first.
-  void finish() {
-    std::call_once(finish_once_, [this] {
+  void complete() {
+    std::call_once(completed_, [this] {
       try {
         const StateOfCall state(afterwards_ || tensors_.staged() ? call_state_ : std::nullopt);
         if (afterwards_ && !error_) afterwards_();
@@ -280,7 +280,7 @@ class Work final : public c10d::Work {
   std::function<void()> afterwards_;
   CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};
-  std::once_flag finish_once_;
+  std::once_flag completed_;
 
   mutable std::mutex state_mutex_;        // all below
   std::vector<OperationPtr> operations_;  // none once finished
