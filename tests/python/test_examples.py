@@ -57,7 +57,7 @@ def test_every_example_is_run():
 def test_hello(tmp_path):
     output = printed("hello", tmp_path)
     for rank in (0, 1):
-        assert f"rank {rank} of 2 has [3.0, 30.0]\n" in output
+        assert f"rank {rank} of 2 has [3.0, 30.0]" in output
 
 
 def test_data_parallel_as_with_gloo(tmp_path):

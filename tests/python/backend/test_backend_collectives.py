@@ -157,7 +157,7 @@ def check_overflow(rank, size):
         for op in (Op.SUM, Op.PRODUCT):
             tensor = extremes.repeat(20).roll(rank)
             dist.all_reduce(tensor, op)
-            expected = functools.reduce(OPS[op], [extremes.repeat(20).roll(r) for r in range(size)])
+            expected = reduced(op, [extremes.repeat(20).roll(r) for r in range(size)])
             expect(tensor, expected, dtype, op)
     for dtype in FLOATS:
         tensor = torch.tensor([torch.finfo(dtype).max, torch.finfo(dtype).min] * 20, dtype=dtype)
