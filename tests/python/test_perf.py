@@ -143,7 +143,7 @@ def test_every_root(root):
 def test_every_type_and_operation_is_exact(ranks):
     arguments = ["all_reduce", "reduce_scatter", "-d", "all", "-o", "all", "--sizes", "8,4K"]
     rows = rows_of(*arguments, "--ranks", ranks)
-    assert len({row["dtype"] for row in rows}) == 14
+    assert len({row["dtype"] for row in rows}) == 15
     assert len({row["op"] for row in rows}) == 9
     assert [row for row in rows if row["wrong"] != 0] == []
 
