@@ -116,7 +116,7 @@ def rows_of(output: str, mode: str) -> list[dict]:
     names = {"time_us_best": "best_us", "time_us_median": "median_us"}
     kept = ("bytes", "time_us_best", "time_us_median", "cpu_percent", "algorithm", "segments")
     return [
-        {"mode": mode, **{names.get(key, key): row[key] for key in kept}}
+        {"mode": mode, **{names.get(key, key): row[key] for key in kept if key in row}}
         for row in json.loads(output)["rows"]
     ]
 
