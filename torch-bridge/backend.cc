@@ -1,5 +1,5 @@
-// The life of the backend, and the calls on single tensors. Lists and blocks are in lists.cc: a
-// file of its own because one file of 400 lines does not hold all that torch wants.
+// The life of the backend, and the calls on single tensors. Calls on lists and blocks are in
+// lists.cc.
 #include "torch-bridge/backend.h"
 
 #include <unistd.h>

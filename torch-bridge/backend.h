@@ -1,14 +1,13 @@
-// The c10d::Backend that init_process_group("ringwood") makes: torch's calls, options and errors on
-// one side, a Communicator on the other.
+// The c10d::Backend that init_process_group("ringwood") makes. It translates torch's calls, options
+// and errors to those of a Communicator.
 //
 // Overrides the names of torch 2.11 (_allgather_base, ...), which newer versions forward to. Calls
 // return at once with a Work, except those with asyncOp == false, which are carried out in the
-// calling thread. Any thread may call; order between threads is the caller's business. Destruction
+// calling thread. Any thread may call; the caller arranges the order between threads. Destruction
 // and shutdown work with and without the GIL, and in a forked child, where every other call throws.
 //
-// What a group costs (sockets, threads, shared memory) is given back by shutdown(), that is, by
-// destroy_process_group, whoever still holds the group or a finished Work; the object that is left
-// answers every call with an error.
+// shutdown(), that is destroy_process_group, releases a group's sockets, threads and shared memory,
+// even if references to the group or to a finished Work remain; every later call is an error.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -27,7 +26,7 @@
 
 namespace ringwood {
 
-// Of the collectives that this thread calls: ringwood.high_priority().
+// The priority of the collectives that this thread calls: ringwood.high_priority().
 inline thread_local Priority priority_of_thread = Priority::normal;
 
 class CallbackThreads;

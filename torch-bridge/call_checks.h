@@ -1,5 +1,5 @@
-// What is refused of a call on torch's tensors, in the words that torch's users know, and the types
-// and operations that stand for torch's.
+// Which calls on torch's tensors are refused, in the words that torch's users know, and torch's
+// types and operations as ours.
 //
 // Everything is checked before anything is sent: a call that throws has changed nothing.
 #pragma once

@@ -1,5 +1,5 @@
-// Outputs whose elements share memory: what a call leaves there would depend on the order in which
-// it is written.
+// Outputs whose elements share memory: their values after a call would depend on the order of the
+// writes.
 #pragma once
 
 #include <ATen/ATen.h>

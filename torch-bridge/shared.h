@@ -1,11 +1,11 @@
-// Tensors in the arena (transports/memory/arena.h): the ranks of a host read and answer them in
+// Tensors in the arena (transports/memory/arena.h): the ranks of a host read and write them in
 // place, instead of copying them through staging memory.
 //
-// The memory is the storage's own and goes back when the last tensor on it dies, in any thread. A
-// storage that grows asks here again. Forked children do not have it at all: see arena.h.
+// The storage owns the memory, which goes back when the last tensor on it dies, in any thread. A
+// storage that grows allocates here again. Forked children do not have this memory: see arena.h.
 //
-// Where there is no memory to share, or none left, ordinary memory takes its place, which is only
-// slower; that is told once in the log, with the remedy.
+// Where there is no memory to share, or none left, ordinary memory is used, which is only slower.
+// The log says so once, with the remedy.
 #pragma once
 
 #include <ATen/ATen.h>

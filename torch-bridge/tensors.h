@@ -1,6 +1,6 @@
-// From torch's tensors to the communicator's blocks: what is read and written in place, and what
-// goes through a copy because its memory is not one plain run of elements. What may be given is
-// call_checks.h's to say.
+// From torch's tensors to the communicator's blocks: which tensors are read and written in place,
+// and which go through a copy because their elements are not contiguous. call_checks.h says which
+// tensors are accepted.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,13 +1,14 @@
 // The handle torch gets for a call: a c10d::Work around the communicator's operations.
 //
-// Order at the end of a call: data (outputs are filled, the profiler's range ends), then the
-// Future, whose callbacks are other people's code, and the inputs are let go. Data is the business
-// of whoever sees the end first, the thread in wait() or the communicator's internal one. Callbacks
-// may be Python, need the GIL and wait for other calls, and a tensor may need the GIL to die:
-// neither happens in the internal thread, which moves the data of everybody.
+// Order at the end of a call:
+// 1. Data: the outputs are filled, and the profiler's range ends. Done by the thread that sees the
+//    end first: the one in wait(), or the communicator's progress thread.
+// 2. The Future is completed, which runs callbacks of the user's, and the inputs are released.
+//    Never in the progress thread, which moves the data of all calls: callbacks may be Python, need
+//    the GIL and wait for other calls, and a tensor may need the GIL to die.
 //
-// Code of others (callbacks, the making of outputs) runs with the thread-local state of the thread
-// that made the call: grad mode, inference mode, autocast, profiler.
+// User code (callbacks, the making of outputs) runs with the thread-local state of the thread that
+// made the call: grad mode, inference mode, autocast, profiler.
 //
 // Thread safe. Holds no lock while callbacks run. Does not use the base's wait(). A Work that has
 // ended keeps nothing of its group alive.
@@ -38,11 +39,10 @@
 
 namespace ringwood {
 
-// Threads for callbacks: one is started whenever all others are busy, since a callback may wait for
-// a Future that only another of these threads can complete; each ends after a second without work,
-// and at once when the group has gone.
-// They are never joined (a callback may hold the last reference to the group), and own what they
-// use.
+// Threads for callbacks. One is started whenever all others are busy, since a callback may wait for
+// a Future that only another of these threads can complete. Each ends after a second without work,
+// and at once when the group has gone. They are never joined (a callback may hold the last
+// reference to the group), and own what they use.
 class CallbackThreads final : public std::enable_shared_from_this<CallbackThreads> {
  public:
   void post(std::function<void()> job) {
