@@ -1,4 +1,4 @@
-// Numbers on which reductions stumble: zeros of both signs, NaN of several payloads and signs,
+// Numbers that break careless reductions: zeros of both signs, NaN of several payloads and signs,
 // infinities, the largest, the smallest, and what lies between.
 #pragma once
 

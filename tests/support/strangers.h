@@ -1,4 +1,4 @@
-// Who comes to the ports of a job without being of it.
+// Connections to the ports of a job that do not belong to it.
 #pragma once
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// A store that tells of every call before it is made ("get KEY", "set KEY", "remove KEY"), so that
+// A store that reports every call before it is made ("get KEY", "set KEY", "remove KEY"), so that
 // a test can fail or end its process at exactly this moment.
 #pragma once
 

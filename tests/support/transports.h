@@ -1,5 +1,5 @@
-// The transports, as the suites iterate them. A row of the table (transport.h) joins all of them;
-// traits() is for those that have something to say of themselves beyond it.
+// The transports, as the suites iterate them. A row of the table (transport.h) joins every suite;
+// traits_of() has what a suite needs to know beyond the row, for the transports that need it.
 #pragma once
 
 #include <gtest/gtest.h>
