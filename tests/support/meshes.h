@@ -1,4 +1,4 @@
-// Ranks of one process, without communicators: their links only, for tests that step executors by hand.
+// Ranks of one process, without communicators: their links only, for tests that step executors.
 #pragma once
 
 #include <memory>
