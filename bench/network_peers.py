@@ -97,6 +97,8 @@ TABLE = {
     "iperf3": iperf3,
     "ringwood": lambda p: our_perf(p, "ringwood"),
     "ringwood-sleeping": lambda p: our_perf(p, "ringwood-sleeping", RINGWOOD_SPIN_US="0"),
+    "ringwood-bf16": lambda p: our_perf(p, "ringwood-bf16", RINGWOOD_TOLERANCE="0.004"),
+    "ringwood-int8": lambda p: our_perf(p, "ringwood-int8", RINGWOOD_TOLERANCE="0.016"),
     "openmpi-tcp": openmpi,
     "torch-ringwood": lambda p: in_torch(p, "torch-ringwood", "ringwood"),
     "torch-gloo": lambda p: in_torch(p, "torch-gloo", "gloo"),
@@ -104,7 +106,7 @@ TABLE = {
 EVERYWHERE = ["iperf3", "ringwood", "torch-ringwood", "torch-gloo"]
 TAKING_PART = {
     "cable": EVERYWHERE,
-    "gigabit": [*EVERYWHERE, "ringwood-sleeping"],
+    "gigabit": [*EVERYWHERE, "ringwood-sleeping", "ringwood-bf16", "ringwood-int8"],
     "loopback": [*EVERYWHERE, "openmpi-tcp"],
 }
 

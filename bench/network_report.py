@@ -11,6 +11,8 @@ from rounds import machine_line
 LABELS = {
     "ringwood": "ringwood",
     "ringwood-sleeping": "ringwood, sleeping",
+    "ringwood-bf16": "ringwood, bf16",
+    "ringwood-int8": "ringwood, int8",
     "openmpi-tcp": "Open MPI (btl tcp,self)",
     "torch-ringwood": "ringwood in torch",
     "torch-gloo": "gloo in torch",
