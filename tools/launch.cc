@@ -17,7 +17,6 @@
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
-#include "transports/bootstrap/net.h"
 
 namespace ringwood::tools {
 namespace {
@@ -88,13 +87,9 @@ bool all_ranks_are_here(const LaunchEnvironment& environment) {
   return environment.master_addr.empty();
 }
 
-// On several hosts. The agent of torchrun serves a store of its own on MASTER_PORT, so rank 0 takes
-// the next port.
+// On several hosts.
 std::string distant_rendezvous(const LaunchPlan& plan) {
-  if (!plan.options.rendezvous.empty()) return plan.options.rendezvous;
-  const LaunchEnvironment& found = plan.environment;
-  if (found.launcher != "torchrun") return "env://";
-  return "tcp://" + to_string(NetAddress{found.master_addr, found.master_port + 1});
+  return plan.options.rendezvous.empty() ? "env://" : plan.options.rendezvous;
 }
 
 // Begins with the rank that found it, as messages of the core do.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <thread>
 
 #include "tests/support/errors.h"
@@ -89,6 +90,34 @@ TEST(Rendezvous, EnvironmentMeetsAtTheMaster) {
   EXPECT_EQ(other.store->master_address(), "localhost");
   unsetenv("MASTER_ADDR");
   unsetenv("MASTER_PORT");
+}
+
+TEST(Rendezvous, LeavesMasterPortToTheAgentOfTorchrun) {
+  CleanEnvironment clean;
+  std::shared_ptr<Store> agent, next;
+  int port = 0;
+  while (!next) {
+    agent = tcp_store("localhost", 0, true, patiently());
+    port = tcp_store_port(*agent);
+    try {
+      next = tcp_store("localhost", port + 1, true, patiently());
+    } catch (const Error&) {
+      // Somebody else has it: another pair of ports.
+    }
+  }
+  next.reset();
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"RANK", "0"},
+                                          {"WORLD_SIZE", "1"},
+                                          {"TORCHELASTIC_RUN_ID", "none"},
+                                          {"MASTER_ADDR", "localhost"},
+                                          {"MASTER_PORT", std::to_string(port)}})
+    setenv(name.c_str(), value.c_str(), 1);
+  const Rendezvous met = rendezvous("env://", -1, -1, patiently(), Options::from_environment());
+  EXPECT_EQ(tcp_store_port(*met.store), port + 1);
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"})
+    unsetenv(name);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
   EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, 3 * kAlpha, 1e-7);
   load.one_round = true;
   EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, kAlpha, 1e-7);
-  // On one host the openings are letters, one round whatever comes after; data goes meanwhile.
+  // On one host the preambles go in eager slots: one round, whatever comes after; data meanwhile.
   MachineModel host = ideal(std::vector<int>(8, 0), 8);
   host.latency = kAlpha;
   EXPECT_NEAR(predict(one_shot, load, host).seconds, kAlpha * (1 + 8 / 192.0), 1e-9);

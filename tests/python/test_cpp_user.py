@@ -68,6 +68,16 @@ def test_the_example_runs_on_two_ranks(installed, flags, tmp_path):
     assert told == [f"rank {rank} of 2: 2 and 10\n" for rank in range(2)]
 
 
+def test_the_example_runs_under_torchrun(installed, flags, tmp_path):
+    """Its agent serves a store of its own on MASTER_PORT."""
+    pytest.importorskip("torch")
+    source = ROOT / "collectives" / "examples" / "hello.cc"
+    checked("c++", source, "-o", "hello", *flags, cwd=tmp_path)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
+    output = checked(*torchrun, "--nproc-per-node", "2", tmp_path / "hello", env=environment())
+    assert sorted(output.splitlines()) == [f"rank {rank} of 2: 2 and 10" for rank in range(2)]
+
+
 EVERYTHING = """
 #include <ringwood/candidate.h>
 #include <ringwood/clock.h>

@@ -78,7 +78,9 @@ std::shared_ptr<Store> open_store(const std::string& url, const Url& parsed,
   if (launch.master_addr.empty()) refuse(url, "MASTER_ADDR is not set; it is the host of rank 0");
   if (launch.master_port == 0)
     refuse(url, "MASTER_PORT is not set; it is a free port on the host of rank 0");
-  return meet_at({launch.master_addr, launch.master_port});
+  // The agent of torchrun serves a store of its own on MASTER_PORT.
+  const bool taken = launch.launcher == "torchrun";
+  return meet_at({launch.master_addr, launch.master_port + (taken ? 1 : 0)});
 }
 
 }  // namespace

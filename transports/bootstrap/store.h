@@ -27,14 +27,14 @@ class Store {
   virtual bool has(const std::string& key) = 0;
   virtual int64_t add(const std::string& key, int64_t delta) = 0;
   virtual void remove(const std::string& key) = 0;
-  // The address by which ranks reach the store's master, "" if there is none. It decides the
-  // network interface.
+  // The address of the store's master, which decides the network interface; "" if there is none.
   virtual std::string master_address() const { return ""; }
 };
 
 // `url`: "env://", "file:///path" or "tcp://host:port". Rank and size come from the arguments (>=
-// 0), the URL (?rank=0&world_size=2), or the launcher's variables. Throws Error naming what is
-// missing. The first form uses Options::from_environment() and its init_timeout.
+// 0), the URL (?rank=0&world_size=2), or the launcher's variables. "env://" is MASTER_ADDR and
+// MASTER_PORT (under torchrun the next port, as its agent uses this one). Throws Error naming what
+// is missing. The first form uses Options::from_environment() and its init_timeout.
 struct Rendezvous {
   std::shared_ptr<Store> store;
   int rank = 0, size = 1;
