@@ -56,7 +56,7 @@ class TorchBackend final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
-  // Called instead of the destructor while somebody holds a weak reference (bind.cc does).
+  // Called instead of the destructor while a weak reference is held (bind.cc holds one).
   void release_resources() override { give_back(); }
   // shutdown(), and the callbacks that are under way may end.
   void leave_at_exit(std::chrono::milliseconds most);

@@ -42,7 +42,7 @@ class TorchStore final : public Store {
     return {value.begin(), value.end()};
   }
 
-  // Asked again and again by who waits for others.
+  // Polled by ranks that wait for others.
   bool has(const std::string& key) override {
     see_signals();
     return guarded("check", key, [&] { return store_->check({key}); });
