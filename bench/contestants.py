@@ -21,7 +21,7 @@ PROBE_SECONDS = 300
 
 @dataclass
 class Contestant:
-    """Somebody who measures; `start(ranks, sizes, modes)` gives command lines, all to be run."""
+    """A library to be measured; `start(ranks, sizes, modes)` gives command lines, all to be run."""
 
     name: str
     start: object

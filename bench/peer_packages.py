@@ -93,8 +93,8 @@ def install(home: Path, package: Package, python: str) -> None:
 
 
 def install_peers(folder: Path, python: str, say: Callable[[str], None]) -> list[str]:
-    """Makes a folder of each of PACKAGES for `python`; who is there already stays. Those that could
-    not be had, each in one sentence."""
+    """Makes a folder of each of PACKAGES for `python`, unless it is there already. Returns a
+    sentence for each that could not be installed."""
     failures = []
     for number, (name, package) in enumerate(PACKAGES.items(), 1):
         home = folder / name

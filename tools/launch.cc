@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder in which ranks of one host meet. Whoever comes first makes it; only rank 0, or a
-// parent, removes it.
+// The rendezvous folder of the ranks of one host. The first rank to come makes it; only rank 0, or
+// a parent, removes it.
 class RendezvousFolder {
  public:
   RendezvousFolder(fs::path path, bool removes) : path_(std::move(path)), removes_(removes) {

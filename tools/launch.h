@@ -26,7 +26,7 @@ struct LaunchOptions {
   std::chrono::milliseconds init_timeout{0};
 };
 
-// Who runs; settled before anything is started.
+// Which ranks run, and how; decided before anything is started.
 struct LaunchPlan {
   LaunchOptions options;
   LaunchEnvironment environment;

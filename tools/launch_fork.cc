@@ -26,7 +26,7 @@ constexpr auto kGrace = std::chrono::seconds(5);
 
 // One page shared by parent and children: survives the child that wrote it.
 struct SharedReport {
-  std::atomic<int> claimed;   // 1: somebody writes or has written
+  std::atomic<int> claimed;   // 1: a rank writes or has written
   std::atomic<int> complete;  // 1: the text is valid
   char text[2000];
 };
@@ -120,7 +120,7 @@ class Family {
     }
     return 0;
   }
-  // Kills and reaps whoever is left.
+  // Kills and reaps the children that are left.
   void end() {
     for (Child& child : children_) {
       if (child.pid <= 0 || child.ended) continue;

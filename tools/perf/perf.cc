@@ -307,7 +307,7 @@ int run_perf(const PerfOptions& perf) {
     const double tolerance = options.reproducible ? 0 : options.tolerance;
     Run run(perf, tolerance, *communicator, place.rank == 0 ? report.get() : nullptr);
     const bool right = run.all();
-    finish(communicator->barrier());  // nobody's goodbye comes before the last one's result
+    finish(communicator->barrier());  // no rank leaves before the last one's result
     return right ? 0 : 1;
   });
 }

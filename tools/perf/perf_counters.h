@@ -1,4 +1,4 @@
-// The counters of this host's RDMA ports that tell of a fabric that loses, reorders or stalls.
+// The RDMA port counters of this host that show a network losing, reordering or stalling packets.
 #pragma once
 
 #include <cstdint>
