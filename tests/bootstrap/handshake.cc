@@ -1,5 +1,5 @@
-// The keyed handshake: who is let in, who is refused and why, and that no byte of it can be
-// changed.
+// The keyed handshake: which peers are let in, which are refused and why, and that no byte of it
+// can be changed.
 #include "transports/bootstrap/handshake.h"
 
 #include <fcntl.h>
@@ -190,7 +190,7 @@ TEST(Handshake, RecordedMessagesAreWorthNothingLater) {
   }
 }
 
-// Whoever dials learns nothing with which the key could be tried out.
+// The dialler learns nothing against which guesses of the key could be checked.
 TEST(Handshake, AcceptorSaysNothingThatDependsOnTheKeyToAStranger) {
   Two two = two_ranks();
   Two stranger = two;

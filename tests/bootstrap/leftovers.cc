@@ -52,7 +52,7 @@ TEST(Leftovers, OfAJobKilledAtAnyCallOfItsStoreAreMetByNobody) {
 TEST(Leftovers, OfARankThatStartedTwiceAreMetByNobody) {
   for (int late : {0, 1}) {
     TemporaryPath place;
-    // The other had met nobody yet.
+    // The other had met no rank yet.
     Processes killed(2, [&](int rank, const Reporter& reporter) {
       if (rank == late) return reporter.await_go();
       auto store = std::make_shared<ToldStore>(file_store(place.path()),

@@ -291,7 +291,7 @@ TEST(Dial, SaysWhereAndWhy) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, ErrorCode::invalid_argument);
   EXPECT_PRED2(contains, wrong.error().cause, "the keys differ");
-  // Somebody listens, but never answers.
+  // A socket that listens, but never answers.
   int silent = listen_on(resolve("127.0.0.1", 0).front());
   sockaddr_in at{};
   socklen_t bytes = sizeof(at);

@@ -102,7 +102,7 @@ TEST(Rendezvous, LeavesMasterPortToTheAgentOfTorchrun) {
     try {
       next = tcp_store("localhost", port + 1, true, patiently());
     } catch (const Error&) {
-      // Somebody else has it: another pair of ports.
+      // Another process has it: try another pair of ports.
     }
   }
   next.reset();

@@ -44,8 +44,8 @@ bool touches(const BoundStep& s, const BoundStep& place) {
                           overlap(s.src, s.bytes, place.src, place.bytes)));
 }
 
-// The receive that may be taken for the put to send i where nobody looks who else reads it, or
-// none.
+// The receive that seems to be the put of send i if other readers of its place are overlooked; -1
+// if there is none.
 int32_t careless_put(const Plan& plan, size_t i) {
   const BoundStep& send = plan.steps[i];
   if (!is_send(send) || send.put >= 0 || send.wire != WireFormat::exact) return -1;

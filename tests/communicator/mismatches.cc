@@ -56,7 +56,7 @@ TEST_P(Mismatch, EveryRankHearsWhoCalledWhatAndNoBufferIsWritten) {
     std::vector<float> x(8, static_cast<float>(c.rank() + 1));
     const std::vector<float> before = x;
     must(c.barrier());
-    // The group's error must not overtake somebody's end of the barrier.
+    // The group's error must not overtake any rank's end of the barrier.
     for (++ready; ready < p.n;) std::this_thread::yield();
     const auto start = Clock::now();
     OperationPtr op = c.rank() == culprit

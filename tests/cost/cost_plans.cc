@@ -85,7 +85,7 @@ Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Collectiv
   return ends;
 }
 
-// By what the executor needs for it: an owner's fusion, and offers that name its answers.
+// By what the executor needs for it: an owner's fusion, and exposed buffers that name their puts.
 TEST(CostOfPlans, WhatIsFusedIsPredictedSo) {
   const size_t kFused = ProtocolLimits{}.fused_bytes;
   size_t fused = 0;

@@ -105,7 +105,7 @@ TEST(Executor, PutsOnlyWhereNobodyElseStillReads) {
     if (runner.executors[r]->idle()) return;
     if (Status s = runner.executors[r]->step(progressed); !s) FAIL() << s.error().message();
   };
-  step(2);  // its letters, without which nobody begins
+  step(2);  // its eager messages, without which no rank begins
   for (int k = 0; k < 2000; ++k) step(0), step(1);
   for (int k = 0; k < 2000; ++k) step(2), step(0), step(1);
   for (int r = 0; r < n; ++r) {

@@ -242,7 +242,7 @@ size_t pinned_bytes() {
   return kilobytes << 10;
 }
 
-// If all of it were copied, nobody would notice.
+// If all of it were copied, the results would be the same.
 TEST_P(Links, PinOnlyWhatIsSentZeroCopyAndOnce) {
   constexpr size_t kBytes = size_t{1} << 20;
   Ranks two = ranks(2, 1);

@@ -29,7 +29,7 @@ TEST_F(RemappedMessages, AreReadWhereTheyLieEdgesIncluded) {
   EXPECT_EQ(pair.now[0].sent, 1u);
 }
 
-// The offer's first and last bytes are in pages that the buffer does not have for itself.
+// The exposed buffer's first and last bytes are in pages that it shares with other data.
 TEST_F(RemappedMessages, ArePutEdgesIncluded) {
   for (const bool in_place : {true, false}) {
     const Pages pages(20);

@@ -219,7 +219,7 @@ TEST(Rows, OfTheOtherReductions) {
   }
 }
 
-// Those that large messages need, and nobody refuses for no reason.
+// The rows that large messages need are proved, and none is refused without a reason.
 TEST(WireProof, RowsThatEndWithEqualBits) {
   for (int n = 2; n <= 9; ++n) {
     const std::vector<int> hosts = hosts_of(kPlacings[0], n);

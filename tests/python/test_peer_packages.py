@@ -1,4 +1,4 @@
-"""The peers of bench/: their installation, who is left out, and that wrong results are found."""
+"""The peers of bench/: their installation, which are left out, and that wrong results are found."""
 
 import re
 import shutil

@@ -54,7 +54,7 @@ void expect_priorities_compared(int n, int culprit, const std::function<Options(
       must(c.barrier(with(i % 2 ? Priority::high : Priority::normal)));
     std::vector<float> x(1000, static_cast<float>(c.rank()));
     const std::vector<float> as_called = x;
-    // The group's error must not overtake somebody's end of the last barrier.
+    // The group's error must not overtake any rank's end of the last barrier.
     for (++ready; ready < n;) std::this_thread::yield();
     const bool high = (c.rank() == culprit) != others_high;
     Status s = c.all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::sum,
@@ -154,7 +154,7 @@ class Pending {
     }
     return error;
   }
-  // When the group is gone, and with it who calls back.
+  // To be called when the group is gone, and with it the thread that calls back.
   void expect_told_once() const {
     for (const auto& times : told_) EXPECT_EQ(times.load(), 1);
   }

@@ -176,7 +176,7 @@ std::string Interpreter::check() const {
   return "";
 }
 
-// Sends into unbounded buffers, and a rank that never begins: then nobody may finish.
+// Sends into unbounded buffers, and a rank that never begins: then no rank may finish.
 std::string Interpreter::check_barrier(int late) {
   fill();
   std::vector<std::vector<int>> mail(n_, std::vector<int>(n_, 0));

@@ -47,7 +47,7 @@ inline void enter_network(const std::string& commands, const std::string& hosts 
   if (system(all.c_str()) != 0) throw std::runtime_error("cannot set up the network: " + commands);
 }
 
-// An interface that is up and leads nowhere. Its other end looks like a container's, so nobody
+// An interface that is up and leads nowhere. Its other end looks like a container's, so no rank
 // offers it.
 inline std::string wired(const std::string& name, const std::string& addresses) {
   std::string end = "veth" + name;

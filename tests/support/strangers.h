@@ -39,7 +39,7 @@ class Stranger {
   int fd() const { return fd_; }
 
   void say(const std::string& bytes) const { (void)!send(fd_, bytes.data(), bytes.size(), kFlags); }
-  // Speaks our protocol to a store: what anybody can who has these sources, and no key.
+  // Speaks our protocol to a store, as anybody with these sources but without the key can.
   Status enter_store(const Options& options = {}) const {
     return dial_handshake(fd_, store_identity(options, false), store_greeting(), patiently());
   }

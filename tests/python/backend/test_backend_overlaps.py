@@ -69,7 +69,7 @@ SHARING = [
 
 @pytest.mark.parametrize("case", SHARING, ids=lambda case: f"{case[0].__name__}-{case[1].__name__}")
 def test_outputs_that_share_memory(case):
-    """Refused before anything travels; who has called already hears of it at once."""
+    """Refused before anything is sent; ranks that have called already fail at once."""
     call, outputs = case
     begun = FORK.Event()
 

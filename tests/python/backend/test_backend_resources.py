@@ -126,7 +126,7 @@ def test_the_default_group_leaves_nothing(end, tmp_path):
             prefixed = dist.PrefixStore(str(life), store)
             dist.init_process_group(BACKEND, store=prefixed, rank=rank, world_size=size)
             held = use(None)
-            prefixed.set(f"done {rank}", "")  # an abort fails the barrier of who is still inside
+            prefixed.set(f"done {rank}", "")  # an abort fails the barrier of ranks still inside
             prefixed.wait([f"done {other}" for other in range(size)])
             end()
             del held
