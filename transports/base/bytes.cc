@@ -23,8 +23,8 @@ void ByteReader::fail() {
 }
 
 std::string_view ByteReader::take(size_t bytes) {
-  if (bytes > left_.size()) fail();
-  const std::string_view taken = left_.substr(0, ok_ ? bytes : 0);
+  if (bytes > left_.size()) fail();  // from then on nothing is left
+  const std::string_view taken = left_.substr(0, bytes);
   left_.remove_prefix(taken.size());
   return taken;
 }
