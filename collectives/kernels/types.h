@@ -1,7 +1,7 @@
 // The data types and the reductions, each as one row of facts.
 //
-// Kernels, plans, tools, the torch bridge and tests read the rows, so a new type is a row here and
-// its kernel in reduce_kernels.cc. Pure; the hot path reads constants.
+// Kernels, plans, tools, the torch bridge and tests read the rows, so a new type is its name in
+// data_types.h, a row here and its kernel in reduce_kernels.cc. Pure; the hot path reads constants.
 #pragma once
 
 #include <cstddef>
