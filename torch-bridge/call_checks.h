@@ -122,9 +122,9 @@ inline Reduction CallChecks::reduced(const at::Tensor& tensor, const c10d::Reduc
   if (!type)
     refuse(c10::str("invalid scalar type ", tensor.scalar_type(), ": it cannot be reduced"));
   Reduction how{.type = *type};
-  const bool integral = supports(*type, ReduceOp::band);
   const auto bitwise = [&](ReduceOp ours, const char* name) {
-    if (!integral) refuse(c10::str("Cannot use ReduceOp.", name, " with non-integral dtype"));
+    if (!supports(*type, ours))
+      refuse(c10::str("Cannot use ReduceOp.", name, " with non-integral dtype"));
     return ours;
   };
   switch (op.op_) {

@@ -15,23 +15,23 @@ struct ChunkPlace {
 // Where every chunk of the segmented schedule lies.
 class Layout {
  public:
-  Layout(const Schedule& flat, const Schedule& segmentd, const CollectiveArgs& args,
+  Layout(const Schedule& flat, const Schedule& segmented, const CollectiveArgs& args,
          int segment_count)
       : args_(args),
         at_{flat.rank, flat.n, args.root},
         users_(flat.chunks),
         segments_(segment_count),
         element_(size_of(args.type)) {
-    chunks_.reserve(segmentd.chunks + segmentd.scratch.size());
+    chunks_.reserve(segmented.chunks + segmented.scratch.size());
     for (int l = 0; l < segment_count; ++l)
       for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
     const size_t per_segment = flat.scratch.size();
-    for (size_t s = 0; s < segmentd.scratch.size(); ++s) {
+    for (size_t s = 0; s < segmented.scratch.size(); ++s) {
       // The scratch of one segment is contiguous, as spans require; each segment begins on
       // a cache line.
       if (per_segment && s % per_segment == 0) scratch_bytes_ = aligned(scratch_bytes_);
-      const size_t bytes = segmentd.chunks ? chunks_[segmentd.scratch[s]].bytes
-                                           : 1;  // a barrier's token is one byte
+      const size_t bytes = segmented.chunks ? chunks_[segmented.scratch[s]].bytes
+                                            : 1;  // a barrier's token is one byte
       chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
       scratch_bytes_ += bytes;
     }
