@@ -23,10 +23,12 @@ class LiveCommunicator final : public Communicator {
  public:
   LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options)
       : engine_(std::move(engine)),
-        plans_(engine_->mesh().rank, engine_->mesh().size, machine_model_of(engine_->mesh()),
-               options, slots_to_all(engine_->mesh())),
+        plans_(std::make_shared<PlanCache>(rank(), size(), machine_model_of(engine_->mesh()),
+                                           options, slots_to_all(engine_->mesh()))),
         publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
-        timeout_(options.timeout) {}
+        timeout_(options.timeout) {
+    engine_->use(plans_);
+  }
   ~LiveCommunicator() override {
     if (engine_->mesh().process != getpid()) {
       // A forked child has none of its parent's threads: nothing can be ended, only leaked.
@@ -129,23 +131,9 @@ class LiveCommunicator final : public Communicator {
 
   OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
                           const CallOptions& call) override {
-    check_blocks("all_to_all", "input", in.size(), size());
-    check_blocks("all_to_all", "output", out.size(), size());
-    CollectiveArgs args = make_args(Collective::all_to_all, type, 0);
-    std::vector<void*> buffers;
-    const auto take = [&](void* data, size_t count) {
-      check_buffer("all_to_all", data, count);
-      buffers.push_back(data);
-      args.blocks.push_back(count);
-    };
-    for (const ConstBlock& b : in) take(const_cast<void*>(b.data), b.count);
-    for (const Block& b : out) take(b.data, b.count);
-    if (in[rank()].count != out[rank()].count)
-      refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[rank()].count,
-                         out[rank()].count));
-    const auto own = static_cast<size_t>(rank());
-    check_apart("all_to_all", {in, out, own, own}, type);
-    return go(begin(args, std::move(buffers), call), call);
+    std::vector<void*> buffers = buffers_of(in);
+    for (const Block& b : out) buffers.push_back(b.data);
+    return go(begin(exchanged(in, out, type, rank(), size()), std::move(buffers), call), call);
   }
 
   OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
@@ -217,12 +205,16 @@ class LiveCommunicator final : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
-    const auto a = plans_.tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
+    const auto a = plans_->tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
     return {a.algorithm, a.segments, to_string(a.wire), engine_->mesh().transports_in_use()};
+  }
+  void change_parameters(const MachineModel& machine) {
+    if (rank() != 0) refuse("change_parameters: only rank 0 changes them");
+    engine_->mesh().control->propose(plans_->proposal(machine));
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
-    return plans_.explain(make_args(c, t, bytes / size_of(t), op));
+    return plans_->explain(make_args(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -252,7 +244,10 @@ class LiveCommunicator final : public Communicator {
       state = recent_.again(lock, even, call, apart, time_for(call));
       return state ? state->get() : nullptr;
     };
-    if (!engine_->call_alone(find)) return nullptr;
+    if (!engine_->call_alone(find)) {
+      if (state) recent_.give_back();
+      return nullptr;
+    }
     OperationPtr handle = *state;
     recent_.give_back();
     return handle;
@@ -274,7 +269,7 @@ class LiveCommunicator final : public Communicator {
   }
   // Whether data sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
-    if (!publishes_ || !source || !plans_.publishes(bytes)) return false;
+    if (!publishes_ || !source || !plans_->publishes(bytes)) return false;
     return !Arena::of_process()->offset_of(source, bytes) && !RemappedMemory::knows(source, bytes);
   }
   std::shared_ptr<CollectiveState> make_state(const CollectiveArgs& args, const void* source,
@@ -285,7 +280,8 @@ class LiveCommunicator final : public Communicator {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     const auto find = [&] {
-      return plans_.get(args, call.algorithm, call.segments, apart, call.tolerance, call.schedules);
+      return plans_->get(args, call.algorithm, call.segments, apart, call.tolerance,
+                         call.schedules);
     };
     std::shared_ptr<CollectiveState> state;
     if (call.synchronous && !call.persistent && !group_.open() && recent_.hold(engine_->lock()))
@@ -340,7 +336,7 @@ class LiveCommunicator final : public Communicator {
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
            call.segments == 0 && args.op != ReduceOp::premul_sum && args.blocks.empty() &&
-           plans_.packs(packed_bytes(args, size()));
+           plans_->packs(packed_bytes(args, size()));
   }
   OperationPtr launch_pack(const CallPack& pack) {
     if (pack.parts.size() == 1)
@@ -370,7 +366,7 @@ class LiveCommunicator final : public Communicator {
   }
 
   std::shared_ptr<ProgressEngine> engine_;
-  PlanCache plans_;
+  const std::shared_ptr<PlanCache> plans_;
   RecentCalls recent_;
   CallGroup group_;
   const bool publishes_;  // peers read this rank's scratch in place
@@ -378,6 +374,10 @@ class LiveCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+void change_parameters(Communicator& group, const MachineModel& machine) {
+  dynamic_cast<LiveCommunicator&>(group).change_parameters(machine);
+}
 
 auto Communicator::create(std::shared_ptr<Store> store, int rank, int size)
     -> std::unique_ptr<Communicator> {

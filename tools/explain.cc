@@ -4,20 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "collectives/choice/choose.h"
-#include "collectives/machine/calibrate.h"
 #include "tools/perf/perf.h"
-#include "transports/base/knobs/knobs.h"
+#include "tools/prediction.h"
 
 namespace ringwood::tools {
 namespace {
 
 // As they are typed.
 struct Typed {
-  std::string collective, bytes, type = "float32", op = "sum", parameters = "host";
-  int ranks = 2, hosts = 1, nodes = 1;
+  QueryWords words;
+  std::string hosts, parameters = "host", save;
+  int ranks = 0, nodes = 1;  // ranks 0: as many as the hosts have, or 2
   double tolerance = -1;
   bool json = false;
 };
@@ -26,39 +27,24 @@ struct Typed {
   throw Error(ErrorCode::invalid_argument, std::move(why));
 }
 
-// Hosts like this one, with equally many ranks, or one more on the first ones.
-MachineModel machine_model_of(const Typed& typed, const Options& options) {
-  MachineModel machine = calibration(cache_directory(), typed.parameters == "default"
-                                                            ? CalibrationUse::off
-                                                            : calibration_use(options.calibration));
-  for (int r = 0; r < typed.ranks; ++r)
-    machine.hosts.push_back(static_cast<int>(int64_t{r} * typed.hosts / typed.ranks));
-  for (int r = 0; r < typed.ranks && typed.nodes > 1; ++r)
-    machine.nodes.push_back(static_cast<int>(int64_t{r} * typed.hosts * typed.nodes / typed.ranks));
-  return machine;
+// Without --hosts and --ranks those of a file, if it has some; else hosts like this one.
+void place(const Typed& typed, MachineModel& machine) {
+  if (typed.hosts.empty() && typed.ranks == 0 && typed.nodes == 1 && !machine.hosts.empty()) return;
+  machine.hosts = hosts_of(typed.hosts.empty() ? "1" : typed.hosts, typed.ranks);
+  machine.nodes = nodes_of(machine.hosts, typed.nodes);
 }
 
 TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
-  TuningQuery q;
-  q.collective = parse_collective(typed.collective);
-  q.type = parse_data_type(typed.type);
-  q.op = parse_reduce_op(typed.op);
-  if (!supports(q.collective, q.type, q.op))
-    refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
-  q.n = typed.ranks;
-  q.bytes = parse_bytes("BYTES", typed.bytes);
-  // Whole blocks, of at least one element each, as `ringwood perf` has them.
-  if (in_blocks(q.collective))
-    q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
-  if (!moves_data(q.collective)) q.bytes = 0;
-  q.several_hosts = typed.hosts > 1;
+  TuningQuery q = parse_query(typed.words, static_cast<int>(machine.hosts.size()));
+  q.several_hosts = host_count(machine) > 1;
   q.tolerance = typed.tolerance;
   q.machine = &machine;
   return q;
 }
 
 nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
-                               const std::vector<Candidate>& candidates) {
+                               const std::vector<Candidate>& candidates,
+                               const Parameters& parameters) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
     nlohmann::ordered_json row = {{"algorithm", c.algorithm},  {"segments", c.segments},
@@ -69,39 +55,69 @@ nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
     if (!std::isinf(c.seconds)) row["shared_time_us"] = c.zero_copy_seconds * 1e6;
     rows.push_back(std::move(row));
   }
+  nlohmann::ordered_json origins;
+  for (const ParameterLine& line : lines_of(parameters)) origins[line.name] = line.origin;
   return {{"version", RINGWOOD_VERSION},
           {"collective", to_string(q.collective)},
-          {"ranks", typed.ranks},
-          {"hosts", typed.hosts},
-          {"bytes", parse_bytes("BYTES", typed.bytes)},
+          {"ranks", q.n},
+          {"hosts", host_count(*q.machine)},
+          {"bytes", parse_bytes("BYTES", typed.words.bytes)},
           {"dtype", to_string(q.type)},
           {"parameters", print(*q.machine)},
+          {"origins", std::move(origins)},
           {"candidates", std::move(rows)}};
 }
 
+// All parameters by origin, as comments of at most 100 columns.
+std::string print_origins(const Parameters& parameters) {
+  std::map<std::string, std::string> texts;
+  std::map<std::string, size_t> widths;
+  for (const ParameterLine& line : lines_of(parameters)) {
+    const std::string item = fmt::format(" {}={}", line.name, line.value);
+    std::string& text = texts[line.origin];
+    size_t& width = widths[line.origin];
+    if (text.empty() || width + item.size() > 100) {
+      text += text.empty() ? fmt::format("# {}:", line.origin) : "\n#  ";
+      width = line.origin.size() + 3;
+    }
+    text += item;
+    width += item.size();
+  }
+  std::string all;
+  for (const auto& [origin, text] : texts) all += text + "\n";
+  return all;
+}
+
 void run_explain(const Typed& typed) {
-  if (typed.hosts > typed.ranks)
-    refuse(fmt::format("--hosts {} is more than --ranks {}", typed.hosts, typed.ranks));
-  if (int64_t{typed.hosts} * typed.nodes > typed.ranks)
-    refuse(fmt::format("--nodes {} on each of --hosts {} are more than --ranks {}", typed.nodes,
-                       typed.hosts, typed.ranks));
   const Options options = Options::from_environment();
+  const bool file = is_file(typed.parameters);
   // A bad query is refused before anything is measured.
-  const MachineModel defaults = default_machine_model(typed.ranks, typed.hosts > 1);
-  query_of(typed, defaults);
-  const MachineModel machine = machine_model_of(typed, options);
+  Parameters parameters;
+  if (file) parameters = read_parameters_from(typed.parameters, options);
+  place(typed, parameters.machine);
+  query_of(typed, parameters.machine);
+  if (!file) {
+    const MachineModel placed =
+        std::exchange(parameters, read_parameters_from(typed.parameters, options)).machine;
+    parameters.machine.hosts = placed.hosts;
+    parameters.machine.nodes = placed.nodes;
+  }
+  const MachineModel& machine = parameters.machine;
+  if (!typed.save.empty()) save_parameters(typed.save, machine);
   TuningQuery q = query_of(typed, machine);
   if (typed.tolerance < 0) q.tolerance = options.tolerance;
   std::vector<Candidate> candidates = explain(q, options);
   if (typed.json) {
-    fmt::print("{}\n", json_of(typed, q, candidates).dump(2));
+    fmt::print("{}\n", json_of(typed, q, candidates, parameters).dump(2));
     return;
   }
+  const int hosts = host_count(machine);
   fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {} core{} each\n",
-             RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.bytes),
-             to_string(q.type), typed.ranks, typed.ranks == 1 ? "" : "s", typed.hosts,
-             typed.hosts == 1 ? "" : "s", machine.cores, machine.cores == 1 ? "" : "s");
+             RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.words.bytes),
+             to_string(q.type), q.n, q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
+             machine.cores, machine.cores == 1 ? "" : "s");
   fmt::print("{}", print(std::move(candidates)));
+  fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
 }
 
 }  // namespace
@@ -113,27 +129,29 @@ void add_explain_command(CLI::App& app) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command->add_option(name, value, description)->type_name(type);
   };
-  add("collective", typed->collective, "COLLECTIVE", "all_reduce, broadcast, ...")->required();
-  add("bytes", typed->bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
+  add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...")
       ->required();
-  add("--ranks", typed->ranks, "N", "ranks of the group (2)")
-      ->check(CLI::Range(1, 16384).description(""));
-  add("--hosts", typed->hosts, "H", "hosts like this one that they are spread over (1)")
-      ->check(CLI::Range(1, 16384).description(""));
+  add("bytes", typed->words.bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
+      ->required();
+  add("--ranks", typed->ranks, "N", "ranks of the group (those of --hosts, or 2)")
+      ->check(CLI::Range(1, kMaxRanks).description(""));
+  add("--hosts", typed->hosts, "HOSTS",
+      "hosts like this one: how many (1), or where the ranks are: 2048x8, or 0,0,1,1,1");
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
       ->check(CLI::Range(1, 256).description(""));
-  add("-d,--type", typed->type, "TYPE", "float32, bfloat16, ... (float32)");
-  add("-o,--op", typed->op, "OP", "sum, avg, max, ... (sum)");
+  add("-d,--type", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
+  add("-o,--op", typed->words.op, "OP", "sum, avg, max, ... (sum)");
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
       ->check(CLI::Range(0.0, 0.999).description(""));
-  add("--parameters", typed->parameters, "host|default",
-      "measured ones of this host, or the defaults")
-      ->check(CLI::IsMember({"host", "default"}).description(""));
+  add("--parameters", typed->parameters, "host|default|FILE",
+      "measured ones of this host, the defaults, or those of a file (host)");
+  add("--save", typed->save, "FILE", "write the parameters to a file for --parameters");
   command->add_flag("--json", typed->json, "an object with the parameters and all candidates");
   command->footer(
       "Example:\n"
-      "  ringwood explain all_reduce 1M --ranks 8 --hosts 2");
+      "  ringwood explain all_reduce 1M --ranks 8 --hosts 2\n"
+      "  ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt");
   command->callback([typed] { run_explain(*typed); });
 }
 

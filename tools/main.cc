@@ -10,6 +10,7 @@
 #include "tools/explain.h"
 #include "tools/perf/perf.h"
 #include "tools/schedule.h"
+#include "tools/simulate/simulate.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
 
@@ -70,6 +71,7 @@ int run(int argc, char** argv) {
   add_perf_command(app, exit_code);
   add_schedule_command(app, exit_code);
   add_explain_command(app);
+  add_simulate_command(app);
   add_knobs_command(app);
   app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
   app.footer("ringwood COMMAND --help explains a command.");

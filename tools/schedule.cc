@@ -130,7 +130,7 @@ int draw_them(const Typed& typed) {
 int run_them(const std::string& file, PerfOptions perf) {
   if (perf.operations.size() != 1 || !perf.operations[0]->collective)
     refuse("name the one collective that the schedules are for");
-  if (!perf.algorithm.empty()) refuse("--file takes the place of --algorithm: give one of them");
+  if (!perf.algorithms.empty()) refuse("--file takes the place of --algorithm: give one of them");
   const Collective collective = *perf.operations[0]->collective;
   perf.schedules = ProvedSchedules::parse(collective, read_all(file), perf.root);
   if (perf.launch.ranks == 0) perf.launch.ranks = perf.schedules->size();

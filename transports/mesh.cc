@@ -201,14 +201,7 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   // All ranks have dialled rank 0, so all have read all keys.
   bootstrap.remove_keys();
   group.deadline = group.deadline.unless(mesh.set_up_failed);
-  try {
-    open_links(mesh, group);
-  } catch (Error& error) {
-    if (!mesh.set_up_failed) tell_all(mesh, error);
-    // The group error: a rank that waited in vain for one that gave up would name the wrong one.
-    if (mesh.set_up_failed) throw Error(mesh.set_up_error);
-    throw;
-  }
+  set_up(mesh, [&] { open_links(mesh, group); });
 }
 
 }  // namespace
@@ -237,6 +230,13 @@ void Mesh::arm() noexcept {
 
 void Mesh::disarm() noexcept {
   for (auto& transport : transports) transport->disarm();
+}
+
+void set_up(Mesh& mesh, const std::function<void()>& part) try { part(); } catch (Error& error) {
+  if (!mesh.set_up_failed) tell_all(mesh, error);
+  // The group error: a rank that waited in vain for one that gave up would name the wrong one.
+  if (mesh.set_up_failed) throw Error(mesh.set_up_error);
+  throw;
 }
 
 std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,

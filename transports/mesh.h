@@ -65,4 +65,8 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
                                 const Options& options, Control::Handlers handlers,
                                 const std::string& announcement = "");
 
+// Runs `part` of the set-up after make_mesh(). If it throws Error, or the group has ended
+// meanwhile, all ranks are told, and the group's error is thrown.
+void set_up(Mesh& mesh, const std::function<void()>& part);
+
 }  // namespace ringwood

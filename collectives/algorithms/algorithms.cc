@@ -12,6 +12,8 @@ bool power_of_two(const Where& where) { return (where.n & (where.n - 1)) == 0; }
 bool nodes_of_one_host(const Where& where) {
   return has_nodes(where) && hosts_of(where).count() == 1;
 }
+// Several ranks on each of several hosts, equally many.
+bool alike_hosts(const Where& where) { return has_hierarchy(where) && hosts_of(where).alike(); }
 bool composite(const Where& where) { return has_several_factors(where.n); }
 
 constexpr bool kRankOrder = true;
@@ -93,6 +95,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::reduce, "hierarchical",
      "log2(H) + log4(k) rounds, S bytes leave a host: small messages, several hosts",
      hierarchical_reduce, has_hierarchy},
+    {Collective::reduce, "hierarchical_knomial",
+     "log4(H) rounds across, 1 inside, S bytes leave a host: small messages, many hosts",
+     hierarchical_knomial_reduce, has_hierarchy},
     {Collective::reduce, "hierarchical_nodes",
      "log2(N) + log4(k) rounds, S bytes leave a node: one host of N memory nodes",
      of_nodes<hierarchical_reduce>, nodes_of_one_host},
@@ -114,6 +119,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::broadcast, "hierarchical",
      "log2(H) + log4(k) rounds, S bytes enter a host: small messages, several hosts",
      hierarchical_broadcast, has_hierarchy},
+    {Collective::broadcast, "hierarchical_knomial",
+     "log4(H) rounds across, 1 inside, S bytes enter a host: small messages, many hosts",
+     hierarchical_knomial_broadcast, has_hierarchy},
     {Collective::broadcast, "hierarchical_nodes",
      "log2(N) + log4(k) rounds, S bytes enter a node: one host of N memory nodes",
      of_nodes<hierarchical_broadcast>, nodes_of_one_host},
@@ -131,6 +139,14 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::all_gather, "hierarchical",
      "2 rounds, (n-k) B bytes enter a host of k: several hosts", hierarchical_all_gather,
      has_hierarchy},
+    {Collective::all_gather, "hierarchical_pat",
+     "log2(H) rounds across by index, 1 inside, (n-k) B bytes enter a host: small blocks, many "
+     "hosts of one size",
+     hierarchical_pat_all_gather, alike_hosts, !kRankOrder, BlockSizes::similar},
+    {Collective::all_gather, "hierarchical_ring",
+     "H-1 rounds across by index, 1 inside, (n-k) B bytes enter a host: large blocks, two partners "
+     "across, hosts of one size",
+     hierarchical_ring_all_gather, alike_hosts},
     {Collective::all_gather, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes enter a node of k: one host of N memory nodes",
      of_nodes<hierarchical_all_gather>, nodes_of_one_host},
@@ -151,6 +167,14 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::reduce_scatter, "hierarchical",
      "2 rounds, (n-k) B bytes leave a host of k: several hosts", hierarchical_reduce_scatter,
      has_hierarchy},
+    {Collective::reduce_scatter, "hierarchical_pat",
+     "1 round inside, log2(H) across by index, (n-k) B bytes leave a host: small blocks, many "
+     "hosts of one size",
+     hierarchical_pat_reduce_scatter, alike_hosts, !kRankOrder, BlockSizes::similar},
+    {Collective::reduce_scatter, "hierarchical_ring",
+     "1 round inside, H-1 across by index, (n-k) B bytes leave a host: large blocks, two partners "
+     "across, hosts of one size",
+     hierarchical_ring_reduce_scatter, alike_hosts, !kRankOrder, BlockSizes::equal},
     {Collective::reduce_scatter, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes leave a node of k: one host of N memory nodes",
      of_nodes<hierarchical_reduce_scatter>, nodes_of_one_host},
@@ -182,10 +206,12 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view name)
 }
 
 std::vector<Schedule> build_all(const AlgorithmRow& row, const Where& where) {
+  const Hosts hosts = hosts_of(where), nodes = hosts_of(by_node(where));
+  Where one = where;
+  one.host.hosts = &hosts;
+  one.node.hosts = &nodes;
   std::vector<Schedule> all;
-  for (int rank = 0; rank < where.n; ++rank) {
-    all.push_back(row.build({rank, where.n, where.root, where.host, where.node}));
-  }
+  for (one.rank = 0; one.rank < where.n; ++one.rank) all.push_back(row.build(one));
   return all;
 }
 

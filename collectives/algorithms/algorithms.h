@@ -3,21 +3,35 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
+
+struct Hosts;
+
+// By rank: the number of its host. May carry what hosts_of() makes of it (hosts.h), for who builds
+// the schedules of many ranks. Memory of the caller.
+struct Places : std::span<const int> {
+  Places() = default;
+  Places(std::span<const int> numbers, const Hosts* made = nullptr)
+      : std::span<const int>(numbers), hosts(made) {}
+  Places(const std::vector<int>& numbers, const Hosts* made = nullptr)
+      : std::span<const int>(numbers), hosts(made) {}
+  const Hosts* hosts = nullptr;  // null: made where an algorithm needs it
+};
 
 // Everything that an algorithm may depend on. Pure: equal Where, equal Schedule.
 struct Where {
   int rank = 0;
   int n = 1;
   int root = 0;  // collectives with a root
-  // The host of each rank: equal numbers, equal host. Empty: all on one host. Memory of the caller.
-  std::span<const int> host = {};
+  // The host of each rank: equal numbers, equal host. Empty: all on one host.
+  Places host = {};
   // The memory node (NUMA) of each rank, likewise; no node is on two hosts. Empty: each
   // host is one.
-  std::span<const int> node = {};
+  Places node = {};
 };
 
 // The block sizes that a row of a block-wise collective is for.
@@ -74,6 +88,7 @@ Schedule bine_broadcast(const Where& where);
 Schedule chain_broadcast(const Where& where);  // pipelined by segments
 Schedule double_tree_broadcast(const Where& where);
 Schedule hierarchical_broadcast(const Where& where);
+Schedule hierarchical_knomial_broadcast(const Where& where);
 Schedule linear_reduce(const Where& where);
 Schedule rank_order_reduce(const Where& where);
 Schedule binomial_reduce(const Where& where);
@@ -82,16 +97,21 @@ Schedule bine_reduce(const Where& where);
 Schedule chain_reduce(const Where& where);
 Schedule double_tree_reduce(const Where& where);
 Schedule hierarchical_reduce(const Where& where);
+Schedule hierarchical_knomial_reduce(const Where& where);
 Schedule direct_all_gather(const Where& where);
 Schedule bruck_all_gather(const Where& where);
 Schedule pat_all_gather(const Where& where);
 Schedule ring_all_gather(const Where& where);
 Schedule hierarchical_all_gather(const Where& where);
+Schedule hierarchical_pat_all_gather(const Where& where);   // hosts of one size
+Schedule hierarchical_ring_all_gather(const Where& where);  // hosts of one size
 Schedule direct_reduce_scatter(const Where& where);
 Schedule rank_order_reduce_scatter(const Where& where);
 Schedule pat_reduce_scatter(const Where& where);
 Schedule ring_reduce_scatter(const Where& where);
 Schedule hierarchical_reduce_scatter(const Where& where);
+Schedule hierarchical_pat_reduce_scatter(const Where& where);   // hosts of one size
+Schedule hierarchical_ring_reduce_scatter(const Where& where);  // hosts of one size
 Schedule pairwise_all_to_all(const Where& where);
 Schedule bruck_all_to_all(const Where& where);
 Schedule hierarchical_all_to_all(const Where& where);

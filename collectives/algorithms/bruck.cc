@@ -28,8 +28,8 @@ Schedule bruck_all_gather(const Where& where) {
   };
   for (int have = 1; have < n; have *= 2) {
     const int count = std::min(have, n - have), from = wrap(r + have, n);
-    for (Span span : spans(r, count)) s.send(wrap(r - have, n), span);
-    for (Span span : spans(from, count)) s.recv(from, span);
+    s.send_joined(wrap(r - have, n), spans(r, count));
+    s.recv_joined(from, spans(from, count));
   }
   return s;
 }

@@ -5,8 +5,10 @@
 
 namespace ringwood {
 
-Hosts hosts_of(const Where& where) {
-  Hosts result;
+namespace {
+
+HostTable table_of(const Where& where) {
+  HostTable result;
   // By the host's number in `where`, which is usually small.
   std::vector<int> numbers(where.n, -1);
   std::map<int, int> other_numbers;
@@ -15,7 +17,7 @@ Hosts hosts_of(const Where& where) {
     int& host = name >= 0 && name < where.n ? numbers[name]
                                             : other_numbers.try_emplace(name, -1).first->second;
     if (host < 0) {
-      host = result.count();
+      host = static_cast<int>(result.ranks.size());
       result.ranks.emplace_back();
     }
     auto& here = result.ranks[host];
@@ -28,6 +30,13 @@ Hosts hosts_of(const Where& where) {
     result.smallest = std::min(result.smallest, static_cast<int>(ranks.size()));
   }
   return result;
+}
+
+}  // namespace
+
+Hosts hosts_of(const Where& where) {
+  if (where.host.hosts) return *where.host.hosts;
+  return Hosts(std::make_shared<const HostTable>(table_of(where)));
 }
 
 bool has_hierarchy(const Where& where) {

@@ -8,10 +8,9 @@
 //
 // Any n. (n / 2d) blocks go over distance d = 2^k, so half of all bytes go to the neighbour and one
 // block half way around, the opposite of Bruck's doubling. Wins for small and middle blocks with
-// many ranks; for large ones `ring` wins. Blocks of one round are not neighbours and travel one by
-// one. The paper also bounds the scratch by log2 n blocks, sending tree by tree; here all are in
-// flight. Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at
-// scale" (2025, arXiv 2506.20252).
+// many ranks; for large ones `ring` wins. A round is one message. The paper also bounds the scratch
+// by log2 n blocks, sending tree by tree; here all are in flight. Source: Jeaugey, "PAT: a new
+// algorithm for all-gather and reduce-scatter operations at scale" (2025, arXiv 2506.20252).
 //
 // A rank's place in block b's tree is its offset o from b; o's parent is o without its lowest one
 // bit. all_gather, n = 8, from the block's rank on:
@@ -37,8 +36,13 @@ Schedule pat_all_gather(const Where& where) {
   Schedule s{r, n, n, {}, {}};
   for (int d = largest_distance(n); d > 0; d /= 2) {
     // Edges o -> o + d: this rank is o as the sender, o + d as the receiver.
-    for (int o = 0; o + d < n; o += 2 * d) s.send(wrap(r + d, n), {wrap(r - o, n)});
-    for (int o = 0; o + d < n; o += 2 * d) s.recv(wrap(r - d, n), {wrap(r - o - d, n)});
+    std::vector<Span> out, in;
+    for (int o = 0; o + d < n; o += 2 * d) {
+      out.push_back({wrap(r - o, n)});
+      in.push_back({wrap(r - o - d, n)});
+    }
+    s.send_joined(wrap(r + d, n), out);
+    s.recv_joined(wrap(r - d, n), in);
   }
   return s;
 }
@@ -56,8 +60,13 @@ Schedule pat_reduce_scatter(const Where& where) {
     if (sum[o] != input) s.copy({sum[o]}, {input});
   }
   for (int d = 1; d < n; d *= 2) {
-    for (int o = 0; o + d < n; o += 2 * d) s.send(wrap(r - d, n), {sum[o + d]});
-    for (int o = 0; o + d < n; o += 2 * d) s.recv_reduce(wrap(r + d, n), {sum[o]});
+    std::vector<Span> out, in;
+    for (int o = 0; o + d < n; o += 2 * d) {
+      out.push_back({sum[o + d]});
+      in.push_back({sum[o]});
+    }
+    s.send_joined(wrap(r - d, n), out);
+    s.recv_reduce_joined(wrap(r + d, n), in);
   }
   return s;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -145,6 +146,21 @@ CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, Da
                     in[own].count, out.count));
   check_apart("reduce_scatter", {in, {&out, 1}, own, 0}, type);
   return with_counts(make_args(Collective::reduce_scatter, type, out.count, op), counts_of(in));
+}
+
+CollectiveArgs exchanged(const std::vector<ConstBlock>& in, const std::vector<Block>& out,
+                         DataType type, int rank, int size) {
+  check_blocks("all_to_all", "input", in, size);
+  check_blocks("all_to_all", "output", out, size);
+  const auto own = static_cast<size_t>(rank);
+  if (in[own].count != out[own].count)
+    refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[own].count,
+                       out[own].count));
+  check_apart("all_to_all", {in, out, own, own}, type);
+  CollectiveArgs args = make_args(Collective::all_to_all, type, 0);
+  args.blocks = counts_of(in);
+  std::ranges::copy(counts_of(out), std::back_inserter(args.blocks));
+  return args;
 }
 
 CollectiveArgs make_args(Collective collective, DataType type, size_t count, ReduceOp op,

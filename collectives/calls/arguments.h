@@ -84,6 +84,9 @@ CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, Dat
                         int rank, int size);
 CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,
                          ReduceOp op, int rank, int size);
+// The checked arguments of all_to_all with blocks of any sizes.
+CollectiveArgs exchanged(const std::vector<ConstBlock>& in, const std::vector<Block>& out,
+                         DataType type, int rank, int size);
 CollectiveArgs make_args(Collective collective, DataType type, size_t count,
                          ReduceOp op = ReduceOp::sum, int root = 0);
 

@@ -69,6 +69,7 @@ PlanFlaw check_own(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   Fingerprint right = fingerprint_of(plan.args, plan.algorithm, plan.segments, 0);
   right.wire = plan.fingerprint.wire;
+  right.epoch = static_cast<uint8_t>(plan.epoch);
   if (plan.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
   if (plan.fingerprint != right)
     return fmt::format("rank {}'s fingerprint is not that of its plan", rank);

@@ -1,5 +1,5 @@
-// Prepares rows of the table of algorithms for costing: which of them a call may use, their
-// schedules of all ranks, and bounds of their time. Part of cost_candidates.h. Pure.
+// Prepares rows of the table of algorithms for costing: which of them a call may use, the schedules
+// that are simulated for them, and bounds of their time. Part of cost_candidates.h.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/choice/cost_candidates.h"
+#include "collectives/choice/row_profiles.h"
 #include "collectives/cost/cost_model.h"
 
 namespace ringwood {
@@ -15,20 +16,27 @@ namespace ringwood {
 struct BuiltRow {
   const AlgorithmRow* row = nullptr;
   WireFormat wire = WireFormat::exact;
-  std::string why_not;               // why it is refused; the rest is not set then
-  std::vector<Schedule> schedules;   // of all ranks; empty: too many, and `bounds` are a sketch
-  size_t steps = 0;                  // of all schedules
+  std::string why_not;  // why it is refused; the rest is not set then
+  const RowProfile* profile = nullptr;
+  std::vector<RowSample> encoded;    // the profile's samples with roundings
+  size_t steps = 0;                  // of the samples
   CostBounds bounds;                 // of one segment
   bool one_round = false;            // the protocol of the plan of one segment
+  size_t work = 0;                   // done so far to simulate it
+  bool too_long = false;             // a simulation of it did not end
   std::vector<int> segments;         // segment counts to be considered, by preference
   std::optional<Prediction> single;  // of one segment, once it is simulated
+
+  const std::vector<RowSample>& samples() const {
+    return wire == WireFormat::exact ? profile->samples : encoded;
+  }
 };
 
 class RowBuilder final {
  public:
-  // Both are memory of the caller.
-  RowBuilder(const CandidateQuery& query, const MachineModel& machine)
-      : query_(query), machine_(machine) {}
+  // All are memory of the caller.
+  RowBuilder(const CandidateQuery& query, const MachineModel& machine, RowProfiles& profiles)
+      : query_(query), machine_(machine), profiles_(profiles) {}
 
   // Whether rows in a wire format are considered.
   bool may_encode() const;
@@ -36,20 +44,21 @@ class RowBuilder final {
   std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
 
  private:
-  Where where(int rank) const { return {rank, query_.n, 0, machine_.hosts, machine_.nodes}; }
-  Schedule schedule(const AlgorithmRow& row, int rank) const;
-  std::string objection(const std::vector<Schedule>& schedules, WireFormat wire) const;
-  bool in_one_round(const std::vector<Schedule>& schedules) const;
-  std::vector<int> segment_counts(const Schedule& schedule) const;
-  void sketch(BuiltRow& built) const;
+  std::string objection(const AlgorithmRow& row, WireFormat wire) const;
+  bool in_one_round(const RowProfile& profile) const;
+  std::vector<int> segment_counts(const RowProfile& profile) const;
   void bound(BuiltRow& built) const;
+  CostBounds counted(const RowProfile& profile) const;
 
   const CandidateQuery& query_;
   const MachineModel& machine_;
+  RowProfiles& profiles_;
 };
 
-// The load with which such a row is costed, for this many of the query's bytes.
-Load load_of(const CandidateQuery& query, const BuiltRow& built, size_t bytes, bool one_round,
-             bool zero_copy);
+// How a sample is costed, for this many of the query's bytes.
+Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample& sample,
+             size_t bytes, bool one_round, bool zero_copy);
+// The model of a sample; `load` is load_of() it.
+CostModel model_of(const RowSample& sample, int segment_count, const Load& load);
 
 }  // namespace ringwood

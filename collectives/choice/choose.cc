@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/row_profiles.h"
 
 namespace ringwood {
 namespace {
@@ -107,9 +109,15 @@ CandidateQuery query_of(const TuningQuery& q, const Options& options, const Algo
   return query;
 }
 
-std::vector<Candidate> weigh_query(const TuningQuery& q, const CandidateQuery& query) {
-  if (q.machine) return weigh(query, *q.machine);
-  return weigh(query, default_machine_model(q.n, q.several_hosts));
+// `profiles`: null: they are found anew.
+std::vector<Candidate> weigh_query(const TuningQuery& q, const CandidateQuery& query,
+                                   RowProfiles* profiles) {
+  const MachineModel machine =
+      q.machine ? MachineModel{} : default_machine_model(q.n, q.several_hosts);
+  const MachineModel& known = q.machine ? *q.machine : machine;
+  if (profiles) return weigh(query, known, *profiles);
+  RowProfiles found(known, q.n);
+  return weigh(query, known, found);
 }
 
 std::string time_text(const Candidate& c, double seconds) {
@@ -141,23 +149,27 @@ size_t size_class(size_t bytes) {
 }
 
 TuningChoice choose(const TuningQuery& q, const Options& options, const std::string& algorithm,
-                    int segments) {
+                    int segments, RowProfiles* profiles) {
   check_tolerance(q);
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && segments > 0 && tolerance_of(q, options) == 0;
   const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
   if (nothing_to_weigh && moves_data(q.collective)) return first_row(q, options, row, segments);
-  for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments)))
+  for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments), profiles))
     if (c.chosen) return {c.algorithm, c.segments, c.wire};
   return first_row(q, options, row, segments);
 }
 
 std::vector<Candidate> explain(const TuningQuery& q, const Options& options,
-                               const std::string& algorithm, int segments) {
-  const TuningChoice choice = choose(q, options, algorithm, segments);
+                               const std::string& algorithm, int segments, RowProfiles* profiles) {
+  std::optional<RowProfiles> found;
+  if (!profiles)
+    profiles =
+        &found.emplace(q.machine ? *q.machine : default_machine_model(q.n, q.several_hosts), q.n);
+  const TuningChoice choice = choose(q, options, algorithm, segments, profiles);
   CandidateQuery query = query_of(q, options, named(q, options, algorithm), segments);
   query.all = true;
-  std::vector<Candidate> candidates = weigh_query(q, query);
+  std::vector<Candidate> candidates = weigh_query(q, query, profiles);
   for (Candidate& c : candidates) {
     const bool chosen = TuningChoice{c.algorithm, c.segments, c.wire} == choice;
     if (c.chosen && !chosen) c.why_not = "nothing to choose from";
@@ -197,13 +209,22 @@ TuningChoice Chooser::choose(TuningQuery q, const std::string& algorithm, int se
   const auto it = choices_.find(key);
   if (it != choices_.end()) return it->second;
   if (choices_.size() >= kMaxChoices) choices_.clear();
-  TuningChoice choice = ringwood::choose(q, options_, algorithm, segments);
+  TuningChoice choice = ringwood::choose(q, options_, algorithm, segments, &profiles(q.n));
   return choices_.emplace(std::move(key), std::move(choice)).first->second;
 }
 
-std::vector<Candidate> Chooser::explain(TuningQuery q) const {
+std::vector<Candidate> Chooser::explain(TuningQuery q) {
   q.machine = &machine_;
-  return ringwood::explain(q, options_);
+  std::lock_guard lock(mutex_);
+  return ringwood::explain(q, options_, "", 0, &profiles(q.n));
 }
+
+RowProfiles& Chooser::profiles(int n) {
+  std::unique_ptr<RowProfiles>& found = profiles_[n];
+  if (!found) found = std::make_unique<RowProfiles>(machine_, n);
+  return *found;
+}
+
+Chooser::~Chooser() = default;
 
 }  // namespace ringwood

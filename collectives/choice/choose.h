@@ -8,14 +8,14 @@
 // Sizes are costed in classes, eight for each doubling, so that a sweep of sizes need not cost each
 // anew. All roots cost the same here: root 0 stands for all.
 //
-// The first choice in a class takes this time of a core, measured on a loaded machine. all_reduce
-// of 8 B to 64 MiB: 2 ranks 0.04 to 2 ms, 8 ranks 0.2 to 5 ms, 64 ranks on hosts of 8 5 to 8 ms.
-// All collectives, 8 B to 1 GiB, hosts of 1 and 8, all or not alike: 128 ranks 4 ms in the mean and
-// 15 at most, 1,024 ranks 14 and 33, 16,384 ranks 41 and 165, in less than 25 MiB. A Chooser caches
-// choices: later ones are a look-up.
+// The first choice in a class takes this time of a core, measured on a loaded machine with 7
+// collectives of 6 sizes and hosts of 8: 2 ranks 0.7 ms in the mean and 9 at most, 8 ranks 1.6 and
+// 11, 128 ranks 5 and 11, 1,024 ranks 6.5 and 33, 16,384 ranks 11.5 and 107. A Chooser keeps what
+// it finds out about rows, and choices: later ones are a look-up.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <tuple>
@@ -55,7 +55,8 @@ size_t size_class(size_t bytes);
 
 // `algorithm` and `segments` of the call override the options', which override the choice. Throws
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
-// that do, and for a tolerance of 1 and more.
+// that do, and for a tolerance of 1 and more. `profiles`: of the query's machine model and ranks,
+// which keep what is found out about rows; null: it is found anew.
 // - 16- and 8-bit floats are added by one owner per element, in fp32, rounded once, where a row of
 //   at most kMaxSteps steps does that, unless the user names another; averages of integers
 //   likewise, which are exact then.
@@ -65,12 +66,14 @@ size_t size_class(size_t bytes);
 //   that accept any sizes; where only pairs know them, the first of those rows is chosen. A row for
 //   blocks of one size that the options name is ignored then.
 TuningChoice choose(const TuningQuery& query, const Options& options,
-                    const std::string& algorithm = "", int segments = 0);
+                    const std::string& algorithm = "", int segments = 0,
+                    RowProfiles* profiles = nullptr);
 
 // Every row, with its predicted time for the query's size class; the chosen one is that
 // of choose().
 std::vector<Candidate> explain(const TuningQuery& query, const Options& options,
-                               const std::string& algorithm = "", int segments = 0);
+                               const std::string& algorithm = "", int segments = 0,
+                               RowProfiles* profiles = nullptr);
 // "ring", or "ring+bf16".
 std::string name_of(const std::string& algorithm, WireFormat wire);
 // A table, best first, one line for each candidate.
@@ -80,18 +83,22 @@ std::string print(std::vector<Candidate> candidates);
 class Chooser final {
  public:
   Chooser(MachineModel machine, const Options& options);
+  ~Chooser();
   // The query's machine model is replaced by the chooser's.
   TuningChoice choose(TuningQuery query, const std::string& algorithm = "", int segments = 0);
-  std::vector<Candidate> explain(TuningQuery query) const;
+  std::vector<Candidate> explain(TuningQuery query);
   const MachineModel& machine() const { return machine_; }
 
  private:
   using Key =
       std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, double, std::string, int>;
+  RowProfiles& profiles(int n);
+
   const MachineModel machine_;
   const Options options_;
   std::mutex mutex_;
   std::map<Key, TuningChoice> choices_;
+  std::map<int, std::unique_ptr<RowProfiles>> profiles_;  // by ranks
 };
 
 }  // namespace ringwood

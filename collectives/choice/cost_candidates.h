@@ -1,11 +1,11 @@
 // The candidates for a collective call, and what each would cost: rows of the table of algorithms
 // times a few segment counts.
 //
-// The search has a budget. Candidates are simulated in the order of their lower bounds; one whose
-// bound is above the best time found cannot win and is not simulated; and once kMaxWork is used up
-// the rest are judged by estimate. A row with more than kMaxSteps steps in all ranks together is
-// judged by a sketch of its bounds from the schedules of a few ranks (cost_sketch.h), and not
-// encoded. The budget is counted, not timed, so every rank makes the same choice. Pure.
+// The search has a budget. Candidates are simulated in the order of their lower bounds, those of
+// one segment first; one whose bound is above the best time found cannot win and is not simulated;
+// and once kMaxWork is used up the rest are judged by estimate. What is simulated for a row, in
+// place of all ranks where they are many, is said by its profile (row_profile.h). The budget is
+// counted, not timed, so every rank makes the same choice. Pure.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/candidate.h"
 #include "collectives/cost/cost.h"
-#include "collectives/kernels/reduce.h"
-#include "collectives/kernels/wire.h"
 
 namespace ringwood {
 
-// Of FairShare::work(), for all candidates of a query together, and for each.
-inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 40000;
+// Of FairShare::work(), for all candidates of a query together, and for each row.
+inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 60000;
+// Of all ranks together, where all are simulated.
 inline constexpr size_t kMaxSteps = 20000;
-inline constexpr int kMaxSimulated = 4096;  // ranks, however few steps they have
 inline constexpr int kMaxSegments = 256;
+
+class RowProfiles;
 
 struct CandidateQuery {
   Collective collective = Collective::all_reduce;
@@ -38,7 +38,6 @@ struct CandidateQuery {
   double tolerance = 0;
   int segments = 0;  // 0: as `segment_bytes` suggests
   size_t segment_bytes = size_t{512} << 10;
-  size_t most_steps = kMaxSteps;  // limit for a row that is simulated
   // Also predict candidates that cannot win any more; the choice remains the same.
   bool all = false;
 };
@@ -47,12 +46,11 @@ struct CandidateQuery {
 // whichever is more; the candidate with the least regret is `chosen`. Where both kinds of buffers
 // cost the same, that is the cheapest. The model cannot tell apart candidates within 5 % of it.
 // Among those the choice is, in this order: the least work for its busiest resource (within 5 %),
-// the first row, the fewest segments (encoded: segments of `segment_bytes`). The result lists exact
-// candidates before encoded ones, then in the order of the rows, segments ascending.
-std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine);
-
-// True if no partial sum is ever added to anything again: every element is then added in one row of
-// additions, with one rounding at its end. `schedules`: of all ranks, verified.
-bool adds_once(const std::vector<Schedule>& schedules);
+// the fewest senders of other hosts to one rank, the first row, the fewest segments (encoded:
+// segments of `segment_bytes`). The result lists exact candidates before encoded ones, then in the
+// order of the rows, segments ascending.
+// `profiles`: of this machine model, for as many ranks.
+std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine,
+                             RowProfiles& profiles);
 
 }  // namespace ringwood

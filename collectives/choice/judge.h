@@ -1,6 +1,6 @@
 // Predicts the time of prepared rows (built_rows.h), within the budget of cost_candidates.h: by
-// simulation, of some segments where there are many, or by an estimate from bounds. Part of
-// cost_candidates.h.
+// simulation of its samples (row_profile.h), and of some segments where there are many, or by an
+// estimate from bounds. Part of cost_candidates.h.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ class CostJudge final {
   struct Times {
     double seconds = 0, zero_copy_seconds = 0;  // as in Candidate
     bool simulated = false;
+    bool extended = false;  // from siblings of the group
   };
 
   // Both are memory of the caller.
@@ -29,15 +30,14 @@ class CostJudge final {
  private:
   // Whether shared buffers make a difference at all.
   bool may_zero_copy() const;
-  Prediction simulate(const BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
+  Prediction simulate(BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
   const Prediction& single(BuiltRow& built);
-  Prediction in_segments(const BuiltRow& built, int segment_count, bool zero_copy);
+  Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   double estimate(BuiltRow& built, int count);
 
   const CandidateQuery& query_;
   const MachineModel& machine_;
   size_t work_ = 0;
-  bool sketched_ = false;  // some rows are
 };
 
 }  // namespace ringwood

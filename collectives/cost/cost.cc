@@ -8,50 +8,27 @@
 
 #include "collectives/cost/cost_model.h"
 #include "collectives/cost/machines.h"
+#include "collectives/cost/message_phases.h"
 #include "collectives/cost/steps.h"
-#include "collectives/cost/threads.h"
 
 namespace ringwood {
 namespace {
 
-// The phases of a message:
-//   waiting   for its send step, and for its turn on the link
-//   head      its sender prepares it and writes the first piece alone
-//   halted    the rest is more than the link holds, and the receiver is not ready
-//   body      both ends work on it at the same time
-//   alone     the sender writes the rest without the receiver
-//   flying    no thread works on it
-//   arrived   the receiver may read what is left
-//   tail      the receiver reads it
-enum class Phase { waiting, head, halted, body, alone, flying, arrived, tail, finished };
-
-struct Moving {
-  Phase phase = Phase::waiting;
-  bool send_ready = false, recv_ready = false;  // by its steps
-  bool send_turn = false, recv_turn = false;    // by its link
-  bool joint = false;                           // its rest was moved in a body
-
-  bool receivable() const { return recv_ready && recv_turn; }
-};
-
 struct Timer {
-  enum class Kind { arrival, held_back, nothing, own_block };  // of a message; of steps; of a rank
   double time;
-  Kind kind;
+  TimerKind kind;
   int32_t rank, index;  // index: message or step, or -1
   bool operator>(const Timer& b) const { return time > b.time; }
 };
 
-// Messages, from the steps that send and receive them to the threads and machines that move them.
-class Simulation {
+class Simulation : private MessagePhases<Simulation> {
  public:
   Simulation(const CostModel& model, const Load& load, const MachineModel& machine)
-      : model_(model),
+      : MessagePhases(model.ranks.size(), model.messages.size()),
+        model_(model),
         most_work_(load.most_work),
         machines_(model, machine),
-        threads_(static_cast<int>(model.ranks.size())),
-        steps_(model, load.timeline),
-        moving_(model.messages.size()) {}
+        steps_(model, load.timeline) {}
 
   // Returns nothing if most_work ended it.
   std::optional<Prediction> run() {
@@ -74,190 +51,67 @@ class Simulation {
   size_t work() const { return machines_.work(); }
 
  private:
+  friend MessagePhases;
+
   void begin_all() {
     const auto n = static_cast<int>(model_.ranks.size());
     for (int r = 0; r < n && model_.agreeing > 0; ++r)
       queue({JobKind::agreeing, r, -1, model_.agreeing, 0});
     for (int r = 0; r < n; ++r)
-      if (model_.ranks[r].own_block > 0)
-        timers_.push({model_.agreed, Timer::Kind::own_block, r, -1});
-    for (const int32_t m : model_.heads) moving_[m].send_turn = moving_[m].recv_turn = true;
+      if (model_.ranks[r].own_block > 0) at(model_.agreed, TimerKind::own_block, r, -1);
+    begin_links(model_.heads);
     for (int r = 0; r < n; ++r)
       for (size_t i = 0; i < model_.ranks[r].bytes.size(); ++i)
         if (const auto step = static_cast<int32_t>(i); steps_.free(r, step))
           ready_or_later(r, step);
   }
 
-  // ---- steps
+  // ---- as MessagePhases wants it
 
-  void ready_or_later(int r, int32_t step) {
-    const bool sends = model_.ranks[r].plan->steps[step].kind == StepKind::send;
-    if (sends || model_.agreed <= machines_.now()) return ready(r, step);
-    timers_.push({model_.agreed, Timer::Kind::held_back, r, step});
+  const CostMessage& ends(int32_t m) const { return model_.messages[m]; }
+  const CostMessage& price(int32_t m) const { return model_.messages[m]; }
+  int32_t message_of(int r, int32_t step) const { return model_.ranks[r].message[step]; }
+  bool sends(int r, int32_t step) const {
+    return model_.ranks[r].plan->steps[step].kind == StepKind::send;
   }
-
-  void ready(int r, int32_t step) {
+  PerByte local_cost(int r, int32_t step) const {
     const CostRank& rank = model_.ranks[r];
-    const int32_t m = rank.message[step];
-    if (m >= 0) {
-      const bool sends = rank.plan->steps[step].kind == StepKind::send;
-      if (sends && model_.messages[m].encode.core > 0) return encode(m);
-      (sends ? moving_[m].send_ready : moving_[m].recv_ready) = true;
-      return look(m);
-    }
     const double bytes = rank.bytes[step];
-    if (bytes == 0)  // avoids recursion through many empty steps
-      return timers_.push({machines_.now(), Timer::Kind::nothing, r, step});
     const PerByte cost = rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
-    queue({JobKind::local, r, step, bytes * cost.core, bytes * cost.memory});
+    return {bytes * cost.core, bytes * cost.memory};
   }
-
-  void copy_own_block(int r) {
+  PerByte own_block_cost(int r) const {
     const CostRank& rank = model_.ranks[r];
-    queue({JobKind::own_block, r, -1, rank.own_block * rank.copies.core,
-           rank.own_block * rank.copies.memory});
+    return {rank.own_block * rank.copies.core, rank.own_block * rank.copies.memory};
   }
+  double now() const { return machines_.now(); }
+  double agreed() const { return model_.agreed; }
+  CostSteps& steps() { return steps_; }
 
-  // Goes before other work that waits for the thread, as in the executor, so that the message
-  // leaves early.
-  void encode(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    threads_.add_first(
-        {JobKind::encoding, m.from, index, m.bytes * m.encode.core, m.bytes * m.encode.memory});
-    if (!threads_.busy(m.from)) next_of(m.from);
+  void at(double time, TimerKind kind, int32_t rank, int32_t index) {
+    timers_.push({time, kind, rank, index});
   }
-
-  void encoded(int32_t index) {
-    moving_[index].send_ready = true;
-    look(index);
+  void start(const CostJob& job) { machines_.start(job); }
+  void start_flow(JobKind kind, int32_t m, double bytes, bool both_ends) {
+    const CostMessage& message = model_.messages[m];
+    machines_.start_flow(kind, m, bytes, message.out, both_ends ? message.in : PerByte{});
   }
-
-  void done(int r, int32_t step) {
-    steps_.finish(r, step, machines_.now(), [&](int32_t next) { ready_or_later(r, next); });
+  void write_alone(int32_t m, double bytes) {
+    const CostMessage& message = model_.messages[m];
+    if (message.sockets) return start_flow(JobKind::alone, m, bytes, false);
+    queue({JobKind::alone, message.from, m, bytes * message.out.core, bytes * message.out.memory});
   }
-
-  void begin(int r, int32_t step) { steps_.begin(r, step, machines_.now()); }
-
-  // ---- messages
-
-  // Starts what the message's phase and its two ends allow.
-  void look(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    Moving& s = moving_[index];
-    if (s.phase == Phase::waiting && s.send_ready && s.send_turn) {
-      s.phase = Phase::head;
-      begin(m.from, m.send_step);
-      queue({JobKind::head, m.from, index, m.post + m.head * m.out.core, m.head * m.out.memory});
-    } else if (s.phase == Phase::halted && s.receivable()) {
-      start_body(index);
-    } else if (s.phase == Phase::arrived && s.receivable()) {
-      s.phase = Phase::tail;
-      begin(m.to, m.recv_step);
-      // In a body the receiver is one piece behind the sender.
-      const double bytes = s.joint ? m.head : m.bytes;
-      queue({JobKind::tail, m.to, index, m.post + bytes * m.in.core, bytes * m.in.memory});
-    }
-  }
-
-  void after_head(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    Moving& s = moving_[index];
-    const double rest = m.bytes - m.head;
-    if (rest == 0 || m.in_place) return sent(index);
-    if (s.receivable()) return start_body(index);
-    if (m.bytes > m.holds) {
-      s.phase = Phase::halted;
-      return;
-    }
-    s.phase = Phase::alone;
-    if (m.sockets) return machines_.start_flow(JobKind::alone, index, m.bytes, m.out, {});
-    queue({JobKind::alone, m.from, index, rest * m.out.core, rest * m.out.memory});
-  }
-
-  void start_body(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    moving_[index].phase = Phase::body;
-    moving_[index].joint = true;
-    begin(m.to, m.recv_step);
-    machines_.start_flow(JobKind::body, index, m.bytes - m.head, m.out, m.in);
-  }
-
-  // The sender's part is over.
-  void sent(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    moving_[index].phase = Phase::flying;
-    timers_.push({machines_.now() + m.latency, Timer::Kind::arrival, m.to, index});
-    if (!m.in_place) leave(index);
-  }
-
-  void leave(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    if (m.next >= 0) {
-      moving_[m.next].send_turn = true;
-      look(m.next);
-    }
-    done(m.from, m.send_step);
-  }
-
-  void received(int32_t index) {
-    const CostMessage& m = model_.messages[index];
-    moving_[index].phase = Phase::finished;
-    if (m.next >= 0) {
-      moving_[m.next].recv_turn = true;
-      look(m.next);
-    }
-    done(m.to, m.recv_step);
-    if (m.in_place) leave(index);
-  }
-
-  // ---- what takes time
 
   void ring() {
     const Timer timer = timers_.top();
     timers_.pop();
-    switch (timer.kind) {
-      case Timer::Kind::held_back: return ready(timer.rank, timer.index);
-      case Timer::Kind::nothing: return done(timer.rank, timer.index);
-      case Timer::Kind::own_block: return copy_own_block(timer.rank);
-      case Timer::Kind::arrival:
-        moving_[timer.index].phase = Phase::arrived;
-        return look(timer.index);
-    }
-  }
-
-  void queue(const CostJob& job) {
-    threads_.add(job);
-    if (!threads_.busy(job.rank)) next_of(job.rank);
-  }
-
-  void next_of(int r) {
-    const std::optional<CostJob> job = threads_.next(r);
-    if (!job) return;
-    if (job->kind == JobKind::local) begin(r, job->index);
-    if (job->kind == JobKind::encoding) begin(r, model_.messages[job->index].send_step);
-    machines_.start(*job);
-  }
-
-  void ended(const CostJob& job) {
-    switch (job.kind) {
-      case JobKind::agreeing: break;
-      case JobKind::own_block: steps_.at_least(job.rank, machines_.now()); break;
-      case JobKind::local: done(job.rank, job.index); break;
-      case JobKind::encoding: encoded(job.index); break;
-      case JobKind::head: after_head(job.index); break;
-      case JobKind::body:
-      case JobKind::alone: sent(job.index); break;
-      case JobKind::tail: received(job.index); break;
-    }
-    if (job.rank >= 0) next_of(job.rank);
+    rung(timer.kind, timer.rank, timer.index);
   }
 
   const CostModel& model_;
   const size_t most_work_;
   CostMachines machines_;
-  CostThreads threads_;
   CostSteps steps_;
-  std::vector<Moving> moving_;  // by message
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 };
 

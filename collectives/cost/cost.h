@@ -19,9 +19,9 @@
 //   model omits contention inside switches, two groups at the same time, and the scheduling
 //   errors of the kernel.
 //
-// A schedule that is too large to be simulated is estimated by two bounds: the busiest resource,
-// and the longest chain of steps that wait for each other. They are computed from all ranks'
-// schedules, or, with very many ranks, from those of some ranks (cost_sketch.h).
+// Where hosts are alike, the ranks of one may stand for those of all (cost_quotient.h). A
+// simulation that takes too long is replaced by two bounds: the busiest resource, and the longest
+// chain of steps that wait for each other.
 //
 // Times are seconds from the call, made on all ranks at once, to the last step. Pure: equal
 // arguments give equal results, so each rank of a group may compute them for itself.
@@ -53,6 +53,9 @@ struct Load {
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.
   size_t of_bytes = 0;
+  // Ranks of the whole group where the schedules are those of a smaller one; decides how ranks
+  // agree. 0: as many as the schedules say.
+  int of_ranks = 0;
   // Ends the simulation after this much of FairShare::work(), at some 20 ns each. 0: no limit.
   size_t most_work = 0;
 };

@@ -13,25 +13,26 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
 
 // The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
 std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
+  const auto host = [&](int rank) { return model.ranks[rank].host; };
   std::vector<double> thread(model.ranks.size(), model.agreeing);
   std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
   std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
       in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
     thread[rank] += seconds;
-    cores[machine.host_of(rank)] += seconds / machine.cores;
-    memory[machine.host_of(rank)] += memory_seconds;
+    cores[host(rank)] += seconds / machine.cores;
+    memory[host(rank)] += memory_seconds;
   };
   for (const CostMessage& m : model.messages) {
     for (const int rank : {m.from, m.to}) {
       posts[rank] += m.post;
-      host_posts[machine.host_of(rank)] += m.post / machine.cores;
+      host_posts[host(rank)] += m.post / machine.cores;
     }
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
-    out[machine.host_of(m.from)] += m.bytes * m.wire;
-    in[machine.host_of(m.to)] += m.bytes * m.wire;
+    out[host(m.from)] += m.bytes * m.wire;
+    in[host(m.to)] += m.bytes * m.wire;
   }
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const CostRank& rank = model.ranks[r];

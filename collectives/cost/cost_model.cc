@@ -1,6 +1,7 @@
 #include "collectives/cost/cost_model.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -25,25 +26,16 @@ DataType type_of(size_t element) {
   }
 }
 
-// Schedules may be in segments already: then each of their chunks is a block.
-CollectiveArgs args_of(const Schedule& s, const Load& load) {
-  CollectiveArgs args{load.collective, type_of(load.element), ReduceOp::sum, 0, 0, {}};
-  args.count = load.bytes / load.element;
-  const int blocks = required_chunks(load.collective, s.n);
-  if (blocks == 0 || s.chunks <= blocks) return args;
-  const std::vector<size_t> bytes = chunk_bytes(s, load);
-  for (int c = 0; c < s.chunks; ++c) args.blocks.push_back(bytes[c] / load.element);
-  return args;
-}
-
 class Binder {
  public:
-  Binder(std::vector<Plan> plans, const Load& load, const MachineModel& machine)
+  Binder(std::vector<Plan> plans, const Load& load, const MachineModel& machine,
+         const HostSymmetry* symmetry)
       : load_(load),
-        machine_(machine),
+        symmetry_(symmetry),
         n_(static_cast<int>(plans.size())),
-        prices_(load, machine, n_) {
+        prices_(load, machine, plans[0].schedule.n) {
     model_.plans = std::move(plans);
+    model_.hosts = symmetry ? 1 : prices_.hosts();
   }
 
   CostModel run() {
@@ -68,42 +60,33 @@ class Binder {
     const Plan& plan = model_.plans[r];
     CostRank& rank = model_.ranks[r];
     rank.plan = &plan;
+    rank.host = symmetry_ ? 0 : prices_.host(r);
     std::vector<std::pair<int, double>> sent;
     rank.sends = rank.receives = false;
     for (const BoundStep& step : plan.steps) {
       rank.bytes.push_back(static_cast<double>(step.bytes));
       if (step.kind == StepKind::send) sent.emplace_back(step.peer, rank.bytes.back());
-      if (step.peer < 0 || step.bytes == 0 || !same_host(r, step.peer)) continue;
+      if (step.peer < 0 || step.bytes == 0 || !prices_.same_host(number(r), step.peer)) continue;
       (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
     }
     rank.message.assign(plan.steps.size(), -1);
-    rank.own_block = prices_.own_block(r);
+    rank.own_block = prices_.own_block(number(r));
     return prices_.working_set(buffer_bytes(plan) + rank.own_block, std::move(sent));
   }
 
-  bool same_host(int a, int b) const { return machine_.host_of(a) == machine_.host_of(b); }
-
-  static double buffer_bytes(const Plan& plan) {
-    size_t elements = plan.args.count;
-    if (in_blocks(plan.args.collective)) {
-      const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.segments);
-      elements = std::accumulate(plan.args.blocks.begin(), plan.args.blocks.end(), size_t{0});
-      if (plan.args.blocks.empty()) elements = plan.args.count * blocks;
-    }
-    return static_cast<double>(elements * plan.element + plan.scratch_bytes);
-  }
+  // The number of a rank in its group.
+  int number(int r) const { return model_.plans[r].schedule.rank; }
 
   // The working set of a rank includes what it reads in place. With a fusion, each rank goes
   // through a part of all ranks' buffers instead of through all of its own.
   void set_rates(std::vector<double> sets) {
-    model_.hosts = prices_.hosts();
     std::vector<double> of_host(model_.hosts, 0);
-    for (int r = 0; r < n_; ++r) of_host[machine_.host_of(r)] += sets[r];
+    for (int r = 0; r < n_; ++r) of_host[model_.ranks[r].host] += sets[r];
     for (const CostMessage& m : model_.messages)
       if (m.in_place && m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].put < 0)
         sets[m.to] += m.bytes;
     for (int r = 0; r < n_; ++r)
-      prices_.set_rates(model_.ranks[r], r, sets[r], of_host[machine_.host_of(r)]);
+      prices_.set_rates(model_.ranks[r], number(r), sets[r], of_host[model_.ranks[r].host]);
   }
 
   // The k-th send of one end meets the k-th receive of the other.
@@ -113,9 +96,9 @@ class Binder {
       const BoundStep& step = rank.plan->steps[i];
       if (local(step.kind) || step.bytes == 0) continue;
       const bool sends = step.kind == StepKind::send;
-      Direction& d = direction(sends ? r : step.peer, sends ? step.peer : r);
+      Direction& d = direction(r, step.peer, sends);
       size_t& at = sends ? d.sends : d.receives;
-      if (at == d.messages.size()) append(d, sends ? r : step.peer, sends ? step.peer : r);
+      if (at == d.messages.size()) append(d, r, step.peer, sends);
       const int32_t index = d.messages[at++];
       CostMessage& m = model_.messages[index];
       m.bytes = std::max(m.bytes, rank.bytes[i]);
@@ -171,22 +154,35 @@ class Binder {
     size_t sends = 0, receives = 0;
   };
 
-  Direction& direction(int from, int to) {
-    const auto [at, is_new] = direction_of_.try_emplace(
-        uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to),
-        static_cast<int32_t>(directions_.size()));
+  // Of rank r's messages to or from a peer. With a symmetry, the peer's messages are those of the
+  // rank of host 0 that has its index; the relation of the two hosts keeps links apart.
+  Direction& direction(int r, int peer, bool sends) {
+    const int32_t other = index_of(peer);
+    int32_t relation = 0;
+    if (symmetry_) {
+      const int here = symmetry_->host_of(number(r)), there = symmetry_->host_of(peer);
+      relation = sends ? symmetry_->relation(here, there) : symmetry_->relation(there, here);
+    }
+    const auto [at, is_new] =
+        direction_of_.try_emplace(Ends{sends ? r : other, sends ? other : r, relation},
+                                  static_cast<int32_t>(directions_.size()));
     if (is_new) directions_.push_back({});
     return directions_[at->second];
   }
 
-  void append(Direction& d, int from, int to) {
+  int32_t index_of(int rank) const { return symmetry_ ? symmetry_->index_of(rank) : rank; }
+
+  void append(Direction& d, int r, int peer, bool sends) {
     const auto index = static_cast<int32_t>(model_.messages.size());
     if (d.messages.empty())
       model_.heads.push_back(index);
     else
       model_.messages[d.messages.back()].next = index;
     d.messages.push_back(index);
-    model_.messages.push_back(prices_.message(from, to));
+    CostMessage m = prices_.message(sends ? number(r) : peer, sends ? peer : number(r));
+    m.from = sends ? r : index_of(peer);
+    m.to = sends ? index_of(peer) : r;
+    model_.messages.push_back(m);
   }
 
   void set_costs(CostMessage& m) const {
@@ -197,16 +193,44 @@ class Binder {
     prices_.set_costs(m, model_.ranks[m.from], model_.ranks[m.to]);
   }
 
+  using Ends = std::array<int32_t, 3>;  // from, to, relation
+  struct Hash {
+    size_t operator()(const Ends& e) const {
+      return static_cast<size_t>(e[0]) * 0x9e3779b97f4a7c15u ^
+             static_cast<size_t>(e[1]) * 0xc2b2ae3d27d4eb4fu ^ static_cast<size_t>(e[2]);
+    }
+  };
+
   const Load& load_;
-  const MachineModel& machine_;
-  const int n_;
+  const HostSymmetry* const symmetry_;  // null: all ranks are here
+  const int n_;                         // of the ranks that are here
   const Prices prices_;
   CostModel model_;
   std::vector<Direction> directions_;
-  std::unordered_map<uint64_t, int32_t> direction_of_;  // by from << 32 | to
+  std::unordered_map<Ends, int32_t, Hash> direction_of_;
 };
 
 }  // namespace
+
+double buffer_bytes(const Plan& plan) {
+  size_t elements = plan.args.count;
+  if (in_blocks(plan.args.collective)) {
+    const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.segments);
+    elements = std::accumulate(plan.args.blocks.begin(), plan.args.blocks.end(), size_t{0});
+    if (plan.args.blocks.empty()) elements = plan.args.count * blocks;
+  }
+  return static_cast<double>(elements * plan.element + plan.scratch_bytes);
+}
+
+CollectiveArgs args_of(const Schedule& s, const Load& load) {
+  CollectiveArgs args{load.collective, type_of(load.element), ReduceOp::sum, 0, 0, {}};
+  args.count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  if (blocks == 0 || s.chunks <= blocks) return args;
+  const std::vector<size_t> bytes = chunk_bytes(s, load);
+  for (int c = 0; c < s.chunks; ++c) args.blocks.push_back(bytes[c] / load.element);
+  return args;
+}
 
 std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
                            const Load& load, const MachineModel& machine) {
@@ -214,26 +238,32 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_c
   if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());
+  const bool slots = !schedules.empty() && eager_slots(machine, ranks_of(load, schedules[0].n));
   for (const Schedule& s : schedules) {
-    const auto r = static_cast<int>(plans.size()), n = static_cast<int>(schedules.size());
-    if (s.rank != r || s.n != n)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("cost: schedule {} is of rank {} of {}", r, s.rank, s.n));
     const auto plan = make_plan(s, args_of(s, load), "", segment_count,
                                 load.one_round ? Protocol::one_round : Protocol::queued,
-                                {load.wire, machine.hosts}, nullptr, limits);
-    plans.push_back(eager_slots(machine) ? add_slots(std::move(*plan)) : std::move(*plan));
+                                {load.wire, machine.hosts, machine.loopback}, nullptr, limits);
+    plans.push_back(slots ? add_slots(std::move(*plan)) : std::move(*plan));
   }
   return plans;
 }
 
-CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine) {
+CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine,
+                   const HostSymmetry* symmetry) {
   if (plans.empty()) throw Error(ErrorCode::invalid_argument, "cost: no schedules");
-  if (!machine.hosts.empty() && machine.hosts.size() != plans.size())
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("cost: {} schedules, but the machine has {} ranks", plans.size(),
-                            machine.hosts.size()));
-  return Binder(std::move(plans), load, machine).run();
+  const size_t n = symmetry ? static_cast<size_t>(plans[0].schedule.n) : plans.size();
+  if (!machine.hosts.empty() && machine.hosts.size() != n)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("cost: {} schedules, but the machine has {} ranks", n, machine.hosts.size()));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const Schedule& s = plans[i].schedule;
+    const int rank = symmetry ? symmetry->ranks_of_first_host()[i] : static_cast<int>(i);
+    if (s.rank != rank || s.n != static_cast<int>(n))
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("cost: schedule {} is of rank {} of {}", i, s.rank, s.n));
+  }
+  return Binder(std::move(plans), load, machine, symmetry).run();
 }
 
 }  // namespace ringwood

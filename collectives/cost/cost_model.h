@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/cost/cost.h"
+#include "collectives/cost/cost_quotient.h"
 #include "collectives/plan/plan.h"
 
 namespace ringwood {
@@ -15,15 +16,14 @@ struct PerByte {
 };
 
 struct CostMessage {
-  int32_t from = 0, to = 0;                // ranks
+  int32_t from = 0, to = 0;                // of CostModel::ranks
   int32_t send_step = -1, recv_step = -1;  // -1: that end is missing
   int32_t next = -1;  // the message after this one on the same link and direction
-  bool between_hosts = false, reduces = false;
+  bool between_hosts = false, between_nodes = false, reduces = false;
   bool sockets = false;   // between hosts, or over loopback
   bool in_place = false;  // read by the receiver from the sender's buffer
   bool as_left = false;   // in the sender's buffer, written by the receiver only
   bool puts = false;      // written by the sender into the receiver's buffer
-  int parts = 1;          // in a sketch: messages that the plan makes of it
   double bytes = 0;
   double head = 0;     // the bytes that the sender writes before the receiver can begin
   double post = 0;     // seconds of a core, at each end
@@ -36,6 +36,7 @@ struct CostMessage {
 
 struct CostRank {
   const Plan* plan = nullptr;    // one of CostModel::plans
+  int host = 0;                  // of CostModel::hosts
   std::vector<double> bytes;     // by step
   std::vector<int32_t> message;  // by step: its message, -1 = local or empty
   PerByte copies, reduces;       // in this rank's working set
@@ -47,7 +48,7 @@ struct CostRank {
 };
 
 struct CostModel {
-  std::vector<Plan> plans;  // of all ranks
+  std::vector<Plan> plans;  // of all ranks, or of those of host 0
   std::vector<CostRank> ranks;
   std::vector<CostMessage> messages;
   std::vector<int32_t> heads;  // the first message of each link and direction
@@ -55,13 +56,20 @@ struct CostModel {
   double agreed = 0;    // time from which receives may be posted
   double agreeing = 0;  // seconds of each core until then
 };
-// The plans that the passes make of the schedules of all ranks, for this load among ranks placed as
-// the machine model says. Private buffers are never fused, and none is published: each rank decides
-// that for itself.
+// The bytes of a rank's buffers, scratch included.
+double buffer_bytes(const Plan& plan);
+// The call that a load stands for. A schedule may be in segments already: then each of its chunks
+// is a block.
+CollectiveArgs args_of(const Schedule& schedule, const Load& load);
+// The plans that the passes make of the schedules of some or all ranks, for this load among ranks
+// placed as the machine model says. Private buffers are never fused, and none is published: each
+// rank decides that for itself.
 std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
                            const Load& load, const MachineModel& machine);
+// The plans are those of all ranks, in order, or, with a symmetry, those of the ranks of host 0.
 // Throws Error(invalid_argument) where a message has only one end.
-CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine);
+CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel& machine,
+                   const HostSymmetry* symmetry = nullptr);
 
 // No execution is faster than the busiest resource, or than the longest chain of steps that wait
 // for each other; `latencies` is the length of that chain if bytes took no time.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "collectives/plan/plan.h"
+#include "transports/shm/shared_region.h"
 
 namespace ringwood {
 namespace {
@@ -33,10 +34,9 @@ PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& m
 
 }  // namespace
 
-bool eager_slots(const MachineModel& machine) {
-  const auto& hosts = machine.hosts;
-  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
-  return one_host && machine.staged && !machine.loopback;
+bool eager_slots(const MachineModel& machine, int n) {
+  return host_count(machine) == 1 && machine.staged && !machine.loopback &&
+         n <= static_cast<int>(shm::kMaxEagerRanks);
 }
 
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
@@ -54,11 +54,10 @@ std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
 }
 
 Prices::Prices(const Load& load, const MachineModel& machine, int n)
-    : load_(load), machine_(machine), n_(n) {
-  const auto& hosts = machine.hosts;
-  on_host_.assign(hosts.empty() ? 1 : *std::max_element(hosts.begin(), hosts.end()) + 1, 0);
+    : load_(load), machine_(machine), n_(ranks_of(load, n)) {
+  on_host_.assign(host_count(machine), 0);
   for (int r = 0; r < n; ++r) ++on_host_[machine.host_of(r)];
-  eager_slots_ = eager_slots(machine);
+  eager_slots_ = eager_slots(machine, ranks_of(load, n));
 }
 
 double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
@@ -101,16 +100,24 @@ CostMessage Prices::message(int from, int to) const {
   CostMessage m;
   m.from = from;
   m.to = to;
-  m.between_hosts = machine_.host_of(from) != machine_.host_of(to);
+  m.between_hosts = !same_host(from, to);
+  m.between_nodes = !machine_.same_node(from, to);
   m.sockets = m.between_hosts || machine_.loopback;
+  if (!m.between_hosts) return m;
+  const PathParameters way = path(machine_, hosts(), host(from), host(to));
+  // Every host both sends and receives, unless one rank is the source or the end of all data.
+  const CollectiveTraits& traits = traits_of(load_.collective);
+  const bool both_ways = traits.from == Who::all && traits.to == Who::all;
+  m.wire = 1 / (way.rate * (both_ways ? way.both_ways : 1));
+  m.latency = way.latency;
   return m;
 }
 
 void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank without a core of its own looks only after the ranks before it have had their turns.
-  m.latency = latency(m.between_hosts, !machine_.same_node(m.from, m.to)) + to.turn;
-  m.post = (m.sockets ? machine_.net.post : machine_.post) * m.parts;
+  m.latency = (m.between_hosts ? m.latency : inside(m.between_nodes)) + to.turn;
+  m.post = m.sockets ? machine_.net.post : machine_.post;
   const bool mapped = !m.sockets && machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
   m.in_place = !m.sockets && !m.puts && (!machine_.staged || (m.in_place && mapped));
@@ -118,7 +125,6 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   if (load_.one_round && m.sockets) m.latency = 0;
   if (m.sockets) {
     const PerByte& copies = from.copies;
-    m.wire = m.between_hosts ? 1 / machine_.net.nic : 0;
     m.holds = machine_.net.eager;
     if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
     m.out = {1 / machine_.net.socket + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
@@ -147,7 +153,7 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
   };
   const PerByte& copies = from.copies;
   // The receiver sees the first line, and only then requests the others.
-  m.latency += line(!machine_.same_node(m.from, m.to)) * std::min(1.0, m.bytes / kEagerSlot);
+  m.latency += line(m.between_nodes) * std::min(1.0, m.bytes / kEagerSlot);
   m.head = std::min(m.bytes, machine_.piece);
   m.holds = machine_.eager;
   if (m.puts) {
@@ -161,7 +167,7 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
 }
 
 double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank& to) const {
-  const double rate = machine_.same_node(m.from, m.to) ? machine_.handed : machine_.node_handed;
+  const double rate = m.between_nodes ? machine_.node_handed : machine_.handed;
   return from.receives && to.sends ? rate * machine_.both_ways : rate;
 }
 
@@ -179,8 +185,7 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   m.holds /= part;
 }
 
-double Prices::latency(bool between_hosts, bool between_nodes) const {
-  if (between_hosts) return machine_.net.latency;
+double Prices::inside(bool between_nodes) const {
   if (machine_.loopback) return machine_.look;  // it has arrived when the sender's call returns
   return line(between_nodes) + machine_.look;
 }
@@ -193,13 +198,17 @@ Prices::Agreement Prices::agreement() const {
   const bool once = load_.one_round || eager_slots_;
   const int messages = once ? n_ - 1 : 1;
   const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  // A dissemination passes far paths wherever there are some.
+  const double slowest =
+      hosts() > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
   double round = 0, post = 0;
   for (const bool far : {false, true}) {
     if (far ? hosts() == 1 : most_on_host == 1) continue;
     const bool sockets = far || machine_.loopback;
     const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
     post = std::max(post, posts);
-    round = std::max(round, posts + latency(far, false) + turn(most_on_host));
+    const double latency = far ? slowest : inside(false);
+    round = std::max(round, posts + latency + turn(most_on_host));
   }
   const double rounds = once ? 1 : std::bit_width(static_cast<unsigned>(n_ - 1));
   return {machine_.call + round * rounds, machine_.call + post * rounds};

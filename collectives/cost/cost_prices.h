@@ -11,8 +11,10 @@ namespace ringwood {
 // The bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
-// Whether every rank has eager slots to every other (transports/eager_channel.h).
-bool eager_slots(const MachineModel& machine);
+// The ranks of the whole group, where n of them are simulated.
+inline int ranks_of(const Load& load, int n) { return load.of_ranks > 0 ? load.of_ranks : n; }
+// Whether every one of n ranks has eager slots to every other (transports/eager_channel.h).
+bool eager_slots(const MachineModel& machine, int n);
 
 class Prices final {
  public:
@@ -20,7 +22,9 @@ class Prices final {
   Prices(const Load& load, const MachineModel& machine, int n);
 
   int hosts() const { return static_cast<int>(on_host_.size()); }
-  int on_host(int rank) const { return on_host_[machine_.host_of(rank)]; }
+  int host(int rank) const { return machine_.host_of(rank); }
+  bool same_host(int a, int b) const { return host(a) == host(b); }
+  int on_host(int rank) const { return on_host_[host(rank)]; }
 
   // The bytes that a rank reads and writes repeatedly: its buffers (all chunks together), and the
   // links that it fills. `sent`: peers and bytes of its sends.
@@ -30,9 +34,11 @@ class Prices final {
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
-  // A message without its steps, `next`, `in_place` and `puts`, which depend on the schedules.
+  // A message with the path between its ends; without its steps, `next`, `in_place` and `puts`,
+  // which depend on the schedules.
+  // `from`, `to`: the ranks' numbers in their group.
   CostMessage message(int from, int to) const;
-  // Sets the costs that follow from `bytes`, `parts`, `reduces`, `in_place` and `puts`.
+  // Sets, once, the costs that follow from `bytes`, `reduces`, `in_place` and `puts`.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
   // The cost of a dissemination's rounds, of one small message each. In one round, as always by
@@ -43,7 +49,7 @@ class Prices final {
   Agreement agreement() const;
 
  private:
-  double latency(bool between_hosts, bool between_nodes) const;
+  double inside(bool between_nodes) const;  // latency of a message inside a host
   double line(bool between_nodes) const;
   double turn(int on_host) const;
   double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;

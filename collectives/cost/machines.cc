@@ -18,20 +18,21 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
 void CostMachines::start(const CostJob& job) {
   Uses uses{std::max(job.seconds, job.memory)};
   add_core(uses, job.rank, job.seconds);
-  uses.add(hosts_[machine_.host_of(job.rank)].memory, job.memory);
+  uses.add(hosts_[model_.ranks[job.rank].host].memory, job.memory);
   launch(job, uses.whole, uses);
 }
 
 void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                               const PerByte& in) {
   const CostMessage& m = model_.messages[message];
-  const int here = machine_.host_of(m.from), there = machine_.host_of(m.to);
+  const int here = model_.ranks[m.from].host, there = model_.ranks[m.to].host;
   // Each resource alone would take this long for a byte; the slowest determines the time.
-  Uses uses{std::max({out.core, in.core, m.wire,
-                      here == there ? out.memory + in.memory : std::max(out.memory, in.memory)})};
+  Uses uses{
+      std::max({out.core, in.core, m.wire,
+                !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};
   add_core(uses, m.from, out.core);
   add_core(uses, m.to, in.core);
-  if (here == there) {
+  if (!m.between_hosts) {
     uses.add(hosts_[here].memory, out.memory + in.memory);
   } else {
     uses.add(hosts_[here].nic_out, m.wire);
@@ -43,7 +44,7 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
 void CostMachines::add_core(Uses& uses, int rank, double seconds) const {
   uses.add(thread_[rank], seconds);
   if (model_.ranks[rank].on_host > machine_.cores)
-    uses.add(hosts_[machine_.host_of(rank)].cores, seconds);
+    uses.add(hosts_[model_.ranks[rank].host].cores, seconds);
 }
 
 void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) {

@@ -1,12 +1,15 @@
 #include "collectives/cost/max_min.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ringwood {
 namespace {
 
 // A resource with less capacity left than this is full.
 constexpr double kFull = 1e-9;
+// A job whose speed changes by less than this part goes on as it was.
+constexpr double kSameSpeed = 1e-9;
 
 }  // namespace
 
@@ -93,8 +96,6 @@ void MaxMin::fill(double now, std::vector<int32_t>& changed) {
   work_ += near_jobs_.size() + near_resources_.size();
   for (const int32_t index : near_jobs_) {
     Job& job = jobs_[index];
-    job.left = std::max(0.0, job.left - (now - job.since) * job.speed);
-    job.since = now;
     job.frozen = false;
     for (int u = 0; u < job.use_count; ++u)
       resources_[job.uses[u].resource].load += job.uses[u].part;
@@ -116,21 +117,27 @@ void MaxMin::fill(double now, std::vector<int32_t>& changed) {
     }
     for (const int32_t index : stopping_) {
       if (jobs_[index].frozen) continue;
-      freeze(jobs_[index], level);
-      changed.push_back(index);
+      if (freeze(jobs_[index], level, now)) changed.push_back(index);
       --left;
     }
   }
 }
 
-void MaxMin::freeze(Job& job, double speed) {
+// Returns whether the job's speed changed.
+bool MaxMin::freeze(Job& job, double speed, double now) {
   job.frozen = true;
-  job.speed = speed;
+  const bool changes = std::abs(speed - job.speed) > kSameSpeed * speed;
+  if (changes) {
+    job.left = std::max(0.0, job.left - (now - job.since) * job.speed);
+    job.since = now;
+    job.speed = speed;
+  }
   for (int u = 0; u < job.use_count; ++u) {
     Resource& r = resources_[job.uses[u].resource];
     r.room -= job.uses[u].part * speed;
     r.load -= job.uses[u].part;
   }
+  return changes;
 }
 
 }  // namespace ringwood

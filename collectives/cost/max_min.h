@@ -26,7 +26,7 @@ class MaxMin final {
   // reused after its removal.
   int32_t add(double seconds, std::span<const Use> uses, double now);
   void remove(int32_t job);
-  // Appends the jobs whose speeds were recomputed.
+  // Appends the jobs whose speeds changed.
   void share(double now, std::vector<int32_t>& changed);
   // Seconds until the job ends, counted from its last share().
   double lasts(int32_t job) const { return jobs_[job].left / jobs_[job].speed; }
@@ -51,7 +51,7 @@ class MaxMin final {
   void touch(const Job& job);
   void gather(int32_t resource);
   void fill(double now, std::vector<int32_t>& changed);
-  void freeze(Job& job, double speed);
+  bool freeze(Job& job, double speed, double now);
 
   std::vector<Resource> resources_;
   std::vector<Job> jobs_;

@@ -20,7 +20,9 @@
 // after a measurement that was disturbed, the next process measures again.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "collectives/machine/machine_model.h"
 #include "transports/base/clock.h"
@@ -53,5 +55,12 @@ MachineModel calibration(const std::string& directory, CalibrationUse use);
 std::string calibration_path(const std::string& directory);
 bool write_calibration(const std::string& path, const MachineModel& machine);
 bool read_calibration(const std::string& path, MachineModel& machine);
+
+// The same for parameters of other things, with a title in one line, of which the first word and a
+// hash make the file's name.
+std::string parameters_path(const std::string& directory, const std::string& title);
+bool write_parameters(const std::string& path, const std::string& title,
+                      const MachineModel& machine);
+bool read_parameters(const std::string& path, const std::string& title, MachineModel& machine);
 
 }  // namespace ringwood

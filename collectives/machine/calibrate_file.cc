@@ -10,23 +10,13 @@
 
 #include "collectives/machine/calibrate.h"
 #include "transports/base/error.h"
+#include "transports/base/hash.h"
 #include "transports/base/owned_fd.h"
 
 namespace ringwood {
 namespace {
 
 constexpr size_t kMaxFile = 64 << 10;
-
-// FNV-1a: detects damage, not malice; the file belongs to its reader.
-uint64_t checksum(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-std::string body_of(const MachineModel& machine) {
-  return fmt::format("{}\n{}\n", host_description(), print(machine));
-}
 
 void make_directories(const std::string& path) {
   for (size_t at = path.find('/', 1); at != path.npos; at = path.find('/', at + 1))
@@ -45,15 +35,28 @@ bool read_whole(const std::string& path, std::string& text) {
 
 }  // namespace
 
+std::string parameters_path(const std::string& directory, const std::string& title) {
+  return fmt::format("{}/{}-{:016x}", directory, title.substr(0, title.find(' ')), fnv1a_64(title));
+}
+
 std::string calibration_path(const std::string& directory) {
-  return fmt::format("{}/calibration-{:016x}", directory, checksum(host_description()));
+  return fmt::format("{}/calibration-{:016x}", directory, fnv1a_64(host_description()));
 }
 
 bool write_calibration(const std::string& path, const MachineModel& machine) {
+  return write_parameters(path, host_description(), machine);
+}
+
+bool read_calibration(const std::string& path, MachineModel& machine) {
+  return read_parameters(path, host_description(), machine);
+}
+
+bool write_parameters(const std::string& path, const std::string& title,
+                      const MachineModel& machine) {
   static std::atomic<int> count{0};
   make_directories(path);
-  const std::string body = body_of(machine);
-  const std::string text = fmt::format("{}{:016x}\n", body, checksum(body));
+  const std::string body = fmt::format("{}\n{}\n", title, print(machine));
+  const std::string text = fmt::format("{}{:016x}\n", body, fnv1a_64(body));
   const std::string fresh = fmt::format("{}.{}.{}", path, ::getpid(), count.fetch_add(1));
   bool written = false;
   {
@@ -67,16 +70,16 @@ bool write_calibration(const std::string& path, const MachineModel& machine) {
   return false;
 }
 
-bool read_calibration(const std::string& path, MachineModel& machine) {
+bool read_parameters(const std::string& path, const std::string& title, MachineModel& machine) {
   std::string text;
   if (!read_whole(path, text)) return false;
-  const std::string host = host_description() + "\n";
-  const size_t end = text.find('\n', host.size());
-  if (text.compare(0, host.size(), host) != 0 || end == text.npos) return false;
+  const std::string first = title + "\n";
+  const size_t end = text.find('\n', first.size());
+  if (text.compare(0, first.size(), first) != 0 || end == text.npos) return false;
   const std::string body = text.substr(0, end + 1);
-  if (text.substr(end + 1) != fmt::format("{:016x}\n", checksum(body))) return false;
+  if (text.substr(end + 1) != fmt::format("{:016x}\n", fnv1a_64(body))) return false;
   try {
-    machine = parse_machine_model(body.substr(host.size(), end - host.size()));
+    machine = parse_machine_model(body.substr(first.size(), end - first.size()));
     return true;
   } catch (const Error&) {
     return false;

@@ -12,10 +12,6 @@
 
 namespace ringwood {
 
-inline double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 // Binds the calling thread to one processor for the time of a scope.
 class Pinned {
  public:

@@ -50,7 +50,7 @@ double best_message(int here, int there, size_t bytes, int times, const Deadline
       if (some <= 0 && deadline.passed()) return best;
       got += static_cast<size_t>(std::max<ssize_t>(some, 0));
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     best = best == 0 ? seconds : std::min(best, seconds);
   }
   return best;

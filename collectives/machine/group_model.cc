@@ -9,7 +9,7 @@
 
 namespace ringwood {
 
-std::string announced_parameters(const Options& options) {
+MachineModel host_parameters(const Options& options) {
   static std::mutex mutex;
   static std::map<std::string, MachineModel> known;
   std::lock_guard lock(mutex);
@@ -23,8 +23,10 @@ std::string announced_parameters(const Options& options) {
   machine.loopback = std::ranges::none_of(transport_table(), [&](const TransportRow& row) {
     return row.shared_memory && (allowed.empty() || std::ranges::count(allowed, row.name) > 0);
   });
-  return print(machine);
+  return machine;
 }
+
+std::string announced_parameters(const Options& options) { return print(host_parameters(options)); }
 
 MachineModel machine_model_of(const Mesh& mesh) {
   MachineModel machine =

@@ -1,20 +1,21 @@
 #include "collectives/machine/machine_model.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "transports/base/error.h"
+#include "collectives/machine/model_text.h"
+#include "collectives/machine/places.h"
 
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-5";
+constexpr std::string_view kVersion = "ringwood-machine-6";
 constexpr size_t kMaxBytes = 256 << 10;
-constexpr int kMaxRanks = 1 << 15;
 constexpr int kMaxCores = 1 << 15;
+constexpr int kMaxRails = 64;
+constexpr size_t kMaxName = 64;
 
 // Times may be 0 (a perfect machine, in theory and tests); rates and sizes are at least 1.
 struct Key {
@@ -57,6 +58,7 @@ constexpr Key kKeys[] = {
     {"net_post", [](MachineModel& f) -> double& { return f.net.post; }, 0, kMaxSeconds},
     {"socket", [](MachineModel& f) -> double& { return f.net.socket; }, 1, kMaxParameter},
     {"nic", [](MachineModel& f) -> double& { return f.net.nic; }, 1, kMaxParameter},
+    {"net_both_ways", [](MachineModel& f) -> double& { return f.net.both_ways; }, 1e-3, 1},
     {"net_eager", [](MachineModel& f) -> double& { return f.net.eager; }, 0, kMaxParameter},
 };
 
@@ -74,51 +76,96 @@ constexpr LimitKey kLimits[] = {
     {"fused_bytes", [](ProtocolLimits& l) -> size_t& { return l.fused_bytes; }},
     {"least_encoded", [](ProtocolLimits& l) -> size_t& { return l.least_encoded; }},
     {"published_from", [](ProtocolLimits& l) -> size_t& { return l.published_from; }},
+    {"bundled", [](ProtocolLimits& l) -> size_t& { return l.bundled; }},
+    {"bundled_in_memory", [](ProtocolLimits& l) -> size_t& { return l.bundled_in_memory; }},
     {"packed", [](ProtocolLimits& l) -> size_t& { return l.packed; }},
     {"published_up_to", [](ProtocolLimits& l) -> size_t& { return l.published_up_to; }},
 };
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, "machine: " + std::move(why));
+std::string print_far(const std::optional<PathParameters>& far) {
+  return far ? fmt::format("{},{},{}", far->latency, far->rate, far->both_ways) : "";
 }
 
-template <class T>
-T number(std::string_view key, std::string_view text, T least, T most) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  // Written so that a NaN fails.
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= least) ||
-      !(value <= most))
-    refuse(
-        fmt::format("{}={} is not a number from {} to {}", key, text.substr(0, 40), least, most));
-  return value;
+std::optional<PathParameters> parse_far(std::string_view text) {
+  if (text.empty()) return {};
+  PathParameters far;
+  far.latency = model_number("far", cut_text(text, ','), 0.0, kMaxSeconds);
+  far.rate = model_number("far", cut_text(text, ','), 1.0, kMaxParameter);
+  far.both_ways = model_number("far", text, 1e-3, 1.0);
+  return far;
 }
 
-std::string_view cut(std::string_view& text, char at) {
-  const size_t end = std::min(text.find(at), text.size());
-  const std::string_view head = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return head;
+std::string print_exceptions(const std::vector<HostException>& exceptions) {
+  std::string text;
+  for (const HostException& one : exceptions)
+    text += fmt::format("{}{}:{}:{}", text.empty() ? "" : ",", one.host, one.rate, one.name);
+  return text;
 }
 
-std::vector<int> parse_places(std::string_view key, std::string_view text) {
-  std::vector<int> places;
-  int known = 0;  // in the order of first ranks, so that equal groups print equally
+bool in_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
+}
+
+std::vector<HostException> parse_exceptions(std::string_view text) {
+  std::vector<HostException> exceptions;
   while (!text.empty()) {
-    if (places.size() == kMaxRanks) refuse(fmt::format("more than {} ranks", kMaxRanks));
-    places.push_back(number(key, cut(text, ','), 0, known));
-    known = std::max(known, places.back() + 1);
+    std::string_view item = cut_text(text, ',');
+    if (exceptions.size() == kMaxExceptions)
+      refuse_model(fmt::format("more than {} exceptions", kMaxExceptions));
+    HostException one;
+    const int least = exceptions.empty() ? 0 : exceptions.back().host + 1;
+    one.host = model_number("exceptions", cut_text(item, ':'), least, kMaxPlaces);
+    one.rate = model_number("exceptions", cut_text(item, ':'), 1e-6, 1.0);
+    one.name = item;
+    if (one.name.size() > kMaxName || !std::ranges::all_of(one.name, in_name))
+      refuse_model(fmt::format("{} is not the name of a host", one.name.substr(0, 40)));
+    exceptions.push_back(std::move(one));
   }
-  return places;
+  return exceptions;
 }
 
 }  // namespace
 
+int host_count(const MachineModel& machine) {
+  const auto most = std::ranges::max_element(machine.hosts);
+  return most == machine.hosts.end() ? 1 : *most + 1;
+}
+
+MachineModel median_of(const std::vector<MachineModel>& machines) {
+  MachineModel median = machines.front();
+  std::vector<double> values(machines.size());
+  for (const Key& key : kKeys) {
+    std::ranges::transform(machines, values.begin(),
+                           [&](MachineModel one) { return key.parameter(one); });
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    key.parameter(median) = *middle;
+  }
+  return median;
+}
+
+PathParameters path(const MachineModel& machine, int hosts, int a, int b) {
+  const NetworkParameters& net = machine.net;
+  const auto& leaves = net.leaves;
+  const bool known = static_cast<int>(leaves.size()) > std::max(a, b);
+  const int apart = std::abs(a - b);
+  const bool near = known ? leaves[a] == leaves[b] : apart <= 1 || apart == hosts - 1;
+  PathParameters path =
+      near || !net.far ? PathParameters{net.latency, net.nic, net.both_ways} : *net.far;
+  double part = 1;
+  for (const HostException& one : machine.net.exceptions)
+    if (one.host == a || one.host == b) part = std::min(part, one.rate);
+  path.rate *= part;
+  return path;
+}
+
 std::string print(const MachineModel& machine) {
-  std::string text =
-      fmt::format("{} hosts={} nodes={} cores={} staged={:d} loopback={:d}", kVersion,
-                  fmt::join(machine.hosts, ","), fmt::join(machine.nodes, ","), machine.cores,
-                  machine.staged, machine.loopback);
+  std::string text = fmt::format(
+      "{} hosts={} nodes={} cores={} staged={:d} loopback={:d} rails={} leaves={} far={} "
+      "exceptions={}",
+      kVersion, print_places(machine.hosts), print_places(machine.nodes), machine.cores,
+      machine.staged, machine.loopback, machine.net.rails, print_places(machine.net.leaves),
+      print_far(machine.net.far), print_exceptions(machine.net.exceptions));
   MachineModel copy = machine;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.parameter(copy));
   for (const LimitKey& key : kLimits)
@@ -128,25 +175,31 @@ std::string print(const MachineModel& machine) {
 
 MachineModel parse_machine_model(std::string_view text) {
   const std::string_view whole = text;
-  if (text.size() > kMaxBytes) refuse(fmt::format("longer than {} bytes", kMaxBytes));
-  if (cut(text, ' ') != kVersion) refuse(fmt::format("does not begin with {}", kVersion));
+  if (text.size() > kMaxBytes) refuse_model(fmt::format("longer than {} bytes", kMaxBytes));
+  if (cut_text(text, ' ') != kVersion)
+    refuse_model(fmt::format("does not begin with {}", kVersion));
   MachineModel machine;
   const auto value_of = [&](std::string_view name) {
-    std::string_view item = cut(text, ' ');
-    if (cut(item, '=') != name) refuse(fmt::format("{}= is missing or not in its place", name));
+    std::string_view item = cut_text(text, ' ');
+    if (cut_text(item, '=') != name)
+      refuse_model(fmt::format("{}= is missing or not in its place", name));
     return item;
   };
   machine.hosts = parse_places("hosts", value_of("hosts"));
   machine.nodes = parse_places("nodes", value_of("nodes"));
-  machine.cores = number("cores", value_of("cores"), 1, kMaxCores);
-  machine.staged = number("staged", value_of("staged"), 0, 1) == 1;
-  machine.loopback = number("loopback", value_of("loopback"), 0, 1) == 1;
+  machine.cores = model_number("cores", value_of("cores"), 1, kMaxCores);
+  machine.staged = model_number("staged", value_of("staged"), 0, 1) == 1;
+  machine.loopback = model_number("loopback", value_of("loopback"), 0, 1) == 1;
+  machine.net.rails = model_number("rails", value_of("rails"), 1, kMaxRails);
+  machine.net.leaves = parse_places("leaves", value_of("leaves"));
+  machine.net.far = parse_far(value_of("far"));
+  machine.net.exceptions = parse_exceptions(value_of("exceptions"));
   for (const Key& key : kKeys)
-    key.parameter(machine) = number(key.name, value_of(key.name), key.least, key.most);
+    key.parameter(machine) = model_number(key.name, value_of(key.name), key.least, key.most);
   for (const LimitKey& key : kLimits)
-    key.limit(machine.limits) = number<size_t>(key.name, value_of(key.name), 0, kMaxLimit);
+    key.limit(machine.limits) = model_number<size_t>(key.name, value_of(key.name), 0, kMaxLimit);
   // Any other difference (a space, an extra zero) would be another text for the same parameters.
-  if (print(machine) != whole) refuse("is not in the form in which it is printed");
+  if (print(machine) != whole) refuse_model("is not in the form in which it is printed");
   return machine;
 }
 

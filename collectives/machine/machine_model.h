@@ -11,10 +11,11 @@
 // 2. Not staged: the receiver reads the sender's buffer.
 // 3. Over loopback, where the group has no shared memory: both cores feed the socket.
 // 4. Between hosts: likewise, while the bytes pass the two hosts' network interfaces, which their
-//    ranks share.
+//    ranks share. There are two classes of path, near and far (path()).
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,14 +36,40 @@ struct CodecRates {
   bool operator==(const CodecRates&) const = default;
 };
 
-// Between hosts; best measured on the links themselves. The defaults are those of a virtual pair of
-// interfaces. The cost of a core (post, socket) is measured on loopback.
+// Between the interfaces of two hosts.
+struct PathParameters {
+  double latency = 3.8e-6;  // seconds, one way
+  double rate = 1.25e9;     // bytes/s of a host, each direction, while the other one is idle
+  double both_ways = 1;     // fraction of it that remains with equal traffic the other way
+  bool operator==(const PathParameters&) const = default;
+};
+
+// A host whose interfaces are not like the others'.
+struct HostException {
+  int host = 0;
+  double rate = 1;   // fraction of the others' rate, at most 1
+  std::string name;  // as its ranks call it; letters, digits, '.', '-' and '_'
+  bool operator==(const HostException&) const = default;
+};
+
+inline constexpr size_t kMaxExceptions = 64;
+
+// Between hosts; measured on the links themselves (probe.h). The defaults are those of a virtual
+// pair of interfaces. The cost of a core (post, socket) is measured on loopback.
 struct NetworkParameters {
-  double latency = 3.8e-6;
-  double post = 2e-6;      // a core's time for a message, at each end
-  double socket = 6e9;     // bytes/s of one core into or out of a socket
-  double nic = 1.25e9;     // bytes/s of a host, each direction
-  double eager = 1 << 18;  // what the sockets of a connection hold
+  // The near path.
+  double latency = PathParameters{}.latency;
+  double post = 2e-6;                  // a core's time for a message, at each end
+  double socket = 6e9;                 // bytes/s of one core into or out of a socket
+  double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
+  double both_ways = 1;                // fraction of `nic`, as in PathParameters
+  double eager = 1 << 18;              // what the sockets of a connection hold
+  int rails = 1;                       // interfaces of each host, which together are `nic`
+  std::optional<PathParameters> far;   // the far path; none: as the near one
+  // By host: the switch that it is connected to, numbered from 0 in the order of the first hosts.
+  // Empty: not known.
+  std::vector<int> leaves;
+  std::vector<HostException> exceptions;  // in the order of hosts, kMaxExceptions at most
   bool operator==(const NetworkParameters&) const = default;
 };
 
@@ -102,7 +129,19 @@ struct MachineModel {
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 
-// One line of key=value, each key once: "ringwood-machine-5 hosts=0,0,1 nodes= cores=2 ...".
+int host_count(const MachineModel& machine);
+
+// Each parameter that is a number of its own: the median over `machines`, of which the first one
+// gives all others. At least one.
+MachineModel median_of(const std::vector<MachineModel>& machines);
+
+// From host `a` to host `b` of `hosts`. Near: the same leaf switch, or where leaves are not known
+// hosts whose numbers differ by 1 (the first follows the last); else far. Its rate is that of the
+// slower host.
+PathParameters path(const MachineModel& machine, int hosts, int a, int b);
+
+// One line of key=value, each key once: "ringwood-machine-6 hosts=2x8 nodes= cores=2 ...". Lists of
+// places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 MachineModel parse_machine_model(std::string_view text);

@@ -27,6 +27,17 @@ void Preparation::operator()() const {
   if (anything_) anything_();
 }
 
+void CollectiveState::change(std::shared_ptr<const Plan> other) {
+  // See send_from(): the old plan may send from where the new one writes.
+  void* const own = sends_from_input(other->args.collective) ? prepare.copied_to() : nullptr;
+  if (own && other->writes_own) {
+    buffers[static_cast<size_t>(other->schedule.rank)] = own;
+    holds = true;
+  }
+  footprint.reopen();  // for what the new plan uses
+  use(std::move(other));
+}
+
 const Footprint& footprint_of(CollectiveState& state) {
   Footprint& all = state.footprint;
   if (all.sorted()) return all;

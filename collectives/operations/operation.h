@@ -128,6 +128,7 @@ class Preparation final {
     if (anything_) anything_ = nullptr;
   }
   explicit operator bool() const { return bytes_ > 0 || anything_; }
+  void* copied_to() const { return bytes_ > 0 ? to_ : nullptr; }
   void operator()() const;
 
  private:
@@ -159,6 +160,7 @@ class CollectiveState final : public OperationState {
   std::function<void()> finish;
   // The memory that it touches besides `buffers` and `factors`; see footprint_of().
   Footprint footprint;
+  uint32_t epoch = 0;  // the plan's
   int track = 0;       // on which it is carried out; the same on all ranks
   uint32_t parts = 0;  // of a pack: `blocks` of its fingerprint
   bool prepared = false;
@@ -168,7 +170,10 @@ class CollectiveState final : public OperationState {
   void use(std::shared_ptr<const Plan> its_plan) {
     plan = std::move(its_plan);
     fingerprint = plan->fingerprint;
+    epoch = plan->epoch;
   }
+  // Carries it out by another plan for the same call. Precondition: it is not submitted.
+  void change(std::shared_ptr<const Plan> other);
   // Resets an operation that has no other holder; keeps the plan and the buffers of the last run.
   // Most members are clear already, and checking is cheaper than clearing.
   void reuse(const char* its_name, Duration timeout) {

@@ -134,6 +134,11 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
   if (pair && !one_size)
     if (auto difference = compare_pair(mine, me, theirs, peer)) return difference;
   const std::string a = describe(mine), b = describe(theirs);
+  if (mine.epoch != theirs.epoch && a == b)
+    return fmt::format(
+        "rank {} plans {} by the parameters of epoch {} while rank {} plans it by those of epoch "
+        "{}: one of them has missed a change",
+        me, a, mine.epoch, peer, theirs.epoch);
   if (a != b) return fmt::format("rank {} called {} while rank {} called {}", me, a, peer, b);
   const bool own = mine.algorithm == kUserRow, theirs_own = theirs.algorithm == kUserRow;
   if (mine.blocks != theirs.blocks && own == theirs_own)

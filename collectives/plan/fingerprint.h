@@ -38,8 +38,9 @@ struct Fingerprint {
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t segments = 1;
   uint8_t wire : 4 = 0;      // WireFormat between hosts
-  uint8_t priority : 4 = 0;  // Priority
-  uint8_t even = 0;          // all_to_all, gather, scatter; or kPacked
+  uint8_t priority : 2 = 0;  // Priority
+  uint8_t even : 2 = 0;      // all_to_all, gather, scatter; or kPacked
+  uint8_t epoch = 0;         // the low byte of Plan::epoch
   static constexpr uint8_t kAnySizes = 0;
   static constexpr uint8_t kSameSizes = 1;  // the sizes that this rank of an all_to_all knows
   static constexpr uint8_t kOneSize = 2;    // required by the call: `count` everywhere

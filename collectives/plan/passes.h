@@ -1,6 +1,7 @@
 // The passes that make a plan. Each is a pure function Plan -> Plan that takes one decision and
 // writes it into fields of the plan, where the executors, the cost model and the checker read it.
 //
+//   bundle        which messages of several blocks travel as one
 //   bind          bytes and places of every step; queues of each link
 //   add_protocol  the protocol of the operation, and which data may leave with the preambles
 //   add_wire      which messages travel in a wire format, and where they are encoded
@@ -17,6 +18,21 @@
 
 namespace ringwood {
 
+// Of every message of several small blocks (ProtocolLimits::bundled): its sender copies them to the
+// scratch and sends that, its receiver receives into scratch and copies or adds from there. The
+// other messages are taken apart: each block travels by itself, as it lies. So nothing that is
+// joined remains, and everything after this pass sees ordinary steps.
+//
+// Lists of pieces for the links (writev, scatter and gather elements) would save the copies of
+// small blocks, which cost less than the list's entries do: an entry is 16 bytes, the kernel's and
+// the device's limits of 1024 and some 30 entries would still need a copy beyond them, and a
+// receiver in shared memory reads one range instead of many.
+struct Bundled {
+  Schedule schedule;
+  int count = 0;  // messages
+};
+Bundled bundle(const Schedule& schedule, const CollectiveArgs& args, const ProtocolLimits& limits,
+               const Wire& wire);
 // Binds every chunk to its bytes and its place. Empty steps are dropped from the queues, not from
 // the steps. The result can be run: exact, rounding at each addition.
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,

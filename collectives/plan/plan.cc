@@ -8,7 +8,9 @@ namespace ringwood {
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& args,
                                 const std::string& algorithm, int segment_count, Protocol protocol,
                                 const Wire& wire, const Sums* sums, const ProtocolLimits& limits) {
-  Plan plan = add_protocol(bind(schedule, args, algorithm, segment_count), protocol);
+  const Bundled bundled = bundle(schedule, args, limits, wire);
+  Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol);
+  plan.bundles = bundled.count;
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);
   plan = add_rounding(std::move(plan), !sums || sums->rows_agree);

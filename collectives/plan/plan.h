@@ -7,9 +7,10 @@
 // threads (immutable).
 //
 // Both ends of a message must derive the same size from their own plans. Two rules ensure it.
-// Multi-chunk spans of block-wise collectives, whose blocks may lie anywhere, always travel chunk
-// by chunk, whatever the caller's layout, and spans of scratch as one (schedule.h). Pieces are cut
-// by one rule (piece()) from numbers on which the fingerprint has made all ranks agree.
+// Messages of several blocks, which may lie anywhere, travel as one or chunk by chunk by their
+// sizes alone (bundle() in passes.h), whatever the caller's layout, and spans of scratch always as
+// one (schedule.h). Pieces are cut by one rule (piece()) from numbers on which the fingerprint has
+// made all ranks agree.
 //
 // Between hosts messages may travel in a wire format (wire.h). Each such message then has its own
 // size on the wire and a place in the scratch where its sender encodes it; its receiver decodes
@@ -38,6 +39,8 @@
 
 namespace ringwood {
 
+class ProvedSchedules;  // proved_schedules.h
+
 // The arguments of a collective, on which all ranks must agree.
 struct CollectiveArgs {
   Collective collective = Collective::barrier;
@@ -52,6 +55,17 @@ struct CollectiveArgs {
   // for those of others.
   std::vector<size_t> blocks;
   bool operator==(const CollectiveArgs&) const = default;
+};
+// What a call asks for besides; the choice is made from both.
+struct PlanRequest {
+  std::string algorithm;  // empty: chosen
+  int segments = 0;       // 0: chosen
+  double tolerance = -1;  // negative: that of the options
+  // Peers could read this rank's scratch in place, but not the buffer it sends.
+  bool private_source = false;
+  // The schedules to run instead of an algorithm, or null.
+  std::shared_ptr<const ProvedSchedules> own;
+  bool operator==(const PlanRequest&) const = default;
 };
 // Only two ranks know the size of a block.
 inline bool has_blocks_of_pairs(const CollectiveArgs& args) {
@@ -131,10 +145,13 @@ enum class Protocol : uint8_t {
 
 struct Plan {
   CollectiveArgs args;
+  PlanRequest request;
+  uint32_t epoch = 0;       // by whose parameters it is planned (epochs/epochs.h)
   Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
   int segments = 1;
   bool published = false;        // see publish() in compose.h; may differ between ranks
+  int bundles = 0;               // messages of several blocks that travel as one
   size_t element = 1;            // bytes
   Schedule schedule;             // in segments; its spans are cut as messages are: step i is
   std::vector<BoundStep> steps;  // bound to steps[i]
@@ -183,6 +200,7 @@ Piece piece(size_t count, int parts, int index, size_t unit);
 struct Wire {
   WireFormat format = WireFormat::exact;
   std::span<const int> host = {};  // by rank; memory of the caller
+  bool apart = false;              // those of one host, too, share no memory
 };
 
 // What remains of a schedule once the ranks have agreed: nothing of a barrier, because each rank

@@ -15,6 +15,7 @@ std::vector<Step> chunk_by_chunk(const std::vector<Step>& steps) {
   for (const Step& step : steps)
     for (int i = 0; i < std::max(step.dst.count, step.src.count); ++i) {
       Step one = step;
+      one.joined = false;
       if (one.dst.count) one.dst = {step.dst.first + i, 1};
       if (one.src.count) one.src = {step.src.first + i, 1};
       apart.push_back(one);

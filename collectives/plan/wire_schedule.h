@@ -28,9 +28,9 @@ inline bool is_encoded(std::span<const int> host, int from, int to) {
   return !host.empty() && host[from] != host[to];
 }
 
-// Splits the schedule's spans into single chunks, so that a chunk is encoded in the same blocks
-// wherever it goes, and writes the rounding of a chunk c as copy [c] <- [c]. Not for verify(),
-// which refuses copies onto themselves.
+// Splits the schedule's messages and spans into single chunks, so that a chunk is encoded in the
+// same blocks wherever it goes, and writes the rounding of a chunk c as copy [c] <- [c]. Not for
+// verify(), which refuses copies onto themselves.
 Schedule with_roundings(const Schedule& schedule, Collective collective, std::span<const int> host);
 inline bool is_rounding(const Step& step) {
   return step.kind == StepKind::copy && step.dst == step.src;

@@ -19,8 +19,8 @@ std::string kind_of(const Plan& mine, const PlanKey& key) {
   return fmt::format("{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}",
                      to_string(args.collective), to_string(args.type), to_string(args.op),
                      args.blocks.empty() ? "" : ", uneven", args.root, mine.algorithm,
-                     key.own ? fmt::format(" {:x}", key.own->hash()) : "", mine.segments,
-                     to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
+                     key.request.own ? fmt::format(" {:x}", key.request.own->hash()) : "",
+                     mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
                      static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
                      mine.published ? ", published" : "");
 }

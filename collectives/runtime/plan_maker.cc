@@ -21,13 +21,16 @@ constexpr size_t kMaxTraced = 4 << 20;
 }  // namespace
 
 PlanMaker::PlanMaker(int rank, int n, const MachineModel& machine, const Options& options,
-                     bool slots)
+                     bool slots, uint32_t epoch)
     : rank_(rank),
       n_(n),
       tolerance_(options.tolerance),
       apart_(all_apart(machine.hosts, n, machine.loopback)),
       slots_(slots),
-      chooser_(machine, options) {}
+      epoch_(epoch),
+      chooser_(machine, options),
+      hosts_(hosts_of({0, n, 0, machine.hosts})),
+      nodes_(hosts_of({0, n, 0, machine.nodes})) {}
 
 TuningQuery PlanMaker::query(const CollectiveArgs& args, double tolerance) const {
   TuningQuery q;
@@ -53,7 +56,8 @@ std::vector<Candidate> PlanMaker::explain(const CollectiveArgs& args) const {
 
 Schedule PlanMaker::schedule(const Source& source, int rank, int root) const {
   return source.own ? source.own->schedules()[static_cast<size_t>(rank)]
-                    : source.row->build({rank, n_, root, machine().hosts, machine().nodes});
+                    : source.row->build(
+                          {rank, n_, root, {machine().hosts, &hosts_}, {machine().nodes, &nodes_}});
 }
 
 Protocol PlanMaker::protocol(const Source& source, const CollectiveArgs& args, int segments) const {
@@ -102,43 +106,48 @@ std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey&
   const bool apart = sums && sums->apart;
   if (apart) mine = with_roundings(mine, args.collective, {});
   const Protocol way = apart ? Protocol::queued : protocol(source, args, a.segments);
-  const bool published = key.private_source && way != Protocol::one_round;
-  auto plan = make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm,
-                        a.segments, way, {}, sums.get(), machine().limits);
+  const bool published = key.request.private_source && way != Protocol::one_round;
+  auto plan =
+      make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm, a.segments,
+                way, {WireFormat::exact, machine().hosts, apart_}, sums.get(), machine().limits);
   plan->published = published;
   return plan;
 }
 
 std::shared_ptr<Plan> PlanMaker::make(const PlanKey& key, int rank) {
-  auto plan = key.own ? make_own(key, rank) : make_chosen(key, rank);
+  auto plan = key.request.own ? make_own(key, rank) : make_chosen(key, rank);
   if (slots_) *plan = add_slots(std::move(*plan));
+  plan->request = key.request;
+  plan->epoch = epoch_;
+  plan->fingerprint.epoch = static_cast<uint8_t>(epoch_);
   return plan;
 }
 
 std::shared_ptr<Plan> PlanMaker::make_chosen(const PlanKey& key, int rank) {
   const CollectiveArgs& args = key.args;
-  const TuningChoice a = tuning(args, key.algorithm, key.segments, key.tolerance);
+  const TuningChoice a =
+      tuning(args, key.request.algorithm, key.request.segments, key.request.tolerance);
   const Source source{find_algorithm(args.collective, a.algorithm), nullptr};
   if (a.wire == WireFormat::exact) return make_exact(source, key, a, rank);
   const std::span<const int> hosts = machine().hosts;
   const Schedule mine = with_roundings(schedule(source, rank, args.root), args.collective, hosts);
-  return make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts},
+  return make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts, apart_},
                    sums(source, args, a.wire).get(), machine().limits);
 }
 
 std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
-  const ProvedSchedules& own = *key.own;
+  const ProvedSchedules& own = *key.request.own;
   const CollectiveArgs& args = key.args;
   const bool rooted = has_root(args.collective) && n_ > 1;
   if (own.collective() != args.collective || own.size() != n_ ||
-      (rooted && own.root() != args.root) || !args.blocks.empty() || !key.algorithm.empty())
+      (rooted && own.root() != args.root) || !args.blocks.empty() || !key.request.algorithm.empty())
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("{} with the user's schedules: they are for {} of {} ranks{}, blocks of one "
                     "size, and exclude an algorithm",
                     to_string(args.collective), to_string(own.collective()), own.size(),
                     rooted ? fmt::format(" with root {}", own.root()) : ""));
-  const TuningChoice tuning{std::string(kUserSchedules), std::max(1, key.segments),
+  const TuningChoice tuning{std::string(kUserSchedules), std::max(1, key.request.segments),
                             WireFormat::exact};
   auto plan = make_exact({nullptr, &own}, key, tuning, rank);
   plan->fingerprint.blocks = own.hash();
@@ -147,8 +156,8 @@ std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
 
 std::vector<Schedule> PlanMaker::schedules(const Plan& mine, const PlanKey& key) {
   const CollectiveArgs& args = mine.args;
-  const Source source{key.own ? nullptr : find_algorithm(args.collective, mine.algorithm),
-                      key.own.get()};
+  const Source source{key.request.own ? nullptr : find_algorithm(args.collective, mine.algorithm),
+                      key.request.own.get()};
   const auto wire = static_cast<WireFormat>(mine.fingerprint.wire);
   const std::shared_ptr<const Sums> sums = this->sums(source, args, wire);
   std::vector<Schedule> all;

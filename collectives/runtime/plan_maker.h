@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/algorithms/algorithms.h"
+#include "collectives/algorithms/hosts.h"
 #include "collectives/choice/choose.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/proved_schedules.h"
@@ -22,21 +22,16 @@ namespace ringwood {
 // What a plan depends on, besides the group.
 struct PlanKey {
   CollectiveArgs args;
-  std::string algorithm;  // empty: chosen
-  int segments;           // 0: chosen
-  double tolerance;       // negative: that of the options
-  // peers could read this rank's scratch in place, but not the buffer it sends
-  bool private_source;
-  // the schedules to run instead of an algorithm, or null
-  std::shared_ptr<const ProvedSchedules> own;
+  PlanRequest request;
   bool operator==(const PlanKey&) const = default;
 };
 
 class PlanMaker final {
  public:
   // `machine` is the group's machine model, equal on all ranks, with the host of each. `slots`:
-  // every rank has eager slots to every other.
-  PlanMaker(int rank, int n, const MachineModel& machine, const Options& options, bool slots);
+  // every rank has eager slots to every other. `epoch`: of the plans.
+  PlanMaker(int rank, int n, const MachineModel& machine, const Options& options, bool slots,
+            uint32_t epoch = 0);
 
   TuningChoice tuning(const CollectiveArgs& args, const std::string& algorithm, int segments,
                       double tolerance) const;
@@ -49,6 +44,7 @@ class PlanMaker final {
 
   int rank() const { return rank_; }
   int size() const { return n_; }
+  uint32_t epoch() const { return epoch_; }
   const MachineModel& machine() const { return chooser_.machine(); }
 
  private:
@@ -76,7 +72,9 @@ class PlanMaker final {
   const double tolerance_;
   const bool apart_;  // every message goes through sockets
   const bool slots_;
+  const uint32_t epoch_;
   mutable Chooser chooser_;
+  const Hosts hosts_, nodes_;
   std::map<std::tuple<const AlgorithmRow*, int, WireFormat>, std::shared_ptr<const Sums>> sums_;
 };
 

@@ -1,9 +1,13 @@
 #include "collectives/runtime/progress_engine.h"
 
+#include <chrono>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "collectives/machine/group_model.h"
 #include "transports/base/result.h"
 
 namespace ringwood {
@@ -19,23 +23,29 @@ constexpr Duration kShutdownPause = std::chrono::milliseconds(10);
 ProgressEngine::ProgressEngine(const Options& options)
     : queue_(options.in_flight),
       waiter_(options),
-      error_([this] {
-        role_.notify();
-        waiter_.ring();
-      }),
+      error_([this] { role_.wake_all(); }),
       watchdog_(error_, options.heartbeat),
       status_(options.in_flight),
-      role_(waiter_, queue_) {}
+      role_(waiter_, queue_),
+      follower_(role_, queue_) {}
 
 std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
                                                        int size, const Options& options,
                                                        const std::string& announcement) {
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
-  Control::Handlers handlers{[e] { return e->status_.op_statuses(); },
-                             [e](const Error& error) { e->error_.set(error); },
-                             [e](int who) { e->watchdog_.left(who); }};
+  Control::Handlers handlers;
+  handlers.op_status = [e] {
+    e->follower_.note_pace();
+    return e->status_.op_statuses();
+  };
+  handlers.failed = [e](const Error& error) { e->error_.set(error); };
+  handlers.left = [e](int who) { e->watchdog_.left(who); };
+  handlers.prepare = std::bind_front(&ParameterFollower::prepare, &e->follower_);
+  handlers.commit = std::bind_front(&ParameterFollower::commit, &e->follower_);
+  handlers.abandon = std::bind_front(&ParameterFollower::abandon, &e->follower_);
   e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
+  set_up(*e->mesh_, [&] { agree_on_parameters(*e->mesh_, options); });
   e->waiter_.use(*e->mesh_);
   e->error_.use(*e->mesh_);
   e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_, e->status_);
@@ -51,10 +61,10 @@ ProgressEngine::~ProgressEngine() {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-Status ProgressEngine::refusal(const EngineLock& held) const {
+Status ProgressEngine::refusal() const {
   if (error_.is_set()) [[unlikely]]
     return *error_.get();
-  if (queue_.closed(held)) [[unlikely]]
+  if (queue_.closed()) [[unlikely]]
     return Error(ErrorCode::aborted, "the communicator was shut down");
   return {};
 }
@@ -64,7 +74,10 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
   if (forked_since(mesh_->process)) return health();
   {
     EngineLock held = role_.lock();
-    if (Status s = refusal(held); !s) return s;
+    if (Status s = refusal(); !s) return s;
+    if constexpr (std::is_same_v<State, CollectiveState>)
+      if (!queue_.admits(held, *operation)) [[unlikely]]
+        if (Status s = admit(held, *operation); !s) return s;
     if (!synchronous && !role_.has_service(held)) {
       try {
         role_.start_service(held, weak_from_this(), [this] {
@@ -80,6 +93,43 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
   }
   waiter_.wake();
   return {};
+}
+
+Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
+  Clock::time_point asked;
+  while (!queue_.admits(held, operation)) {
+    const uint64_t number = queue_.next_number(held);
+    bool late = false;
+    const auto over = [&] {
+      late = operation.late(Clock::now());
+      return late || queue_.open(number) || queue_.closed() || error_.is_set();
+    };
+    if (queue_.open(number)) {
+      const uint32_t epoch = queue_.epochs(held).enter(number);
+      held.unlock();
+      if (epoch != operation.epoch)
+        operation.change(follower_.planner()->plan_again(*operation.plan, epoch));
+    } else {
+      held.unlock();
+      role_.wait_until(
+          Waiter::kLongestSleep, over, [&] { drive(false, over); },
+          [&] { check_interrupt(asked); });
+    }
+    held.lock();
+    if (Status s = refusal(); !s) return s;
+    if (late && !queue_.open(number)) {
+      held.unlock();
+      throw Error(ErrorCode::timeout,
+                  fmt::format("not begun within {:.1f} s: rank 0 has not ended a change of "
+                              "parameters",
+                              seconds_in(operation.allowed())));
+    }
+  }
+  return {};
+} catch (...) {
+  Error error = caught_error();
+  error.collective = operation.name;
+  return error_.end(std::move(error));
 }
 
 Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
@@ -119,7 +169,8 @@ Status ProgressEngine::health() const {
         ErrorCode::unsupported,
         "this process was forked from the one that made the group and cannot use it: create "
         "a new group");
-  return refusal(role_.lock());
+  const EngineLock held = role_.lock();
+  return refusal();
 }
 
 void ProgressEngine::abort(const std::string& reason) {

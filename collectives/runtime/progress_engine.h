@@ -22,6 +22,7 @@
 #include "collectives/operations/operation.h"
 #include "collectives/runtime/group_error.h"
 #include "collectives/runtime/in_flight.h"
+#include "collectives/runtime/parameter_follower.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/waiter.h"
@@ -49,16 +50,16 @@ class ProgressEngine final : public OperationDriver,
     error_.end_by_callback(operation);
   }
   // Like call(), where nothing else is in flight and the group has not ended, for the operation
-  // that find(lock) returns with the lock held. Returns false where that does not hold or find()
-  // returned null; nothing has changed then.
+  // that find(lock) returns with the lock held. Returns false where that does not hold, find()
+  // returned null, or the operation must be planned anew; it is not begun then.
   template <class Find>
   bool call_alone(Find find) {
     if (forked_since(mesh_->process)) return false;
     CollectiveState* operation = nullptr;
     {
       const EngineLock held = lock();
-      if (!error_.is_set() && !queue_.closed(held) && role_.free(held)) operation = find(held);
-      if (!operation) return false;
+      if (!error_.is_set() && !queue_.closed() && role_.free(held)) operation = find(held);
+      if (!operation || !queue_.admits(held, *operation)) return false;
       queue_.begin_alone(held, *operation);
       role_.take(held);
     }
@@ -66,6 +67,9 @@ class ProgressEngine final : public OperationDriver,
     return true;
   }
   EngineLock lock() const { return role_.lock(); }
+
+  // To be called before the first collective; what it makes can then change (epochs/epochs.h).
+  void use(std::shared_ptr<Planner> planner) { follower_.use(role_.lock(), std::move(planner)); }
 
   void abort(const std::string& reason);
   Status shutdown(std::chrono::milliseconds timeout);
@@ -81,7 +85,10 @@ class ProgressEngine final : public OperationDriver,
 
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
-  Status refusal(const EngineLock&) const;
+  Status refusal() const;
+  // Makes a collective one that the queue admits: waits until its number is not held back, and
+  // plans it anew. Precondition: the queue does not admit it. The lock is held again on success.
+  Status admit(EngineLock& held, CollectiveState& operation);
   // Drives the operation that bypassed the queue, with the role, which is given back.
   void drive_alone(CollectiveState& operation);
   // Makes passes until done(). `patient`: no thread waits for them.
@@ -101,6 +108,7 @@ class ProgressEngine final : public OperationDriver,
   RunningStatus status_;
   std::unique_ptr<InFlight> work_;
   Role role_;
+  ParameterFollower follower_;
   Operations spare_;  // the driver's: an empty list, kept for its memory
 };
 

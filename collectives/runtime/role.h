@@ -73,6 +73,11 @@ class Role final {
 
   // Makes all waiters look again.
   void notify();
+  // Likewise, and the driver.
+  void wake_all() {
+    notify();
+    waiter_.ring();
+  }
   // The driver: likewise, if another thread may wait.
   void notify_others() {
     if (waiters_.load() > (driver_waits_ ? 1 : 0) || stopping_.load()) notify();

@@ -20,13 +20,11 @@ constexpr Duration kMaxInVain = std::chrono::milliseconds(100);
 // Heartbeats until a waiting collective names the late peers in the log: 5 s.
 constexpr int kLatePeriods = 20;
 
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-
 Error late(const CollectiveState& operation, const InFlight& work) {
   const WaitList waits = work.collectives().waits(operation);
   const bool queued = !work.collectives().under_way(operation);
   Error error(ErrorCode::timeout, fmt::format("not finished within {:.1f} s; {}waiting for {}",
-                                              seconds(operation.allowed()),
+                                              seconds_in(operation.allowed()),
                                               queued ? "queued behind an earlier operation, " : "",
                                               waits.text().empty() ? "its turn" : waits.text()));
   if (!waits.peers().empty()) error.peer = waits.peers().front();
@@ -39,7 +37,7 @@ Error late(const MessageState& message) {
                        : fmt::format("{} rank {}", message.sending ? "to" : "from", message.peer);
   Error error(ErrorCode::timeout,
               fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
-                          seconds(message.allowed()), message.tag, message.bytes, peer_words));
+                          seconds_in(message.allowed()), message.tag, message.bytes, peer_words));
   error.peer = message.peer;
   return error;
 }
@@ -92,7 +90,8 @@ void Watchdog::name_who_is_late(const InFlight& work) {
     if (waiting.empty()) continue;
     log(LogLevel::warn, "collective",
         fmt::format("{} #{} has waited {:.1f} s for {}; its timeout is {:.0f} s", operation.name,
-                    operation.number, seconds(in_vain_), waiting, seconds(operation.allowed())));
+                    operation.number, seconds_in(in_vain_), waiting,
+                    seconds_in(operation.allowed())));
   }
 }
 

@@ -6,7 +6,7 @@
 // tracks, the last is that of high priority, and normal calls take the others in turn.
 //
 // Guarded by the engine's one mutex (role.h): `EngineLock` as a parameter means that the caller
-// holds it. idle(), pending(), fresh() and completed() may be called without it, by any thread.
+// holds it. The other methods may be called without it, by any thread.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "collectives/epochs/epochs.h"
 #include "collectives/operations/operation.h"
 
 namespace ringwood {
@@ -29,15 +30,23 @@ class WorkQueue final {
   void push(const EngineLock&, std::shared_ptr<CollectiveState> operation);
   void push(const EngineLock&, std::shared_ptr<MessageState> message);
   // Begins a collective at once, bypassing the queue. It is the only one, and belongs to the
-  // calling thread, until end_alone(). Precondition: idle().
+  // calling thread, until end_alone(). Precondition: idle() and admits(), as for push().
   void begin_alone(const EngineLock&, CollectiveState& operation) {
     number(operation);
     alone_.store(true, std::memory_order_relaxed);
   }
   void end_alone() { alone_.store(false, std::memory_order_release); }
+  // The collective may be pushed, or begun alone, as it was planned.
+  bool admits(const EngineLock&, const CollectiveState& operation) const {
+    return epochs_.admit(sequence_, operation.epoch);
+  }
+  uint64_t next_number(const EngineLock&) const { return sequence_; }
+  Epochs& epochs(const EngineLock&) { return epochs_; }
+  // The number is not held back by a change of parameters.
+  bool open(uint64_t sequence) const { return epochs_.open(sequence); }
   // Nothing may be submitted any more; false where the queue was closed before.
-  bool close(const EngineLock&) { return !std::exchange(closed_, true); }
-  bool closed(const EngineLock&) const { return closed_; }
+  bool close(const EngineLock&) { return !closed_.exchange(true); }
+  bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
   // Takes all of them. `into` is empty; its memory is kept for the queue.
   void take(const EngineLock&, std::vector<std::shared_ptr<CollectiveState>>& into) {
@@ -64,7 +73,8 @@ class WorkQueue final {
   std::vector<std::shared_ptr<MessageState>> messages_;
   uint64_t sequence_ = 0;  // number of the next collective
   int next_track_ = 0;     // track of the next normal one
-  bool closed_ = false;
+  Epochs epochs_;
+  std::atomic<bool> closed_{false};
   std::atomic<int> pending_{0};     // operations that were pushed
   std::atomic<bool> alone_{false};  // separate, because plain stores change it
   std::atomic<bool> fresh_{false};

@@ -1,5 +1,7 @@
 #include "collectives/schedule/compose.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace ringwood {
@@ -9,6 +11,13 @@ namespace {
 template <class Rename>
 Span renamed(Span span, Rename rename) {
   return span.count == 0 ? span : Span{rename(span.first), span.count};
+}
+
+template <class Rename>
+Step renamed(Step step, Rename rename) {
+  step.dst = renamed(step.dst, rename);
+  step.src = renamed(step.src, rename);
+  return step;
 }
 
 bool overlap(Span a, Span b) { return a.first < b.first + b.count && b.first < a.first + a.count; }
@@ -39,14 +48,14 @@ Schedule segments(const Schedule& schedule, int count) {
     for (int like : schedule.scratch) result.scratch.push_back(segment * chunks + like);
   }
   result.steps.reserve(schedule.steps.size() * count);
-  for (const Step& step : schedule.steps) {
+  for (size_t i = 0, end; i < schedule.steps.size(); i = end) {
+    end = end_of_message(schedule.steps, i);
     for (int segment = 0; segment < count; ++segment) {
       auto piece = [&](int chunk) {
         return chunk < chunks ? segment * chunks + chunk
                               : chunks * count + segment * scratch + chunk - chunks;
       };
-      result.steps.push_back(
-          {step.kind, step.peer, renamed(step.dst, piece), renamed(step.src, piece)});
+      for (size_t k = i; k < end; ++k) result.steps.push_back(renamed(schedule.steps[k], piece));
     }
   }
   return result;
@@ -64,10 +73,7 @@ Schedule then(const Schedule& a, const Schedule& b) {
   result.scratch.insert(result.scratch.end(), b.scratch.begin(), b.scratch.end());
   const int shift = static_cast<int>(a.scratch.size());
   auto moved = [&](int chunk) { return chunk < b.chunks ? chunk : chunk + shift; };
-  for (const Step& step : b.steps) {
-    result.steps.push_back(
-        {step.kind, step.peer, renamed(step.dst, moved), renamed(step.src, moved)});
-  }
+  for (const Step& step : b.steps) result.steps.push_back(renamed(step, moved));
   return result;
 }
 
@@ -99,7 +105,7 @@ Schedule widen(const Schedule& s, int count) {
   // Scratch follows the user's chunks, so one rule serves both.
   auto wide = [&](Span span) { return Span{span.first * count, span.count * count}; };
   for (const Step& step : s.steps) {
-    result.steps.push_back({step.kind, step.peer, wide(step.dst), wide(step.src)});
+    result.steps.push_back({step.kind, step.peer, wide(step.dst), wide(step.src), step.joined});
   }
   return result;
 }
@@ -113,19 +119,38 @@ Schedule within(int first, int chunks, const Schedule& s) {
   for (int like : s.scratch) result.scratch.push_back(first + like);
   const int shift = chunks - s.chunks;
   auto moved = [&](int chunk) { return chunk < s.chunks ? chunk + first : chunk + shift; };
-  for (const Step& step : s.steps) {
-    result.steps.push_back(
-        {step.kind, step.peer, renamed(step.dst, moved), renamed(step.src, moved)});
-  }
+  for (const Step& step : s.steps) result.steps.push_back(renamed(step, moved));
   return result;
+}
+
+void append(Schedule& s, const Schedule& part, const std::vector<int>& ranks,
+            std::vector<int> chunks) {
+  if (static_cast<int>(ranks.size()) != part.n || static_cast<int>(chunks.size()) != part.chunks)
+    refuse(fmt::format("append: {} ranks and {} chunks are named for a schedule of {} with {}",
+                       ranks.size(), chunks.size(), part.n, part.chunks));
+  for (const int like : part.scratch) {
+    const int chunk = chunks.at(like);
+    chunks.push_back(s.add_scratch(chunk < s.chunks ? chunk : s.scratch.at(chunk - s.chunks)));
+  }
+  for (const Step& step : part.steps) {
+    for (int i = 0; i < std::max(step.dst.count, step.src.count); ++i) {
+      Step one{step.kind, step.peer < 0 ? -1 : ranks.at(step.peer), {0, 0}, {0, 0}};
+      if (step.dst.count > 0) one.dst = {chunks.at(step.dst.first + i)};
+      if (step.src.count > 0) one.src = {chunks.at(step.src.first + i)};
+      one.joined = step.joined || (i > 0 && step.peer >= 0);
+      s.steps.push_back(one);
+    }
+  }
 }
 
 Schedule publish(const Schedule& s, Collective collective) {
   const bool blocks = in_blocks(collective);
   Schedule result{s.rank, s.n, s.chunks, s.scratch, {}};
   std::vector<Span> sources(s.steps.size(), Span{0, 0});  // by step: the span to send from instead
+  size_t begin = 0;  // of the message, in the result: nothing comes between its spans
   for (size_t i = 0; i < s.steps.size(); ++i) {
     Step step = s.steps[i];
+    if (!step.joined) begin = result.steps.size();
     const bool first =
         step.kind == StepKind::send && sources[i].count == 0 && !(blocks && step.src.count > 1);
     const std::vector<size_t> alike =
@@ -133,7 +158,9 @@ Schedule publish(const Schedule& s, Collective collective) {
     if (alike.size() > 1) {
       const Span copy{result.chunks + static_cast<int>(result.scratch.size()), step.src.count};
       for (int c = 0; c < copy.count; ++c) result.add_scratch(step.src.first + c);
-      result.copy(copy, step.src);
+      result.steps.insert(result.steps.begin() + static_cast<std::ptrdiff_t>(begin),
+                          {StepKind::copy, -1, copy, step.src});
+      ++begin;
       for (size_t j : alike) sources[j] = copy;
     }
     if (sources[i].count > 0) step.src = sources[i];

@@ -28,6 +28,12 @@ Schedule widen(const Schedule& s, int count);
 // Narrower: the chunks of `s` become those from `first` on of a buffer of `chunks`.
 Schedule within(int first, int chunks, const Schedule& s);
 
+// Appends `part`, a schedule of ranks.size() ranks with chunks.size() chunks: its rank i is
+// ranks[i], and its chunk c is chunks[c] of `s`, the user's or scratch. Its scratch is added to
+// that of `s`; its spans are taken apart, and stay one message.
+void append(Schedule& s, const Schedule& part, const std::vector<int>& ranks,
+            std::vector<int> chunks);
+
 // Published once: where one span of the user's goes to several peers, it is copied to scratch, and
 // all of them are sent from there. Excluded are spans of several blocks, which travel one by one.
 // Pays where peers read scratch in place.

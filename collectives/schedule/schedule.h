@@ -21,9 +21,17 @@
 // reduce_scatter may differ by block, those of all_to_all by (from, to), except in schedules that
 // are only for blocks of one size (BlockSizes in algorithms.h). The verifier checks each message.
 //
-// The user's blocks may lie anywhere, so each block of a span travels by itself; scratch is
-// contiguous and travels as one message. So in the collectives with n blocks, both ends of a
-// message of several chunks are the user's, or both are scratch.
+// Messages. Consecutive sends to one peer may be joined to one message of several spans, as may
+// consecutive receives from one peer; both ends join the same ones. The values, and what is proved,
+// are those of the steps one by one. How such a message travels is decided in the plan (bundle() in
+// plan/passes.h): where blocks are small, as one, by way of the scratch; else each block by itself,
+// without a copy. So a round of many blocks costs one post where posts matter, and the language
+// needs neither strides nor lists: blocks of any numbers, wrapped around or of irregular hosts, are
+// joined alike, and all that walks steps knows nothing of it.
+//
+// The user's blocks may lie anywhere, so a span of several is joined in the same way; scratch is
+// contiguous and always travels as one. So in the collectives with n blocks, both ends of a step of
+// several chunks are the user's, or both are scratch.
 //
 // Plain values; no thread safety needed. Idea: msccl-tools' chunk language, MPICH's and
 // libnbc's schedules.
@@ -56,9 +64,10 @@ enum class StepKind {
 
 struct Step {
   StepKind kind;
-  int peer = -1;  // send, recv, recv_reduce
-  Span dst;       // all but send
-  Span src;       // send, reduce, copy
+  int peer = -1;        // send, recv, recv_reduce
+  Span dst;             // all but send
+  Span src;             // send, reduce, copy
+  bool joined = false;  // a send, or receive, in the message of the one directly before it
   bool operator==(const Step&) const = default;
 };
 
@@ -80,9 +89,29 @@ struct Schedule {
   void recv_reduce(int peer, Span dst) {
     steps.push_back({StepKind::recv_reduce, peer, dst, {0, 0}});
   }
+  // One message of these spans; nothing if there are none.
+  void send_joined(int peer, const std::vector<Span>& src) {
+    for (size_t i = 0; i < src.size(); ++i)
+      steps.push_back({StepKind::send, peer, {0, 0}, src[i], i > 0});
+  }
+  void recv_joined(int peer, const std::vector<Span>& dst) {
+    for (size_t i = 0; i < dst.size(); ++i)
+      steps.push_back({StepKind::recv, peer, dst[i], {0, 0}, i > 0});
+  }
+  void recv_reduce_joined(int peer, const std::vector<Span>& dst) {
+    for (size_t i = 0; i < dst.size(); ++i)
+      steps.push_back({StepKind::recv_reduce, peer, dst[i], {0, 0}, i > 0});
+  }
   void reduce(Span dst, Span src) { steps.push_back({StepKind::reduce, -1, dst, src}); }
   void copy(Span dst, Span src) { steps.push_back({StepKind::copy, -1, dst, src}); }
 };
+
+// The end of the message, or local step, that begins with step i.
+inline size_t end_of_message(const std::vector<Step>& steps, size_t i) {
+  do ++i;
+  while (i < steps.size() && steps[i].joined);
+  return i;
+}
 
 // x modulo n, never negative: ring arithmetic.
 constexpr int wrap(int x, int n) { return ((x % n) + n) % n; }
@@ -91,6 +120,7 @@ constexpr int wrap(int x, int n) { return ((x % n) + n) % n; }
 //   schedule rank 1 of 4 chunks 4 scratch 0 2
 //   send 2 [0]
 //   recv_reduce 0 [3]
+//   send 3 [1] [2:4]              # joined: one message of two spans
 //   copy [4:6] <- [0:2]           # [first] or [first:end), comments after #
 std::string print(const Schedule& schedule);
 std::string print(const Step& step);  // "send 2 [0]"

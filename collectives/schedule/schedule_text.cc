@@ -126,7 +126,7 @@ Span parse_span(Line& line, const Schedule& s) {
   return span;
 }
 
-Step parse_step(Line& line, const Schedule& s) {
+void parse_step(Line& line, Schedule& s) {
   const std::string_view name = line.word();
   for (const auto& [kind, known] : kSteps) {
     if (name != known) continue;
@@ -141,7 +141,13 @@ Step parse_step(Line& line, const Schedule& s) {
       if (step.peer == s.rank) line.refuse("a rank cannot send to itself, use copy");
       (kind == StepKind::send ? step.src : step.dst) = parse_span(line, s);
     }
-    return step;
+    s.steps.push_back(step);
+    while (step.peer >= 0 && !line.at_end()) {
+      step.joined = true;
+      (step.kind == StepKind::send ? step.src : step.dst) = parse_span(line, s);
+      s.steps.push_back(step);
+    }
+    return;
   }
   line.refuse(fmt::format("unknown step '{}', use send, recv, recv_reduce, reduce or copy",
                           name.substr(0, kShownBytes)));
@@ -163,7 +169,7 @@ std::vector<Schedule> parse(std::string_view text, size_t most) {
       if (all.size() == most) line.refuse("another schedule, where one is expected");
       all.push_back(parse_header(line));
     } else {
-      all.back().steps.push_back(parse_step(line, all.back()));
+      parse_step(line, all.back());
     }
     line.expect_end();
   }
@@ -194,7 +200,14 @@ std::string print(const Schedule& schedule) {
     text += fmt::format("{} {}", i == 0 ? " scratch" : "", schedule.scratch[i]);
   }
   text += '\n';
-  for (const Step& step : schedule.steps) text += print(step) + '\n';
+  const std::vector<Step>& steps = schedule.steps;
+  for (size_t i = 0, end; i < steps.size(); i = end) {
+    end = end_of_message(steps, i);
+    text += print(steps[i]);
+    for (size_t k = i + 1; k < end; ++k)
+      text += ' ' + print(steps[k].kind == StepKind::send ? steps[k].src : steps[k].dst);
+    text += '\n';
+  }
   return text;
 }
 

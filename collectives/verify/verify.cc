@@ -122,8 +122,16 @@ class Proof {
       if (Flaw flaw = check_step(s, s.steps[i])) {
         return fmt::format("{} {}", step_words(all_, rank, static_cast<int>(i)), *flaw);
       }
+      if (s.steps[i].joined && (i == 0 || !may_join(s.steps[i - 1], s.steps[i]))) {
+        return fmt::format("{} is joined to something that is no message to, or from, its peer",
+                           step_words(all_, rank, static_cast<int>(i)));
+      }
     }
     return std::nullopt;
+  }
+
+  static bool may_join(const Step& before, const Step& step) {
+    return !is_local(step.kind) && before.kind == step.kind && before.peer == step.peer;
   }
 
   Flaw check_step(const Schedule& s, const Step& step) const {
@@ -187,6 +195,10 @@ class Proof {
     if (equal && blocks && src.count > 1 &&
         (src.first < rules_.chunks) != (dst.first < rules_.chunks)) {
       return fmt::format("{} meets {}, of which one is scratch and travels as one",
+                         step_words(all_, from, send_step), step_words(all_, to, recv_step));
+    }
+    if (equal && all_[from].steps[send_step].joined != all_[to].steps[recv_step].joined) {
+      return fmt::format("{} meets {}, of which one is joined to the message before it",
                          step_words(all_, from, send_step), step_words(all_, to, recv_step));
     }
     if (equal) return std::nullopt;

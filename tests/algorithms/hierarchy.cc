@@ -1,6 +1,7 @@
 // Hierarchical rows on hosts of every shape: proved, and no byte crosses between hosts in vain.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -66,6 +67,11 @@ class EveryTopology : public ::testing::TestWithParam<Topology> {
     }
     return result;
   }
+  bool of_one_size() const {
+    const std::map<int, int> sizes = this->sizes();
+    const auto other = [&](const auto& host) { return host.second != sizes.begin()->second; };
+    return std::none_of(sizes.begin(), sizes.end(), other);
+  }
   bool has_hierarchy() const { return hosts() > 1 && hosts() < n(); }
 };
 
@@ -81,8 +87,9 @@ TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
       }
     }
   }
-  // all_reduce in two ways, reduce, broadcast, all_gather, reduce_scatter, all_to_all.
-  EXPECT_EQ(hierarchical, has_hierarchy() ? 7 : 0);
+  // all_reduce, reduce and broadcast in two ways, all_gather, reduce_scatter, all_to_all; on hosts
+  // of one size all_gather and reduce_scatter in two more.
+  EXPECT_EQ(hierarchical, has_hierarchy() ? (of_one_size() ? 13 : 9) : 0);
 }
 
 // Lower bounds: all others' operands, as one sum at least, must enter each host, and its own leave;
@@ -102,15 +109,57 @@ TEST_P(EveryTopology, CarriesNoMoreThanItMustAcross) {
     EXPECT_EQ(scattered.out.at(h), n() - size) << h;
     EXPECT_EQ(scattered.in.at(h), size * (hosts() - 1)) << h;
   }
-  for (int root = 0; root < n(); ++root) {
-    const Traffic down = traffic(Collective::broadcast, "hierarchical", root);
-    const Traffic up = traffic(Collective::reduce, "hierarchical", root);
-    for (const auto& [h, size] : sizes()) {
-      const int once = h == host()[root] ? 0 : 1;
-      EXPECT_EQ(down.in.at(h), once) << h;
-      EXPECT_EQ(up.out.at(h), once) << h;
+  for (const char* row : {"hierarchical_pat", "hierarchical_ring"}) {
+    if (!of_one_size()) break;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) {
+      const Traffic flat = traffic(c, row);
+      for (const auto& [h, size] : sizes()) {
+        EXPECT_EQ(flat.out.at(h), n() - size) << row << ' ' << h;
+        EXPECT_EQ(flat.in.at(h), n() - size) << row << ' ' << h;
+      }
     }
   }
+  for (const char* row : {"hierarchical", "hierarchical_knomial"}) {
+    for (int root = 0; root < n(); ++root) {
+      const Traffic down = traffic(Collective::broadcast, row, root);
+      const Traffic up = traffic(Collective::reduce, row, root);
+      for (const auto& [h, size] : sizes()) {
+        const int once = h == host()[root] ? 0 : 1;
+        EXPECT_EQ(down.in.at(h), once) << h;
+        EXPECT_EQ(up.out.at(h), once) << h;
+      }
+    }
+  }
+}
+
+// With a rail for each index, no byte changes rails; and the partners across are few.
+TEST_P(EveryTopology, TalksAcrossByIndex) {
+  if (!has_hierarchy() || !of_one_size()) return;
+  const struct {
+    Collective collective;
+    const char* name;
+    int partners;  // at most
+  } rows[] = {{Collective::all_reduce, "hierarchical", hosts() - 1},
+              {Collective::all_gather, "hierarchical", hosts() - 1},
+              {Collective::reduce_scatter, "hierarchical", hosts() - 1},
+              {Collective::all_gather, "hierarchical_pat", 5},
+              {Collective::reduce_scatter, "hierarchical_pat", 5},
+              {Collective::all_gather, "hierarchical_ring", 2},
+              {Collective::reduce_scatter, "hierarchical_ring", 2},
+              {Collective::all_to_all, "hierarchical", hosts() - 1}};
+  std::map<int, int> seen;
+  std::vector<int> index;
+  for (const int h : host()) index.push_back(seen[h]++);
+  for (const auto& [collective, name, partners] : rows)
+    for (const Schedule& s : build_all(*find_algorithm(collective, name), where())) {
+      std::set<int> across;
+      for (const Step& step : s.steps) {
+        if (step.peer < 0 || host()[step.peer] == host()[s.rank]) continue;
+        across.insert(step.peer);
+        EXPECT_EQ(index[step.peer], index[s.rank]) << to_string(collective) << ' ' << name;
+      }
+      EXPECT_LE(static_cast<int>(across.size()), partners) << to_string(collective) << ' ' << name;
+    }
 }
 
 TEST_P(EveryTopology, SharesTheWayAcrossAmongTheRanksOfAHost) {

@@ -1,5 +1,6 @@
 // The choice: what is chosen where, what overrides it, that it is quick.
 #include "collectives/choice/choose.h"
+#include "collectives/choice/row_proofs.h"
 
 #include <gtest/gtest.h>
 
@@ -269,8 +270,7 @@ TEST(Choose, SaysWhyARowIsNotEncoded) {
 // By a row whose rounds last as long as their largest block only if there is one size.
 TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
   const int n = 64;
-  MachineModel apart = default_machine_model(n, true), by_eight;
-  apart.cores = 2;
+  MachineModel by_eight;
   for (int r = 0; r < n; ++r) by_eight.hosts.push_back(r / 8);
   struct Case {
     Collective collective;
@@ -279,9 +279,9 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
     const char *even, *uneven;
   };
   const Case cases[] = {
-      {Collective::reduce_scatter, 64, &apart, "pat", "direct"},
-      {Collective::all_gather, 64 << 10, &by_eight, "hierarchical", "hierarchical"},
-      {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical", "hierarchical"}};
+      {Collective::reduce_scatter, 1 << 10, &by_eight, "hierarchical_pat", "hierarchical"},
+      {Collective::all_gather, 64 << 10, &by_eight, "hierarchical_ring", "hierarchical_ring"},
+      {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical_pat", "hierarchical"}};
   for (const Case& c : cases) {
     TuningQuery q = query(c.collective, c.bytes, n, c.machine);
     EXPECT_EQ(choose(q, {}).algorithm, c.even) << to_string(c.collective);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/built_rows.h"
 #include "collectives/choice/choose.h"
-#include "collectives/cost/cost_sketch.h"
 
 namespace ringwood {
 namespace {
@@ -163,9 +163,13 @@ double rounds_of(const AlgorithmRow& row, const TuningQuery& q) {
   f.cores = q.n;
   f.look = f.net.latency = 1;
   f.call = f.post = f.latency = f.yield = f.net.post = 0;
-  const Load load{q.collective, q.bytes};
-  const BuildRank build = [&](int rank) { return row.build({rank, q.n, 0, f.hosts}); };
-  return sketch_of(build, q.n, load, f).latencies;
+  CandidateQuery query;
+  query.collective = q.collective;
+  query.bytes = q.bytes;
+  query.n = q.n;
+  RowProfiles profiles(f, q.n);
+  return RowBuilder(query, f, profiles).build(row, WireFormat::exact)->bounds.latencies -
+         std::bit_width(static_cast<unsigned>(q.n - 1));  // without the agreement
 }
 
 TEST(ChooseAtScale, SmallMessagesTakeFewRounds) {
@@ -198,6 +202,23 @@ TEST(ChooseAtScale, NoRowIsRefusedForItsSize) {
         Options reproducible;
         reproducible.reproducible = true;
         EXPECT_TRUE(find_algorithm(collective, choose(q, reproducible).algorithm)->rank_order);
+      }
+    }
+  }
+}
+
+// From 64 MiB on no more than a tenth beyond the least leaves or enters a host.
+TEST(ChooseAtScale, LargeMessagesSendTheLeastBetweenHosts) {
+  for (const int n : group_sizes()) {
+    const MachineModel machine = on(layouts(n)[1]);
+    for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter,
+                                        Collective::all_reduce, Collective::all_to_all}) {
+      for (const size_t bytes : {size_t{64} << 20, size_t{256} << 20, size_t{1} << 30}) {
+        const TuningQuery q = query(collective, bytes, machine);
+        const AlgorithmRow* row = find_algorithm(collective, choose(q, {}).algorithm);
+        ASSERT_TRUE(row);
+        EXPECT_LE(crosses(*row, q, some_hosts(machine.hosts, n)), 1.1 * must_cross(q))
+            << to_string(collective) << " of " << bytes << " bytes, " << n << ": " << row->name;
       }
     }
   }

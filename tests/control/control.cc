@@ -313,8 +313,8 @@ TEST(Control, NonsenseEndsTheConnectionAndNamesTheRank) {
   const Case cases[] = {
       {"unknown type", raw(0, 0, ""),
        "a message of type 0 and 0 bytes, which is not a valid message"},
-      {"unknown type", raw(10, 0, ""),
-       "a message of type 10 and 0 bytes, which is not a valid message"},
+      {"unknown type", raw(99, 0, ""),
+       "a message of type 99 and 0 bytes, which is not a valid message"},
       {"too long", raw(2, 2049, ""),
        "a message of type 2 and 2049 bytes, which is not a valid message"},
       {"short heartbeat", raw(2, 1, "x"),

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -42,6 +43,18 @@ class Told {
       EXPECT_TRUE(left_.insert(rank).second) << "rank " << rank << " left twice";
       changed_.notify_all();
     };
+    handlers.prepare = [this](uint32_t epoch, const std::string& parameters) {
+      run(on_prepare_);
+      note_change("prepare " + std::to_string(epoch) + " " + parameters);
+      std::lock_guard lock(mutex_);
+      return first_;
+    };
+    handlers.commit = [this](uint32_t epoch, uint64_t from) {
+      run(on_commit_);
+      note_change("commit " + std::to_string(epoch) + " " + std::to_string(from));
+      return true;
+    };
+    handlers.abandon = [this](uint32_t epoch) { note_change("abandon " + std::to_string(epoch)); };
     return handlers;
   }
   void set_op_status(OpStatus op_status) { set_op_statuses({std::move(op_status)}); }
@@ -62,6 +75,28 @@ class Told {
     std::lock_guard lock(mutex_);
     return failed_;
   }
+  // What prepare answers, and what it and commit do first.
+  void set_first(std::optional<uint64_t> first) {
+    std::lock_guard lock(mutex_);
+    first_ = first;
+  }
+  void on_prepare(std::function<void()> does) {
+    std::lock_guard lock(mutex_);
+    on_prepare_ = std::move(does);
+  }
+  void on_commit(std::function<void()> does) {
+    std::lock_guard lock(mutex_);
+    on_commit_ = std::move(does);
+  }
+  // What the handlers of a change of parameters were told, in order.
+  std::vector<std::string> changes() const {
+    std::lock_guard lock(mutex_);
+    return changes_;
+  }
+  bool await_changes(size_t count, Deadline deadline = patiently()) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline.at(), [&] { return changes_.size() >= count; });
+  }
   std::set<int> left() const {
     std::lock_guard lock(mutex_);
     return left_;
@@ -72,8 +107,23 @@ class Told {
   std::atomic<int> starve_ms{0};
 
  private:
+  void run(const std::function<void()>& guarded) const {
+    std::unique_lock lock(mutex_);
+    const auto does = guarded;
+    lock.unlock();
+    if (does) does();
+  }
+  void note_change(std::string what) {
+    std::lock_guard lock(mutex_);
+    changes_.push_back(std::move(what));
+    changed_.notify_all();
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<std::string> changes_;
+  std::optional<uint64_t> first_ = 0;
+  std::function<void()> on_prepare_, on_commit_;
   OpStatuses op_statuses_ = {OpStatus()};
   std::vector<Error> failed_;
   std::set<int> left_;

@@ -352,49 +352,5 @@ TEST(FairShare, WhatEndsTogetherIsOneEventInTheOrderOfStart) {
   EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{7, 3}));
 }
 
-// ---- the parameters as text
-//  -----------------------------------------------------------------------
-
-TEST(MachineModel, TextGivesBackWhatWasPrinted) {
-  MachineModel f;
-  f.hosts = {0, 0, 1, 1, 2};
-  f.cores = 48;
-  f.staged = false;
-  f.latency = 0.1 + 0.2;  // no short decimal
-  f.net.nic = 1e17 / 3;
-  EXPECT_EQ(parse_machine_model(print(f)), f);
-  EXPECT_EQ(parse_machine_model(print(MachineModel{})), MachineModel{});
-}
-
-TEST(MachineModel, DamagedTextIsRefused) {
-  const std::string good = print(MachineModel{});
-  const auto with = [&](const std::string& from, const std::string& to) {
-    std::string text = good;
-    return text.replace(text.find(from), from.size(), to);
-  };
-  const std::pair<std::string, const char*> cases[] = {
-      {"", "does not begin"},
-      {"ringwood-machine-9" + good.substr(17), "does not begin"},
-      {good.substr(0, good.find(" call=")), "missing or not in its place"},
-      {good + " more=1", "the form in which it is printed"},
-      {good + " ", "the form in which it is printed"},
-      {with("cores=2", "cores=0"), "cores=0 is not a number"},
-      {with("cores=2", "cores=+2"), "is not a number"},
-      {with("cores=2", "cores=02"), "the form in which it is printed"},
-      {with("hosts=", "hosts=1"), "hosts=1 is not"},
-      {with("hosts=", "hosts=0,2"), "hosts=2 is not"},
-      {with("hosts=", "hosts=0,"), "the form in which it is printed"},
-      {with("nodes=", "nodes=1"), "nodes=1 is not"},
-      {with("loopback=0", "loopback=2"), "loopback=2 is not"},
-      {with("post=", "post=nan"), "is not a number"},
-      {with("post=", "post=-"), "is not a number"},
-      {with("nic=", "nic=inf"), "is not a number"},
-      {with("nic=", "cin="), "nic= is missing"},
-      {std::string(300000, 'x'), "longer than"},
-  };
-  for (const auto& [text, why] : cases)
-    EXPECT_PRED2(contains, error_of([&] { parse_machine_model(text); }).cause, why) << text;
-}
-
 }  // namespace
 }  // namespace ringwood

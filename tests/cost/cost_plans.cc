@@ -48,7 +48,9 @@ TEST(CostOfPlans, WhatIsOpenedInOneRoundIsPredictedSo) {
                   ->protocol != Protocol::queued;
           ++(load.one_round ? in_one_round : agreed);
           if (candidates[0].simulated) {
-            EXPECT_EQ(candidates[0].seconds, predict(build_all(row, where), load, machine).seconds)
+            // By one host where there are several, of many ranks.
+            const double seconds = predict(build_all(row, where), load, machine).seconds;
+            EXPECT_NEAR(candidates[0].seconds, seconds, n > 5 ? 0.2 * seconds : 0)
                 << to_string(row.collective) << " " << row.name << " n " << n << " " << bytes
                 << " one round " << load.one_round;
           }
@@ -195,6 +197,30 @@ TEST(CostOfPlans, TheFirstBytesOfAMessageAreDearer) {
   f.exchanged.small = f.handed;
   f.latency = f.node_latency = 1e-6;
   EXPECT_NEAR(sent(8 << 10) - sent(4), (1 - 4 / 192.0) * 1e-6, 1e-8);
+}
+
+// Plans of many ranks are large: bytes are limited, not only their number.
+TEST(PlanCache, ForgetsWhatWasNotUsedForTheLongestTime) {
+  const int n = 512;
+  PlanCache plans(0, n, on_hosts(n, 8), {});
+  const auto get = [&](size_t count) {
+    return plans.get({Collective::all_gather, DataType::float32, ReduceOp::sum, 0, count, {}},
+                     "ring", 8, false);
+  };
+  const auto first = get(1 << 20);
+  const size_t each = plans.kept_bytes();
+  EXPECT_EQ(each, bytes_of(*first));
+  EXPECT_GT(each, first->steps.size() * 100);
+  const std::weak_ptr<const Plan> second = get(2 << 20);
+  const size_t fit = (size_t{64} << 20) / each;
+  for (size_t i = 0; i < fit + 5; ++i) {
+    get((3 << 20) + i);
+    EXPECT_EQ(get(1 << 20), first);  // used again and again
+    EXPECT_LE(plans.kept_bytes(), size_t{64} << 20);
+  }
+  EXPECT_TRUE(second.expired());
+  EXPECT_LE(plans.kept(), fit + 1);
+  EXPECT_GE(plans.kept(), fit - 1);
 }
 
 }  // namespace

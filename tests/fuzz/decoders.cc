@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "collectives/machine/machine_model.h"
+#include "collectives/machine/probe_messages.h"
+#include "tests/fuzz/control_samples.h"
 #include "tests/fuzz/random.h"
 #include "tests/support/allocations.h"
 #include "tests/support/seeds.h"
@@ -21,7 +23,6 @@
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store_records.h"
 #include "transports/bootstrap/store_wire.h"
-#include "transports/control/control_messages.h"
 #include "transports/verbs/hello.h"
 #include "transports/verbs/path/path_address.h"
 #include "transports/verbs/rail/addresses.h"
@@ -58,35 +59,6 @@ Decoder message(const char* name, Make make) {
 }
 
 // ---- streams and texts -------------------------------------------------------------------------
-
-OpStatus a_status(Random& r) { return {int64_t(r.bits()), r.flag(), r.text()}; }
-
-Error an_error(Random& r) {
-  Error error(r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.text());
-  error.rank = r.number(), error.peer = r.number(), error.step = r.number();
-  error.sequence = int64_t(r.bits());
-  error.host = r.text(), error.collective = r.text(), error.transport = r.text();
-  return error;
-}
-
-std::string control_stream(Random& r) {
-  std::string stream;
-  for (size_t left = 1 + r.below(3); left > 0; --left)
-    stream += frame(r.from(MessageType::introduce, MessageType::group_error), r.blob(30));
-  return stream;
-}
-
-std::optional<std::string> read_control_stream(std::string_view bytes) {
-  MessageReader reader;
-  Message message;
-  std::string why, again;
-  reader.append(bytes);
-  while (reader.next(message, why) == MessageReader::Found::message) {
-    EXPECT_LE(message.body.size(), kMaxBody);
-    again += frame(message.type, message.body);
-  }
-  return again.size() == bytes.size() ? std::optional(again) : std::nullopt;
-}
 
 std::string record(Random& r) {
   const std::string key = r.text(), value = r.blob();
@@ -132,6 +104,10 @@ std::string a_machine(Random& r) {
   MachineModel machine;
   machine.cores = r.from(1, 64);
   machine.latency = double(r.below(1000)) * 1e-9;
+  for (int h = r.from(1, 5), i = 0; i < h; ++i) machine.hosts.push_back(i / 2);
+  machine.net.leaves = {0, 0, 1};
+  if (r.below(2)) machine.net.far = PathParameters{1e-6, 1e9 / 3, 0.75};
+  if (r.below(2)) machine.net.exceptions = {{0, 0.5, "node-1"}};
   return print(machine);
 }
 
@@ -215,6 +191,19 @@ const Decoder kDecoders[] = {
     message("op_statuses",
             [](Random& r) -> OpStatuses { return r.some(8, [&] { return a_status(r); }); }),
     message("errors", an_error),
+    message("prepare_changes",
+            [](Random& r) {
+              return PrepareChange{r.from(1u, ~0u), r.text()};
+            }),
+    message("change_replies",
+            [](Random& r) {
+              return ChangeReply{r.from(1u, ~0u), r.flag(), r.bits() % kMaxSequence};
+            }),
+    message("commit_changes",
+            [](Random& r) {
+              return CommitChange{r.from(1u, ~0u), r.bits() % kMaxSequence};
+            }),
+    message("abandon_changes", [](Random& r) { return AbandonChange{r.from(1u, ~0u)}; }),
     message("store_requests",
             [](Random& r) {
               using store_wire::Operation;
@@ -244,6 +233,24 @@ const Decoder kDecoders[] = {
             [](Random& r) {
               return RankIntroduction{r.text(), r.text(), r.some(9, [&] { return r.number(); }),
                                       r.from(-1, 9), r.from(1, 8)};
+            }),
+    message("host_facts",
+            [](Random& r) {
+              return HostFacts{r.text(), r.text(), r.blob(60)};
+            }),
+    message("probe_steps",
+            [](Random& r) {
+              return ProbeStep{r.from(ProbeStage::ping, ProbeStage::end),
+                               r.number(),
+                               r.number(),
+                               r.number(),
+                               r.flag(),
+                               1e9,
+                               r.blob(60)};
+            }),
+    message("probe_reports",
+            [](Random& r) {
+              return ProbeReport{double(r.bits()), 1e-6};
             }),
     message("verbs_addresses",
             [](Random& r) {
@@ -357,25 +364,6 @@ TEST_P(Decoders, TakeAnyChangedByte) {
       bytes[at] = before;
     }
   });
-}
-
-// Flips, cuts, doubles, inserts and splices, a few at a time.
-void mutate(std::string& text, const std::string& other, Random& random) {
-  constexpr char kEdges[] = {0, 1, 0x7f, char(0x80), char(0xff)};
-  const size_t at = random.below(text.size() + 1);
-  const char edge = kEdges[random.below(sizeof(kEdges))];
-  switch (random.below(6)) {
-    case 0: text.resize(at); break;
-    case 1: text.insert(at, text.substr(0, random.below(text.size() + 1))); break;
-    case 2: text.insert(at, 1 + random.below(40), edge); break;
-    case 3: text = text.substr(0, at) + other.substr(random.below(other.size() + 1)); break;
-    case 4:
-      if (at < text.size()) text[at] = edge;
-      break;
-    default:
-      if (at < text.size()) text[at] = static_cast<char>(random.bits());
-  }
-  if (text.size() > 8192) text.resize(8192);
 }
 
 TEST_P(Decoders, TakeAnyBytes) {

@@ -48,4 +48,23 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+// Flips, cuts, doubles, inserts and splices, a few at a time.
+inline void mutate(std::string& text, const std::string& other, Random& random) {
+  constexpr char kEdges[] = {0, 1, 0x7f, char(0x80), char(0xff)};
+  const size_t at = random.below(text.size() + 1);
+  const char edge = kEdges[random.below(sizeof(kEdges))];
+  switch (random.below(6)) {
+    case 0: text.resize(at); break;
+    case 1: text.insert(at, text.substr(0, random.below(text.size() + 1))); break;
+    case 2: text.insert(at, 1 + random.below(40), edge); break;
+    case 3: text = text.substr(0, at) + other.substr(random.below(other.size() + 1)); break;
+    case 4:
+      if (at < text.size()) text[at] = edge;
+      break;
+    default:
+      if (at < text.size()) text[at] = static_cast<char>(random.bits());
+  }
+  if (text.size() > 8192) text.resize(8192);
+}
+
 }  // namespace ringwood::testing

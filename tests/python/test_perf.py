@@ -153,6 +153,16 @@ def test_touched():
     assert {row["wrong"] for row in rows} == {0}
 
 
+def test_some_algorithms_in_turns():
+    names = {"ring", "double_tree"}
+    found = run(
+        "perf", "all_reduce", "--ranks", "3", "--sizes", "64K", "-a", ",".join(names), "--json"
+    )
+    rows = json.loads(found.stdout)["rows"]
+    assert {row["algorithm"] for row in rows} == names
+    assert all(row["wrong"] == 0 and row["predicted_us"] > 0 for row in rows)
+
+
 def test_every_algorithm_by_name():
     table = [line.split()[:2] for line in run("algorithms").stdout.splitlines()]
     assert {row[0] for row in table} == set(COLLECTIVES) - {"sendrecv"}
@@ -214,6 +224,7 @@ def test_unchecked_is_not_called_right():
         (["perf", "all_reduce", "--ranks", "0"], "--ranks"),
         (["perf", "reduce", "-r", "7"], "--root 7"),
         (["perf", "all_reduce", "-a", "tree"], "has no algorithm"),
+        (["perf", "all_reduce", "-a", "ring,tree"], "has no algorithm"),
         (["perf", "all_reduce", "--transport", "pigeon"], "no transport"),
         (["perf", "sendrecv", "--ranks", "1"], "2 ranks"),
         (["perf", "sendrecv", "-a", "ring"], "no algorithms"),

@@ -166,6 +166,46 @@ TEST(Compose, PublishCopiesOnceWhatGoesToSeveral) {
   EXPECT_EQ(publish(s, Collective::broadcast), expected);
 }
 
+TEST(Compose, AppendRenumbersAndKeepsMessagesWhole) {
+  Schedule part{1, 2, 3, {1}, {}};
+  part.copy({3}, {1});
+  part.send(0, {0, 2});
+  part.recv_joined(0, {{2}, {3}});
+  Schedule s{4, 6, 5, {0}, {}};
+  append(s, part, {2, 4}, {3, 5, 1});  // chunk 5 is scratch, like 0
+  Schedule expected{4, 6, 5, {0, 0}, {}};
+  expected.copy({6}, {5});
+  expected.send_joined(2, {{3}, {5}});
+  expected.recv_joined(2, {{1}, {6}});
+  EXPECT_EQ(s, expected);
+  EXPECT_THROW(append(s, part, {2}, {3, 5, 1}), Error);
+  EXPECT_THROW(append(s, part, {2, 4}, {3, 5}), Error);
+}
+
+// Copies come before a message of several spans, never into it.
+TEST(Compose, PublishKeepsMessagesWhole) {
+  Schedule s{0, 3, 3, {}, {}};
+  s.send_joined(1, {{0}, {2}});
+  s.send_joined(2, {{1}, {2}});
+  Schedule expected{0, 3, 3, {2}, {}};
+  expected.copy({3}, {2});
+  expected.send_joined(1, {{0}, {3}});
+  expected.send_joined(2, {{1}, {3}});
+  EXPECT_EQ(publish(s, Collective::all_gather), expected);
+}
+
+TEST(Compose, SegmentsKeepMessagesWhole) {
+  Schedule s{0, 2, 3, {}, {}};
+  s.send_joined(1, {{0}, {2}});
+  s.recv_joined(1, {{1}});
+  Schedule expected{0, 2, 6, {}, {}};
+  expected.send_joined(1, {{0}, {2}});
+  expected.send_joined(1, {{3}, {5}});
+  expected.recv_joined(1, {{1}});
+  expected.recv_joined(1, {{4}});
+  EXPECT_EQ(segments(s, 2), expected);
+}
+
 // Each rank may do so or not.
 TEST(Compose, PublishedRowsAreProved) {
   for (const AlgorithmRow& row : algorithm_table()) {

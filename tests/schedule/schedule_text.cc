@@ -16,6 +16,9 @@ TEST(ScheduleText, IsWhatTheHeaderShows) {
   s.send(2, {0});
   s.recv_reduce(0, {3});
   s.recv(3, {1, 2});
+  s.send_joined(3, {{1}, {2, 2}, {4}});
+  s.recv_joined(3, {{0}});
+  s.recv_reduce_joined(2, {{0, 2}, {3}});
   s.reduce({4}, {0});
   s.copy({4, 2}, {0, 2});
   EXPECT_EQ(print(s),
@@ -23,6 +26,9 @@ TEST(ScheduleText, IsWhatTheHeaderShows) {
             "send 2 [0]\n"
             "recv_reduce 0 [3]\n"
             "recv 3 [1:3]\n"
+            "send 3 [1] [2:4] [4]\n"
+            "recv 3 [0]\n"
+            "recv_reduce 2 [0:2] [3]\n"
             "reduce [4] <- [0]\n"
             "copy [4:6] <- [0:2]\n");
   EXPECT_EQ(parse_schedule(print(s)), s);
@@ -107,7 +113,9 @@ TEST(ScheduleText, ErrorsNameTheLineAndTheCause) {
       {"send 2 [1:1]", "the end of a span must be a number from 2 to 5, not '1'"},
       {"send 2 [1:6]", "the end of a span must be a number from 2 to 5, not '6'"},
       {"send 2 [3:5]", "a span lies either in the user's chunks or in scratch, split it"},
-      {"send 2 [0] [1]", "'[1]' is too much here"},
+      {"send 2 [0] x", "expected '[', not 'x'"},
+      {"send 2 [0] [1] [9]", "a chunk must be a number from 0 to 4, not '9'"},
+      {"copy [0] <- [1] [2]", "'[2]' is too much here"},
       {"copy [0] [1]", "expected '<-', not '[1]'"},
       {"copy [0:2] <- [1]", "both spans must be of equal length"},
       {"schedule rank 0 of 4 chunks 4", "another schedule, where one is expected"},

@@ -93,6 +93,19 @@ bool Interpreter::in_range(int rank, Span span) {
   return false;
 }
 
+// Both ends of a message join it to the same one, and only to a message like it before it.
+void Interpreter::check_joined(int from, size_t send, int to, size_t recv) {
+  const auto rightly = [&](int rank, size_t i) {
+    const auto& steps = all_[rank].steps;
+    const Step& step = steps[i];
+    return !step.joined || (step.peer >= 0 && i > 0 && steps[i - 1].kind == step.kind &&
+                            steps[i - 1].peer == step.peer);
+  };
+  if (!rightly(from, send) || !rightly(to, recv) ||
+      all_[from].steps[send].joined != all_[to].steps[recv].joined)
+    flaw_ = fmt::format("rank {} and rank {} join different messages", from, to);
+}
+
 // dst = or += src, element by element over all chunks of the spans.
 void Interpreter::move(int from, Span src, int to, const Step& sink) {
   if (!in_range(from, src) || !in_range(to, sink.dst)) return;
@@ -136,6 +149,7 @@ bool Interpreter::step_anywhere() {
   }
   if (choices.empty()) return false;
   const auto [rank, step, to, to_step] = choices[draw() % choices.size()];
+  check_joined(rank, step, to, to_step);
   move(rank, all_[rank].steps[step].src, to, all_[to].steps[to_step]);
   done_[rank][step] = true;
   done_[to][to_step] = true;

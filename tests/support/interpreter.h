@@ -59,6 +59,7 @@ class Interpreter {
   bool finished(int rank) const;
   bool step_anywhere();
   bool in_range(int rank, Span span);
+  void check_joined(int from, size_t send, int to, size_t recv);
   void move(int from, Span src, int to, const Step& sink);
   std::string check() const;
   std::string check_barrier(int late);

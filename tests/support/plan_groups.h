@@ -67,13 +67,12 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
                   proved,
                   {}};
   if (sums && sums->apart) group.proved = bound;
-  const Wire wire{way.wire, places.host};
+  const Wire wire{way.wire, places.host, /*apart=*/true};
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;
     group.plans.push_back(make_plan(published ? publish(s, c) : s, args, algorithm, way.segments,
-                                    way.protocol, way.wire == WireFormat::exact ? Wire{} : wire,
-                                    sums.get(), way.limits));
+                                    way.protocol, wire, sums.get(), way.limits));
     group.plans.back()->published = published;
     if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
   }

@@ -94,7 +94,15 @@ Program random_program(std::mt19937& random, int n, size_t count, int events, si
     }
     const int first = pick(chunks), width = 1 + pick(chunks - first);
     const int dst = first + (pick(2) ? chunks : 0), src = first + (pick(2) ? chunks : 0);
-    event(pick(n), pick(n), {dst, width}, {src, width}, pick(2));
+    const int from = pick(n), to = pick(n);
+    const bool reduce = pick(2);
+    event(from, to, {dst, width}, {src, width}, reduce);
+    for (int parts = pick(3); from != to && parts > 0; --parts) {
+      const int c = pick(chunks);
+      event(from, to, {c + (pick(2) ? chunks : 0)}, {c + (pick(2) ? chunks : 0)}, reduce);
+      program.schedules[from].steps.back().joined = true;
+      program.schedules[to].steps.back().joined = true;
+    }
   }
   for (int r = 0; r < n; ++r) {
     program.after.emplace_back();

@@ -49,7 +49,8 @@ struct Runner {
     const size_t n = schedules.size();
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
-      plans.push_back(make_plan(schedules[r], args, "test", segments, protocol));
+      plans.push_back(make_plan(schedules[r], args, "test", segments, protocol,
+                                {WireFormat::exact, {}, /*apart=*/true}));
       if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)

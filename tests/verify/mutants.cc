@@ -110,6 +110,8 @@ class Mutator {
       if (step().src.count > 0) step().src = shifted(step().src, all_[rank_], by);
       visit("src shifted");
     }
+    step().joined = !step().joined;
+    visit("joined or not");
     if (step().src.count > 0) ++step().src.count;
     if (step().dst.count > 0) ++step().dst.count;
     visit("longer");

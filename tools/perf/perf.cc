@@ -71,8 +71,8 @@ void validate(const PerfOptions& perf, int ranks) {
     refuse(fmt::format("--root {} is not one of the ranks 0 to {}", perf.root, ranks - 1));
   require_transports(perf.transports);
   for (const OperationRow* row : perf.operations) {
-    if (!perf.algorithm.empty() && !(perf.compares() && row->collective))
-      require_algorithm(*row, perf.algorithm, ranks);
+    for (const std::string& name : perf.algorithms)
+      if (!(perf.all_algorithms() && row->collective)) require_algorithm(*row, name, ranks);
     if (!row->collective && ranks == 1 && perf.operations.size() == 1)
       refuse(fmt::format("{} needs at least 2 ranks", row->name()));
   }
@@ -118,7 +118,8 @@ class Run {
   void sweep(const OperationRow& row, DataType type, ReduceOp op,
              const std::vector<size_t>& sizes) {
     Call call{&communicator_, type, op, perf_.root, 0, nullptr, nullptr, synchronous_call()};
-    if (!perf_.compares()) call.options.algorithm = perf_.algorithm;
+    if (perf_.algorithms.size() == 1 && !perf_.compares())
+      call.options.algorithm = perf_.algorithms.front();
     call.options.segments = perf_.segments;
     call.options.schedules = perf_.schedules;
     if (row.reduces()) call.options.factor = Pattern::factor(op, communicator_.rank());
@@ -165,11 +166,14 @@ class Run {
     std::vector<Candidate> taken;
     const auto choice =
         communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
-    const std::set<std::string> left_out = repeated(*row.collective, choice.algorithm);
+    std::set<std::string> left_out;
+    if (perf_.all_algorithms()) left_out = repeated(*row.collective, choice.algorithm);
     std::map<std::string, Candidate> best;
     for (const Candidate& c :
          communicator_.explain(*row.collective, call.block_bytes(), call.type, call.op)) {
+      const bool named = std::ranges::count(perf_.algorithms, c.algorithm) > 0;
       if (std::isinf(c.seconds) || left_out.count(c.algorithm) > 0) continue;
+      if (!named && !perf_.all_algorithms()) continue;
       const auto [it, first] = best.try_emplace(c.algorithm, c);
       if (!first && (c.chosen || (!it->second.chosen && c.seconds < it->second.seconds)))
         it->second = c;
@@ -260,10 +264,10 @@ class Run {
     } else {
       const auto choice =
           communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
-      const bool chosen = perf_.algorithm.empty() && !perf_.schedules;
+      const bool chosen = perf_.algorithms.empty() && !perf_.schedules;
       result.algorithm = chosen            ? choice.algorithm
                          : perf_.schedules ? std::string(kUserSchedules)
-                                           : perf_.algorithm;
+                                           : perf_.algorithms.front();
       if (chosen && choice.wire != "float32") result.algorithm += "+" + choice.wire;
       result.segments = perf_.segments > 0 ? perf_.segments : perf_.schedules ? 1 : choice.segments;
       result.transports = choice.transports;

@@ -35,8 +35,10 @@ struct PerfOptions {
   bool check = true;
   BufferKind memory = BufferKind::ordinary;
   int root = 0;
-  std::string algorithm;  // "" = chosen by the communicator; "all": each in turn
-  bool compares() const { return algorithm == "all"; }
+  // None: chosen by the communicator. Several, or "all": each in turn.
+  std::vector<std::string> algorithms;
+  bool all_algorithms() const { return algorithms == std::vector<std::string>{"all"}; }
+  bool compares() const { return algorithms.size() > 1 || all_algorithms(); }
   int segments = 0;  // 0 = chosen
   // Run instead of an algorithm (`ringwood schedule run`); of the one operation that is measured.
   std::shared_ptr<const ProvedSchedules> schedules;

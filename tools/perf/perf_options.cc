@@ -22,7 +22,7 @@ struct Typed {
   std::vector<std::string> collectives;
   std::string min_bytes = "8", max_bytes = "64M", step_bytes = "0", sizes;
   int64_t factor = 2;
-  std::string type = "float32", op = "sum", transports;
+  std::string type = "float32", op = "sum", algorithms, transports;
   std::string csv, json;
   int check = 1, pin = 1;
   PerfOptions perf;
@@ -131,6 +131,8 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
   perf.ops = parse_ops(typed.op);
   perf.sizes = parse_sizes(typed);
   perf.transports = split(typed.transports);
+  perf.algorithms = split(typed.algorithms);
+  if (std::ranges::count(perf.algorithms, "all") > 0) perf.algorithms = {"all"};
   perf.check = typed.check != 0;
   static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
                                                         {"shared", BufferKind::shared},
@@ -172,8 +174,8 @@ void add_how(CLI::App& command, Typed& typed) {
   };
   add("--ranks", perf.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
       ->check(in_range(1, 1024));
-  add("-a,--algorithm", perf.algorithm, "NAME",
-      "instead of the choice, or all, in turns; see ringwood algorithms");
+  add("-a,--algorithm", typed.algorithms, "LIST",
+      "instead of the choice; several, or all, take turns; see ringwood algorithms");
   add("--segments", perf.segments, "N", "pipeline segments instead of the choice")
       ->check(in_range(1, 4096));
   add("--tolerance", perf.tolerance, "ERROR",

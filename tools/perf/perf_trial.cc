@@ -14,10 +14,6 @@ constexpr double kBatchSeconds =
     2e-3;  // long beside a barrier, short beside the pauses of a busy machine
 constexpr int kMaxIterations = 20000;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 double cpu_seconds() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

@@ -10,6 +10,9 @@ namespace ringwood {
 using Clock = std::chrono::steady_clock;
 using Duration = std::chrono::nanoseconds;
 
+inline double seconds_in(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double seconds_since(Clock::time_point then) { return seconds_in(Clock::now() - then); }
+
 // A point in time after which an operation has failed. Value type.
 class Deadline {
  public:

@@ -180,8 +180,7 @@ Error Bootstrap::missing(const std::vector<int>& absent) const {
   Error e(ErrorCode::timeout,
           fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
                       "world size right, and do all run and reach the same store?",
-                      absent.size(), me_.size,
-                      std::chrono::duration<double>(options_.init_timeout).count(),
+                      absent.size(), me_.size, seconds_in(options_.init_timeout),
                       absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
   e.rank = me_.rank;
   e.host = host_name();

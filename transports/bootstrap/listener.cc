@@ -66,7 +66,7 @@ class Acceptor {
  private:
   // Precondition: mutex_ is held.
   Error missing(const Greeting& greeting, Clock::time_point began) const {
-    double waited = std::chrono::duration<double>(Clock::now() - began).count();
+    double waited = seconds_since(began);
     std::string cause = fmt::format("rank {} did not connect to {} within {:.1f} s", greeting.from,
                                     to_string(addresses_), waited);
     if (!last_failure_.empty()) cause += "; last refused: " + last_failure_;

@@ -103,7 +103,7 @@ constexpr Duration kHandshakeTime = std::chrono::seconds(5);
 Error dial_failed(const std::vector<NetAddress>& addresses, const Identity& me,
                   const Greeting& greeting, Clock::time_point began, ErrorCode code,
                   const std::string& cause) {
-  double waited = std::chrono::duration<double>(Clock::now() - began).count();
+  double waited = seconds_since(began);
   Error error(code, fmt::format("cannot connect to rank {} at {} within {:.1f} s: {}", greeting.to,
                                 to_string(addresses), waited, cause));
   error.rank = me.rank;

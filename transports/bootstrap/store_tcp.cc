@@ -29,10 +29,6 @@ constexpr Duration kSlack = std::chrono::seconds(1);
 constexpr size_t kPiece = size_t{64} << 10;
 constexpr Duration kHandshakeTime = std::chrono::seconds(5);
 
-double seconds_since(Clock::time_point began) {
-  return std::chrono::duration<double>(Clock::now() - began).count();
-}
-
 struct Response {
   Reply reply = Reply::ok;
   std::string payload;

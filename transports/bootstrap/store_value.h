@@ -34,7 +34,7 @@ inline int64_t add_to_value(const std::string& key, std::string_view value, int6
 
 inline Error key_timeout(const std::string& key, Clock::time_point began,
                          const std::string& where) {
-  double waited = std::chrono::duration<double>(Clock::now() - began).count();
+  double waited = seconds_since(began);
   return Error(ErrorCode::timeout,
                fmt::format("no rank set the key \"{}\" in the store{}{} within {:.1f} s", key,
                            where.empty() ? "" : " ", where, waited));

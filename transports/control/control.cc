@@ -15,6 +15,9 @@ class OobControl final : public Control {
   void fail(Error error) override {
     if (!forked_since(pid_)) endpoint_->fail(std::move(error));
   }
+  void propose(Proposal proposal) override {
+    if (!forked_since(pid_)) endpoint_->propose(std::move(proposal));
+  }
   void leave() noexcept override {
     if (!forked_since(pid_)) endpoint_->leave();
   }
@@ -31,6 +34,7 @@ class LocalControl final : public Control {
   void fail(Error error) override {
     if (!failed_.exchange(true) && handlers_.failed) handlers_.failed(error);
   }
+  void propose(Proposal) override {}
   void leave() noexcept override {}
 
  private:

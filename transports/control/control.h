@@ -20,7 +20,10 @@
 // reported falsely, but from then on an error stays with the rank that reports it, and a death is
 // noticed only by the links to the dead rank.
 //
-// Messages are bounded (type, length <= 2048); a malformed one closes the connection. Handlers run
+// propose(): rank 0 brings new parameters, by which the ranks plan their collectives from a number
+// on that all agree on, or none does (parameter_change.h).
+//
+// Messages are bounded (control_messages.h); a malformed one closes the connection. Handlers run
 // in the control thread, without locks held, and must not block. They may be called before
 // make_control() has returned. In a group of one, `failed` runs inside fail().
 #pragma once
@@ -28,6 +31,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,17 +53,34 @@ struct OpStatus {
 // rank 0 ends the group when it hears of both.
 using OpStatuses = std::vector<OpStatus>;
 
+// New parameters for all ranks.
+struct Proposal {
+  std::string parameters;  // opaque here; at most kMaxParameters (parameter_messages.h)
+  std::string words;       // what changes, for rank 0's log once it is agreed
+};
+
 class Control {
  public:
   struct Handlers {
     std::function<OpStatuses()> op_status;
     std::function<void(const Error&)> failed;  // at most once: the group error
     std::function<void(int rank)> left;        // that rank has left in good order
+    // A change of parameters. prepare: this rank can plan by them, and from now on submits no
+    // collective with the returned number or a later one; nothing: it cannot. Then commit or
+    // abandon, for the same epoch: it submits again, from number `from` on by the new parameters.
+    // False: nothing like that was prepared.
+    std::function<std::optional<uint64_t>(uint32_t epoch, const std::string& parameters)> prepare;
+    std::function<bool(uint32_t epoch, uint64_t from)> commit;
+    std::function<void(uint32_t epoch)> abandon;
   };
   virtual ~Control() = default;  // leaves, unless leave() was called; never in a handler
   // Reports an error to the group; `failed` follows. Any thread, any number of times; only the
   // first counts.
   virtual void fail(Error error) = 0;
+  // Rank 0: begins a change of parameters, after the one under way; of several that wait, the last
+  // counts. Any thread. No effect without parameters, on other ranks, in a group of one, and once
+  // the group has failed.
+  virtual void propose(Proposal proposal) = 0;
   // Says goodbye, so that the end of our connection is not taken for a death. Waits until the
   // goodbye is sent, and then at most 200 ms for the acknowledgement.
   virtual void leave() noexcept = 0;

@@ -57,7 +57,7 @@ std::string ControlChannel::explain(asio::error_code error) const {
     return fmt::format(
         "is lost: its host has acknowledged nothing for {:.1f} s ({}); is it up, and the network "
         "whole?",
-        std::chrono::duration<double>(patience_).count(), error.message());
+        seconds_in(patience_), error.message());
   }
   return fmt::format("died: its connection ended without a goodbye ({})", error.message());
 }

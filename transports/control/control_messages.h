@@ -1,5 +1,5 @@
-// The messages of the control connection: [type 1][reserved 1][length 2][body <= 2048]. Bodies are
-// encoded and decoded by base/bytes.h.
+// The messages of the control connection: [type 1][reserved 1][length 2][body]. A body has at most
+// 2048 bytes, new parameters 16 KiB and some. Bodies are encoded and decoded by base/bytes.h.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,24 @@
 #include "transports/base/bytes.h"
 #include "transports/base/options.h"
 #include "transports/control/control.h"
+#include "transports/control/parameter_messages.h"
 
 namespace ringwood {
 
 enum class MessageType : uint8_t {
-  introduce = 1,  // both ways, first: pid, host
-  heartbeat,      // both ways: the reply to query, without texts
-  goodbye,        // both ways: the sender leaves in good order
-  seen,           // acknowledges goodbye
-  left,           // root -> others: rank
-  failure,        // rank -> root: its Error
-  query,          // root -> all: asks for the OpStatuses
-  op_status,      // rank -> root: the reply
-  group_error     // root -> all: the group error
+  introduce = 1,   // both ways, first: pid, host
+  heartbeat,       // both ways: the reply to query, without texts
+  goodbye,         // both ways: the sender leaves in good order
+  seen,            // acknowledges goodbye
+  left,            // root -> others: rank
+  failure,         // rank -> root: its Error
+  query,           // root -> all: asks for the OpStatuses
+  op_status,       // rank -> root: the reply
+  group_error,     // root -> all: the group error
+  prepare_change,  // root -> all, a change of parameters (parameter_messages.h)
+  change_reply,    // rank -> root
+  commit_change,   // root -> all
+  abandon_change   // root -> all
 };
 
 struct Message {
@@ -65,6 +70,11 @@ void fields(auto& io, Error& error) {
   io.text(error.collective, kMaxName);
   io.text(error.transport, kMaxName);
   io.text(error.cause, kMaxBody - sizeof(ByteLength) - io.size());
+}
+
+// Of the body.
+constexpr size_t max_bytes(MessageType type) {
+  return type == MessageType::prepare_change ? kMaxParameters + 8 : kMaxBody;
 }
 
 std::string frame(MessageType type, std::string_view body = {});

@@ -12,8 +12,6 @@ constexpr int kSilentPeriods = 6;
 // buffer at its end must never be full: the kernel would take its host for lost.
 constexpr int kMaxUnanswered = 32;
 
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
 }  // namespace
 
 Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
@@ -63,7 +61,7 @@ void Heartbeats::watch(int rank, Clock::time_point now) {
   pulse.warned = true;
   log(LogLevel::warn, "control",
       fmt::format("{} has been silent for {:.1f} s; stopped or starved?", connections_.name(rank),
-                  seconds(now - pulse.heard)));
+                  seconds_in(now - pulse.heard)));
 }
 
 void Heartbeats::note_heard(int rank) {
@@ -72,13 +70,13 @@ void Heartbeats::note_heard(int rank) {
   if (pulse.warned) {
     log(LogLevel::warn, "control",
         fmt::format("{} answers again after {:.1f} s", connections_.name(rank),
-                    seconds(now - pulse.heard)));
+                    seconds_in(now - pulse.heard)));
     pulse.warned = false;
   }
   pulse.heard = now;
   pulse.unanswered = 0;
 }
 
-double Heartbeats::silent_s(int rank) const { return seconds(Clock::now() - pulses_[rank].heard); }
+double Heartbeats::silent_s(int rank) const { return seconds_since(pulses_[rank].heard); }
 
 }  // namespace ringwood

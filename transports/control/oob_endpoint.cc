@@ -50,13 +50,16 @@ Control::Handlers without_empty(Control::Handlers handlers) {
   if (!handlers.op_status) handlers.op_status = [] { return OpStatuses{}; };
   if (!handlers.failed) handlers.failed = [](const Error&) {};
   if (!handlers.left) handlers.left = [](int) {};
+  if (!handlers.prepare) handlers.prepare = [](auto...) { return std::nullopt; };
+  if (!handlers.commit) handlers.commit = [](auto...) { return false; };
+  if (!handlers.abandon) handlers.abandon = [](auto...) {};
   return handlers;
 }
 
-std::unique_ptr<OobSide> make_side(int rank, OobConnections& connections,
+std::unique_ptr<OobSide> make_side(int rank, asio::io_context& io, OobConnections& connections,
                                    const Heartbeats& heartbeats, OobError& error,
                                    const Control::Handlers& handlers) {
-  if (rank == 0) return std::make_unique<OobRoot>(connections, heartbeats, error, handlers);
+  if (rank == 0) return std::make_unique<OobRoot>(io, connections, heartbeats, error, handlers);
   return std::make_unique<OobPeer>(connections, error, handlers);
 }
 
@@ -70,7 +73,7 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
       error_(io_, handlers_.failed),
       heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status),
       goodbyes_(connections_),
-      side_(make_side(rank_, connections_, heartbeats_, error_, handlers_)) {
+      side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)) {
   connect(group);
   connections_.send_to_present(MessageType::introduce, encode(Introduction{getpid(), host_name()}));
   heartbeats_.start();
@@ -155,6 +158,10 @@ void OobEndpoint::on_ended(int rank, const std::string& why) {
 
 void OobEndpoint::fail(Error error) {
   asio::post(io_, [this, error = std::move(error)] { side_->report(error); });
+}
+
+void OobEndpoint::propose(Proposal proposal) {
+  asio::post(io_, [this, proposal = std::move(proposal)] { side_->propose(proposal); });
 }
 
 void OobEndpoint::say_goodbye() {

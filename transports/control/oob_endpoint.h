@@ -2,8 +2,8 @@
 // incoming messages.
 //
 // The connections form a star with rank 0 in the middle (OobRoot) and the other ranks around it
-// (OobPeer). Everything but the constructor, the destructor, fail() and leave() happens in the
-// control thread.
+// (OobPeer). Everything but the constructor, the destructor, fail(), propose() and leave() happens
+// in the control thread.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,9 @@ class OobEndpoint final {
   // Connects. Throws Error.
   OobEndpoint(const Group& group, Control::Handlers handlers);
   ~OobEndpoint();
-  // Both may be called by any thread, as Control's.
+  // May be called by any thread, as Control's.
   void fail(Error error);
+  void propose(Proposal proposal);
   void leave() noexcept;
 
  private:

@@ -35,9 +35,31 @@ bool OobPeer::on_message(int, const Message& message) {
     error_.deliver(error);
     return true;
   }
+  return on_change(message);
+}
+
+bool OobPeer::on_change(const Message& message) {
+  PrepareChange prepare;
+  CommitChange commit;
+  AbandonChange abandon;
+  if (message.type == MessageType::prepare_change && decode(message.body, prepare)) {
+    if (prepare.epoch <= prepared_) return false;
+    prepared_ = prepare.epoch;
+    const auto first = handlers_.prepare(prepare.epoch, prepare.parameters);
+    const ChangeReply reply{prepare.epoch, first.has_value(), first.value_or(0)};
+    connections_.send(kRoot, MessageType::change_reply, encode(reply));
+    return true;
+  }
+  if (message.type == MessageType::commit_change && decode(message.body, commit))
+    return handlers_.commit(commit.epoch, commit.from);
+  if (message.type == MessageType::abandon_change && decode(message.body, abandon)) {
+    handlers_.abandon(abandon.epoch);
+    return true;
+  }
   return false;
 }
 
+// Before its goodbye the root has said how a change ends.
 void OobPeer::on_goodbye(int rank) {
   handlers_.left(rank);
   if (error_.pending()) error_.deliver_own(error_.first(), connections_);

@@ -19,15 +19,18 @@ class OobPeer final : public OobSide {
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
   void report(Error error) override;
+  void propose(Proposal) override {}
   void on_leaving() override;
 
  private:
+  bool on_change(const Message& message);
   void await_group_error();
 
   OobConnections& connections_;
   OobError& error_;
   const Control::Handlers& handlers_;
   bool leaving_ = false;
+  uint32_t prepared_ = 0;  // the epoch of the last change
 };
 
 }  // namespace ringwood

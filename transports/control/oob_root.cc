@@ -11,17 +11,19 @@ constexpr std::chrono::milliseconds kDeathGrace{50};
 
 }  // namespace
 
-OobRoot::OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobError& error,
-                 const Control::Handlers& handlers)
+OobRoot::OobRoot(asio::io_context& io, OobConnections& connections, const Heartbeats& heartbeats,
+                 OobError& error, const Control::Handlers& handlers)
     : connections_(connections),
       heartbeats_(heartbeats),
       error_(error),
       handlers_(handlers),
-      query_(connections.size()) {}
+      query_(connections.size()),
+      change_(io, connections, error, handlers) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
   OpStatuses op_statuses;
   Error error;
+  ChangeReply reply;
   if (message.type == MessageType::heartbeat && decode(message.body, op_statuses)) {
     query_.note_heartbeat(rank, op_statuses);
     compare_channels(rank, op_statuses);
@@ -35,12 +37,15 @@ bool OobRoot::on_message(int rank, const Message& message) {
     freeze(std::move(error));
     return true;
   }
+  if (message.type == MessageType::change_reply && decode(message.body, reply))
+    return change_.on_reply(rank, reply);
   return false;
 }
 
 void OobRoot::on_goodbye(int rank) {
   connections_.send_to_present(MessageType::left, encode(LeftRank{rank}));
   handlers_.left(rank);
+  change_.on_goodbye();
   conclude_when_complete();
 }
 
@@ -106,6 +111,7 @@ void OobRoot::conclude() {
 
 void OobRoot::on_leaving() {
   leaving_ = true;
+  change_.stop();
   if (error_.pending()) conclude();
 }
 

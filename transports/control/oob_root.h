@@ -7,6 +7,7 @@
 
 #include "transports/control/oob_error.h"
 #include "transports/control/oob_side.h"
+#include "transports/control/parameter_change.h"
 #include "transports/control/status_query.h"
 
 namespace ringwood {
@@ -14,12 +15,13 @@ namespace ringwood {
 class OobRoot final : public OobSide {
  public:
   // No handler is empty. All references must outlive this.
-  OobRoot(OobConnections& connections, const Heartbeats& heartbeats, OobError& error,
-          const Control::Handlers& handlers);
+  OobRoot(asio::io_context& io, OobConnections& connections, const Heartbeats& heartbeats,
+          OobError& error, const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
   void report(Error error) override;
+  void propose(Proposal proposal) override { change_.propose(std::move(proposal)); }
   void on_leaving() override;
 
  private:
@@ -34,6 +36,7 @@ class OobRoot final : public OobSide {
   OobError& error_;
   const Control::Handlers& handlers_;
   StatusQuery query_;
+  ParameterChange change_;
   bool leaving_ = false;
 };
 

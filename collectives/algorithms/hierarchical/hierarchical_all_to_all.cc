@@ -1,14 +1,17 @@
 // Hierarchical all-to-all: the blocks of a host's ranks for one rank on another host leave
 // as one bundle.
 //
-//   all_to_all   1 round inside, of single blocks; 1 across, of bundles of k blocks, k being the
-//                ranks of the sender's host; scratch for (n-k) blocks there and back
-//   cost         alpha + (n-k)/k (post + k B beta) across, (n-1) (post + B beta) inside
+//   all_to_all   1 round inside, of a message of n/k blocks to each peer; 1 across, of bundles of k
+//                blocks, k being the ranks of the sender's host; scratch for (n-k) blocks there and
+//                back
+//   cost         alpha + (n-k)/k (post + k B beta) across, (k-1) (post + n/k B beta) inside
 //
 // Wins for blocks so small that messages across cost more than bytes: n/k - 1 of them per rank, not
 // n - k. As many bytes leave a host as with `pairwise`, but each is copied once more in the host's
 // memory. A rank on another host gets its bundle from the rank with the same index on this host,
-// modulo the size, so that hosts may be of unequal size; blocks must be of one. Source: Traff and
+// modulo the size, so that hosts may be of unequal size, and each rail carries the traffic of its
+// own index where they are not; blocks must be of one size. So a rank has n/k + k - 2 partners; a
+// third phase, as in schemes that gather at a leader, is not needed. Source: Traff and
 // Rougier, "MPI collectives and datatypes for hierarchical all-to-all communication" (EuroMPI
 // 2014); bundles as NCCL's PXN.
 //
@@ -36,22 +39,29 @@ Schedule hierarchical_all_to_all(const Where& where) {
     return span;
   };
   s.copy({n + r}, {r});
-  for (const int peer : local)
-    if (peer != r) s.send(peer, {peer});
-  for (const int peer : local)
-    if (peer != r) s.recv(peer, {n + peer});
-  for (const int q : far)
-    if (server(home, q) != r) s.send(server(home, q), {q});
+  std::vector<int> mine;  // those that get their bundle from here
+  std::vector<Span> bundles;
   for (const int q : far) {
     if (server(home, q) != r) continue;
-    const Span bundle = room(size);
-    for (int i = 0; i < size; ++i) {
-      if (local[i] == r)
-        s.copy({bundle.first + i}, {q});
-      else
-        s.recv(local[i], {bundle.first + i});
-    }
-    s.send(q, bundle);
+    mine.push_back(q);
+    bundles.push_back(room(size));
+  }
+  for (const int peer : local) {
+    if (peer == r) continue;
+    std::vector<Span> out = {{peer}};
+    for (const int q : far)
+      if (server(home, q) == peer) out.push_back({q});
+    s.send_joined(peer, out);
+  }
+  for (const int peer : local) {
+    if (peer == r) continue;
+    std::vector<Span> in = {{n + peer}};
+    for (const Span bundle : bundles) in.push_back({bundle.first + hosts.index[peer]});
+    s.recv_joined(peer, in);
+  }
+  for (size_t i = 0; i < mine.size(); ++i) {
+    s.copy({bundles[i].first + hosts.index[r]}, {mine[i]});
+    s.send(mine[i], bundles[i]);
   }
   for (int i = 1; i < hosts.count(); ++i) {
     const int h = wrap(home - i, hosts.count());

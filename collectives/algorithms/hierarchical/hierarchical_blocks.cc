@@ -8,8 +8,10 @@
 //
 // `direct` sends k times as much across, and the flat ring too unless the ranks are numbered host
 // by host. A block has one helper on every other host: the rank whose index there is the block's
-// index at home, modulo the size. Hosts may be of unequal size. Source: as hierarchical.cc; this is
-// its first and its last phase for blocks.
+// index at home, modulo the size: on hosts of one size ranks talk across only to their own index,
+// so that each rail carries its index's traffic. What a rank has for a peer of its host is one
+// message. Hosts may be of unequal size. Source: as hierarchical.cc; this is its first and its last
+// phase for blocks.
 //
 //   2 hosts x 2 ranks, all_gather    across   0 <-> 2   1 <-> 3
 //                                    inside   0: blocks 0 2 <-> 1: blocks 1 3, 2 and 3 alike
@@ -39,6 +41,12 @@ std::vector<int> represented(const Hosts& hosts, int r) {
   return result;
 }
 
+std::vector<Span> blocks(const std::vector<int>& chunks) {
+  std::vector<Span> result;
+  for (const int chunk : chunks) result.push_back({chunk});
+  return result;
+}
+
 }  // namespace
 
 Schedule hierarchical_all_gather(const Where& where) {
@@ -53,15 +61,10 @@ Schedule hierarchical_all_gather(const Where& where) {
   for (int block : mine) {
     if (block != r) s.recv(block, {block});
   }
-  for (int block : mine) {
-    for (int peer : hosts.ranks[home]) {
-      if (peer != r) s.send(peer, {block});
-    }
-  }
-  for (int peer : hosts.ranks[home]) {
-    if (peer == r) continue;
-    for (int block : represented(hosts, peer)) s.recv(peer, {block});
-  }
+  for (int peer : hosts.ranks[home])
+    if (peer != r) s.send_joined(peer, blocks(mine));
+  for (int peer : hosts.ranks[home])
+    if (peer != r) s.recv_joined(peer, blocks(represented(hosts, peer)));
   return s;
 }
 
@@ -71,8 +74,7 @@ Schedule hierarchical_reduce_scatter(const Where& where) {
   const int home = hosts.host[r], output = n;
   Schedule s{r, n, n + 1, {}, {}};
   for (int peer : hosts.ranks[home]) {
-    if (peer == r) continue;
-    for (int block : represented(hosts, peer)) s.send(peer, {block});
+    if (peer != r) s.send_joined(peer, blocks(represented(hosts, peer)));
   }
   const std::vector<int> mine = represented(hosts, r);
   std::vector<int> sums;
@@ -81,7 +83,7 @@ Schedule hierarchical_reduce_scatter(const Where& where) {
     s.copy({sums.back()}, {block});
   }
   for (int peer : hosts.ranks[home]) {
-    for (size_t i = 0; peer != r && i < mine.size(); ++i) s.recv_reduce(peer, {sums[i]});
+    if (peer != r) s.recv_reduce_joined(peer, blocks(sums));
   }
   for (size_t i = 0; i < mine.size(); ++i) {
     if (mine[i] != r) s.send(mine[i], {sums[i]});

@@ -357,9 +357,19 @@ constexpr Knob kTable[] = {
      {},
      "refresh",
      kWord<&Options::calibration, kCalibrations>,
-     "parameters of this host for the choice of algorithms: keep (a file), refresh it, or off",
+     "parameters of hosts and network for the choice of algorithms: keep (files), refresh, or off",
      "For hosts that change under the same name (refresh), and for runs that must choose alike "
-     "(off: the defaults). Measuring takes less than 50 ms, so it is done once and kept."},
+     "(off: the defaults; rank 0's decides for the network). Measuring takes less than 50 ms for a "
+     "host and 100 ms for the network between several, so it is done once and kept for a week."},
+    {"RINGWOOD_TOPOLOGY",
+     expert,
+     {},
+     "/etc/slurm/topology.conf",
+     kText<&Options::topology>,
+     "a file of rank 0: the leaf switch of each host (HOST LEAF [RAIL], or Slurm's topology.conf)",
+     "Paths to hosts at another leaf may be slower, which is not guessed: without it, only the "
+     "next "
+     "host counts as near."},
     {"RINGWOOD_SIMD",
      expert,
      {},

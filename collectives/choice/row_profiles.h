@@ -1,0 +1,44 @@
+// What was found out about the rows of the table for one group: their profiles and proofs, each
+// when it is first needed. Not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "collectives/choice/row_profile.h"
+#include "collectives/choice/row_proofs.h"
+
+namespace ringwood {
+
+class RowProfiles final {
+ public:
+  // The group's n ranks, placed as the machine model says.
+  RowProfiles(const MachineModel& machine, int n) : siblings_(machine, n) {}
+
+  const RowProfile& get(const AlgorithmRow& row) {
+    Known& known = rows_[&row];
+    if (!known.profile) known.profile = profile_of(row, siblings_);
+    return *known.profile;
+  }
+  const WireProof& wire_proof(const AlgorithmRow& row) {
+    Known& known = rows_[&row];
+    if (!known.wire) known.wire = ringwood::wire_proof(row, siblings_);
+    return *known.wire;
+  }
+  bool adds_once(const AlgorithmRow& row) {
+    Known& known = rows_[&row];
+    if (!known.once) known.once = ringwood::adds_once(row, siblings_);
+    return *known.once;
+  }
+
+ private:
+  struct Known {
+    std::optional<RowProfile> profile;
+    std::optional<WireProof> wire;
+    std::optional<bool> once;
+  };
+  Siblings siblings_;
+  std::map<const AlgorithmRow*, Known> rows_;
+};
+
+}  // namespace ringwood

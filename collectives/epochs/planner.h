@@ -1,0 +1,26 @@
+// What makes the plans of a group's operations, as the progress engine sees it when the parameters
+// change (epochs.h). Thread safety: all methods may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "collectives/plan/plan.h"
+
+namespace ringwood {
+
+class Planner {
+ public:
+  // Makes ready to plan by these parameters. Throws Error where they cannot be used.
+  virtual void prepare(uint32_t epoch, const std::string& parameters) = 0;
+  // They are not needed.
+  virtual void abandon(uint32_t epoch) = 0;
+  // The plan for the same call in that epoch, which has begun. Throws Error.
+  virtual std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) = 0;
+
+ protected:
+  ~Planner() = default;
+};
+
+}  // namespace ringwood

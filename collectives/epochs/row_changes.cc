@@ -1,0 +1,89 @@
+#include "collectives/epochs/row_changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMaxPrinted = 8;
+
+std::string name_of(const TuningChoice& choice) {
+  const std::string name = name_of(choice.algorithm, choice.wire);
+  return choice.segments == 1 ? name : fmt::format("{} in {} segments", name, choice.segments);
+}
+
+std::string time_text(double seconds) {
+  if (std::isinf(seconds)) return "no time";
+  return seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6)
+                        : fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+std::string print(const RowChange& c) {
+  const std::string what = moves_data(c.collective)
+                               ? fmt::format("{} of {} B", to_string(c.collective), c.bytes)
+                               : to_string(c.collective);
+  if (c.before == c.after)
+    return fmt::format("{} by {} as before, expected {}", what, name_of(c.after),
+                       time_text(c.after_seconds));
+  return fmt::format("{} by {} instead of {}, expected {} instead of {}", what, name_of(c.after),
+                     name_of(c.before), time_text(c.after_seconds), time_text(c.before_seconds));
+}
+
+const HostException* exception_of(const NetworkParameters& net, int host) {
+  const auto it = std::ranges::find(net.exceptions, host, &HostException::host);
+  return it == net.exceptions.end() ? nullptr : &*it;
+}
+
+void append(std::string& text, const std::string& more) {
+  text += (text.empty() ? "" : "; ") + more;
+}
+
+}  // namespace
+
+RowChange row_change(Collective collective, size_t bytes, const TuningChoice& before,
+                     const std::vector<Candidate>& candidates) {
+  RowChange change{collective, bytes, before, before, std::numeric_limits<double>::infinity(), 0};
+  for (const Candidate& c : candidates) {
+    if (c.chosen) change.after = {c.algorithm, c.segments, c.wire};
+    if (c.chosen) change.after_seconds = c.seconds;
+    if (c.algorithm == before.algorithm && c.wire == before.wire) change.before_seconds = c.seconds;
+  }
+  return change;
+}
+
+std::string print(const std::vector<RowChange>& changes) {
+  std::string text;
+  for (size_t i = 0; i < std::min(changes.size(), kMaxPrinted); ++i)
+    append(text, print(changes[i]));
+  if (changes.size() > kMaxPrinted)
+    append(text, fmt::format("and {} more", changes.size() - kMaxPrinted));
+  return text;
+}
+
+std::string print_difference(const NetworkParameters& before, const NetworkParameters& after) {
+  std::string text;
+  for (const HostException& now : after.exceptions) {
+    const HostException* const then = exception_of(before, now.host);
+    if (!then || then->rate != now.rate)
+      append(text, fmt::format("{} reaches {:.0f} % of its rate", now.name, now.rate * 100));
+  }
+  for (const HostException& then : before.exceptions)
+    if (!exception_of(after, then.host))
+      append(text, fmt::format("{} reaches its rate again", then.name));
+  if (before.rails != after.rails)
+    append(text, fmt::format("{} rails instead of {}", after.rails, before.rails));
+  if (before.nic != after.nic)
+    append(text, fmt::format("hosts send {:.3g} GB/s instead of {:.3g}", after.nic * 1e-9,
+                             before.nic * 1e-9));
+  if (before.latency != after.latency)
+    append(text, fmt::format("a latency of {:.3g} us instead of {:.3g}", after.latency * 1e6,
+                             before.latency * 1e6));
+  if (text.empty() && !(before == after)) text = "other parameters between hosts";
+  return text;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "collectives/machine/calibrate.h"
+#include "collectives/machine/group_model.h"
+#include "collectives/machine/network_facts.h"
+#include "collectives/machine/probe.h"
+#include "collectives/machine/probe_results.h"
+#include "collectives/machine/topology.h"
+#include "transports/base/error.h"
+#include "transports/base/host.h"
+#include "transports/base/knobs/knobs.h"
+#include "transports/base/log.h"
+
+namespace ringwood {
+namespace {
+
+// A latency that differs by less says nothing about the network.
+constexpr double kLatencySlack = 5e-6, kLatencyTimes = 2;
+
+// By host: its first rank.
+std::vector<int> leaders_of(const Mesh& mesh) {
+  std::vector<int> leaders;
+  for (int r = 0; r < mesh.size; ++r)
+    if (mesh.host_numbers[r] == static_cast<int>(leaders.size())) leaders.push_back(r);
+  return leaders;
+}
+
+HostFacts own_facts(const Mesh& mesh, const Options& options) {
+  return {options.host_id.empty() ? host_name() : options.host_id,
+          host_facts(mesh.transports_in_use()), print(host_parameters(options))};
+}
+
+template <class Message>
+Message received(LinkTalk& talk, int rank, bool patient = false) {
+  Message message;
+  if (decode(talk.receive_text(rank, kMaxModelText + 3 * kMaxFacts, patient), message))
+    return message;
+  Error e(ErrorCode::internal,
+          fmt::format("measuring the network: rank {} sent what is no message", rank));
+  e.peer = rank;
+  throw e;
+}
+
+double checked(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+
+// Rank 0's part.
+class Leader final {
+ public:
+  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, std::vector<int> leaders)
+      : talk_(talk),
+        mesh_(mesh),
+        use_(calibration_use(options.calibration)),
+        leaders_(std::move(leaders)) {
+    gather(options);
+  }
+
+  std::string agree() {
+    if (use_ != CalibrationUse::off) set_network();
+    ProbeStep end;
+    end.parameters = print(machine_);
+    for (const int rank : leaders_)
+      if (rank != mesh_.rank) talk_.send_text(rank, encode(end));
+    return end.parameters;
+  }
+
+ private:
+  void gather(const Options& options) {
+    std::vector<MachineModel> machines;
+    std::vector<HostFacts> hosts;
+    for (const int rank : leaders_) {
+      hosts.push_back(rank == mesh_.rank ? own_facts(mesh_, options)
+                                         : received<HostFacts>(talk_, rank, true));
+      machines.push_back(parse_machine_model(hosts.back().parameters));
+      names_.push_back(hosts.back().name);
+    }
+    machine_ = median_of(machines);
+    if (!options.topology.empty())
+      machine_.net.leaves = leaves_of(options.topology, names_, machine_.net.rails);
+    title_ = network_title(hosts, options);
+  }
+
+  std::vector<ProbeReport> carry_out(ProbeStage stage, const std::vector<ProbeReport>& alone = {}) {
+    const std::vector<ProbeStep> steps = probe_steps(stage, leaders_, machine_.net.leaves, alone);
+    for (size_t h = 1; h < steps.size(); ++h) talk_.send_text(leaders_[h], encode(steps[h]));
+    std::vector<ProbeReport> reports = {probe_.carry_out(steps[0])};
+    for (size_t h = 1; h < steps.size(); ++h) {
+      auto report = received<ProbeReport>(talk_, leaders_[h]);
+      reports.push_back({checked(report.latency), checked(report.rate)});
+    }
+    return reports;
+  }
+
+  void set_network() {
+    const std::string directory = cache_directory();
+    const auto known = known_network(use_ == CalibrationUse::keep ? directory : "", title_);
+    const auto begin = Clock::now();
+    ProbeResults results;
+    results.ping = carry_out(ProbeStage::ping);
+    if (known && as_known(median_latency(results.ping), *known)) {
+      const NetworkParameters told = machine_.net;  // by the file of the topology
+      machine_.net = known->net;
+      machine_.net.leaves = told.leaves;
+      machine_.net.rails = told.rails;
+      machine_.net.exceptions = exceptions_among(known->net.exceptions, names_);
+      return tell("as measured before", begin);
+    }
+    results.alone = carry_out(ProbeStage::alone);
+    results.near = carry_out(ProbeStage::near, results.alone);
+    if (leaders_.size() > 2) results.far = carry_out(ProbeStage::far, results.alone);
+    use_results(machine_, results, names_);
+    keep_network(directory, title_, machine_);
+    tell("measured", begin);
+    warn();
+  }
+
+  static bool as_known(double latency, const MachineModel& known) {
+    const double before = known.net.latency + 2 * known.net.post;
+    return std::abs(latency - before) <= kLatencySlack ||
+           (latency <= kLatencyTimes * before && before <= kLatencyTimes * latency);
+  }
+
+  void tell(const char* how, Clock::time_point begin) const {
+    const NetworkParameters& net = machine_.net;
+    const auto show = [](const PathParameters& path) {
+      return fmt::format("{:.1f} us, {:.3f} Gbit/s, {:.2f} of it both ways", path.latency * 1e6,
+                         path.rate * 8e-9, path.both_ways);
+    };
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    log(LogLevel::info, "network",
+        fmt::format("{} hosts, {} in {:.1f} ms: {}{}", names_.size(), how, ms,
+                    show({net.latency, net.nic, net.both_ways}),
+                    net.far ? "; far: " + show(*net.far) : ""));
+  }
+
+  void warn() const {
+    std::vector<std::string> slow;
+    for (const HostException& one : machine_.net.exceptions)
+      if (one.rate < 0.5) slow.push_back(fmt::format("{} at {:.0f} %", one.name, one.rate * 100));
+    if (slow.empty()) return;
+    log(LogLevel::warn, "network",
+        fmt::format(
+            "slower than half of the other hosts' {:.3f} Gbit/s: {}: look at the cable, the "
+            "port and what else uses it",
+            machine_.net.nic * 8e-9, fmt::join(slow, ", ")));
+  }
+
+  LinkTalk& talk_;
+  Mesh& mesh_;
+  const CalibrationUse use_;
+  const std::vector<int> leaders_;
+  Probe probe_{talk_, mesh_};
+  MachineModel machine_;
+  std::vector<std::string> names_;
+  std::string title_;
+};
+
+// The first rank of another host.
+std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options) {
+  talk.send_text(0, encode(own_facts(mesh, options)));
+  Probe probe(talk, mesh);
+  while (true) {
+    auto step = received<ProbeStep>(talk, 0);
+    if (step.stage == ProbeStage::end) return std::move(step.parameters);
+    talk.send_text(0, encode(probe.carry_out(step)));
+  }
+}
+
+}  // namespace
+
+void agree_on_parameters(Mesh& mesh, const Options& options) {
+  if (!mesh.several_hosts) return;
+  LinkTalk talk(mesh, Deadline::after(options.init_timeout));
+  const std::vector<int> leaders = leaders_of(mesh);
+  const int leader = leaders[mesh.host_numbers[mesh.rank]];
+  if (mesh.rank != leader) {
+    mesh.announcement = talk.receive_text(leader, kMaxModelText, true);
+    return;
+  }
+  mesh.announcement =
+      mesh.rank == 0 ? Leader(talk, mesh, options, leaders).agree() : follow(talk, mesh, options);
+  std::vector<int> others;
+  for (int r = 0; r < mesh.size; ++r)
+    if (r != mesh.rank && mesh.host_numbers[r] == mesh.host_numbers[mesh.rank]) others.push_back(r);
+  talk.send_texts(others, mesh.announcement);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,64 @@
+// Messages between ranks whose mesh is made and that have no operation yet: small ones, texts, and
+// timed transfers, over the links of the collectives' first channel.
+//
+// Part of the set-up, like the bootstrap: each wait ends at the deadline, or as soon as the control
+// connection reports an error, and then throws Error; so does an error of a link. What the links
+// have completed is kept in Mesh::totals, as their later users expect. One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transports/base/clock.h"
+#include "transports/mesh.h"
+
+namespace ringwood {
+
+class LinkTalk final {
+ public:
+  // `mesh` outlives it.
+  LinkTalk(Mesh& mesh, const Deadline& deadline);
+
+  // A receiver's memory must exist until the text is complete. `max` bounds what the peer may send.
+  void send_text(int rank, const std::string& text) { send_texts({rank}, text); }
+  void send_texts(const std::vector<int>& ranks, const std::string& text);
+  // `patient`: it may take long, so this thread sleeps in between.
+  std::string receive_text(int rank, size_t max, bool patient = false);
+
+  // Round trips of 8 bytes with one other rank, which calls answer_pings(). Returns half of the
+  // fastest in seconds, on both sides. At most 20 and, beyond the first three, for 4 ms.
+  double ping(int rank);
+  double answer_pings(int rank);
+
+  static constexpr uint64_t kMaxTransfer = 64 << 20;
+  // Sends `bytes` to `to` while it receives what `from` sends, which says how much; a rank of -1:
+  // none. Both sides name each other. `seconds`: until the last byte's arrival was acknowledged;
+  // while both directions are busy, until both were. `received`: 0 without a sender.
+  struct Transfer {
+    double seconds = 0;
+    uint64_t received = 0;
+  };
+  Transfer transfer(int to, uint64_t bytes, int from);
+
+ private:
+  struct Posted {
+    uint64_t sends = 0, receives = 0;
+  };
+  void post_send(int rank, const void* data, size_t bytes);
+  void post_receive(int rank, void* data, size_t bytes);
+  // Until all posted receives from this rank are complete, or all posted sends.
+  void await_receives(int rank, bool patient = false);
+  void await_sends();
+  bool poll(int rank);
+  void pause(int rank, Clock::time_point begin, bool patient) const;
+
+  Mesh& mesh_;
+  const Deadline deadline_;
+  std::vector<Posted> posted_;  // by rank, since the links were made
+  std::vector<int> sending_;    // ranks to which sends are not complete
+  std::vector<std::byte> out_, in_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,89 @@
+#include "collectives/machine/probe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "transports/base/error.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kFirstTransfer = 32 << 10;
+// Long enough for a measurement; the length that the next transfer is planned to have; and the time
+// after which one result is enough.
+constexpr double kLong = 3e-3, kPlanned = 4e-3, kBudget = 20e-3;
+constexpr int kResults = 2;
+// Between two transfers a round trip is idle, in which a token bucket is filled again: transfers
+// are longer by so many latencies, and where that takes time one result is enough.
+constexpr double kIdle = 8, kSlowLatency = 0.25e-3;
+constexpr double kGrowth = 8;  // of one transfer over the one before, at most
+constexpr double kShortest = 1e-6;
+
+uint64_t bytes_in(double seconds, double rate, uint64_t least, uint64_t most) {
+  const double bytes = std::clamp(seconds * rate, double(least), double(most));
+  return static_cast<uint64_t>(bytes) & ~uint64_t{15};
+}
+
+}  // namespace
+
+ProbeReport Probe::carry_out(const ProbeStep& step) {
+  for (const int rank : {step.to, step.from, step.pings})
+    if (rank < -1 || rank >= mesh_.size || rank == mesh_.rank)
+      throw Error(ErrorCode::internal, "measuring the network: a step names no other rank");
+  ProbeReport report;
+  if (step.pings >= 0) {
+    report.latency = step.first ? talk_.ping(step.pings) : talk_.answer_pings(step.pings);
+    (step.stage == ProbeStage::far ? far_latency_ : near_latency_) = report.latency;
+  }
+  if (step.stage == ProbeStage::alone && step.to >= 0) {
+    if (!step.first) receive_transfers(step.to);
+    report.rate = measure_rate(step.to);
+    if (step.first) receive_transfers(step.to);
+  } else if (step.stage == ProbeStage::near || step.stage == ProbeStage::far) {
+    report.rate = both_ways(step);
+  }
+  return report;
+}
+
+double Probe::measure_rate(int to) {
+  double best = 0, spent = 0;
+  uint64_t bytes = kFirstTransfer;
+  bool warm = false;  // a long transfer is over
+  const int wanted = near_latency_ > kSlowLatency ? 1 : kResults;
+  const double planned = kPlanned + kIdle * near_latency_;
+  for (int results = 0; results < wanted && (results == 0 || spent < kBudget);) {
+    const double whole = talk_.transfer(to, bytes, -1).seconds;
+    spent += whole;
+    const double seconds = std::max(whole - 2 * near_latency_, kShortest);
+    const double rate = static_cast<double>(bytes) / seconds;
+    const bool enough = seconds >= kLong || spent >= kBudget || bytes == LinkTalk::kMaxTransfer;
+    if (enough && warm) {
+      best = std::max(best, rate);
+      ++results;
+    }
+    warm |= enough;
+    const double most = std::min(kGrowth * double(bytes), double(LinkTalk::kMaxTransfer));
+    bytes = bytes_in(planned, rate, kFirstTransfer, static_cast<uint64_t>(most));
+  }
+  talk_.transfer(to, 0, -1);  // that was all
+  return best;
+}
+
+void Probe::receive_transfers(int from) {
+  while (talk_.transfer(-1, 0, from).received > 0) continue;
+}
+
+double Probe::both_ways(const ProbeStep& step) {
+  if (step.to < 0 && step.from < 0) return 0;
+  const uint64_t bytes = bytes_in(kLong, step.rate, kFirstTransfer, LinkTalk::kMaxTransfer);
+  const double latency = step.stage == ProbeStage::far ? far_latency_ : near_latency_;
+  // All of them count: of two that share a path, each has a transfer now and then that is alone.
+  double spent = 0;
+  for (int i = 0; i <= kResults; ++i) {
+    const double seconds = talk_.transfer(step.to, bytes, step.from).seconds;
+    if (i > 0) spent += std::max(seconds - 2 * latency, kShortest);
+  }
+  return step.to < 0 ? 0 : kResults * static_cast<double>(bytes) / spent;
+}
+
+}  // namespace ringwood

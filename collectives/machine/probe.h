@@ -1,0 +1,41 @@
+// Measures the paths between hosts, by one rank of each, over the links that the group has.
+//
+// Rank 0 leads: it sends each host a step, carries out its own, and awaits all reports, so a stage
+// begins on all hosts at about the same time (group_model.h).
+//
+//   stage   a host of number h, of H                             result
+//   ping    20 round trips with h^1                              latency of the near path
+//   alone   growing transfers to h^1, one way, even h first      rate of the near path
+//   near    transfers to h^1, both ways, all pairs at once       the same, both ways
+//   far     round trips with h + H/2, then transfers to it, both latency and rate of the far
+//           ways, all hosts at once                              path, both ways
+//
+// Together at most 100 ms where the rate is at least 100 Mbit/s. A rate is that of whole transfers,
+// acknowledged: buffers on the way make the end of one look much faster. The first long one does
+// not count, because a token bucket's burst makes it faster. Of two others alone the better one
+// does, since interruptions only ever add.
+#pragma once
+
+#include "collectives/machine/link_talk.h"
+#include "collectives/machine/probe_messages.h"
+
+namespace ringwood {
+
+class Probe final {
+ public:
+  // Both outlive it.
+  Probe(LinkTalk& talk, const Mesh& mesh) : talk_(talk), mesh_(mesh) {}
+  // Throws Error: as LinkTalk, or for a step that names no rank.
+  ProbeReport carry_out(const ProbeStep& step);
+
+ private:
+  double measure_rate(int to);
+  void receive_transfers(int from);
+  double both_ways(const ProbeStep& step);
+
+  LinkTalk& talk_;
+  const Mesh& mesh_;
+  double near_latency_ = 0, far_latency_ = 0;  // 0: not measured
+};
+
+}  // namespace ringwood

@@ -1,0 +1,40 @@
+// From what the hosts measured (probe.h) to the parameters of the network. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/machine/machine_model.h"
+#include "collectives/machine/probe_messages.h"
+
+namespace ringwood {
+
+// Of all hosts, by host.
+struct ProbeResults {
+  std::vector<ProbeReport> ping, alone, near, far;
+};
+
+// The steps of a stage for all hosts. `leaders`: by host, its rank in the probe. `leaves`: by host,
+// or empty. `alone`: the reports of that stage, by host, or empty before it. Near pairs are on the
+// same leaf switch and far ones on different ones, as far as the numbers of hosts allow. Both ends
+// of a pair send equally much, so that both are busy until the end.
+std::vector<ProbeStep> probe_steps(ProbeStage stage, const std::vector<int>& leaders,
+                                   const std::vector<int>& leaves,
+                                   const std::vector<ProbeReport>& alone);
+
+// The upper median of the positive values; 0 without one.
+double median_of(std::vector<double> values);
+double median_latency(const std::vector<ProbeReport>& reports);
+double median_rate(const std::vector<ProbeReport>& reports);
+
+// As HostException::name has it.
+std::string plain_name(std::string name);
+
+// Sets near, far and exceptions of machine.net, whose leaves are those of the steps. `names`: by
+// host. A host is an exception where both of its paths out, or both of its paths in, have less than
+// kException of the median rate.
+void use_results(MachineModel& machine, const ProbeResults& results,
+                 const std::vector<std::string>& names);
+inline constexpr double kException = 0.8;
+
+}  // namespace ringwood

@@ -1,0 +1,48 @@
+// What is wrong with the hosts and the network of a simulation, in the form in which a user says
+// it:
+//
+//   slow         host7/rail1=0.5, host7=0.5   the port, or all ports of the host, at that rate
+//   dead         host3/rail0                  the port
+//   dead uplink  leaf0/3, leaf0/rail1/0-7     uplinks of a leaf switch, in the plane of a rail (0)
+//   slow rank    rank5=0.1                    its thread gets a tenth of its core
+//   late         rank3=5ms                    it calls that much later; s, ms, us, ns
+//
+// Plain values. Numbers are not compared with what the group has; Network and run_events() do so.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace ringwood {
+
+struct PortFault {
+  int host = 0, rail = -1;  // -1: all rails
+  double rate = 0;          // fraction that remains
+};
+struct UplinkFault {
+  int leaf = 0, rail = 0;
+  int first = 0, last = 0;
+};
+struct RankFault {
+  int rank = 0;
+  double value = 0;  // fraction of its core that remains, or seconds that it is late
+};
+
+struct Faults {
+  std::vector<PortFault> ports;
+  std::vector<UplinkFault> uplinks;
+  std::vector<RankFault> slow, late;
+  bool any() const;
+};
+
+// Each adds one fault. Throws Error(invalid_argument) with the form that is wanted.
+void add_slow_port(Faults& faults, std::string_view text);
+void add_dead_port(Faults& faults, std::string_view text);
+void add_dead_uplink(Faults& faults, std::string_view text);
+void add_slow_rank(Faults& faults, std::string_view text);
+void add_late_rank(Faults& faults, std::string_view text);
+
+// "5ms", "2.5us": seconds. `what` is for the error: throws Error(invalid_argument).
+double parse_seconds(std::string_view what, std::string_view text);
+
+}  // namespace ringwood

@@ -1,0 +1,150 @@
+#include "collectives/simulate/machine_queues.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "transports/base/error.h"
+
+namespace ringwood {
+namespace {
+
+// A dead port is never used, but has to have a rate.
+constexpr double kDead = 1e-30;
+// What a link over several rails gives to one of them at a time (transports/verbs/data_path.cc).
+constexpr double kPieceBytes = 64 << 10;
+// A job ends by leaving a link, so that it has to use one.
+constexpr double kNoTime = 1e-15;
+
+}  // namespace
+
+MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine,
+                             const Network& network, const Faults& faults)
+    : traffic_(traffic), machine_(machine), network_(network) {
+  const auto n = static_cast<int>(traffic.ranks.size());
+  std::vector<double> speed(n, 1);
+  for (const RankFault& fault : faults.slow) {
+    if (fault.rank >= n)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("there is no rank{}: the last one is rank{}", fault.rank, n - 1));
+    speed[fault.rank] *= fault.value;
+  }
+  for (int32_t link = 0; link < network.links(); ++link)
+    queues_.add_link(std::max(kDead, network.rate(link)));
+  first_thread_ = network.links();
+  for (int r = 0; r < n; ++r) queues_.add_link(speed[r]);
+  first_cores_ = first_thread_ + n;
+  for (int h = 0; h < network.hosts(); ++h) queues_.add_link(machine.cores, machine.cores);
+  first_memory_ = first_cores_ + network.hosts();
+  for (int h = 0; h < network.hosts(); ++h) queues_.add_link(1);
+}
+
+int32_t MachineQueues::open(const CostJob& job) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<int32_t>(running_.size()));
+    running_.push_back({});
+  }
+  const int32_t running = free_.back();
+  free_.pop_back();
+  running_[running] = {job, 0};
+  return running;
+}
+
+void MachineQueues::use(int32_t link, double amount, int32_t running, double now) {
+  if (amount <= 0) return;
+  ++running_[running].links;
+  queues_.enter(link, now, amount, running);
+}
+
+void MachineQueues::use_thread(int rank, double seconds, int32_t running, double now) {
+  use(first_thread_ + rank, seconds, running, now);
+  if (traffic_.ranks[rank].on_host > machine_.cores)
+    use(first_cores_ + network_.host_of(rank), seconds, running, now);
+}
+
+void MachineQueues::start(const CostJob& job, double now) {
+  const int32_t running = open(job);
+  use_thread(job.rank, std::max(job.seconds, kNoTime), running, now);
+  use(first_memory_ + network_.host_of(job.rank), job.memory, running, now);
+}
+
+void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool both_ends,
+                               double now) {
+  const TrafficMessage& m = traffic_.messages[message];
+  const CostMessage& price = traffic_.prices[m.price];
+  const PerByte in = both_ends ? price.in : PerByte{};
+  const int32_t running = open({kind, -1, message, 0, 0});
+  use_thread(m.from, std::max(bytes * price.out.core, kNoTime), running, now);
+  use_thread(m.to, bytes * in.core, running, now);
+  const int here = network_.host_of(m.from), there = network_.host_of(m.to);
+  if (here == there) {
+    use(first_memory_ + here, bytes * (price.out.memory + in.memory), running, now);
+    if (network_.same_island(m.from, m.to))
+      for (const int32_t link : network_.island_path(m.from, m.to))
+        use(link, bytes * price.wire, running, now);
+    return;
+  }
+  use(first_memory_ + here, bytes * price.out.memory, running, now);
+  use(first_memory_ + there, bytes * in.memory, running, now);
+  if (bytes * price.wire > 0) use_network(m, bytes * price.wire, running, now);
+}
+
+// Seconds that one more message would take for each second of work on the path's slowest link.
+double MachineQueues::waiting(const Network::Path& path) const {
+  double most = 0;
+  for (int i = 0; i < path.count; ++i)
+    most = std::max(most, (queues_.active(path.links[i]) + 1) / queues_.rate(path.links[i]));
+  return most;
+}
+
+void MachineQueues::use_piece(const Network::Path& path, double seconds, int32_t running,
+                              double now) {
+  for (int i = 0; i < path.count; ++i) use(path.links[i], seconds, running, now);
+}
+
+// Each piece goes to the path that has least on its way, so paths get parts by how fast they are
+// at the moment.
+void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t running,
+                                double now) {
+  network_.paths(m.from, m.to, paths_);
+  if (paths_.size() == 1) return use_piece(paths_[0], seconds, running, now);
+  const double pieces = traffic_.prices[m.price].bytes / kPieceBytes;
+  double speeds = 0;
+  if (pieces <= 1) {
+    const auto less = [&](const auto& a, const auto& b) { return waiting(a) < waiting(b); };
+    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), seconds, running, now);
+  }
+  std::vector<double> speed;
+  for (const Network::Path& path : paths_) {
+    speed.push_back(1 / waiting(path));
+    speeds += speed.back();
+  }
+  for (size_t i = 0; i < paths_.size(); ++i)
+    use_piece(paths_[i], seconds * speed[i] / speeds, running, now);
+}
+
+void MachineQueues::leave(std::vector<CostJob>& ended) {
+  left_.clear();
+  queues_.leave(left_);
+  for (const int32_t running : left_) {
+    if (--running_[running].links > 0) continue;
+    ended.push_back(running_[running].job);
+    free_.push_back(running);
+  }
+}
+
+std::vector<LinkUse> MachineQueues::busiest() const {
+  std::vector<LinkUse> links;
+  for (int32_t link = 0; link < network_.links(); ++link)
+    if (const double busy = queues_.busy(link); busy > 0) links.push_back({link, busy});
+  const auto more = [](const LinkUse& a, const LinkUse& b) {
+    return a.busy != b.busy ? a.busy > b.busy : a.link < b.link;
+  };
+  const size_t count = std::min(links.size(), kBusiestLinks);
+  std::partial_sort(links.begin(), links.begin() + static_cast<ptrdiff_t>(count), links.end(),
+                    more);
+  links.resize(count);
+  return links;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,148 @@
+// From the reports of hosts to the parameters of the network.
+#include "collectives/machine/probe_results.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/machine/network_facts.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kRate = 1e9;
+
+// What a probe of hosts with these rates out and in would find; `far`: the rate that the middle
+// leaves to each.
+ProbeResults probed(const std::vector<double>& out, const std::vector<double>& in, double far,
+                    const std::vector<int>& leaves = {}) {
+  const size_t n = out.size();
+  std::vector<int> leaders;
+  for (size_t h = 0; h < n; ++h) leaders.push_back(static_cast<int>(h));
+  ProbeResults results;
+  const auto stage = [&](ProbeStage which, double most, double latency) {
+    std::vector<ProbeReport> reports;
+    const auto steps = probe_steps(which, leaders, leaves, {});
+    for (size_t h = 0; h < n; ++h) {
+      const int to = steps[h].to;
+      reports.push_back({latency, to < 0 ? 0 : std::min({out[h], in[to], most})});
+    }
+    return reports;
+  };
+  results.ping = stage(ProbeStage::ping, 0, 10e-6);
+  results.alone = stage(ProbeStage::alone, 1e18, 0);
+  results.near = stage(ProbeStage::near, 1e18, 0);
+  if (n > 2) results.far = stage(ProbeStage::far, far, 10e-6);
+  return results;
+}
+
+std::vector<std::string> names_of(size_t hosts) {
+  std::vector<std::string> names;
+  for (size_t h = 0; h < hosts; ++h) names.push_back("node " + std::to_string(h));
+  return names;
+}
+
+MachineModel fitted(const std::vector<double>& out, const std::vector<double>& in, double far) {
+  MachineModel machine;
+  machine.net.post = 1e-6;
+  use_results(machine, probed(out, in, far), names_of(out.size()));
+  return machine;
+}
+
+TEST(ProbeSteps, EverySendHasItsReceiveAndLeavesDecideWhoIsNear) {
+  const std::vector<std::vector<int>> kinds = {{}, {0, 1, 0, 1, 0, 1, 0, 1}};
+  for (const auto& leaves : kinds) {
+    for (size_t n = 2; n <= 9; ++n) {
+      std::vector<int> leaders;
+      for (size_t h = 0; h < n; ++h) leaders.push_back(static_cast<int>(10 * h));
+      for (const auto stage :
+           {ProbeStage::ping, ProbeStage::alone, ProbeStage::near, ProbeStage::far}) {
+        const auto steps = probe_steps(stage, leaders, leaves, {});
+        for (size_t h = 0; h < n; ++h) {
+          const ProbeStep& mine = steps[h];
+          if (mine.to >= 0) {
+            EXPECT_EQ(steps[mine.to / 10].from, leaders[h]);
+          }
+          if (mine.pings >= 0) {
+            EXPECT_EQ(steps[mine.pings / 10].pings, leaders[h]);
+            EXPECT_NE(steps[mine.pings / 10].first, mine.first);
+          }
+          EXPECT_TRUE(stage != ProbeStage::far || mine.to >= 0);
+          if (leaves.size() != n || mine.to < 0) continue;
+          const bool same = leaves[h] == leaves[mine.to / 10];
+          EXPECT_EQ(same, stage != ProbeStage::far) << h;
+        }
+      }
+    }
+  }
+}
+
+TEST(ProbeResults, EqualHostsHaveNeitherFarPathsNorExceptions) {
+  for (const size_t n : {2, 3, 4, 7, 8}) {
+    const std::vector<double> all(n, kRate);
+    const MachineModel machine = fitted(all, all, 1e18);
+    EXPECT_DOUBLE_EQ(machine.net.nic, kRate);
+    EXPECT_DOUBLE_EQ(machine.net.both_ways, 1);
+    EXPECT_DOUBLE_EQ(machine.net.latency, 8e-6);
+    EXPECT_FALSE(machine.net.far) << n;
+    EXPECT_TRUE(machine.net.exceptions.empty()) << n;
+  }
+}
+
+TEST(ProbeResults, TheMiddleIsTheFarPath) {
+  const std::vector<double> all(8, kRate);
+  const MachineModel machine = fitted(all, all, kRate / 4);
+  ASSERT_TRUE(machine.net.far);
+  EXPECT_DOUBLE_EQ(machine.net.far->rate, kRate / 4);
+  EXPECT_TRUE(machine.net.exceptions.empty());
+}
+
+TEST(ProbeResults, OneSlowHostIsNamedWhateverItsDirection) {
+  for (const size_t n : {4, 5, 7, 8}) {
+    for (size_t slow = 0; slow < n; ++slow) {
+      // Only the paths of the last of an odd number of hosts are not measured alone.
+      for (const int direction : {0, 1, 2}) {
+        if (n % 2 == 1 && direction == 1 && slow + 1 == n) continue;
+        std::vector<double> out(n, kRate), in(n, kRate);
+        if (direction != 1) out[slow] /= 4;
+        if (direction != 0) in[slow] /= 4;
+        const MachineModel machine = fitted(out, in, 1e18);
+        ASSERT_EQ(machine.net.exceptions.size(), 1u) << n << " " << slow << " " << direction;
+        const HostException& one = machine.net.exceptions[0];
+        EXPECT_EQ(one.host, static_cast<int>(slow));
+        EXPECT_NEAR(one.rate, 0.25, 1e-9);
+        EXPECT_EQ(one.name, "node-" + std::to_string(slow));
+        EXPECT_DOUBLE_EQ(machine.net.nic, kRate);
+      }
+    }
+  }
+}
+
+TEST(ProbeResults, ExceptionsFollowTheirNames) {
+  const std::vector<HostException> known = {{2, 0.25, "node-7"}, {3, 0.5, "node-9"}};
+  const auto found = exceptions_among(known, {"a", "node 7", "b"});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0], (HostException{1, 0.25, "node-7"}));
+}
+
+TEST(ProbeResults, HostsParametersAreMedians) {
+  std::vector<MachineModel> hosts(3);
+  hosts[0].post = 3;
+  hosts[1].post = 1;
+  hosts[2].post = 2;
+  hosts[0].cores = 5;
+  const MachineModel median = median_of(hosts);
+  EXPECT_EQ(median.post, 2);
+  EXPECT_EQ(median.cores, 5);
+  EXPECT_EQ(median.latency, MachineModel{}.latency);
+}
+
+TEST(NetworkTitle, IsThatOfLikeHosts) {
+  const Options options;
+  const auto title = [&](std::vector<HostFacts> hosts) { return network_title(hosts, options); };
+  const HostFacts a{"a", "x; tcp", "1"}, b{"b", "x; tcp", "2"}, other{"c", "y; tcp", ""};
+  EXPECT_EQ(title({a, b}), title({b, a, a}));
+  EXPECT_NE(title({a, b}), title({a, b, a, b}));
+  EXPECT_NE(title({a, b}), title({a, other}));
+}
+
+}  // namespace
+}  // namespace ringwood

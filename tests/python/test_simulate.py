@@ -1,0 +1,238 @@
+"""`ringwood simulate`: rows on healthy and faulty networks, its JSON, and what is refused."""
+
+import json
+import os
+import re
+import subprocess
+from xml.etree import ElementTree
+
+import pytest
+from ringwood_command import BINARY, environment, run
+
+SMALL = ["--hosts", "8", "--ranks-per-host", "4", "--parameters", "default"]
+LEAVES = ["--rails", "2", "--leaf", "2", "--uplinks", "2"]
+
+
+def simulated(*arguments: str) -> dict:
+    done = run("simulate", *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "broadcast", "all_to_all", "barrier"])
+def test_rows_have_times_and_bandwidths(collective):
+    report = simulated(collective, "1M", *SMALL)
+    assert report["ranks"] == 32
+    assert [row["chosen"] for row in report["rows"]].count(True) == 1
+    for row in report["rows"]:
+        assert row["why_not"] == "" and row["time_us"] > 0
+        if collective != "barrier":
+            assert row["algbw_gbs"] == pytest.approx(2**20 / row["time_us"] / 1e3)
+        if collective == "all_reduce":
+            assert row["busbw_gbs"] == pytest.approx(row["algbw_gbs"] * 2 * 31 / 32)
+    fastest = min(report["rows"], key=lambda row: row["time_us"])
+    assert report["best"] == fastest["algorithm"]
+
+
+def test_all_rows_or_one():
+    every = {row["algorithm"] for row in simulated("all_reduce", "1M", *SMALL, "-a", "all")["rows"]}
+    sensible = {row["algorithm"] for row in simulated("all_reduce", "1M", *SMALL)["rows"]}
+    assert sensible < every and {"ring", "direct", "hierarchical"} <= every
+    (row,) = simulated("all_reduce", "1M", *SMALL, "-a", "swing")["rows"]
+    assert row["algorithm"] == "swing"
+
+
+def test_a_fault_costs_and_another_row_is_named():
+    place = ["all_reduce", "64M", *SMALL, *LEAVES, "-a", "all"]
+    healthy = {row["algorithm"]: row for row in simulated(*place)["rows"]}
+    report = simulated(*place, "--dead", "host3/rail1")
+    assert report["faults"] == ["dead host3/rail1"]
+    for row in report["rows"]:
+        assert row["time_us"] == healthy[row["algorithm"]]["time_us"]
+        assert row["time_us_with_faults"] > row["time_us"] * 0.9
+    assert sum(row["time_us_with_faults"] > row["time_us"] * 1.1 for row in report["rows"]) > 5
+    links = [use["link"] for use in report["details"]["busiest_links"]]
+    assert any(link.startswith("host3/rail0") for link in links[:2])
+    assert not any(link.startswith("host3/rail1") for link in links)
+    assert report["advice"].startswith("the faults cost ")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ["--slow", "host3/rail0=0.25"],
+        ["--slow", "host3=0.25"],
+        ["--slow-rank", "rank5=0.01"],
+        ["--late", "rank5=20ms"],
+        ["--dead-uplink", "leaf1/0", "--dead-uplink", "leaf1/rail1/0-0"],
+    ],
+)
+def test_each_fault_costs_something(fault):
+    report = simulated("all_reduce", "16M", *SMALL, *LEAVES, "-a", "halving_doubling", *fault)
+    (row,) = report["rows"]
+    assert row["time_us_with_faults"] > row["time_us"] * 1.01
+    if fault[0] == "--late":
+        assert row["time_us_with_faults"] > 20e3
+
+
+def test_seeds_are_reproducible_and_matter():
+    place = ["all_reduce", "16M", *SMALL, "--leaf", "2", "-a", "halving_doubling"]
+    one, again = (simulated(*place, "--seeds", "20") for _ in range(2))
+    assert one == again
+    (row,) = one["rows"]
+    assert row["p10_us"] <= row["p50_us"] <= row["p90_us"] and row["p10_us"] < row["p90_us"]
+    (other,) = simulated(*place, "--seed", "7")["rows"]
+    assert other["time_us"] != row["time_us"]
+
+
+def test_the_table_says_what_to_do():
+    done = run("simulate", "all_reduce", "16M", *SMALL, *LEAVES, "--slow", "host3=0.25")
+    assert (done.returncode, done.stderr) == (0, "")
+    head = [line for line in done.stdout.splitlines() if line.startswith("#")]
+    assert "# faults: slow host3=0.25" in head
+    assert any(line.startswith("# the faults cost ") for line in head)
+    assert any(line.startswith("# slowest ranks of ") for line in head)
+    assert any(line.startswith("# busiest links: host3/") for line in head)
+    rows = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert rows[0].startswith("* ")
+
+
+def test_parameters_come_from_a_file(tmp_path):
+    told = json.loads(run("explain", "all_reduce", "8", "--parameters", "default", "--json").stdout)
+    file = tmp_path / "parameters"
+    file.write_text(re.sub(r" nic=\S+", " nic=1000000000", told["parameters"]) + "\n")
+    place = ["all_reduce", "64M", "--hosts", "8", "-a", "ring"]
+    (fast,) = simulated(*place, "--parameters", "default")["rows"]
+    (slow,) = simulated(*place, "--parameters", str(file))["rows"]
+    assert slow["time_us"] / fast["time_us"] == pytest.approx(1.25, rel=0.1)
+
+
+def test_a_saved_file_is_read_as_by_explain(tmp_path):
+    file = tmp_path / "saved"
+    place = ["--hosts", "2", "--parameters", "default"]
+    assert run("explain", "all_reduce", "8", *place, "--save", str(file)).returncode == 0
+    file.write_text("# of a cluster\n" + file.read_text())
+    rows = [
+        simulated("all_reduce", "1M", "--hosts", "8", "-a", "ring", "--parameters", source)["rows"]
+        for source in ("default", str(file))
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_islands_leave_the_host_alone():
+    place = ["all_reduce", "64M", *SMALL, "-a", "hierarchical"]
+    (cpu,) = simulated(*place)["rows"]
+    (gpu,) = simulated(*place, "--island", "4", "--rails", "4", "--rail-use", "rank")["rows"]
+    assert gpu["time_us"] < cpu["time_us"]
+
+
+def test_progress_is_told_on_demand():
+    done = run("simulate", "all_reduce", "64M", "--hosts", "64", "--ranks-per-host", "8",
+               "--parameters", "default", "-a", "ring", "--progress")  # fmt: skip
+    assert done.returncode == 0
+    assert "ranks are bound" in done.stderr or "% of the steps" in done.stderr
+
+
+def test_a_trace_has_what_the_format_requires(tmp_path):
+    file = tmp_path / "trace.json"
+    report = simulated("all_reduce", "4M", *SMALL, "--trace", str(file), "--late", "rank9=1ms")
+    trace = json.loads(file.read_text())
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    steps = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    names = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+    assert len(steps) + len(names) == len(trace["traceEvents"]) and len(steps) > 100
+    for event in steps:
+        assert isinstance(event["name"], str) and isinstance(event["cat"], str)
+        assert isinstance(event["pid"], int) and isinstance(event["tid"], int)
+        assert event["ts"] >= 0 and event["dur"] >= 0
+    # What is on one thread does not overlap, which viewers could not show.
+    by_thread = {}
+    for event in sorted(steps, key=lambda event: event["ts"]):
+        key = event["pid"], event["tid"]
+        assert event["ts"] >= by_thread.get(key, 0) - 1e-3
+        by_thread[key] = event["ts"] + event["dur"]
+    labels = {e["args"]["name"] for e in names}
+    assert {f"rank{r}" for r in range(32)} | {f"host{h}" for h in range(8)} == labels
+    (chosen,) = [row for row in report["rows"] if row["chosen"]]
+    last = max(event["ts"] + event["dur"] for event in steps)
+    assert last <= chosen["time_us_with_faults"] * (1 + 1e-6)
+
+
+def test_a_long_trace_is_bounded(tmp_path):
+    file = tmp_path / "trace.json"
+    place = ["--hosts", "64", "--ranks-per-host", "8", "--parameters", "default", "-a", "pairwise"]
+    simulated("all_to_all", "1G", *place, "--trace", str(file))
+    assert file.stat().st_size < 32 << 20
+    ranks = {event["args"].get("rank") for event in json.loads(file.read_text())["traceEvents"]}
+    assert len(ranks - {None}) <= 32
+
+
+def test_scale_is_a_table_and_a_picture(tmp_path):
+    file = tmp_path / "scale.svg"
+    place = ["all_reduce", "16M", "--ranks-per-host", "4", "--parameters", "default"]
+    reports = simulated(*place, "--scale", "2..32", "--svg", str(file))
+    assert [(report["ranks"], report["hosts"]) for report in reports] == [
+        (2, 1), (4, 1), (8, 2), (16, 4), (32, 8),
+    ]  # fmt: skip
+    picture = ElementTree.parse(file).getroot()
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"2", "4", "8", "16", "32"} <= set(texts)
+    algorithms = {row["algorithm"] for report in reports for row in report["rows"]}
+    assert algorithms <= set(texts)
+    lines = list(picture.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == len(algorithms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ["halving_doubling", "hierarchical"])
+def test_16384_ranks_in_bounded_memory(row):
+    place = ["--hosts", "2048", "--ranks-per-host", "8", "--parameters", "default"]
+    command = [str(BINARY), "simulate", "all_reduce", "64M", *place, "-a", row, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+    report = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    assert report["rows"][0]["messages"] > 400_000
+    assert usage.ru_maxrss < 512 << 10
+    # 10 s on a quiet machine with two cores.
+    assert usage.ru_utime + usage.ru_stime < 40
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (["nonesuch", "1M"], "unknown collective 'nonesuch'"),
+        (["all_reduce", "1Q"], 'BYTES "1Q" is not a size'),
+        (["all_reduce"], "bytes is required"),
+        (["all_reduce", "1M", "-a", "nonesuch"], "nonesuch"),
+        (["all_reduce", "1M", "--hosts", "4096", "--ranks-per-host", "8"], "more than 16384 ranks"),
+        (["all_reduce", "1M", *SMALL, "--slow", "host3"], "is not of the form host7/rail1=0.5"),
+        (["all_reduce", "1M", *SMALL, "--slow", "host3=2"], "a fraction above 0 and up to 1"),
+        (["all_reduce", "1M", *SMALL, "--slow", "host8=0.5"], "the last one is host7"),
+        (["all_reduce", "1M", *SMALL, "--dead", "host3/rail1"], "the last one is rail0"),
+        (["all_reduce", "1M", *SMALL, "--dead", "host3/rail0"], "has no rail left"),
+        (["all_reduce", "1M", *SMALL, "--late", "rank3=5"], "is not of the form 5ms"),
+        (["all_reduce", "1M", *SMALL, "--late", "rank32=5ms"], "the last one is rank31"),
+        (["all_reduce", "1M", *SMALL, "--slow-rank", "5=0.1"], "is not of the form rank5=0.1"),
+        (["all_reduce", "1M", *SMALL, "--dead-uplink", "leaf0/0"], "there are 0 leaves"),
+        (["all_reduce", "1M", *SMALL, "--uplinks", "2"], "--uplinks needs --leaf"),
+        (
+            ["all_reduce", "1M", *SMALL, *LEAVES, "--dead-uplink", "leaf0/0-1"],
+            "no uplink of rail0 is alive",
+        ),
+        (["all_reduce", "1M", "--parameters", "/nonesuch"], "nor a file that can be read"),
+        (["all_reduce", "1M", *SMALL, "--trace", "/nonesuch/t"], "cannot be written"),
+        (["all_reduce", "1M", *SMALL, "--svg", "s.svg"], "add --scale"),
+        (["all_reduce", "1M", "--scale", "8-16"], "is not of the form 8..16384"),
+        (
+            ["all_reduce", "1M", "--scale", "8..16", "--ranks-per-host", "5"],
+            "begin with a multiple",
+        ),
+        (["all_reduce", "1M", "--island-rate", "fast"], "is not of the form 150G"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, why):
+    done = run("simulate", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ringwood: ") and why in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,134 @@
+#include "tools/prediction.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "collectives/machine/calibrate.h"
+#include "collectives/machine/places.h"
+#include "tools/perf/perf.h"
+#include "transports/base/error.h"
+#include "transports/base/knobs/knobs.h"
+
+namespace ringwood::tools {
+namespace {
+
+constexpr size_t kMaxLine = 256 << 10;
+
+[[noreturn]] void refuse(std::string why) {
+  throw Error(ErrorCode::invalid_argument, std::move(why));
+}
+
+// The words of the text form, after the version.
+std::vector<std::string> words_of(const MachineModel& machine) {
+  std::istringstream in(print(machine));
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  words.erase(words.begin());
+  return words;
+}
+
+}  // namespace
+
+TuningQuery parse_query(const QueryWords& words, int n) {
+  TuningQuery q;
+  q.collective = parse_collective(words.collective);
+  q.type = parse_data_type(words.type);
+  q.op = parse_reduce_op(words.op);
+  if (!supports(q.collective, q.type, q.op))
+    refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
+  q.n = n;
+  q.bytes = parse_bytes("BYTES", words.bytes);
+  if (in_blocks(q.collective))
+    q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
+  if (!moves_data(q.collective)) q.bytes = 0;
+  return q;
+}
+
+bool is_file(const std::string& source) { return source != "host" && source != "default"; }
+
+Parameters read_parameters_from(const std::string& source, const Options& options) {
+  if (source == "host")
+    return {calibration(cache_directory(), calibration_use(options.calibration)), "measured"};
+  if (source == "default") return {MachineModel{}, "default"};
+  std::ifstream in(source);
+  if (!in)
+    refuse(
+        fmt::format("--parameters {}: the file cannot be read: this is neither host, default, nor "
+                    "a file that can be read",
+                    source));
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("ringwood-machine-") || line.size() > kMaxLine) continue;
+    try {
+      return {parse_machine_model(line), source};
+    } catch (const Error& error) {
+      refuse(fmt::format("--parameters {}: {}", source, error.cause));
+    }
+  }
+  refuse(fmt::format("--parameters {}: no line of it begins with ringwood-machine-", source));
+}
+
+void save_parameters(const std::string& file, const MachineModel& machine) {
+  std::ofstream out(file);
+  if (!(out << print(machine) << "\n" << std::flush))
+    refuse(fmt::format("--save {}: the file cannot be written", file));
+}
+
+std::vector<int> hosts_of(const std::string& hosts, int ranks) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(hosts.data(), hosts.data() + hosts.size(), count);
+  if (error == std::errc() && end == hosts.data() + hosts.size()) {
+    const int n = ranks > 0 ? ranks : 2;
+    if (count < 1 || count > kMaxRanks) refuse("--hosts: not in range 1 to 16384");
+    if (count > n) refuse(fmt::format("--hosts {} is more than --ranks {}", count, n));
+    std::vector<int> places(n);
+    for (int r = 0; r < n; ++r) places[r] = static_cast<int>(int64_t{r} * count / n);
+    return places;
+  }
+  std::vector<int> places = parse_places("--hosts", hosts);
+  if (places.empty() || places.size() > kMaxRanks)
+    refuse(
+        fmt::format("--hosts {}: {} ranks, not in range 1 to {}", hosts, places.size(), kMaxRanks));
+  if (ranks > 0 && ranks != static_cast<int>(places.size()))
+    refuse(
+        fmt::format("--hosts {} places {} ranks, but --ranks is {}", hosts, places.size(), ranks));
+  return places;
+}
+
+std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {
+  if (nodes == 1) return {};
+  std::vector<int> of_host(*std::ranges::max_element(hosts) + 1), index = of_host;
+  for (const int host : hosts) ++of_host[host];
+  std::map<std::pair<int, int64_t>, int> known;  // numbered in the order of first ranks
+  std::vector<int> places;
+  for (const int host : hosts) {
+    if (of_host[host] < nodes)
+      refuse(fmt::format("--nodes {} are more than the {} ranks of host {}", nodes, of_host[host],
+                         host));
+    const int64_t node = int64_t{index[host]++} * nodes / of_host[host];
+    const auto next = static_cast<int>(known.size());
+    places.push_back(known.emplace(std::pair(host, node), next).first->second);
+  }
+  return places;
+}
+
+std::vector<ParameterLine> lines_of(const Parameters& parameters) {
+  MachineModel machine = parameters.machine, defaults;
+  machine.hosts = machine.nodes = {};
+  const std::vector<std::string> words = words_of(machine), usual = words_of(defaults);
+  std::vector<ParameterLine> lines;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t at = words[i].find('=');
+    const std::string name = words[i].substr(0, at);
+    if (name == "hosts" || name == "nodes") continue;
+    lines.push_back(
+        {name, words[i].substr(at + 1), words[i] == usual[i] ? "default" : parameters.origin});
+  }
+  return lines;
+}
+
+}  // namespace ringwood::tools

@@ -1,0 +1,49 @@
+// What `ringwood explain` and `ringwood simulate` are asked to predict, and from which parameters:
+// where they come from, and who is where. What cannot be throws Error(invalid_argument).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/choice/choose.h"
+#include "collectives/machine/machine_model.h"
+#include "transports/base/options.h"
+
+namespace ringwood::tools {
+
+inline constexpr int kMaxRanks = 16384;
+
+// A collective, as it is typed.
+struct QueryWords {
+  std::string collective, bytes, type = "float32", op = "sum";
+};
+// Among n ranks; in whole blocks, of at least one element each, as `ringwood perf` has them. The
+// machine model is not set.
+TuningQuery parse_query(const QueryWords& words, int n);
+
+struct Parameters {
+  MachineModel machine;
+  // Of each one that is not of its default value: "measured", or the file.
+  std::string origin;
+};
+
+// `source`: "host" (measured here or read from the calibration's file), "default", or a file with a
+// line that begins like print(MachineModel): one that save() wrote, or a calibration or network
+// file of the cache.
+Parameters read_parameters_from(const std::string& source, const Options& options);
+bool is_file(const std::string& source);
+void save_parameters(const std::string& file, const MachineModel& machine);
+
+// By rank: its host. `hosts`: a number of hosts that the ranks are spread over, "2048x8", or a list
+// "0,0,1,1,1"; `ranks` 0: as many as the list has, or 2.
+std::vector<int> hosts_of(const std::string& hosts, int ranks);
+// By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
+std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
+
+// Every parameter but for the places: "net_latency=3.8e-06", with its origin.
+struct ParameterLine {
+  std::string name, value, origin;  // "default", or Parameters::origin
+};
+std::vector<ParameterLine> lines_of(const Parameters& parameters);
+
+}  // namespace ringwood::tools

@@ -1,0 +1,38 @@
+// `ringwood simulate`: what each algorithm would take on a large, possibly faulty, group of hosts.
+// Every rank's messages are simulated on the links of a network (collectives/simulate). Starts
+// nothing; measures this host's parameters where they are not yet known.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/choice/choose.h"
+#include "collectives/simulate/network.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ringwood::tools {
+
+struct SimulateOptions {
+  TuningQuery query;  // its machine model is `machine`
+  size_t bytes = 0;   // as typed: of the whole buffer, or of n blocks
+  MachineModel machine;
+  int hosts = 1, ranks_per_host = 1;
+  NetworkShape shape;
+  Faults faults;
+  std::vector<std::string> fault_texts;  // as typed
+  int seeds = 1;                         // from shape.seed on
+  std::string algorithm;                 // "": the sensible ones; "all": each
+  int segments = 0;                      // 0: those of the choice
+  bool json = false;
+  bool progress = false;  // also where stderr is not a terminal
+  std::string trace;      // file; "": none
+  std::string svg;        // likewise
+};
+
+// Declares the subcommand. Parsing throws CLI::ParseError or Error(invalid_argument).
+void add_simulate_command(CLI::App& app);
+
+}  // namespace ringwood::tools

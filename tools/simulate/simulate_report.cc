@@ -1,0 +1,225 @@
+#include "tools/simulate/simulate_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ringwood::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kSlowestRanks = 5;
+// Another row is worth a change from here on.
+constexpr double kWorthwhile = 1.1;
+
+std::string micros(double seconds) { return fmt::format("{:.1f}", seconds * 1e6); }
+
+// The value below which this part of the ascending values is.
+double percentile(const std::vector<double>& values, double part) {
+  const auto last = static_cast<double>(values.size() - 1);
+  return values[static_cast<size_t>(std::lround(part * last))];
+}
+
+std::vector<int> slowest_ranks(const Outcome& outcome) {
+  std::vector<int> ranks(outcome.finish.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const size_t count = std::min(kSlowestRanks, ranks.size());
+  std::partial_sort(
+      ranks.begin(), ranks.begin() + static_cast<ptrdiff_t>(count), ranks.end(), [&](int a, int b) {
+        return outcome.finish[a] != outcome.finish[b] ? outcome.finish[a] > outcome.finish[b]
+                                                      : a < b;
+      });
+  ranks.resize(count);
+  return ranks;
+}
+
+// One sentence: what is best, and what the faults change.
+std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
+  const SimulatedRow* const best = best_of(rows, false);
+  if (!best) return "nothing was simulated";
+  const SimulatedRow& now = *taken_of(rows);
+  const auto versus = [](const SimulatedRow& other, double seconds, double now_seconds) {
+    return fmt::format("{} takes {} us, {:.2f} times less", other.algorithm, micros(seconds),
+                       now_seconds / seconds);
+  };
+  if (!options.faults.any()) {
+    const double mine = now.healthy.seconds, least = best->healthy.seconds;
+    const std::string said = fmt::format("{} takes {} us", now.algorithm, micros(mine));
+    if (mine < least * kWorthwhile)
+      return fmt::format("{}; no other row is {:.0f} % faster", said, (kWorthwhile - 1) * 100);
+    return fmt::format("{}; switch to another row: {}", said, versus(*best, least, mine));
+  }
+  const SimulatedRow& other = *best_of(rows, true);
+  const double before = now.healthy.seconds, after = now.faulty->seconds;
+  const double least = other.faulty->seconds;
+  std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
+                                 now.algorithm, after / before, micros(after), micros(before));
+  if (after < least * kWorthwhile)
+    return said + fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100);
+  return said + "; switch to another row: " + versus(other, least, after);
+}
+
+std::string network_line(const SimulateOptions& options) {
+  const NetworkShape& shape = options.shape;
+  std::string line =
+      fmt::format("{} rail{} of {:.4g} GB/s a host, {}", shape.rails, shape.rails == 1 ? "" : "s",
+                  options.machine.net.nic / shape.rails / 1e9,
+                  shape.use == RailUse::striped ? "striped" : "one for each rank");
+  if (shape.uplinks > 0)
+    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, seed {}", shape.leaf,
+                        shape.uplinks, shape.uplinks == 1 ? "" : "s", shape.seed);
+  else
+    line += ", a core without limits";
+  if (shape.island > 0)
+    line +=
+        fmt::format(", islands of {} ranks at {:.4g} GB/s", shape.island, shape.island_rate / 1e9);
+  return line;
+}
+
+std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
+  std::string line = fmt::format("{} {:>12} {:<22} {:>8} {:>11.0f}", row.chosen ? '*' : ' ',
+                                 options.bytes, row.algorithm, row.segments, row.messages);
+  if (!row.why_not.empty()) return line + "  " + row.why_not + "\n";
+  const auto times = [&](double seconds) {
+    const Bandwidth b = bandwidth_of(options, seconds);
+    return fmt::format(" {:>12} {:>8.2f} {:>8.2f}", micros(seconds), b.algorithm, b.bus);
+  };
+  line += times(row.healthy.seconds);
+  if (row.faulty)
+    line += times(row.faulty->seconds) +
+            fmt::format(" {:>6.2f}", row.faulty->seconds / row.healthy.seconds);
+  if (options.seeds > 1)
+    for (const double part : {0.1, 0.5, 0.9})
+      line += fmt::format(" {:>12}", micros(percentile(row.by_seed, part)));
+  return line + "\n";
+}
+
+std::string details(const SimulateOptions& options, const SimulatedRow& row) {
+  const Network network(options.machine, options.query.n, options.shape, options.faults);
+  const Outcome& outcome = row.outcome();
+  std::string text = fmt::format("# slowest ranks of {}:", row.algorithm);
+  for (const int rank : slowest_ranks(outcome))
+    text += fmt::format(" rank{} {} us,", rank, micros(outcome.finish[rank]));
+  text.back() = '\n';
+  text += "# busiest links:";
+  for (const LinkUse& use : outcome.links)
+    text += fmt::format(" {} {:.0f} %,", network.name(use.link), use.busy / outcome.seconds * 100);
+  if (outcome.links.empty()) text += " none,";
+  text.back() = '\n';
+  return text;
+}
+
+Json details_json(const SimulateOptions& options, const SimulatedRow& row) {
+  const Network network(options.machine, options.query.n, options.shape, options.faults);
+  const Outcome& outcome = row.outcome();
+  Json ranks = Json::array(), links = Json::array();
+  for (const int rank : slowest_ranks(outcome))
+    ranks.push_back({{"rank", rank}, {"time_us", outcome.finish[rank] * 1e6}});
+  for (const LinkUse& use : outcome.links)
+    links.push_back({{"link", network.name(use.link)},
+                     {"busy_us", use.busy * 1e6},
+                     {"busy_part", use.busy / outcome.seconds}});
+  return {{"algorithm", row.algorithm}, {"slowest_ranks", ranks}, {"busiest_links", links}};
+}
+
+Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
+  Json json = {{"algorithm", row.algorithm},
+               {"segments", row.segments},
+               {"chosen", row.chosen},
+               {"messages", row.messages},
+               {"why_not", row.why_not}};
+  if (!row.why_not.empty()) return json;
+  const auto add = [&](const std::string& suffix, double seconds) {
+    const Bandwidth b = bandwidth_of(options, seconds);
+    json["time_us" + suffix] = seconds * 1e6;
+    json["algbw_gbs" + suffix] = b.algorithm;
+    json["busbw_gbs" + suffix] = b.bus;
+  };
+  add("", row.healthy.seconds);
+  if (row.faulty) add("_with_faults", row.faulty->seconds);
+  if (options.seeds > 1)
+    for (const int part : {10, 50, 90})
+      json[fmt::format("p{}_us", part)] = percentile(row.by_seed, part / 100.0) * 1e6;
+  return json;
+}
+
+}  // namespace
+
+const SimulatedRow* best_of(const std::vector<SimulatedRow>& rows, bool with_faults) {
+  const SimulatedRow* best = nullptr;
+  const auto seconds = [&](const SimulatedRow& row) {
+    return with_faults ? row.outcome().seconds : row.healthy.seconds;
+  };
+  for (const SimulatedRow& row : rows)
+    if (row.why_not.empty() && (!best || seconds(row) < seconds(*best))) best = &row;
+  return best;
+}
+
+const SimulatedRow* taken_of(const std::vector<SimulatedRow>& rows) {
+  for (const SimulatedRow& row : rows)
+    if (row.chosen && row.why_not.empty()) return &row;
+  return best_of(rows, true);
+}
+
+Bandwidth bandwidth_of(const SimulateOptions& options, double seconds) {
+  if (seconds <= 0) return {};
+  const double rate = static_cast<double>(options.bytes) / seconds / 1e9;
+  return {rate, rate * traits_of(options.query.collective).bus_factor(options.query.n)};
+}
+
+std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
+  const TuningQuery& q = options.query;
+  std::string text = fmt::format(
+      "# ringwood {} simulate: {} of {} bytes, {}, {} ranks on {} host{}, {} core{} each\n"
+      "# network: {}\n",
+      RINGWOOD_VERSION, to_string(q.collective), options.bytes, to_string(q.type), q.n,
+      options.hosts, options.hosts == 1 ? "" : "s", options.machine.cores,
+      options.machine.cores == 1 ? "" : "s", network_line(options));
+  if (options.faults.any())
+    text += fmt::format("# faults: {}\n", fmt::join(options.fault_texts, ", "));
+  const std::string times = fmt::format(" {:>12} {:>8} {:>8}", "time", "algbw", "busbw");
+  text += fmt::format("# {:>12} {:<22} {:>8} {:>11}{}", "size", "algorithm", "segments", "messages",
+                      times);
+  if (options.faults.any()) text += times + fmt::format(" {:>6}", "factor");
+  if (options.seeds > 1) text += fmt::format(" {:>12} {:>12} {:>12}", "p10", "p50", "p90");
+  const std::string units = fmt::format(" {:>12} {:>8} {:>8}", "(us)", "(GB/s)", "(GB/s)");
+  text += fmt::format("\n# {:>12} {:<22} {:>8} {:>11}{}", "(B)", "", "", "", units);
+  if (options.faults.any()) text += units + fmt::format(" {:>6}", "");
+  if (options.seeds > 1) text += fmt::format(" {:>12} {:>12} {:>12}", "(us)", "(us)", "(us)");
+  text += "\n";
+  for (const SimulatedRow& row : rows) text += row_line(options, row);
+  text += "# " + advice(options, rows) + "\n";
+  if (const SimulatedRow* row = taken_of(rows)) text += details(options, *row);
+  return text;
+}
+
+std::string print_json(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
+  const TuningQuery& q = options.query;
+  Json json = {{"version", RINGWOOD_VERSION},
+               {"collective", to_string(q.collective)},
+               {"bytes", options.bytes},
+               {"dtype", to_string(q.type)},
+               {"ranks", q.n},
+               {"hosts", options.hosts},
+               {"network", network_line(options)},
+               {"faults", options.fault_texts},
+               {"seeds", options.seeds},
+               {"rows", Json::array()}};
+  for (const SimulatedRow& row : rows) json["rows"].push_back(row_json(options, row));
+  const auto name = [&](bool with_faults) {
+    const SimulatedRow* const best = best_of(rows, with_faults);
+    return best ? Json(best->algorithm) : Json(nullptr);
+  };
+  json["best"] = name(false);
+  if (options.faults.any()) json["best_with_faults"] = name(true);
+  json["advice"] = advice(options, rows);
+  if (const SimulatedRow* row = taken_of(rows)) json["details"] = details_json(options, *row);
+  return json.dump(2);
+}
+
+}  // namespace ringwood::tools

@@ -1,0 +1,26 @@
+// What `ringwood simulate` prints: a table with nccl-tests' columns, or JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/simulate/simulate_rows.h"
+
+namespace ringwood::tools {
+
+// The row that takes least; null if none is simulated.
+const SimulatedRow* best_of(const std::vector<SimulatedRow>& rows, bool with_faults);
+
+// GB/s, as nccl-tests has them.
+struct Bandwidth {
+  double algorithm = 0, bus = 0;
+};
+Bandwidth bandwidth_of(const SimulateOptions& options, double seconds);
+
+// The row that a communicator takes, or, where it was not simulated, the best one. Null if none is.
+const SimulatedRow* taken_of(const std::vector<SimulatedRow>& rows);
+
+std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
+std::string print_json(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
+
+}  // namespace ringwood::tools

@@ -1,0 +1,46 @@
+// Simulates rows of the table of algorithms for `ringwood simulate`.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/simulate/events.h"
+#include "tools/simulate/simulate.h"
+
+namespace ringwood::tools {
+
+struct SimulatedRow {
+  std::string algorithm;
+  int segments = 1;
+  bool chosen = false;  // what a communicator takes, which knows nothing of faults
+  double estimate = 0;  // seconds, by the choice
+  double messages = 0;  // of all ranks
+  std::string why_not;  // why it is not simulated; the rest is not set then
+  Outcome healthy;      // without the faults
+  std::optional<Outcome> faulty;
+  std::vector<double> by_seed;  // seconds, ascending; with the faults where there are some
+
+  const Outcome& outcome() const { return faulty ? *faulty : healthy; }
+};
+
+// Called with what is being done, now and then.
+using Progress = std::function<void(const std::string&)>;
+
+// The rows that the options ask for, by estimate. Throws Error(invalid_argument) for a name that
+// is not in the table or does not accept the group.
+std::vector<SimulatedRow> rows_of(const SimulateOptions& options);
+
+// Sets what the row takes, or why it is not simulated.
+void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress);
+
+// The steps of some ranks of a row in time: the slowest ones and the first ones, with the faults.
+struct Trace {
+  std::string algorithm;
+  Traffic traffic;
+  Outcome outcome;
+};
+Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress);
+
+}  // namespace ringwood::tools
