@@ -8,7 +8,7 @@
 
 #include "collectives/cost/threads.h"
 #include "collectives/simulate/events.h"
-#include "collectives/simulate/link_queues.h"
+#include "collectives/cost/link_queues.h"
 
 namespace ringwood {
 
