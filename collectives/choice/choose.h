@@ -63,7 +63,8 @@ size_t size_class(size_t bytes);
 // - Within the query's tolerance, and unless the options want reproducible results, a wire format
 //   is chosen with the row where that is faster; also for a row that the user names.
 // - Blocks of different sizes, where all ranks know them, are costed by their mean, among the rows
-//   that accept any sizes; where only pairs know them, as blocks of 64 KiB each, in one segment. A row for blocks of one size that the options name is ignored then.
+//   that accept any sizes; where only pairs know them, as blocks of 64 KiB each, in one segment. A
+//   row for blocks of one size that the options name is ignored then.
 TuningChoice choose(const TuningQuery& query, const Options& options,
                     const std::string& algorithm = "", int segments = 0,
                     RowProfiles* profiles = nullptr);

@@ -134,8 +134,8 @@ class Contest {
 
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
-    const CostJudge::Times times = judge_.judge(built_[entries_[i].built], c.segments, may_simulate,
-                                                worth());
+    const CostJudge::Times times =
+        judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth());
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
@@ -153,8 +153,7 @@ class Contest {
     const auto may_win = [&](size_t i) {
       return candidates_[i].why_not.empty() && regret(candidates_[i]) <= least_of_all * kMargin;
     };
-    const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource);
-    };
+    const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (may_win(i)) least = std::min(least, busy(i));
     const auto late = [&](size_t i) {

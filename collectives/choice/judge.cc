@@ -43,9 +43,8 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
     const RowSample& s = built.samples()[i];
     const Load load = load_of(query_, built, s, bytes, one_round, zero_copy);
     const MachineModel& machine = s.placement->machine;
-    const Prediction of_sample = known
-                                     ? predict(built.models[i], load, machine)
-                                     : predict(model_of(s, segment_count, load), load, machine);
+    const Prediction of_sample = known ? predict(built.models[i], load, machine)
+                                       : predict(model_of(s, segment_count, load), load, machine);
     built.work += of_sample.work;
     work_ += of_sample.work;
     if (!known) work_ += kWorkOfStep * s.steps * static_cast<size_t>(segment_count);
@@ -123,13 +122,11 @@ Prediction CostJudge::pipeline(BuiltRow& built, int segment_count, bool zero_cop
   const double latencies = std::min(b.latencies, whole.seconds);
   const double half = latencies + (whole.seconds - latencies) / 2;
   // Bounds are those of private buffers.
-  const double less =
-      zero_copy ? std::min(1.0, whole.seconds / single(built, false).seconds) : 1.0;
+  const double less = zero_copy ? std::min(1.0, whole.seconds / single(built, false).seconds) : 1.0;
   const double resource = b.resource * less;
   const double more = std::max(0.0, 2 * (halves.seconds - half) - resource);
   // Of long chains two halves say little: the error of what is small beside them.
-  const double counts =
-      std::min(1.0, resource / std::max(resource, whole.seconds - resource));
+  const double counts = std::min(1.0, resource / std::max(resource, whole.seconds - resource));
   const double busiest = resource + counts * more;
   p.seconds += (segment_count - 1) * (busiest / segment_count + b.posts);
   p.simulated = p.simulated && whole.simulated && halves.simulated;

@@ -81,9 +81,7 @@ struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
   double posts = 0;  // part of `resource`: the cost of messages whatever their size
   // Segments shorten the chain of waiting steps, but not the work of the resources.
-  double lower(int segments = 1) const {
-    return std::max({resource, latencies, path / segments});
-  }
+  double lower(int segments = 1) const { return std::max({resource, latencies, path / segments}); }
   // Exact for a chain of whole messages, and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
   // For many segments, from the bounds of one: each has the path of its bytes, and follows the one

@@ -95,8 +95,7 @@ void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) 
     work_ += kWorkInQueue;
     queues_.enter(resource, now_, std::max(kNoTime, amount), tag);
   };
-  for (size_t i = 0; i < uses.count; ++i)
-    enter(uses.use[i].resource, seconds * uses.use[i].part);
+  for (size_t i = 0; i < uses.count; ++i) enter(uses.use[i].resource, seconds * uses.use[i].part);
   if (uses.count == 0) {
     const int rank = job.rank >= 0 ? job.rank : model_.messages[job.index].from;
     enter(thread_[rank], kNoTime);

@@ -67,8 +67,8 @@ class CostMachines final {
   const bool queued_;
   FairShare share_;
   LinkQueues queues_;
-  double now_ = 0;   // of the queues
-  size_t work_ = 0;  // likewise
+  double now_ = 0;               // of the queues
+  size_t work_ = 0;              // likewise
   std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<Host> hosts_;
   std::vector<Running> jobs_;  // by tag

@@ -59,8 +59,7 @@ double least_of_all(const TuningQuery& q, double chosen) {
   double least = chosen;
   for (const AlgorithmRow& row : algorithm_table()) {
     if (row.collective != q.collective) continue;
-    const auto built =
-        RowBuilder(query, *q.machine, profiles).build(row, WireFormat::exact);
+    const auto built = RowBuilder(query, *q.machine, profiles).build(row, WireFormat::exact);
     if (!built || !built->why_not.empty() || built->bounds.resource > least) continue;
     for (const int segments : built->segments)
       least = std::min(least, all_ranks_take(q, row, segments));
@@ -74,13 +73,11 @@ TEST(Regret, AmongSixtyFourRanksNothingIsMuchFasterThanWhatIsChosen) {
     Collective collective;
     size_t bytes;
   };
-  std::vector<Case> cases = {{Collective::reduce_scatter, 16 << 20},
-                             {Collective::broadcast, 16 << 20},
-                             {Collective::all_reduce, 1 << 20},
-                             {Collective::all_gather, 4 << 20},
-                             {Collective::reduce_scatter, 64 << 20},
-                             {Collective::reduce_scatter, 4 << 20},
-                             {Collective::broadcast, 256 << 10}};
+  std::vector<Case> cases = {
+      {Collective::reduce_scatter, 16 << 20}, {Collective::broadcast, 16 << 20},
+      {Collective::all_reduce, 1 << 20},      {Collective::all_gather, 4 << 20},
+      {Collective::reduce_scatter, 64 << 20}, {Collective::reduce_scatter, 4 << 20},
+      {Collective::broadcast, 256 << 10}};
   if (kSanitized) cases.resize(2);
   for (const Case& c : cases) {
     const TuningQuery q = query(c.collective, c.bytes, machine);
