@@ -9,8 +9,8 @@
 // anew. All roots cost the same here: root 0 stands for all.
 //
 // The first choice in a class takes this time of a core, measured on a loaded machine with 7
-// collectives of 6 sizes and hosts of 8: 2 ranks 0.7 ms in the mean and 9 at most, 8 ranks 1.6 and
-// 11, 128 ranks 5 and 11, 1,024 ranks 6.5 and 33, 16,384 ranks 11.5 and 107. A Chooser keeps what
+// collectives of 6 sizes and hosts of 8: 2 ranks 1.0 ms in the mean and 5 at most, 8 ranks 1.3 and
+// 9, 128 ranks 6.2 and 11, 1,024 ranks 7.7 and 24, 16,384 ranks 17 and 67. A Chooser keeps what
 // it finds out about rows, and choices: later ones are a look-up.
 #pragma once
 
