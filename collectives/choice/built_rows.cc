@@ -41,6 +41,10 @@ Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample
   load.out_of_place = true;
   load.of_bytes = static_cast<size_t>(static_cast<double>(query.bytes) * sample.of_bytes);
   load.of_ranks = query.n;
+  if (!built.profile->direct() && !cut) {
+    load.of_blocks = static_cast<double>(query.n) / sample.placement->n;
+    load.of_block_bytes = 1 / sample.bytes;
+  }
   load.most_work = kMaxWorkEach - std::min(built.work, kMaxWorkEach - 1);
   return load;
 }
@@ -97,7 +101,8 @@ void RowBuilder::bound(BuiltRow& built) const {
   for (const RowSample& s : samples) {
     built.steps += s.steps;
     const Load load = load_of(query_, built, s, query_.bytes, built.one_round, false);
-    const CostBounds b = bounds_of(model_of(s, 1, load), s.placement->machine);
+    built.models.push_back(model_of(s, 1, load));
+    const CostBounds b = bounds_of(built.models.back(), s.placement->machine);
     for (double CostBounds::*value : kBounds) {
       built.bounds.*value += s.weight * b.*value;
       most.*value = std::max(most.*value, b.*value);

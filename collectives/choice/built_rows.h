@@ -18,14 +18,16 @@ struct BuiltRow {
   WireFormat wire = WireFormat::exact;
   std::string why_not;  // why it is refused; the rest is not set then
   const RowProfile* profile = nullptr;
-  std::vector<RowSample> encoded;    // the profile's samples with roundings
-  size_t steps = 0;                  // of the samples
-  CostBounds bounds;                 // of one segment
-  bool one_round = false;            // the protocol of the plan of one segment
-  size_t work = 0;                   // done so far to simulate it
-  bool too_long = false;             // a simulation of it did not end
-  std::vector<int> segments;         // segment counts to be considered, by preference
-  std::optional<Prediction> single;  // of one segment, once it is simulated
+  std::vector<RowSample> encoded;  // the profile's samples with roundings
+  std::vector<CostModel> models;   // of the samples, in one segment, for private buffers
+  size_t steps = 0;                // of the samples
+  CostBounds bounds;               // of one segment
+  bool one_round = false;          // the protocol of the plan of one segment
+  size_t work = 0;                 // done so far to simulate it
+  bool too_long = false;           // a simulation of it did not end
+  std::vector<int> segments;       // segment counts to be considered, by preference
+  // Of one segment and of two, once they are simulated; [1]: of shared buffers.
+  std::optional<Prediction> single[2], pair[2];
 
   const std::vector<RowSample>& samples() const {
     return wire == WireFormat::exact ? profile->samples : encoded;

@@ -94,17 +94,24 @@ TuningChoice first_row(const TuningQuery& q, const Options& options, const Algor
   return {row ? row->name : "", std::clamp(segments, 1, kMaxSegments), WireFormat::exact};
 }
 
+// Where only pairs of ranks know the sizes of their blocks, all ranks weigh the same one.
+constexpr size_t kNominalBlock = 64 << 10;
+
+size_t weighed_bytes(const TuningQuery& q) {
+  return q.bytes == 0 && q.uneven && moves_data(q.collective) ? kNominalBlock : q.bytes;
+}
+
 CandidateQuery query_of(const TuningQuery& q, const Options& options, const AlgorithmRow* row,
                         int segments) {
   CandidateQuery query;
   query.collective = q.collective;
-  query.bytes = size_class(q.bytes);
+  query.bytes = size_class(weighed_bytes(q));
   query.element = size_of(q.type);
   query.n = q.n;
   query.rows = row ? std::vector{row} : rows_of(q, options);
   query.adds_once = !row && reduces(q.collective) && gains_by_rows(q.type, q.op);
   query.tolerance = tolerance_of(q, options);
-  query.segments = segments;
+  query.segments = q.bytes == 0 && weighed_bytes(q) > 0 ? std::max(1, segments) : segments;
   query.segment_bytes = options.segment_bytes;
   return query;
 }
@@ -153,7 +160,7 @@ TuningChoice choose(const TuningQuery& q, const Options& options, const std::str
   check_tolerance(q);
   const AlgorithmRow* row = named(q, options, algorithm);
   const bool named_whole = row && segments > 0 && tolerance_of(q, options) == 0;
-  const bool nothing_to_weigh = q.n == 1 || q.bytes == 0 || named_whole;
+  const bool nothing_to_weigh = q.n == 1 || weighed_bytes(q) == 0 || named_whole;
   if (nothing_to_weigh && moves_data(q.collective)) return first_row(q, options, row, segments);
   for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments), profiles))
     if (c.chosen) return {c.algorithm, c.segments, c.wire};

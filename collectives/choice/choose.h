@@ -9,8 +9,8 @@
 // anew. All roots cost the same here: root 0 stands for all.
 //
 // The first choice in a class takes this time of a core, measured on a loaded machine with 7
-// collectives of 6 sizes and hosts of 8: 2 ranks 0.7 ms in the mean and 9 at most, 8 ranks 1.6 and
-// 11, 128 ranks 5 and 11, 1,024 ranks 6.5 and 33, 16,384 ranks 11.5 and 107. A Chooser keeps what
+// collectives of 6 sizes and hosts of 8: 2 ranks 1.0 ms in the mean and 5 at most, 8 ranks 1.3 and
+// 9, 128 ranks 6.2 and 11, 1,024 ranks 7.7 and 24, 16,384 ranks 17 and 67. A Chooser keeps what
 // it finds out about rows, and choices: later ones are a look-up.
 #pragma once
 
@@ -63,8 +63,8 @@ size_t size_class(size_t bytes);
 // - Within the query's tolerance, and unless the options want reproducible results, a wire format
 //   is chosen with the row where that is faster; also for a row that the user names.
 // - Blocks of different sizes, where all ranks know them, are costed by their mean, among the rows
-//   that accept any sizes; where only pairs know them, the first of those rows is chosen. A row for
-//   blocks of one size that the options name is ignored then.
+//   that accept any sizes; where only pairs know them, as blocks of 64 KiB each, in one segment. A
+//   row for blocks of one size that the options name is ignored then.
 TuningChoice choose(const TuningQuery& query, const Options& options,
                     const std::string& algorithm = "", int segments = 0,
                     RowProfiles* profiles = nullptr);

@@ -14,11 +14,17 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Predictions nearer than this count as equal: the model is not more accurate.
 constexpr double kMargin = 1.05;
+// Between hosts nothing is gained by shared buffers, so this much slower candidates do not win by
+// them. On one host they do.
+constexpr double kWorthSharing = 1.5;
+// Of pipelines that are expected to take this much longer than the best no segments are simulated.
+constexpr double kFarOff = 1.25;
 
 class Contest {
  public:
   Contest(const CandidateQuery& query, const MachineModel& machine, RowProfiles& profiles)
       : query_(query),
+        machine_(machine),
         profiles_(profiles),
         builder_(query, machine, profiles),
         judge_(query, machine) {}
@@ -28,31 +34,17 @@ class Contest {
       for (const AlgorithmRow* row : query_.rows)
         if (wire == WireFormat::exact || builder_.may_encode()) enter(*row, wire);
     if (query_.adds_once) keep_those_that_add_once();
-    std::vector<size_t> order;
-    for (size_t i = 0; i < entries_.size(); ++i)
-      if (candidates_[i].why_not.empty()) order.push_back(i);
-    // One segment first: that is the least work, so every row that may win is simulated at all.
-    const auto key = [&](size_t i) {
-      return std::pair(candidates_[i].segments > 1, entries_[i].least);
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return key(a) < key(b); });
-    for (const size_t i : order) {
-      if (entries_[i].least > best_ * least_regret() * kMargin) {
-        beaten_.push_back(i);
-        continue;
-      }
-      judge(i, judge_.within_budget());
-      judged_.push_back(i);
-      best_ = std::min(best_, candidates_[i].seconds);
-      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds);
-    }
+    // One segment first: that is the least work, so every row that may win is simulated at all, and
+    // what it takes says in which order the others are worth it.
+    contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
+    contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
     mark_chosen(least_regret());
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
       candidates_[i].why_not = "slower even at its bound";
       if (query_.all) judge(i, true);
     }
+    profiles_.count(judge_.work());
     return std::move(candidates_);
   }
 
@@ -73,12 +65,43 @@ class Contest {
     }
     for (const int count : built->segments) {
       candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
-      // Segments shorten the chain of waiting steps, but not the work of the resources.
-      entries_.push_back(
-          {built_.size(), count == 1 ? built->bounds.lower() : built->bounds.resource});
+      entries_.push_back({built_.size(), in_steps(built->bounds.lower(count))});
     }
     judge_.enter(*built);
     built_.push_back(std::move(*built));
+  }
+
+  double least(size_t i) const { return entries_[i].least; }
+  double expected(size_t i) const {
+    return judge_.expected(built_[entries_[i].built], candidates_[i].segments);
+  }
+
+  // Those that are not refused, by their `key`, ascending.
+  template <class Which>
+  std::vector<size_t> order_of(const Which& which, double (Contest::*key)(size_t) const) const {
+    std::vector<std::pair<double, size_t>> keys;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty() && which(candidates_[i]))
+        keys.emplace_back((this->*key)(i), i);
+    std::sort(keys.begin(), keys.end());
+    std::vector<size_t> order;
+    for (const auto& [value, i] : keys) order.push_back(i);
+    return order;
+  }
+
+  void contend(const std::vector<size_t>& order) {
+    for (const size_t i : order) {
+      const double most = best_ * least_regret();
+      if (entries_[i].least > most * kMargin) {
+        beaten_.push_back(i);
+        continue;
+      }
+      const bool far_off = candidates_[i].segments > 1 && expected(i) > most * kFarOff;
+      judge(i, judge_.within_budget() && !far_off);
+      judged_.push_back(i);
+      best_ = std::min(best_, candidates_[i].seconds);
+      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds);
+    }
   }
 
   double regret(const Candidate& c) const {
@@ -105,10 +128,14 @@ class Contest {
       }
   }
 
+  double worth() const {
+    return query_.all || host_count(machine_) == 1 ? kInfinite : kWorthSharing * best_;
+  }
+
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
     const CostJudge::Times times =
-        judge_.judge(built_[entries_[i].built], c.segments, may_simulate);
+        judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth());
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
@@ -126,7 +153,7 @@ class Contest {
     const auto may_win = [&](size_t i) {
       return candidates_[i].why_not.empty() && regret(candidates_[i]) <= least_of_all * kMargin;
     };
-    const auto busy = [&](size_t i) { return built_[entries_[i].built].bounds.resource; };
+    const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (may_win(i)) least = std::min(least, busy(i));
     const auto late = [&](size_t i) {
@@ -161,6 +188,7 @@ class Contest {
   }
 
   const CandidateQuery& query_;
+  const MachineModel& machine_;
   RowProfiles& profiles_;
   const RowBuilder builder_;
   CostJudge judge_;

@@ -72,6 +72,7 @@ class Profiler {
     p.chunks_moved = l.chunks_moved;
     p.steps = l.steps * static_cast<size_t>(whole.n);
     many_messages_ = l.messages > kMaxStepsOfARank;
+    many_steps_ = l.steps > kMaxStepsOfARank;
     find_samples(p);
     for (const RowSample& s : p.samples)
       for (const Schedule& schedule : s.schedules)
@@ -232,6 +233,7 @@ class Profiler {
     // Of 4 hosts most are near each other.
     const bool has_far = siblings_.whole()->machine.net.far.has_value();
     if (many_messages_) longer.push_back(has_far ? 8 : 4);
+    if (many_steps_) longer.push_back(8);
     int shift = 1;
     while ((whole >> shift) > std::max(4, most)) ++shift;
     for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);
@@ -303,7 +305,7 @@ class Profiler {
 
   const AlgorithmRow& row_;
   Siblings& siblings_;
-  bool many_messages_ = false;
+  bool many_messages_ = false, many_steps_ = false;  // of a rank
   std::map<const Placement*, Lengths> lengths_;
 };
 

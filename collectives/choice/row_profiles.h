@@ -2,6 +2,7 @@
 // when it is first needed. Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 
@@ -31,6 +32,10 @@ class RowProfiles final {
     return *known.once;
   }
 
+  // What queries have cost so far, as FairShare::work() counts it: some 30 ns each.
+  size_t work() const { return work_; }
+  void count(size_t work) { work_ += work; }
+
  private:
   struct Known {
     std::optional<RowProfile> profile;
@@ -39,6 +44,7 @@ class RowProfiles final {
   };
   Siblings siblings_;
   std::map<const AlgorithmRow*, Known> rows_;
+  size_t work_ = 0;
 };
 
 }  // namespace ringwood

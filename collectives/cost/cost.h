@@ -53,6 +53,9 @@ struct Load {
   // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
   // them. 0: `bytes`.
   size_t of_bytes = 0;
+  // The same of a message's blocks: how many of the whole operation's each stands for, and the
+  // bytes of one of those as a multiple of its own; decide which travel as one (plan/passes.h).
+  double of_blocks = 1, of_block_bytes = 1;
   // Ranks of the whole group where the schedules are those of a smaller one; decides how ranks
   // agree. 0: as many as the schedules say.
   int of_ranks = 0;

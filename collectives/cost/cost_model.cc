@@ -26,6 +26,10 @@ DataType type_of(size_t element) {
   }
 }
 
+size_t scaled(size_t limit, double times) {
+  return times == 1 ? limit : static_cast<size_t>(static_cast<double>(limit) * times);
+}
+
 class Binder {
  public:
   Binder(std::vector<Plan> plans, const Load& load, const MachineModel& machine,
@@ -239,6 +243,9 @@ CollectiveArgs args_of(const Schedule& s, const Load& load) {
 std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_count,
                            const Load& load, const MachineModel& machine) {
   ProtocolLimits limits = machine.limits;
+  limits.bundled = scaled(limits.bundled, 1 / load.of_block_bytes);
+  limits.bundled_in_memory =
+      std::max<size_t>(2, scaled(limits.bundled_in_memory, 1 / load.of_blocks));
   if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());

@@ -1,6 +1,7 @@
 // Plans with their costs in seconds on a MachineModel: what cost.cc simulates. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -79,7 +80,8 @@ CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
   double posts = 0;  // part of `resource`: the cost of messages whatever their size
-  double lower() const { return resource > path ? resource : path; }
+  // Segments shorten the chain of waiting steps, but not the work of the resources.
+  double lower(int segments = 1) const { return std::max({resource, latencies, path / segments}); }
   // Exact for a chain of whole messages, and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
   // For many segments, from the bounds of one: each has the path of its bytes, and follows the one

@@ -3,16 +3,24 @@
 #include <algorithm>
 
 namespace ringwood {
+namespace {
+
+// A job ends by leaving a queue, so that it has to use one.
+constexpr double kNoTime = 1e-15;
+// What a job costs in a queue, in units of FairShare::work().
+constexpr size_t kWorkInQueue = 3;
+
+}  // namespace
 
 CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
-    : model_(model), machine_(machine) {
-  for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(share_.add_resource(1));
+    : model_(model), machine_(machine), queued_(host_count(machine) > 1) {
+  for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(add_resource(1));
   for (int h = 0; h < model.hosts; ++h) {
-    const int32_t cores = share_.add_resource(machine.cores);
-    const int32_t memory = share_.add_resource(1);
+    const int32_t cores = add_resource(machine.cores);
+    const int32_t memory = add_resource(1);
     const int32_t out = add_ports(h), in = add_ports(h);
-    const int32_t middle_out = share_.add_resource(1);
-    hosts_.push_back({cores, memory, out, in, middle_out, share_.add_resource(1)});
+    const int32_t middle_out = add_resource(1);
+    hosts_.push_back({cores, memory, out, in, middle_out, add_resource(1)});
   }
 }
 
@@ -21,10 +29,16 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
 int32_t CostMachines::add_ports(int host) {
   int32_t first = -1;
   for (int port = 0; port < model_.ports; ++port) {
-    const int32_t added = share_.add_resource(model_.port_rates[host * model_.ports + port]);
+    const int32_t added = add_resource(model_.port_rates[host * model_.ports + port]);
     if (port == 0) first = added;
   }
   return first;
+}
+
+// Of cores a job takes one at most.
+int32_t CostMachines::add_resource(double capacity) {
+  return queued_ ? queues_.add_link(capacity, std::max(1, static_cast<int>(capacity)))
+                 : share_.add_resource(capacity);
 }
 
 void CostMachines::start(const CostJob& job) {
@@ -49,6 +63,10 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
   if (!m.between_hosts) {
     uses.add(hosts_[here].memory, out.memory + in.memory);
   } else {
+    if (queued_) {
+      uses.add(hosts_[here].memory, out.memory);
+      uses.add(hosts_[there].memory, in.memory);
+    }
     uses.add(hosts_[here].ports_out + m.port, m.wire);
     uses.add(hosts_[there].ports_in + m.port, m.wire);
     uses.add(hosts_[here].middle_out, m.middle);
@@ -70,15 +88,36 @@ void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) 
   }
   const int32_t tag = free_.back();
   free_.pop_back();
-  jobs_[tag] = job;
-  share_.start(seconds, {uses.use, uses.count}, tag);
+  jobs_[tag] = {job, 0};
+  if (!queued_) return share_.start(seconds, {uses.use, uses.count}, tag);
+  const auto enter = [&](int32_t resource, double amount) {
+    ++jobs_[tag].resources;
+    work_ += kWorkInQueue;
+    queues_.enter(resource, now_, std::max(kNoTime, amount), tag);
+  };
+  for (size_t i = 0; i < uses.count; ++i) enter(uses.use[i].resource, seconds * uses.use[i].part);
+  if (uses.count == 0) {
+    const int rank = job.rank >= 0 ? job.rank : model_.messages[job.index].from;
+    enter(thread_[rank], kNoTime);
+  }
+}
+
+void CostMachines::leave(double time) {
+  now_ = std::max(now_, time);
+  left_.clear();
+  if (queues_.next() <= time) queues_.leave(left_);
+  for (const int32_t tag : left_)
+    if (--jobs_[tag].resources == 0) finished_.push_back(tag);
 }
 
 void CostMachines::advance(double time, std::vector<CostJob>& ended) {
   finished_.clear();
   ended.clear();
-  share_.advance(time, finished_);
-  for (const int32_t tag : finished_) ended.push_back(jobs_[tag]);
+  if (queued_)
+    leave(time);
+  else
+    share_.advance(time, finished_);
+  for (const int32_t tag : finished_) ended.push_back(jobs_[tag].job);
   free_.insert(free_.end(), finished_.begin(), finished_.end());
 }
 

@@ -1,5 +1,6 @@
 // The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
-// share (cost_share.h). Not thread-safe.
+// share: on one host max-min fairly (cost_share.h), on several each as a queue of its own
+// (link_queues.h), as where all ranks of a large group are simulated (simulate/). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 
 #include "collectives/cost/cost_model.h"
 #include "collectives/cost/cost_share.h"
+#include "collectives/cost/link_queues.h"
 #include "collectives/cost/threads.h"
 
 namespace ringwood {
@@ -24,18 +26,21 @@ class CostMachines final {
   void start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                   const PerByte& in);
 
-  double now() const { return share_.now(); }
+  // Each resource is a queue of its own.
+  bool queued() const { return queued_; }
+  double now() const { return queued_ ? now_ : share_.now(); }
   // When the next job ends; infinity without jobs.
-  double next() { return share_.next(); }
+  double next() { return queued_ ? queues_.next() : share_.next(); }
   // Advances to `time` <= next(); `ended` becomes the jobs that end there.
   void advance(double time, std::vector<CostJob>& ended);
-  size_t work() const { return share_.work(); }
+  // As FairShare::work().
+  size_t work() const { return queued_ ? work_ : share_.work(); }
 
  private:
   // The resources of one job, which alone would take `whole` seconds.
   struct Uses {
     double whole;
-    FairShare::Use use[MaxMin::kMaxUses] = {};
+    FairShare::Use use[10] = {};  // threads, cores, memory and interfaces of both ends
     size_t count = 0;
     void add(int32_t resource, double seconds) {
       if (seconds > 0) use[count++] = {resource, seconds / whole};
@@ -46,17 +51,28 @@ class CostMachines final {
     int32_t cores, memory, ports_out, ports_in, middle_out, middle_in;
   };
 
+  struct Running {
+    CostJob job;
+    int32_t resources = 0;  // queues that it has not left
+  };
+
   int32_t add_ports(int host);
+  int32_t add_resource(double capacity);
   void add_core(Uses& uses, int rank, double seconds) const;
   void launch(const CostJob& job, double seconds, const Uses& uses);
+  void leave(double time);
 
   const CostModel& model_;
   const MachineModel& machine_;
+  const bool queued_;
   FairShare share_;
+  LinkQueues queues_;
+  double now_ = 0;               // of the queues
+  size_t work_ = 0;              // likewise
   std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<Host> hosts_;
-  std::vector<CostJob> jobs_;  // running, by tag
-  std::vector<int32_t> free_, finished_;
+  std::vector<Running> jobs_;  // by tag
+  std::vector<int32_t> free_, finished_, left_;
 };
 
 }  // namespace ringwood

@@ -7,6 +7,25 @@
 namespace ringwood {
 namespace {
 
+// The divisions of piece(), once for all pieces.
+class Cut {
+ public:
+  Cut(size_t count, int parts, size_t unit)
+      : count_(count),
+        parts_(static_cast<size_t>(parts)),
+        unit_(count < unit * parts_ * 4 ? 1 : unit),
+        share_(count / unit_ / parts_),
+        extra_(count / unit_ % parts_) {}
+  Piece operator[](size_t index) const { return {begin(index), begin(index + 1) - begin(index)}; }
+
+ private:
+  size_t begin(size_t i) const {
+    return i == parts_ ? count_ : unit_ * (share_ * i + std::min(i, extra_));
+  }
+
+  size_t count_, parts_, unit_, share_, extra_;
+};
+
 struct ChunkPlace {
   Place place;
   size_t bytes = 0;
@@ -23,8 +42,7 @@ class Layout {
         segments_(segment_count),
         element_(size_of(args.type)) {
     chunks_.reserve(segmented.chunks + segmented.scratch.size());
-    for (int l = 0; l < segment_count; ++l)
-      for (int c = 0; c < users_; ++c) chunks_.push_back(user_chunk(l, c));
+    for (int l = 0; l < segment_count; ++l) add_user_chunks(l);
     const size_t per_segment = flat.scratch.size();
     for (size_t s = 0; s < segmented.scratch.size(); ++s) {
       // The scratch of one segment is contiguous, as spans require; each segment begins on
@@ -35,29 +53,33 @@ class Layout {
       chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
       scratch_bytes_ += bytes;
     }
+    before_.reserve(chunks_.size() + 1);
+    for (const ChunkPlace& chunk : chunks_) before_.push_back(before_.back() + chunk.bytes);
   }
 
   size_t scratch_bytes() const { return scratch_bytes_; }
   Place place(Span span) const { return chunks_[span.first].place; }
-  size_t bytes(Span span) const {
-    size_t sum = 0;
-    for (int c = span.first; c < span.first + span.count; ++c) sum += chunks_[c].bytes;
-    return sum;
-  }
+  size_t bytes(Span span) const { return before_[span.first + span.count] - before_[span.first]; }
 
  private:
-  ChunkPlace user_chunk(int segment, int chunk) const {
+  void add_user_chunks(int segment) {
     const size_t unit = std::max<size_t>(1, 64 / element_);
     if (cut_from_one_buffer(args_.collective)) {
       const Piece outer = piece(args_.count, segments_, segment, unit);
-      const Piece inner = piece(outer.count, users_, chunk, unit);
-      return {{0, (outer.first + inner.first) * element_}, inner.count * element_};
+      const Cut inner(outer.count, std::max(1, users_), unit);
+      for (int c = 0; c < users_; ++c) {
+        const Piece p = inner[static_cast<size_t>(c)];
+        chunks_.push_back({{0, (outer.first + p.first) * element_}, p.count * element_});
+      }
+      return;
     }
-    const size_t block = args_.blocks.empty()
-                             ? args_.count
-                             : args_.blocks[block_of_chunk(args_.collective, at_, chunk)];
-    const Piece p = piece(block, segments_, segment, unit);
-    return {{chunk, p.first * element_}, p.count * element_};
+    for (int c = 0; c < users_; ++c) {
+      const size_t block = args_.blocks.empty()
+                               ? args_.count
+                               : args_.blocks[block_of_chunk(args_.collective, at_, c)];
+      const Piece p = piece(block, segments_, segment, unit);
+      chunks_.push_back({{c, p.first * element_}, p.count * element_});
+    }
   }
 
   const CollectiveArgs& args_;
@@ -65,6 +87,7 @@ class Layout {
   int users_, segments_;
   size_t element_;
   std::vector<ChunkPlace> chunks_;
+  std::vector<size_t> before_ = {0};  // by chunk: the bytes of those before it
   size_t scratch_bytes_ = 0;
 };
 
@@ -134,12 +157,7 @@ bool writes_own_block(const Plan& plan) {
 }  // namespace
 
 Piece piece(size_t count, int parts, int index, size_t unit) {
-  if (count < unit * static_cast<size_t>(parts) * 4) unit = 1;
-  const size_t units = count / unit, share = units / parts, extra = units % parts;
-  const auto begin = [&](size_t i) {
-    return i == static_cast<size_t>(parts) ? count : unit * (share * i + std::min(i, extra));
-  };
-  return {begin(index), begin(index + 1) - begin(index)};
+  return Cut(count, parts, unit)[static_cast<size_t>(index)];
 }
 
 Schedule after_agreement(Schedule schedule, Collective collective) {

@@ -58,9 +58,13 @@ class Bundler {
       const Span span = span_of(step);
       const bool whole = cut_from_one_buffer(args_.collective) || span.first >= from_.chunks;
       parts += whole ? 1 : span.count;
+    }
+    if (parts < 2 || parts < least_parts(message[0].peer)) return false;
+    for (const Step& step : message) {
+      const Span span = span_of(step);
       for (int c = span.first; c < span.first + span.count; ++c) sum += elements(c);
     }
-    return parts > 1 && parts >= least_parts(message[0].peer) && sum <= parts * limit_;
+    return sum <= parts * limit_;
   }
 
   void add_alone(Step step) {

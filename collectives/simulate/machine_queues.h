@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/cost/link_queues.h"
 #include "collectives/cost/threads.h"
 #include "collectives/simulate/events.h"
-#include "collectives/simulate/link_queues.h"
 
 namespace ringwood {
 

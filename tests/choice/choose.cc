@@ -294,11 +294,19 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
   }
 }
 
-TEST(Choose, UnevenBlocksThatPairsKnowTakeTheFirstRow) {
+TEST(Choose, UnevenBlocksThatPairsKnowAreWeighedByANominalSize) {
   const MachineModel wires = slow_wires(8);
-  TuningQuery q = query(Collective::all_to_all, 0, 8, &wires);
-  q.uneven = true;
+  TuningQuery q = query(Collective::all_to_all, 0, 8, &wires), known = q;
+  q.uneven = known.uneven = true;
+  known.bytes = 64 << 10;
   EXPECT_EQ(choose(q, {}), (TuningChoice{"pairwise", 1, WireFormat::exact}));
+  const std::vector<Candidate> all = explain(q, {});
+  ASSERT_FALSE(all.empty());
+  for (const Candidate& c : all) {
+    EXPECT_GT(c.seconds, 8 * (64 << 10) / wires.net.nic * 7 / 8) << c.algorithm;
+    EXPECT_EQ(c.seconds, explain(known, {}, c.algorithm, 1).front().seconds);
+    EXPECT_EQ(c.segments, 1);
+  }
 }
 
 TEST(Choose, ARowForBlocksOfOneSizeIsNotTakenForOthers) {

