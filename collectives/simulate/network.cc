@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/verbs/ring/ring.h"
 
 namespace ringwood {
 namespace {
@@ -21,6 +22,8 @@ uint64_t mix(uint64_t x) {
 }
 
 }  // namespace
+
+bool in_pieces(double bytes) { return bytes > verbs::kPieceBytes; }
 
 Network::Network(const MachineModel& machine, int ranks, const NetworkShape& shape,
                  const Faults& faults)

@@ -43,6 +43,9 @@ struct NetworkShape {
   bool operator==(const NetworkShape&) const = default;
 };
 
+// A message of that many bytes is cut, where it is striped.
+bool in_pieces(double bytes);
+
 class Network final {
  public:
   struct Path {
@@ -69,13 +72,14 @@ class Network final {
   void paths(int from, int to, std::vector<Path>& paths) const;
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
+  // A host's link, and the path over this rail, which is alive at both ends.
+  int port(int host, int rail, bool in) const;
+  Path path(int from, int to, int rail) const;
 
  private:
-  int port(int host, int rail, bool in) const;
   int uplink(int leaf, int rail, int index, bool down) const;
   void add_faults(const Faults& faults);
   void require_ways() const;
-  Path path(int from, int to, int rail) const;
   int pick_uplink(int from, int to, int rail) const;
 
   const NetworkShape shape_;
