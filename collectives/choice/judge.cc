@@ -99,7 +99,7 @@ double CostJudge::estimate(BuiltRow& built, int count) {
   double off = kUnknown;
   if ((built.single || within_budget()) && single(built).simulated)
     off = built.single->seconds / std::max(1e-12, b.estimate());
-  return off * (count == 1 ? b.estimate() : std::max(b.resource + b.latencies, b.path / count));
+  return off * b.estimate(count);
 }
 
 }  // namespace ringwood

@@ -12,7 +12,7 @@ constexpr double kSame = 1e-4;
 
 FlowDelays::FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry,
                        const Network& network)
-    : traffic_(traffic), symmetry_(symmetry), network_(network), moves_(symmetry) {
+    : traffic_(traffic), network_(network), moves_(symmetry) {
   bool dead = false;
   for (int h = 0; h < network.hosts(); ++h) {
     if (!broken(h)) continue;
@@ -20,15 +20,12 @@ FlowDelays::FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry,
     for (int rail = 0; rail < rails(); ++rail)
       dead |= network.rate(network.port(h, rail, false)) <= 0;
   }
-  counts_ = network.shape().uplinks > 0 || (dead && by_rank());
+  if (network.shape().uplinks > 0 || (dead && by_rank()))
+    counts_.emplace(traffic, symmetry, network, broken_.empty());
   known_.assign(rails(), 0);
   busy_.assign(broken_.size(), {known_, known_});
   for (auto* values : {&out_, &in_, &moved_}) values->assign(network.hosts(), 0);
-  on_rail_.assign(rails(), 0);
   sent_.assign(rails(), 0);
-  if (!counts_) return;
-  on_link_.assign(network.links(), 0);
-  amount_.assign(network.links(), 0);
 }
 
 bool FlowDelays::broken(int host) const {
@@ -42,12 +39,6 @@ double FlowDelays::rate_of(int host, bool in, int rank) const {
   double rate = 0;
   for (int rail = 0; rail < rails(); ++rail) rate += network_.rate(network_.port(host, rail, in));
   return rate;
-}
-
-FlowDelays::Spread FlowDelays::spread(const JobRecord& flow, int paths) const {
-  const CostMessage& price = traffic_.prices[traffic_.messages[flow.index].price];
-  const bool pieces = paths > 1 && in_pieces(price.bytes);
-  return {pieces || by_rank() ? 1.0 : 1.0 / paths, pieces};
 }
 
 // ---- ports alone
@@ -65,7 +56,7 @@ double FlowDelays::port_stretch(const JobRecord& flow, double seconds, int from,
     all += rate(rail);
     most = std::max(most, rate(rail));
   }
-  if (spread(flow, rails()).pieces) return 1 / all;
+  if (cut(flow)) return 1 / all;
   // Flows on each rail in the known course, as long as this one: of few, none takes a slow rail.
   const double flows = flow.network * healthy / seconds;
   return flows < 1 + kSame ? healthy / most : 1 / all;
@@ -96,80 +87,29 @@ void FlowDelays::end(const JobRecord& flow, double seconds, HostDelays& delays) 
 }
 
 void FlowDelays::enter(const JobRecord& flow, double seconds) {
-  if (counts_) return count(flow, 1);
   sent_[by_rank() ? traffic_.messages[flow.index].from % rails() : 0] += seconds;
-}
-
-// ---- every flow on every link
-
-void FlowDelays::find_paths(const JobRecord& flow, int host) {
-  const TrafficMessage& m = traffic_.messages[flow.index];
-  const int there = moves_.receiver(host, traffic_.far_hosts[flow.index]);
-  network_.paths(symmetry_.ranks_of(host)[m.from], symmetry_.ranks_of(there)[m.to], paths_);
-}
-
-void FlowDelays::count_reference(const JobRecord& flow, double times) {
-  const double share = spread(flow, by_rank() ? 1 : rails()).share * times;
-  if (by_rank()) {
-    on_rail_[traffic_.messages[flow.index].from % rails()] += share;
-  } else {
-    for (double& flows : on_rail_) flows += share;
-  }
-}
-
-void FlowDelays::count(const JobRecord& flow, double times) {
-  count_reference(flow, times);
-  for (int h = 0; h < network_.hosts(); ++h) {
-    find_paths(flow, h);
-    const double share = spread(flow, static_cast<int>(paths_.size())).share * times;
-    for (const Network::Path& path : paths_)
-      for (int i = 0; i < path.count; ++i) on_link_[path.links[i]] += share;
-  }
-}
-
-void FlowDelays::leave(const JobRecord& flow) {
-  if (counts_) count(flow, -1);
-}
-
-double FlowDelays::slowest(const Network::Path& path) const {
-  double most = 0;
-  for (int i = 0; i < path.count; ++i)
-    most = std::max(most, on_link_[path.links[i]] / network_.rate(path.links[i]));
-  return most;
-}
-
-// Seconds of the flow where all hosts are alike, by what is on its way.
-double FlowDelays::reference(const JobRecord& flow, double seconds) const {
-  const int rail = by_rank() ? traffic_.messages[flow.index].from % rails() : 0;
-  const Spread spread = this->spread(flow, by_rank() ? 1 : rails());
-  const double flows = on_rail_[rail] + (1 - spread.share);
-  return seconds * flows * rails() / (spread.pieces ? rails() : 1);
+  if (counts_) counts_->count(flow, 1);
 }
 
 void FlowDelays::measure(const JobRecord& flow, double seconds, HostDelays& delays) {
-  const double known = reference(flow, seconds), lasted = flow.ended - flow.began;
-  for (int h = 0; h < network_.hosts(); ++h) {
-    find_paths(flow, h);
-    const Spread spread = this->spread(flow, static_cast<int>(paths_.size()));
-    double speed = 0;
-    for (const Network::Path& path : paths_) {
-      const double one = slowest(path) + (1 - spread.share) * rails();
-      speed = spread.pieces ? speed + 1 / one : std::max(speed, 1 / one);
-    }
-    for (const Network::Path& path : paths_)
-      for (int i = 0; i < path.count; ++i)
-        amount_[path.links[i]] += seconds * (spread.pieces ? 1 / slowest(path) / speed
-                                                           : spread.share);
-    const double stretch = seconds / speed / known;
-    if (stretch > 1 + kSame)
-      delays.of[h] += static_cast<float>(std::max(0.0, flow.network * stretch - lasted));
-  }
+  counts_->measure(flow, seconds, delays);
 }
+
+void FlowDelays::leave(const JobRecord& flow) {
+  if (counts_) counts_->count(flow, -1);
+}
+
+bool FlowDelays::cut(const JobRecord& flow) const {
+  const CostMessage& price = traffic_.prices[traffic_.messages[flow.index].price];
+  return spread_of(price, network_.shape().use, rails()).pieces;
+}
+
+// ---- what others do
 
 Delay FlowDelays::catch_up(const JobRecord& flow, double seconds, const Delay& delay) {
   constexpr float kFew = 1.5F;
   const int far = traffic_.far_hosts[flow.index];
-  const bool one_rail = by_rank() || !spread(flow, rails()).pieces;
+  const bool one_rail = by_rank() || !cut(flow);
   const auto alone = static_cast<float>(seconds * (one_rail ? rails() : 1));
   const float sharing = flow.network / alone;
   const auto lasted = static_cast<float>(flow.ended - flow.began);
@@ -207,8 +147,8 @@ std::vector<LinkUse> FlowDelays::busiest() const {
     const int host = link / rails() / 2;
     const bool in = link / rails() % 2 == 1;
     double busy = 0;
-    if (counts_)
-      busy = amount_[link] / rate;
+    if (counts_ && (link >= ports || !broken_.empty()))
+      busy = counts_->busy(link);
     else
       busy = by_rank() ? sent_[link % rails()] / rate : sent_[0] / rate_of(host, in, 0);
     if (busy > 0) links.push_back({link, busy});

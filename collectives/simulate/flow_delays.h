@@ -3,17 +3,16 @@
 //
 // Two ways. Where only the rates of some ports differ, a flow over them takes longer by what they
 // are slower, and not before what has been sent over them. Where flows meet on the uplinks of leaf
-// switches, or rails are dead and others carry their flows, all hosts' flows that are on their way
-// are counted, link by link; a flow takes longer by what its links have more to carry in its middle
-// than the ports of the known course. Part of waves.h. Not thread-safe.
+// switches, or rails are dead and others carry their flows, they are counted (flow_counts.h). Part
+// of waves.h. Not thread-safe.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "collectives/simulate/delays.h"
-#include "collectives/simulate/events.h"
+#include "collectives/simulate/flow_counts.h"
 
 namespace ringwood {
 
@@ -23,7 +22,7 @@ class FlowDelays final {
   FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry, const Network& network);
 
   // Whether each flow is to be measured in its middle.
-  bool counts() const { return counts_; }
+  bool counts() const { return counts_.has_value(); }
   // A flow of that many seconds of a host's whole network interface begins, on all hosts, and ends.
   // In the order of the known course; delays are by sender, and are added.
   void enter(const JobRecord& flow, double seconds);
@@ -45,39 +44,24 @@ class FlowDelays final {
   // Until then the ports of a host have been busy with what they have sent: by direction, and by
   // rail where each rank has one.
   using Busy = std::array<std::vector<double>, 2>;
-  struct Spread {
-    double share;  // of a flow, on each of its paths
-    bool pieces;   // over all paths at once, else over one of them
-  };
 
   bool by_rank() const { return network_.shape().use == RailUse::by_rank; }
   int rails() const { return network_.shape().rails; }
   bool broken(int host) const;
   // Of all rails, or of that of the rank.
   double rate_of(int host, bool in, int rank) const;
+  bool cut(const JobRecord& flow) const;
   double port_stretch(const JobRecord& flow, double seconds, int from, int to) const;
-  double reference(const JobRecord& flow, double seconds) const;
-  Spread spread(const JobRecord& flow, int paths) const;
-  void count(const JobRecord& flow, double times);
-  void count_reference(const JobRecord& flow, double times);
-  double slowest(const Network::Path& path) const;
-  // Sets paths_ to those of the flow from this host.
-  void find_paths(const JobRecord& flow, int host);
 
   const Traffic& traffic_;
-  const HostSymmetry& symmetry_;
   const Network& network_;
   const HostMoves moves_;
-  bool counts_ = false;
+  std::optional<FlowCounts> counts_;
   std::vector<int> broken_;                 // hosts with ports that are not like the others
   std::vector<Busy> busy_;                  // of them
   std::vector<double> known_;               // by rail: in the known course, both directions
   std::vector<float> out_, in_, moved_;     // by host: how late flows on its ports are, about
-  std::vector<double> on_rail_;             // flows of a host by rail, likewise; each direction
-  std::vector<double> on_link_;             // flows of all hosts, by link
   std::vector<double> sent_;                // seconds of rails' work, of a host, by rail
-  std::vector<double> amount_;              // seconds of each link, where flows are counted
-  std::vector<Network::Path> paths_;
 };
 
 }  // namespace ringwood
