@@ -21,7 +21,8 @@ FlowSpread spread_of(const CostMessage& price, RailUse use, int paths);
 
 class FlowCounts final {
  public:
-  // All are memory of the caller. `ports_alike`: those of all hosts.
+  // All are memory of the caller. `ports_alike`: those of all hosts, or their differences are none of
+  // this class's business.
   FlowCounts(const Traffic& traffic, const HostSymmetry& symmetry, const Network& network,
              bool ports_alike);
 

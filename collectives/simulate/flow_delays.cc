@@ -20,8 +20,9 @@ FlowDelays::FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry,
     for (int rail = 0; rail < rails(); ++rail)
       dead |= network.rate(network.port(h, rail, false)) <= 0;
   }
-  if (network.shape().uplinks > 0 || (dead && by_rank()))
-    counts_.emplace(traffic, symmetry, network, broken_.empty());
+  others_carry_ = dead && by_rank();
+  if (network.shape().uplinks > 0 || others_carry_)
+    counts_.emplace(traffic, symmetry, network, !others_carry_);
   known_.assign(rails(), 0);
   busy_.assign(broken_.size(), {known_, known_});
   for (auto* values : {&out_, &in_, &moved_}) values->assign(network.hosts(), 0);
@@ -63,7 +64,7 @@ double FlowDelays::port_stretch(const JobRecord& flow, double seconds, int from,
 }
 
 bool FlowDelays::delays(const JobRecord& flow) const {
-  return !counts_ && !broken_.empty() && traffic_.far_hosts[flow.index] != 0;
+  return !others_carry_ && !broken_.empty() && traffic_.far_hosts[flow.index] != 0;
 }
 
 void FlowDelays::end(const JobRecord& flow, double seconds, HostDelays& delays) {
@@ -147,7 +148,7 @@ std::vector<LinkUse> FlowDelays::busiest() const {
     const int host = link / rails() / 2;
     const bool in = link / rails() % 2 == 1;
     double busy = 0;
-    if (counts_ && (link >= ports || !broken_.empty()))
+    if (counts_ && (link >= ports || others_carry_))
       busy = counts_->busy(link);
     else
       busy = by_rank() ? sent_[link % rails()] / rate : sent_[0] / rate_of(host, in, 0);

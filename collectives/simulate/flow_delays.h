@@ -28,7 +28,7 @@ class FlowDelays final {
   void enter(const JobRecord& flow, double seconds);
   void measure(const JobRecord& flow, double seconds, HostDelays& delays);
   void leave(const JobRecord& flow);
-  // What only the ports add, where flows are not counted: at the end of the flow.
+  // What slow ports add: at the end of the flow.
   bool delays(const JobRecord& flow) const;
   void end(const JobRecord& flow, double seconds, HostDelays& delays);
 
@@ -57,6 +57,7 @@ class FlowDelays final {
   const Network& network_;
   const HostMoves moves_;
   std::optional<FlowCounts> counts_;
+  bool others_carry_ = false;  // what dead rails would carry
   std::vector<int> broken_;                 // hosts with ports that are not like the others
   std::vector<Busy> busy_;                  // of them
   std::vector<double> known_;               // by rail: in the known course, both directions

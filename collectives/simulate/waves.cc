@@ -28,6 +28,9 @@ class Waves {
         last_(traffic_.ranks.size(), 0) {}
 
   Outcome run() {
+    constexpr double kMaxBytes = 1 << 30;
+    const double bytes = static_cast<double>(messages_.size() * hosts_ * sizeof(float));
+    if (bytes > kMaxBytes) find_begins();
     for (size_t r = 0; r < running_.size(); ++r) begin_rank(static_cast<int>(r));
     constexpr size_t kTellEach = 1 << 14;
     const std::vector<int32_t> middles = flows_.counts() ? by_middle() : std::vector<int32_t>();
@@ -77,6 +80,29 @@ class Waves {
   }
   // Of a flow, on the network at its full rate.
   double seconds_of(int32_t m) const { return (price(m).bytes - price(m).head) * price(m).wire; }
+
+  // ---- what is forgotten
+
+  // In large groups a delay is forgotten for a step that begins so much later in the recording that
+  // it matters little: else all of them would be kept, of most messages for half of the run.
+  void find_begins() {
+    constexpr double kPart = 0.02;
+    patience_ = kPart * recording_.jobs.back().ended;
+    begins_.assign(traffic_.items.size(), 0);
+    for (const JobRecord& job : recording_.jobs) {
+      const bool sends = job.kind == JobKind::head || job.kind == JobKind::encoding;
+      const bool receives = job.kind == JobKind::body || job.kind == JobKind::tail;
+      if (sends) begin_of(ends(job.index).from, ends(job.index).send_step) = job.began;
+      if (receives) begin_of(ends(job.index).to, ends(job.index).recv_step) = job.began;
+      if (job.kind == JobKind::local) begin_of(job.rank, job.index) = job.began;
+    }
+  }
+  double& begin_of(int rank, int32_t step) {
+    return begins_[traffic_.ranks[rank].first_item + static_cast<uint32_t>(step)];
+  }
+  bool forgets(int rank, int32_t step, double now) {
+    return !begins_.empty() && begin_of(rank, step) > now + patience_;
+  }
 
   // ---- what waits, and for what
 
@@ -193,13 +219,17 @@ class Waves {
   }
 
   void leave(int32_t m, const Delay& delay, double now) {
-    if (const int32_t next = ends(m).next; next >= 0) messages_[next].send_turn = delay;
+    const int32_t next = ends(m).next;
+    if (next >= 0 && !forgets(ends(next).from, ends(next).send_step, now))
+      messages_[next].send_turn = delay;
     done(ends(m).from, ends(m).send_step, delay, now);
     messages_[m].send_turn = {};
   }
 
   void received(int32_t m, const Delay& delay, double now) {
-    if (const int32_t next = ends(m).next; next >= 0) messages_[next].recv_turn = delay;
+    const int32_t next = ends(m).next;
+    if (next >= 0 && !forgets(ends(next).to, ends(next).recv_step, now))
+      messages_[next].recv_turn = delay;
     messages_[m].delay = messages_[m].recv_turn = {};
     done(ends(m).to, ends(m).recv_step, delay, now);
     if (price(m).in_place) leave(m, delay, now);
@@ -208,6 +238,7 @@ class Waves {
   void done(int rank, int32_t step, const Delay& delay, double now) {
     const Graph& graph = traffic_.shape(rank).graph;
     for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k) {
+      if (forgets(rank, graph.successor[k], now)) continue;
       Delay& waits = ready(rank, graph.successor[k]);
       waits = later(waits, delay, now);
     }
@@ -252,6 +283,8 @@ class Waves {
   std::vector<Moving> messages_;
   std::vector<std::vector<double>> finish_;  // by rank and host, where there is a delay
   std::vector<double> last_;                 // by rank, in the recording
+  std::vector<double> begins_;               // by step, in the recording; empty: nothing is forgotten
+  double patience_ = 0;
 };
 
 }  // namespace
