@@ -59,6 +59,12 @@ class Simulated {
     return sends(0) + (n - 1) * std::max({sends(1), sends(n / 2), sends(n - 1)});
   }
 
+  // To bind them takes minutes, also where messages of many blocks are few.
+  bool many_steps() const {
+    constexpr double kManySteps = 1e7;
+    return static_cast<double>(row_.build(where(0)).steps.size()) * options_.query.n > kManySteps;
+  }
+
   // False where hosts do not do the same.
   bool bind_host() {
     const Network network(machine_, request_.n, options_.shape, {});
@@ -108,9 +114,7 @@ class Simulated {
     if (segments > 1 || !small_for_one_round(machine.limits, q.collective, q.bytes, q.n, apart))
       return false;
     // Of many steps only those of one host: all do the same, or too much to be simulated.
-    constexpr size_t kManySteps = 10'000'000;
-    const size_t steps = row_.build(where(0)).steps.size();
-    const int ranks = steps * static_cast<size_t>(q.n) > kManySteps ? options_.ranks_per_host : q.n;
+    const int ranks = many_steps() ? options_.ranks_per_host : q.n;
     for (int r = 0; r < ranks; ++r)
       if (!fits_one_round(after_agreement(row_.build(where(r)), q.collective))) return false;
     return true;
@@ -176,7 +180,8 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress) {
   Simulated simulated(options, row, progress);
   row.messages = simulated.messages();
-  row.one_host = row.messages > kManyMessages && simulated.bind_host();
+  const bool many = row.messages > kManyMessages || simulated.many_steps();
+  row.one_host = many && simulated.bind_host();
   if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
     row.why_not = fmt::format(
         "{:.0f} million messages are more than the {} million that are simulated where hosts do "
