@@ -2,12 +2,12 @@
 // hosts: for bench/scale/targets. Prints a JSON object.
 //
 //   bench_choose_cost RANKS         hosts of 8 ranks
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kRanksOfAHost = 8, kMostRanks = 16384;
+constexpr int kRanksOfAHost = 8, kMaxRanks = 16384;
 constexpr size_t kLarge = size_t{64} << 20;  // from here on bytes between hosts are compared
 constexpr Collective kCollectives[] = {Collective::all_gather, Collective::reduce_scatter,
                                        Collective::all_reduce, Collective::all_to_all};
@@ -35,9 +35,10 @@ double cpu_seconds() {
 
 // The most so far.
 double resident_mib() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+  return 0;
 }
 
 TuningQuery query_of(Collective collective, size_t bytes, int n) {
@@ -123,7 +124,7 @@ int run(int n) {
 
 int main(int count, char** words) {
   const int n = count == 2 ? std::atoi(words[1]) : 0;
-  if (n < 16 || n % 8 != 0 || n > ringwood::kMostRanks) {
+  if (n < 16 || n % 8 != 0 || n > ringwood::kMaxRanks) {
     std::fprintf(stderr, "usage: bench_choose_cost RANKS, in hosts of 8\n");
     return 2;
   }

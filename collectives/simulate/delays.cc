@@ -39,8 +39,7 @@ Delay later(const Delay& a, const Delay& b, double at) {
   const float less_a = since(a, at), less_b = since(b, at);
   const float *x = a.by_host->of.data(), *y = b.by_host->of.data();
   float* const of = both->of.data();
-  for (size_t h = 0; h < hosts; ++h)
-    of[h] = std::max(0.0F, std::max(x[h] - less_a, y[h] - less_b));
+  for (size_t h = 0; h < hosts; ++h) of[h] = std::max(0.0F, std::max(x[h] - less_a, y[h] - less_b));
   return seal(std::move(both), at);
 }
 

@@ -15,8 +15,8 @@ FlowSpread spread_of(const CostMessage& price, RailUse use, int paths) {
   return {pieces || use == RailUse::by_rank ? 1.0 : 1.0 / paths, pieces};
 }
 
-FlowCounts::FlowCounts(const Traffic& traffic, const HostSymmetry& symmetry,
-                       const Network& network, bool ports_alike)
+FlowCounts::FlowCounts(const Traffic& traffic, const HostSymmetry& symmetry, const Network& network,
+                       bool ports_alike)
     : traffic_(traffic),
       symmetry_(symmetry),
       network_(network),
@@ -52,8 +52,8 @@ void FlowCounts::each_crossing(const JobRecord& flow, int rail, const Visit& vis
     else if (there >= hosts)
       there -= hosts;
     if (leaf_[h] == leaf_[there]) continue;
-    const int u = network_.pick_uplink(symmetry_.ranks_of(h)[m.from],
-                                       symmetry_.ranks_of(there)[m.to], rail);
+    const int u =
+        network_.pick_uplink(symmetry_.ranks_of(h)[m.from], symmetry_.ranks_of(there)[m.to], rail);
     visit(h, network_.uplink(leaf_[h], rail, u, false),
           network_.uplink(leaf_[there], rail, u, true));
   }
@@ -93,8 +93,8 @@ void FlowCounts::measure(const JobRecord& flow, double seconds, HostDelays& dela
   for (int h = 0; h < network_.hosts(); ++h) {
     const double stretch = known / speed_[h];
     if (stretch > 1 + kSame)
-      delays.of[h] += static_cast<float>(
-          std::max(0.0, static_cast<double>(flow.network) * stretch - lasted));
+      delays.of[h] +=
+          static_cast<float>(std::max(0.0, static_cast<double>(flow.network) * stretch - lasted));
   }
 }
 
@@ -105,8 +105,8 @@ void FlowCounts::measure_uplinks(const JobRecord& flow, double seconds) {
   for (int rail = first; rail < first + paths; ++rail) {
     std::fill(slow_.begin(), slow_.end(), on_rail_[rail] * rails());
     each_crossing(flow, rail, [&](int h, int up, int down) {
-      slow_[h] = std::max({slow_[h], on_link_[up] / network_.rate(up),
-                           on_link_[down] / network_.rate(down)});
+      slow_[h] = std::max(
+          {slow_[h], on_link_[up] / network_.rate(up), on_link_[down] / network_.rate(down)});
       const double part = seconds * (spread.pieces ? 1.0 / paths : spread.share);
       amount_[up] += part;
       amount_[down] += part;

@@ -21,8 +21,8 @@ FlowSpread spread_of(const CostMessage& price, RailUse use, int paths);
 
 class FlowCounts final {
  public:
-  // All are memory of the caller. `ports_alike`: those of all hosts, or their differences are none of
-  // this class's business.
+  // All are memory of the caller. `ports_alike`: all hosts' ports carry the same flows, and only
+  // uplinks are looked at.
   FlowCounts(const Traffic& traffic, const HostSymmetry& symmetry, const Network& network,
              bool ports_alike);
 
@@ -54,10 +54,10 @@ class FlowCounts final {
   const Network& network_;
   const HostMoves moves_;
   const bool ports_alike_;
-  std::vector<int> leaf_;         // by host
-  std::vector<double> on_rail_;   // of one host in each direction, where all are alike
-  std::vector<double> on_link_;   // of all hosts; of ports where they are not alike
-  std::vector<double> amount_;    // by link, seconds of a host's whole interface
+  std::vector<int> leaf_;             // by host
+  std::vector<double> on_rail_;       // of one host in each direction, where all are alike
+  std::vector<double> on_link_;       // of all hosts; of ports where they are not alike
+  std::vector<double> amount_;        // by link, seconds of a host's whole interface
   std::vector<double> slow_, speed_;  // by host, of the flow that is measured
   std::vector<Network::Path> paths_;
 };

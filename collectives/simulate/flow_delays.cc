@@ -10,8 +10,7 @@ constexpr double kSame = 1e-4;
 
 }  // namespace
 
-FlowDelays::FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry,
-                       const Network& network)
+FlowDelays::FlowDelays(const Traffic& traffic, const HostSymmetry& symmetry, const Network& network)
     : traffic_(traffic), network_(network), moves_(symmetry) {
   bool dead = false;
   for (int h = 0; h < network.hosts(); ++h) {

@@ -57,12 +57,12 @@ class FlowDelays final {
   const Network& network_;
   const HostMoves moves_;
   std::optional<FlowCounts> counts_;
-  bool others_carry_ = false;  // what dead rails would carry
-  std::vector<int> broken_;                 // hosts with ports that are not like the others
-  std::vector<Busy> busy_;                  // of them
-  std::vector<double> known_;               // by rail: in the known course, both directions
-  std::vector<float> out_, in_, moved_;     // by host: how late flows on its ports are, about
-  std::vector<double> sent_;                // seconds of rails' work, of a host, by rail
+  bool others_carry_ = false;            // what dead rails would carry
+  std::vector<int> broken_;              // hosts with ports that are not like the others
+  std::vector<Busy> busy_;               // of them
+  std::vector<double> known_;            // by rail: in the known course, both directions
+  std::vector<float> out_, in_, moved_;  // by host: how late flows on its ports are, about
+  std::vector<double> sent_;             // seconds of rails' work, of a host, by rail
 };
 
 }  // namespace ringwood

@@ -73,9 +73,7 @@ class Network final {
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
   // A host's link, and the path over this rail, which is alive at both ends.
-  int port(int host, int rail, bool in) const {
-    return (2 * host + in) * shape_.rails + rail;
-  }
+  int port(int host, int rail, bool in) const { return (2 * host + in) * shape_.rails + rail; }
   int uplink(int leaf, int rail, int index, bool down) const {
     return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
   }

@@ -1,4 +1,4 @@
-// What ran in a simulation by events.h, in its order: what waves.h carries out on all hosts at once.
+// What ran in a simulation by events.h, in its order: what waves.h carries out on all hosts.
 // Plain values. Not thread-safe.
 #pragma once
 

@@ -49,9 +49,9 @@ size_t ThreadDelays::host_of(int rank) const {
   return static_cast<size_t>(symmetry_.host_of(rank));
 }
 
-// It takes as many times longer as the thread is slower, and is not over before what else the thread
-// has done since it is busy, for which there may have been gaps in the recording. What has shared
-// the thread with many has had none.
+// It takes as many times longer as the thread is slower, and is not over before what else that has
+// done since it is busy, for which there may have been gaps in the recording. What has shared the
+// thread with many has had none.
 template <class DelayOf>
 void ThreadDelays::add(const JobRecord& job, End end, double thread, const DelayOf& delay_of) {
   constexpr double kMany = 12;
@@ -77,8 +77,7 @@ Delay ThreadDelays::end(const JobRecord& job, const Delay& begun) {
   return seal(std::move(delays), job.ended);
 }
 
-void ThreadDelays::end_flow(const JobRecord& flow, End from, End to, int far,
-                            HostDelays& delays) {
+void ThreadDelays::end_flow(const JobRecord& flow, End from, End to, int far, HostDelays& delays) {
   add(flow, from, static_cast<double>(flow.thread),
       [&](int host) -> float& { return delays.of[host]; });
   add(flow, to, static_cast<double>(flow.receiver),

@@ -62,7 +62,7 @@ struct TrafficRequest {
   std::function<Schedule(int rank)> build;  // the same each time; by any thread
   int n = 1;
   int segments = 1;
-  Load load;  // private buffers: zero_copy is not set
+  Load load;                               // private buffers: zero_copy is not set
   const HostSymmetry* symmetry = nullptr;  // of the schedules; null: all ranks are bound
 };
 

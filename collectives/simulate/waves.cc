@@ -9,13 +9,68 @@
 namespace ringwood {
 namespace {
 
-class Waves {
+// What happens on host 0, step by step, where nothing is wrong.
+class Course {
+ protected:
+  Course(const HostTraffic& host, const HostRun& run)
+      : traffic_(host.traffic), recording_(run.recording) {}
+
+  bool far(const JobRecord& job) const {
+    const bool is_flow = job.kind == JobKind::body || job.kind == JobKind::alone;
+    return is_flow && price(job.index).between_hosts;
+  }
+  double middle_of(int32_t job) const {
+    return (recording_.jobs[job].began + recording_.jobs[job].ended) / 2;
+  }
+  std::vector<int32_t> by_middle() const {
+    std::vector<int32_t> flows;
+    for (size_t i = 0; i < recording_.jobs.size(); ++i)
+      if (far(recording_.jobs[i])) flows.push_back(static_cast<int32_t>(i));
+    std::stable_sort(flows.begin(), flows.end(),
+                     [&](int32_t a, int32_t b) { return middle_of(a) < middle_of(b); });
+    return flows;
+  }
+  const TrafficMessage& ends(int32_t m) const { return traffic_.messages[m]; }
+  const CostMessage& price(int32_t m) const { return traffic_.prices[ends(m).price]; }
+  int far_host(int32_t m) const { return traffic_.far_hosts[m]; }
+  // Of a flow, on the network at its full rate.
+  double seconds_of(int32_t m) const { return (price(m).bytes - price(m).head) * price(m).wire; }
+
+  // In large groups a delay is forgotten for a step that begins so much later in the recording that
+  // it matters little: else all of them would be kept, of most messages for half of the run.
+  void forget_old() {
+    constexpr double kPart = 0.02;
+    patience_ = kPart * recording_.jobs.back().ended;
+    begins_.assign(traffic_.items.size(), 0);
+    for (const JobRecord& job : recording_.jobs) {
+      const bool sends = job.kind == JobKind::head || job.kind == JobKind::encoding;
+      const bool receives = job.kind == JobKind::body || job.kind == JobKind::tail;
+      if (sends) begin_of(ends(job.index).from, ends(job.index).send_step) = job.began;
+      if (receives) begin_of(ends(job.index).to, ends(job.index).recv_step) = job.began;
+      if (job.kind == JobKind::local) begin_of(job.rank, job.index) = job.began;
+    }
+  }
+  double& begin_of(int rank, int32_t step) {
+    return begins_[traffic_.ranks[rank].first_item + static_cast<uint32_t>(step)];
+  }
+  bool forgets(int rank, int32_t step, double now) {
+    return !begins_.empty() && begin_of(rank, step) > now + patience_;
+  }
+
+  const Traffic& traffic_;
+  const Recording& recording_;
+
+ private:
+  std::vector<double> begins_;  // by step; empty: nothing is forgotten
+  double patience_ = 0;
+};
+
+class Waves : private Course {
  public:
   Waves(const HostTraffic& host, const HostRun& run, const Network& network,
         const WavesRequest& request)
-      : host_(host),
-        traffic_(host.traffic),
-        recording_(run.recording),
+      : Course(host, run),
+        host_(host),
         request_(request),
         moves_(host.symmetry),
         threads_(host.symmetry, request.faults ? *request.faults : Faults{}, traffic_.agreed),
@@ -30,7 +85,7 @@ class Waves {
   Outcome run() {
     constexpr double kMaxBytes = 1 << 30;
     const double bytes = static_cast<double>(messages_.size() * hosts_ * sizeof(float));
-    if (bytes > kMaxBytes) find_begins();
+    if (bytes > kMaxBytes) forget_old();
     for (size_t r = 0; r < running_.size(); ++r) begin_rank(static_cast<int>(r));
     constexpr size_t kTellEach = 1 << 14;
     const std::vector<int32_t> middles = flows_.counts() ? by_middle() : std::vector<int32_t>();
@@ -55,55 +110,6 @@ class Waves {
     bool joint = false;  // the receiver took part in what the sender did
   };
 
-  // ---- the recording
-
-  bool far(const JobRecord& job) const {
-    const bool is_flow = job.kind == JobKind::body || job.kind == JobKind::alone;
-    return is_flow && price(job.index).between_hosts;
-  }
-  double middle_of(int32_t job) const {
-    return (recording_.jobs[job].began + recording_.jobs[job].ended) / 2;
-  }
-  std::vector<int32_t> by_middle() const {
-    std::vector<int32_t> flows;
-    for (size_t i = 0; i < recording_.jobs.size(); ++i)
-      if (far(recording_.jobs[i])) flows.push_back(static_cast<int32_t>(i));
-    std::stable_sort(flows.begin(), flows.end(),
-                     [&](int32_t a, int32_t b) { return middle_of(a) < middle_of(b); });
-    return flows;
-  }
-  const TrafficMessage& ends(int32_t m) const { return traffic_.messages[m]; }
-  const CostMessage& price(int32_t m) const { return traffic_.prices[ends(m).price]; }
-  int far_host(int32_t m) const { return traffic_.far_hosts[m]; }
-  Delay& ready(int rank, int32_t step) {
-    return ready_[traffic_.ranks[rank].first_item + static_cast<uint32_t>(step)];
-  }
-  // Of a flow, on the network at its full rate.
-  double seconds_of(int32_t m) const { return (price(m).bytes - price(m).head) * price(m).wire; }
-
-  // ---- what is forgotten
-
-  // In large groups a delay is forgotten for a step that begins so much later in the recording that
-  // it matters little: else all of them would be kept, of most messages for half of the run.
-  void find_begins() {
-    constexpr double kPart = 0.02;
-    patience_ = kPart * recording_.jobs.back().ended;
-    begins_.assign(traffic_.items.size(), 0);
-    for (const JobRecord& job : recording_.jobs) {
-      const bool sends = job.kind == JobKind::head || job.kind == JobKind::encoding;
-      const bool receives = job.kind == JobKind::body || job.kind == JobKind::tail;
-      if (sends) begin_of(ends(job.index).from, ends(job.index).send_step) = job.began;
-      if (receives) begin_of(ends(job.index).to, ends(job.index).recv_step) = job.began;
-      if (job.kind == JobKind::local) begin_of(job.rank, job.index) = job.began;
-    }
-  }
-  double& begin_of(int rank, int32_t step) {
-    return begins_[traffic_.ranks[rank].first_item + static_cast<uint32_t>(step)];
-  }
-  bool forgets(int rank, int32_t step, double now) {
-    return !begins_.empty() && begin_of(rank, step) > now + patience_;
-  }
-
   // ---- what waits, and for what
 
   void begin_rank(int rank) {
@@ -113,6 +119,9 @@ class Waves {
     over(rank, threads_.call(rank), 0);
   }
 
+  Delay& ready(int rank, int32_t step) {
+    return ready_[traffic_.ranks[rank].first_item + static_cast<uint32_t>(step)];
+  }
   // By the receiver's host.
   Delay receivable(int32_t m, double now) {
     const Delay own = later(ready(ends(m).to, ends(m).recv_step), messages_[m].recv_turn, now);
@@ -125,8 +134,7 @@ class Waves {
     const auto run = [&](Delay waits) { running_[job.rank] = std::move(waits); };
     switch (job.kind) {
       case JobKind::agreeing: return run(threads_.call(job.rank));
-      case JobKind::own_block:
-        return run(later(threads_.call(job.rank), threads_.agreed(), now));
+      case JobKind::own_block: return run(later(threads_.call(job.rank), threads_.agreed(), now));
       case JobKind::local: return run(later(ready(job.rank, i), threads_.agreed(), now));
       case JobKind::encoding: return run(ready(job.rank, ends(i).send_step));
       case JobKind::head:
@@ -213,8 +221,8 @@ class Waves {
   // The sender's part is over.
   void sent(int32_t m, double now) {
     const Delay delay = messages_[m].delay;
-    messages_[m].delay = after(flows_.add_latency(far_host(m), host_.far_latency, delay, now),
-                               price(m).latency);
+    messages_[m].delay =
+        after(flows_.add_latency(far_host(m), host_.far_latency, delay, now), price(m).latency);
     if (!price(m).in_place) leave(m, delay, now);
   }
 
@@ -271,8 +279,6 @@ class Waves {
   }
 
   const HostTraffic& host_;
-  const Traffic& traffic_;
-  const Recording& recording_;
   const WavesRequest& request_;
   const HostMoves moves_;
   ThreadDelays threads_;
@@ -283,8 +289,6 @@ class Waves {
   std::vector<Moving> messages_;
   std::vector<std::vector<double>> finish_;  // by rank and host, where there is a delay
   std::vector<double> last_;                 // by rank, in the recording
-  std::vector<double> begins_;               // by step, in the recording; empty: nothing is forgotten
-  double patience_ = 0;
 };
 
 }  // namespace

@@ -55,9 +55,9 @@ TEST(Waves, AgreeWithTheory) {
     for (const int n : {8, 64, 512})
       for (const size_t bytes : {size_t{1024} * static_cast<size_t>(n), size_t{64} << 20}) {
         if (n > 64 && kSlow) continue;
-        const auto found = waves_of(*find_algorithm(closed.collective, closed.row),
-                                    load_of(closed.collective, bytes, n),
-                                    wires_only(n, kAlpha, kBeta));
+        const auto found =
+            waves_of(*find_algorithm(closed.collective, closed.row),
+                     load_of(closed.collective, bytes, n), wires_only(n, kAlpha, kBeta));
         const std::string what = fmt::format("{} {}, {} ranks, {} bytes",
                                              to_string(closed.collective), closed.row, n, bytes);
         ASSERT_TRUE(found) << what;
@@ -74,9 +74,9 @@ TEST(Waves, ASlowPortHoldsUpTheWholeRing) {
   const int n = kSlow ? 64 : 512;
   Faults faults;
   add_slow_port(faults, "host7=0.5");
-  const auto found =
-      waves_of(*find_algorithm(Collective::all_gather, "ring"),
-               load_of(Collective::all_gather, kBytes, n), wires_only(n, kAlpha, kBeta), {}, faults);
+  const auto found = waves_of(*find_algorithm(Collective::all_gather, "ring"),
+                              load_of(Collective::all_gather, kBytes, n),
+                              wires_only(n, kAlpha, kBeta), {}, faults);
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->seconds / ((n - 1) * 2.0 * kBytes / n * kBeta), 1, 0.01);
 }
@@ -122,10 +122,14 @@ std::vector<Fault> all_faults() {
   by_rank.use = RailUse::by_rank;
   leaves.leaf = 2;
   leaves.uplinks = 2;
-  std::vector<Fault> all = {{"slow host", {}, {}},      {"slow port", rails, {}},
-                            {"dead rail", rails, {}},   {"slow port of a rank", by_rank, {}},
-                            {"dead rail of a rank", by_rank, {}}, {"slow rank", {}, {}},
-                            {"late rank", {}, {}},      {"uplinks", leaves, {}},
+  std::vector<Fault> all = {{"slow host", {}, {}},
+                            {"slow port", rails, {}},
+                            {"dead rail", rails, {}},
+                            {"slow port of a rank", by_rank, {}},
+                            {"dead rail of a rank", by_rank, {}},
+                            {"slow rank", {}, {}},
+                            {"late rank", {}, {}},
+                            {"uplinks", leaves, {}},
                             {"dead uplink", leaves, {}}};
   add_slow_port(all[0].faults, "host5=0.25");
   for (const int i : {1, 3}) add_slow_port(all[i].faults, "host5/rail1=0.25");

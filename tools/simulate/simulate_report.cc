@@ -141,12 +141,9 @@ Json details_json(const SimulateOptions& options, const SimulatedRow& row) {
 }
 
 Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
-  Json json = {{"algorithm", row.algorithm},
-               {"segments", row.segments},
-               {"chosen", row.chosen},
-               {"messages", row.messages},
-               {"one_host_for_all", row.one_host},
-               {"why_not", row.why_not}};
+  Json json = {
+      {"algorithm", row.algorithm}, {"segments", row.segments},         {"chosen", row.chosen},
+      {"messages", row.messages},   {"one_host_for_all", row.one_host}, {"why_not", row.why_not}};
   if (!row.why_not.empty()) return json;
   const auto add = [&](const std::string& suffix, double seconds) {
     const Bandwidth b = bandwidth_of(options, seconds);

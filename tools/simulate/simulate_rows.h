@@ -14,12 +14,12 @@ namespace ringwood::tools {
 struct SimulatedRow {
   std::string algorithm;
   int segments = 1;
-  bool chosen = false;  // what a communicator takes, which knows nothing of faults
-  double estimate = 0;  // seconds, by the choice
-  double messages = 0;  // of all ranks
-  std::string why_not;  // why it is not simulated; the rest is not set then
+  bool chosen = false;    // what a communicator takes, which knows nothing of faults
+  double estimate = 0;    // seconds, by the choice
+  double messages = 0;    // of all ranks
+  std::string why_not;    // why it is not simulated; the rest is not set then
   bool one_host = false;  // its messages stand for those of all (waves.h)
-  Outcome healthy;      // without the faults
+  Outcome healthy;        // without the faults
   std::optional<Outcome> faulty;
   std::vector<double> by_seed;  // seconds, ascending; with the faults where there are some
 
