@@ -177,6 +177,17 @@ TEST(Waves, FaultsHaveTheEffectThatTheyHaveOnEveryMessage) {
   }
 }
 
+// Who calls when the others are nearly done has the ports alone.
+TEST(Waves, ALateRankFindsItsPortsFree) {
+  const MachineModel machine = hosts_of_eight(8);
+  const AlgorithmRow& row = *find_algorithm(Collective::all_to_all, "pairwise");
+  const Load load = agreed_load(Collective::all_to_all, 1 << 20, 64);
+  Faults late;
+  add_late_rank(late, "rank42=5ms");
+  const double found = waves_of(row, load, machine, {}, late)->seconds;
+  EXPECT_NEAR(found / events_of(row, load, machine, {}, late).seconds, 1, 0.12);
+}
+
 TEST(Waves, NameTheRanksAndLinksThatAreSlow) {
   const MachineModel machine = hosts_of_eight(8);
   const AlgorithmRow& row = *find_algorithm(Collective::all_gather, "ring");
