@@ -33,8 +33,10 @@ std::string print(const RowChange& c) {
                      name_of(c.before), time_text(c.after_seconds), time_text(c.before_seconds));
 }
 
-const HostException* exception_of(const NetworkParameters& net, int host) {
-  const auto it = std::ranges::find(net.exceptions, host, &HostException::host);
+const HostException* exception_of(const NetworkParameters& net, const HostException& like) {
+  const auto it = std::ranges::find_if(net.exceptions, [&](const HostException& one) {
+    return one.host == like.host && one.rail == like.rail;
+  });
   return it == net.exceptions.end() ? nullptr : &*it;
 }
 
@@ -67,13 +69,13 @@ std::string print(const std::vector<RowChange>& changes) {
 std::string print_difference(const NetworkParameters& before, const NetworkParameters& after) {
   std::string text;
   for (const HostException& now : after.exceptions) {
-    const HostException* const then = exception_of(before, now.host);
+    const HostException* const then = exception_of(before, now);
     if (!then || then->rate != now.rate)
-      append(text, fmt::format("{} reaches {:.0f} % of its rate", now.name, now.rate * 100));
+      append(text, fmt::format("{} reaches {:.0f} % of its rate", print(now), now.rate * 100));
   }
   for (const HostException& then : before.exceptions)
-    if (!exception_of(after, then.host))
-      append(text, fmt::format("{} reaches its rate again", then.name));
+    if (!exception_of(after, then))
+      append(text, fmt::format("{} reaches its rate again", print(then)));
   if (before.rails != after.rails)
     append(text, fmt::format("{} rails instead of {}", after.rails, before.rails));
   if (before.nic != after.nic)
