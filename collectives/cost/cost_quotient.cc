@@ -50,6 +50,15 @@ int HostSymmetry::relation(int from, int to) const {
   return result;
 }
 
+int HostSymmetry::host_from(int from, int relation) const {
+  int result = 0, stride = 1;
+  for (const int f : factors_) {
+    result += (from / stride % f + relation / stride % f) % f * stride;
+    stride *= f;
+  }
+  return result;
+}
+
 bool alike(const Schedule& a, const Schedule& b, const HostSymmetry& symmetry) {
   if (a.steps.size() != b.steps.size() || a.chunks != b.chunks ||
       a.scratch.size() != b.scratch.size())

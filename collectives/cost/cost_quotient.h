@@ -33,9 +33,13 @@ class HostSymmetry final {
   const std::vector<int>& factors() const { return factors_; }
   // How host `to` is reached from host `from`: the digits of the difference. 0: they are the same.
   int relation(int from, int to) const;
+  // The host that is reached so. relation(from, host_from(from, r)) == r.
+  int host_from(int from, int relation) const;
   int host_of(int rank) const { return placement_->hosts.host[rank]; }
   int index_of(int rank) const { return placement_->hosts.index[rank]; }
-  const std::vector<int>& ranks_of_first_host() const { return placement_->hosts.ranks[0]; }
+  int hosts() const { return placement_->hosts.count(); }
+  const std::vector<int>& ranks_of(int host) const { return placement_->hosts.ranks[host]; }
+  const std::vector<int>& ranks_of_first_host() const { return ranks_of(0); }
 
  private:
   SharedPlacement placement_;

@@ -44,7 +44,7 @@ double LinkQueues::next() const {
   return order_.empty() ? std::numeric_limits<double>::infinity() : links_[order_[0]].end;
 }
 
-void LinkQueues::leave(std::vector<int32_t>& jobs) {
+void LinkQueues::leave(std::vector<Left>& left) {
   const double now = next(), until = now * (1 + kSameTime);
   while (!order_.empty() && links_[order_[0]].end <= until) {
     const int32_t index = order_[0];
@@ -54,7 +54,7 @@ void LinkQueues::leave(std::vector<int32_t>& jobs) {
     link.had = std::max(link.had, link.jobs.front().until);
     const double enough = link.had + (until - now) * speed;
     while (!link.jobs.empty() && link.jobs.front().until <= enough) {
-      jobs.push_back(link.jobs.front().job);
+      left.push_back({index, link.jobs.front().job});
       std::pop_heap(link.jobs.begin(), link.jobs.end(), std::greater<>());
       link.jobs.pop_back();
     }

@@ -27,9 +27,11 @@ class LinkQueues final {
   void enter(int32_t link, double now, double amount, int32_t job);
   // When the next job leaves a link if none enters one; infinity without jobs.
   double next() const;
-  // Appends a job for each link that it leaves at next(), or later by so little that it is the same
-  // event.
-  void leave(std::vector<int32_t>& jobs);
+  struct Left {
+    int32_t link, job;
+  };
+  // Appends what leaves a link at next(), or later by so little that it is the same event.
+  void leave(std::vector<Left>& left);
 
   int active(int32_t link) const { return static_cast<int>(links_[link].jobs.size()); }
   double rate(int32_t link) const { return links_[link].rate; }

@@ -17,6 +17,7 @@
 #include "collectives/machine/machine_model.h"
 #include "collectives/simulate/faults.h"
 #include "collectives/simulate/network.h"
+#include "collectives/simulate/recording.h"
 #include "collectives/simulate/traffic.h"
 
 namespace ringwood {
@@ -41,6 +42,7 @@ struct EventsRequest {
   std::span<const int> traced;           // ranks whose steps the timeline has, ascending
   size_t most_intervals = 0;             // of the timeline
   std::function<void(double)> progress;  // called now and then with the part that is done; or empty
+  Recording* recording = nullptr;        // where what runs is added; null: nowhere
 };
 
 // All are memory of the caller. Throws Error(invalid_argument) for a fault of a rank that there is

@@ -11,16 +11,14 @@ namespace {
 
 // A dead port is never used, but has to have a rate.
 constexpr double kDead = 1e-30;
-// What a link over several rails gives to one of them at a time (transports/verbs/data_path.cc).
-constexpr double kPieceBytes = 64 << 10;
 // A job ends by leaving a link, so that it has to use one.
 constexpr double kNoTime = 1e-15;
 
 }  // namespace
 
 MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine,
-                             const Network& network, const Faults& faults)
-    : traffic_(traffic), machine_(machine), network_(network) {
+                             const Network& network, const Faults& faults, Recording* recording)
+    : traffic_(traffic), machine_(machine), network_(network), recording_(recording) {
   const auto n = static_cast<int>(traffic.ranks.size());
   std::vector<double> speed(n, 1);
   for (const RankFault& fault : faults.slow) {
@@ -41,14 +39,14 @@ MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine
   for (int h = 0; h < 2 * network.hosts(); ++h) queues_.add_link(1);
 }
 
-int32_t MachineQueues::open(const CostJob& job) {
+int32_t MachineQueues::open(const CostJob& job, double now) {
   if (free_.empty()) {
     free_.push_back(static_cast<int32_t>(running_.size()));
     running_.push_back({});
   }
   const int32_t running = free_.back();
   free_.pop_back();
-  running_[running] = {job, 0};
+  running_[running] = {job, 0, recording_ ? recording_->begin(job, now) : -1};
   return running;
 }
 
@@ -65,7 +63,7 @@ void MachineQueues::use_thread(int rank, double seconds, int32_t running, double
 }
 
 void MachineQueues::start(const CostJob& job, double now) {
-  const int32_t running = open(job);
+  const int32_t running = open(job, now);
   use_thread(job.rank, std::max(job.seconds, kNoTime), running, now);
   use(first_memory_ + network_.host_of(job.rank), job.memory, running, now);
 }
@@ -75,11 +73,11 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   const TrafficMessage& m = traffic_.messages[message];
   const CostMessage& price = traffic_.prices[m.price];
   const PerByte in = both_ends ? price.in : PerByte{};
-  const int32_t running = open({kind, -1, message, 0, 0});
+  const int32_t running = open({kind, -1, message, 0, 0}, now);
   use_thread(m.from, std::max(bytes * price.out.core, kNoTime), running, now);
   use_thread(m.to, bytes * in.core, running, now);
   const int here = network_.host_of(m.from), there = network_.host_of(m.to);
-  if (here == there) {
+  if (!price.between_hosts) {
     use(first_memory_ + here, bytes * (price.out.memory + in.memory), running, now);
     if (network_.same_island(m.from, m.to))
       for (const int32_t link : network_.island_path(m.from, m.to))
@@ -112,9 +110,8 @@ void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t
                                 double now) {
   network_.paths(m.from, m.to, paths_);
   if (paths_.size() == 1) return use_piece(paths_[0], seconds, running, now);
-  const double pieces = traffic_.prices[m.price].bytes / kPieceBytes;
   double speeds = 0;
-  if (pieces <= 1) {
+  if (!in_pieces(traffic_.prices[m.price].bytes)) {
     const auto less = [&](const auto& a, const auto& b) { return waiting(a) < waiting(b); };
     return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), seconds, running, now);
   }
@@ -128,12 +125,33 @@ void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t
 }
 
 void MachineQueues::leave(std::vector<CostJob>& ended) {
+  const double now = next();
   left_.clear();
   queues_.leave(left_);
-  for (const int32_t running : left_) {
-    if (--running_[running].links > 0) continue;
-    ended.push_back(running_[running].job);
-    free_.push_back(running);
+  for (const LinkQueues::Left& left : left_) {
+    Running& running = running_[left.job];
+    if (recording_) record_leave(left, now);
+    if (--running.links > 0) continue;
+    if (recording_) recording_->end(running.record, now);
+    ended.push_back(running.job);
+    free_.push_back(left.job);
+  }
+}
+
+void MachineQueues::record_leave(const LinkQueues::Left& left, double now) {
+  JobRecord& record = recording_->jobs[running_[left.job].record];
+  const auto lasted = static_cast<float>(now - record.began);
+  const int32_t rank = left.link - first_thread_;
+  if (rank < 0) {
+    record.network = lasted;
+  } else if (left.link >= first_cores_) {
+    return;
+  } else if (record.rank >= 0) {
+    record.thread = lasted;
+  } else {  // with a symmetry both ends may be the same thread
+    const TrafficMessage& m = traffic_.messages[record.index];
+    if (rank == m.from) record.thread = lasted;
+    if (rank == m.to) record.receiver = lasted;
   }
 }
 

@@ -9,14 +9,15 @@
 #include "collectives/cost/link_queues.h"
 #include "collectives/cost/threads.h"
 #include "collectives/simulate/events.h"
+#include "collectives/simulate/recording.h"
 
 namespace ringwood {
 
 class MachineQueues final {
  public:
-  // All are memory of the caller.
+  // All are memory of the caller. `recording`: where what runs is added, or null.
   MachineQueues(const Traffic& traffic, const MachineModel& machine, const Network& network,
-                const Faults& faults);
+                const Faults& faults, Recording* recording);
 
   // Starts a job of one thread.
   void start(const CostJob& job, double now);
@@ -33,10 +34,12 @@ class MachineQueues final {
  private:
   struct Running {
     CostJob job;
-    int32_t links = 0;  // that it has not left
+    int32_t links = 0;    // that it has not left
+    int32_t record = -1;  // of the recording
   };
 
-  int32_t open(const CostJob& job);
+  int32_t open(const CostJob& job, double now);
+  void record_leave(const LinkQueues::Left& left, double now);
   void use(int32_t link, double amount, int32_t running, double now);
   void use_thread(int rank, double seconds, int32_t running, double now);
   void use_network(const TrafficMessage& m, double seconds, int32_t running, double now);
@@ -46,12 +49,14 @@ class MachineQueues final {
   const Traffic& traffic_;
   const MachineModel& machine_;
   const Network& network_;
+  Recording* const recording_;
   LinkQueues queues_;
   // Links: of the network, threads by rank, cores by host, memory by host, and each host's part of
   // what lies between far ones, out and in.
   int32_t first_thread_ = 0, first_cores_ = 0, first_memory_ = 0, first_middle_ = 0;
   std::vector<Running> running_;
-  std::vector<int32_t> free_, left_;
+  std::vector<int32_t> free_;
+  std::vector<LinkQueues::Left> left_;
   std::vector<Network::Path> paths_;
 };
 

@@ -1,10 +1,12 @@
 #include "collectives/simulate/network.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/verbs/ring/ring.h"
 
 namespace ringwood {
 namespace {
@@ -21,6 +23,8 @@ uint64_t mix(uint64_t x) {
 }
 
 }  // namespace
+
+bool in_pieces(double bytes) { return bytes > verbs::kPieceBytes; }
 
 Network::Network(const MachineModel& machine, int ranks, const NetworkShape& shape,
                  const Faults& faults)
@@ -41,16 +45,10 @@ Network::Network(const MachineModel& machine, int ranks, const NetworkShape& sha
   rates_.assign(first_island_, 1.0 / shape.rails);
   rates_.resize(first_island_ + (shape.island > 0 ? 2 * ranks : 0), 1);
   lame_.assign(leaves_, false);
+  for (int rail = 0; rail < shape.rails; ++rail)
+    salt_.push_back(mix(shape.seed * kMaxRails + static_cast<uint64_t>(rail)));
   add_faults(faults);
   require_ways();
-}
-
-int Network::port(int host, int rail, bool in) const {
-  return (2 * host + in) * shape_.rails + rail;
-}
-
-int Network::uplink(int leaf, int rail, int index, bool down) const {
-  return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
 }
 
 void Network::add_faults(const Faults& faults) {
@@ -155,9 +153,10 @@ Network::Path Network::path(int from, int to, int rail) const {
 int Network::pick_uplink(int from, int to, int rail) const {
   const int a = host_[from] / shape_.leaf, b = host_[to] / shape_.leaf;
   const auto pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
-  const uint64_t hash = mix(pair ^ mix(shape_.seed * kMaxRails + static_cast<uint64_t>(rail)));
+  const uint64_t hash = mix(pair ^ salt_[rail]);
   const auto modulo = [&](int count) {
-    return static_cast<int>(hash % static_cast<uint64_t>(count));
+    const auto parts = static_cast<uint64_t>(count);
+    return static_cast<int>(std::has_single_bit(parts) ? hash & (parts - 1) : hash % parts);
   };
   if (!lame_[a] && !lame_[b]) return modulo(shape_.uplinks);
   std::vector<int> alive;

@@ -44,6 +44,9 @@ struct NetworkShape {
   bool operator==(const NetworkShape&) const = default;
 };
 
+// A message of that many bytes is cut, where it is striped.
+bool in_pieces(double bytes);
+
 class Network final {
  public:
   struct Path {
@@ -70,21 +73,26 @@ class Network final {
   void paths(int from, int to, std::vector<Path>& paths) const;
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
+  // A host's link, and the path over this rail, which is alive at both ends.
+  int port(int host, int rail, bool in) const { return (2 * host + in) * shape_.rails + rail; }
+  int uplink(int leaf, int rail, int index, bool down) const {
+    return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
+  }
+  // The uplink over which messages leave the sender's leaf for that of the receiver.
+  int pick_uplink(int from, int to, int rail) const;
 
  private:
-  int port(int host, int rail, bool in) const;
-  int uplink(int leaf, int rail, int index, bool down) const;
   void add_faults(const Faults& faults);
   void require_ways() const;
   Path path(int from, int to, int rail) const;
-  int pick_uplink(int from, int to, int rail) const;
 
-  const NetworkShape shape_;
+  NetworkShape shape_;
   int ranks_ = 0, hosts_ = 0, leaves_ = 0;
   int first_uplink_ = 0, first_island_ = 0;  // links
   std::vector<int> host_, index_;            // by rank
   std::vector<double> rates_;                // by link; 0: dead
   std::vector<char> lame_;                   // by leaf: some of its uplinks are dead
+  std::vector<uint64_t> salt_;               // by rail, for the switches' hash
 };
 
 }  // namespace ringwood

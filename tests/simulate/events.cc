@@ -18,32 +18,6 @@ using namespace ringwood::testing;
 
 // ---- theory
 
-struct Closed {
-  Collective collective;
-  const char* row;
-  // Of n ranks and S bytes.
-  double (*seconds)(double n, double S, double alpha, double beta);
-};
-
-double log2_of(double n) { return std::log2(n); }
-
-const Closed kClosed[] = {
-    {Collective::all_reduce, "ring",
-     [](double n, double S, double a, double b) { return 2 * (n - 1) * (a + S / n * b); }},
-    {Collective::all_reduce, "halving_doubling",
-     [](double n, double S, double a, double b) {
-       return 2 * log2_of(n) * a + 2 * (n - 1) / n * S * b;
-     }},
-    {Collective::all_reduce, "direct",
-     [](double n, double S, double a, double b) { return 2 * a + 2 * (n - 1) / n * S * b; }},
-    {Collective::all_reduce, "recursive_doubling",
-     [](double n, double S, double a, double b) { return log2_of(n) * (a + S * b); }},
-    {Collective::all_gather, "ring",
-     [](double n, double S, double a, double b) { return (n - 1) * (a + S / n * b); }},
-    {Collective::reduce_scatter, "ring",
-     [](double n, double S, double a, double b) { return (n - 1) * (a + S / n * b); }},
-};
-
 // Sanitizers make the simulation some twenty times slower.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kMaxRanks = 64;

@@ -1,6 +1,7 @@
 // A row of the table among some ranks, as the tests of the simulation use it.
 #pragma once
 
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -42,6 +43,33 @@ inline Load load_of(Collective collective, size_t bytes, int n) {
   if (!moves_data(collective)) load.bytes = 0;
   return load;
 }
+
+// What a row takes by the textbooks where only the wire costs anything.
+struct Closed {
+  Collective collective;
+  const char* row;
+  // Of n ranks and S bytes.
+  double (*seconds)(double n, double S, double alpha, double beta);
+};
+
+inline double log2_of(double n) { return std::log2(n); }
+
+inline const Closed kClosed[] = {
+    {Collective::all_reduce, "ring",
+     [](double n, double S, double a, double b) { return 2 * (n - 1) * (a + S / n * b); }},
+    {Collective::all_reduce, "halving_doubling",
+     [](double n, double S, double a, double b) {
+       return 2 * log2_of(n) * a + 2 * (n - 1) / n * S * b;
+     }},
+    {Collective::all_reduce, "direct",
+     [](double n, double S, double a, double b) { return 2 * a + 2 * (n - 1) / n * S * b; }},
+    {Collective::all_reduce, "recursive_doubling",
+     [](double n, double S, double a, double b) { return log2_of(n) * (a + S * b); }},
+    {Collective::all_gather, "ring",
+     [](double n, double S, double a, double b) { return (n - 1) * (a + S / n * b); }},
+    {Collective::reduce_scatter, "ring",
+     [](double n, double S, double a, double b) { return (n - 1) * (a + S / n * b); }},
+};
 
 inline TrafficRequest request_of(const AlgorithmRow& row, const Load& load,
                                  const MachineModel& machine, int segments = 1) {

@@ -18,9 +18,12 @@ namespace {
 // Sensible rows: estimated to take at most this many times the best one, and so many of them.
 constexpr double kSensible = 4;
 constexpr size_t kMaxSensible = 6;
+// Of more messages those of one host stand for all, where all hosts do the same.
+constexpr double kManyMessages = 2e6;
 constexpr size_t kMaxTracedRanks = 32, kMaxIntervals = 100'000;
 
-// One row among the group's ranks: its schedules, bound once and simulated on several networks.
+// One row among the group's ranks: its schedules, bound once and simulated on several networks; all
+// messages, or those of one host.
 class Simulated {
  public:
   Simulated(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress)
@@ -56,6 +59,24 @@ class Simulated {
     return sends(0) + (n - 1) * std::max({sends(1), sends(n / 2), sends(n - 1)});
   }
 
+  // To bind them takes minutes, also where messages of many blocks are few.
+  bool many_steps() const {
+    constexpr double kManySteps = 1e7;
+    return static_cast<double>(row_.build(where(0)).steps.size()) * options_.query.n > kManySteps;
+  }
+
+  // False where hosts do not do the same.
+  bool bind_host() {
+    const Network network(machine_, request_.n, options_.shape, {});
+    progress_(fmt::format("{}: the messages of one host", name_));
+    host_ = bind_host_traffic(request_, machine_, network);
+    if (!host_) return false;
+    host_run_ = run_host(*host_, machine_, [this](double part) {
+      progress_(fmt::format("{}, one host: {:.0f} % of the steps", name_, part * 100));
+    });
+    return true;
+  }
+
   void bind() {
     const Network network(machine_, request_.n, options_.shape, {});
     traffic_ = bind_traffic(request_, machine_, network, [this](int rank) {
@@ -70,13 +91,15 @@ class Simulated {
     NetworkShape shape = options_.shape;
     shape.seed = seed;
     const Network network(machine_, request_.n, shape, faults);
+    const auto progress = [&](double part) {
+      progress_(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100));
+    };
+    if (host_) return run_waves(*host_, host_run_, network, {&faults, progress});
     EventsRequest events;
     events.faults = &faults;
     events.traced = traced;
     events.most_intervals = kMaxIntervals;
-    events.progress = [&](double part) {
-      progress_(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100));
-    };
+    events.progress = progress;
     return run_events(traffic_, machine_, network, events);
   }
 
@@ -90,7 +113,9 @@ class Simulated {
     const bool apart = all_apart(machine.hosts, q.n, machine.loopback);
     if (segments > 1 || !small_for_one_round(machine.limits, q.collective, q.bytes, q.n, apart))
       return false;
-    for (int r = 0; r < q.n; ++r)
+    // Of many steps only those of one host: all do the same, or too much to be simulated.
+    const int ranks = many_steps() ? options_.ranks_per_host : q.n;
+    for (int r = 0; r < ranks; ++r)
       if (!fits_one_round(after_agreement(row_.build(where(r)), q.collective))) return false;
     return true;
   }
@@ -103,6 +128,8 @@ class Simulated {
   std::vector<PortFault> slow_hosts_;
   TrafficRequest request_;
   Traffic traffic_;
+  std::optional<HostTraffic> host_;
+  HostRun host_run_;  // with host_
 };
 
 std::vector<int> traced_ranks(const Outcome& outcome) {
@@ -134,7 +161,7 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
     SimulatedRow& row = best[c.algorithm];
     const bool better =
         row.algorithm.empty() || c.chosen || (!row.chosen && c.seconds < row.estimate);
-    if (better) row = {c.algorithm, c.segments, c.chosen, c.seconds, 0, "", {}, {}, {}};
+    if (better) row = {c.algorithm, c.segments, c.chosen, c.seconds, 0, "", false, {}, {}, {}};
   }
   std::vector<SimulatedRow> rows;
   for (auto& [name, row] : best)
@@ -153,15 +180,19 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress) {
   Simulated simulated(options, row, progress);
   row.messages = simulated.messages();
-  if (row.messages > static_cast<double>(kMaxMessages)) {
+  const bool many = row.messages > kManyMessages || simulated.many_steps();
+  row.one_host = many && simulated.bind_host();
+  if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
     row.why_not = fmt::format(
-        "{:.0f} million messages are more than the {} million that are simulated; the choice "
-        "estimates {:.1f} us without faults",
+        "{:.0f} million messages are more than the {} million that are simulated where hosts do "
+        "not all do the same; the choice estimates {:.1f} us without faults",
         row.messages / 1e6, kMaxMessages / 1'000'000, row.estimate * 1e6);
     return;
   }
-  simulated.bind();
-  row.messages = static_cast<double>(simulated.traffic().messages.size());
+  if (!row.one_host) {
+    simulated.bind();
+    row.messages = static_cast<double>(simulated.traffic().messages.size());
+  }
   const uint64_t seed = options.shape.seed;
   row.healthy = simulated.run({}, seed, "");
   if (options.faults.any()) row.faulty = simulated.run(options.faults, seed, ", with the faults");
@@ -175,6 +206,11 @@ void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress&
 }
 
 Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress) {
+  if (row.one_host)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--trace: {} has {:.0f} million messages; take fewer hosts, or another "
+                            "row with -a",
+                            row.algorithm, row.messages / 1e6));
   Simulated simulated(options, row, progress);
   simulated.bind();
   Outcome outcome =

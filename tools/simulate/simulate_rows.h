@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/simulate/events.h"
+#include "collectives/simulate/waves.h"
 #include "tools/simulate/simulate.h"
 
 namespace ringwood::tools {
@@ -14,11 +14,12 @@ namespace ringwood::tools {
 struct SimulatedRow {
   std::string algorithm;
   int segments = 1;
-  bool chosen = false;  // what a communicator takes, which knows nothing of faults
-  double estimate = 0;  // seconds, by the choice
-  double messages = 0;  // of all ranks
-  std::string why_not;  // why it is not simulated; the rest is not set then
-  Outcome healthy;      // without the faults
+  bool chosen = false;    // what a communicator takes, which knows nothing of faults
+  double estimate = 0;    // seconds, by the choice
+  double messages = 0;    // of all ranks
+  std::string why_not;    // why it is not simulated; the rest is not set then
+  bool one_host = false;  // its messages stand for those of all (waves.h)
+  Outcome healthy;        // without the faults
   std::optional<Outcome> faulty;
   std::vector<double> by_seed;  // seconds, ascending; with the faults where there are some
 
@@ -36,6 +37,7 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options);
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress);
 
 // The steps of some ranks of a row in time: the slowest ones and the first ones, with the faults.
+// Throws Error(invalid_argument) where one host's messages stand for all.
 struct Trace {
   std::string algorithm;
   Traffic traffic;

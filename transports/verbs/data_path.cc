@@ -8,7 +8,6 @@ namespace ringwood::verbs {
 namespace {
 
 constexpr size_t kMaxQueuedBytes = 256 << 10;  // on the wire, beyond the kernel's buffers
-constexpr uint32_t kPieceBytes = 64 << 10;
 
 static_assert(kPieceBytes <= Registrations::kMaxBytes);
 
