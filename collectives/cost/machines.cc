@@ -13,7 +13,9 @@ constexpr size_t kWorkInQueue = 3;
 }  // namespace
 
 CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
-    : model_(model), machine_(machine), queued_(host_count(machine) > 1) {
+    : model_(model),
+      machine_(machine),
+      queued_(host_count(machine) > 1 && machine.net.exceptions.empty()) {
   for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(add_resource(1));
   for (int h = 0; h < model.hosts; ++h) {
     const int32_t cores = add_resource(machine.cores);

@@ -1,6 +1,7 @@
 // The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
-// share: on one host max-min fairly (cost_share.h), on several each as a queue of its own
-// (link_queues.h), as where all ranks of a large group are simulated (simulate/). Not thread-safe.
+// share: on several hosts that are alike each as a queue of its own (link_queues.h), as where all
+// ranks of a large group are simulated (simulate/); else max-min fairly (cost_share.h), since a
+// message that a slow host holds up leaves the rest of the other's port to others. Not thread-safe.
 #pragma once
 
 #include <cstddef>
