@@ -101,14 +101,15 @@ PlanFlaw check_preambles(const PlanSet& set, int rank) {
   int stage = 0;
   for (const Plan::Exchange& e : plan.agreement) {
     const auto peers = static_cast<int>(plan.peers.size());
-    if (e.to < 0 || e.to >= peers || e.from < 0 || e.from >= peers || e.stage < stage)
+    if (e.to < -1 || e.to >= peers || e.from < -1 || e.from >= peers || e.stage < stage ||
+        (e.to < 0 && e.from < 0))
       return fmt::format("rank {}'s agreement names a peer or a stage that does not exist", rank);
     stage = e.stage;
-    if (e.nth_to != sent[static_cast<size_t>(e.to)]++ ||
-        e.nth_from != heard[static_cast<size_t>(e.from)]++)
-      return fmt::format("rank {}'s agreement with rank {} or {} is not in the order of its stages",
-                         rank, plan.peers[static_cast<size_t>(e.to)].peer,
-                         plan.peers[static_cast<size_t>(e.from)].peer);
+    const bool out = e.to < 0 || e.nth_to == sent[static_cast<size_t>(e.to)]++;
+    const bool in = e.from < 0 || e.nth_from == heard[static_cast<size_t>(e.from)]++;
+    if (!out || !in)
+      return fmt::format("rank {}'s agreement with rank {} is not in the order of its stages", rank,
+                         plan.peers[static_cast<size_t>(out ? e.from : e.to)].peer);
   }
   for (size_t q = 0; q < plan.peers.size(); ++q) {
     const PeerQueue& queue = plan.peers[q];
@@ -164,7 +165,8 @@ class Hearing {
  private:
   using Known = std::vector<bool>;
 
-  // Makes one stage of a rank. False: not all of it has arrived, or there is no further stage.
+  // Makes what is possible of a stage of a rank. False: nothing new is sent, and not all of it has
+  // arrived, or there is no further stage.
   bool advance(size_t r) {
     const Plan& plan = set_.of(static_cast<int>(r));
     const auto& list = plan.agreement;
@@ -172,14 +174,16 @@ class Hearing {
     size_t end = begin;
     while (end < list.size() && list[end].stage == list[begin].stage) ++end;
     if (begin == end) return false;
+    const bool posts = posted_[r] < end;
     for (size_t i = std::max(begin, posted_[r]); i < end; ++i)
-      news_[r * n_ + peer(plan, list[i].to)].push_back(known_[r]);
+      if (list[i].to >= 0) news_[r * n_ + peer(plan, list[i].to)].push_back(known_[r]);
     posted_[r] = end;
     Known all = known_[r];
     for (size_t i = begin; i < end; ++i) {
+      if (list[i].from < 0) continue;
       const auto& from = news_[peer(plan, list[i].from) * n_ + r];
       const auto nth = static_cast<size_t>(list[i].nth_from);
-      if (from.size() <= nth) return false;
+      if (from.size() <= nth) return posts;
       for (size_t k = 0; k < n_; ++k) all[k] = all[k] || from[nth][k];
       direct_[r][peer(plan, list[i].from)] = true;
     }

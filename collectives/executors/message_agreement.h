@@ -1,4 +1,4 @@
-// The agreement by messages over the links: the plan's exchanges, stage by stage, by dissemination.
+// The agreement by messages over the links: the plan's exchanges, stage by stage.
 #pragma once
 
 #include <vector>

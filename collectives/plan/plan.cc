@@ -9,7 +9,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& 
                                 const std::string& algorithm, int segment_count, Protocol protocol,
                                 const Wire& wire, const Sums* sums, const ProtocolLimits& limits) {
   const Bundled bundled = bundle(schedule, args, limits, wire);
-  Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol);
+  Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol, wire);
   plan.bundles = bundled.count;
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);

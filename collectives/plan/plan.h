@@ -157,11 +157,11 @@ struct Plan {
   std::vector<BoundStep> steps;  // bound to steps[i]
   Graph graph;
   std::vector<PeerQueue> peers;
-  // The agreement: exchanges of fingerprints in stages. A stage begins when the one before has
-  // been received.
+  // The agreement (agreement.h): exchanges of fingerprints in stages. A stage begins when the one
+  // before has been received.
   struct Exchange {
     int stage = 0;
-    int to = -1, from = -1;        // indices into `peers`
+    int to = -1, from = -1;        // indices into `peers`, or -1: nothing is sent, or received
     int nth_to = 0, nth_from = 0;  // which of the fingerprints to, and from, that peer
   };
   std::vector<Exchange> agreement;
