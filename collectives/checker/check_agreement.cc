@@ -216,6 +216,36 @@ PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
   return std::nullopt;
 }
 
+// Before it has heard of all, a rank writes only to scratch: what it receives from those whose
+// fingerprints it has, and local steps. Nobody puts into the user's buffers meanwhile.
+PlanFlaw check_early(const PlanSet& set, int rank) {
+  const Plan& plan = set.of(rank);
+  const bool early = is_early(plan);
+  if (early && (plan.slots || in_one_round(plan)))
+    return fmt::format("rank {} begins early by eager slots or in one round", rank);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const BoundStep& step = plan.steps[i];
+    if (step.early && !early)
+      return plan_step_words(set, rank, i) + " begins early in a plan that does not";
+    if (!early || step.bytes == 0) continue;
+    if (sends(step) && step.src.buffer != kScratch)
+      return plan_step_words(set, rank, i) + " sends the user's buffer early";
+    if (!sends(step) && step.early && step.dst.buffer != kScratch)
+      return plan_step_words(set, rank, i) + " writes the user's buffer early";
+    if (receives(step) && queue_to(plan, step.peer)->preambles_in == 0)
+      return plan_step_words(set, rank, i) + " comes early without a fingerprint";
+    if (receives(step) && !step.early)
+      return plan_step_words(set, rank, i) + " is not early in a plan that is";
+  }
+  for (const PeerQueue& queue : plan.peers) {
+    const PeerQueue* const theirs = early ? queue_to(set.of(queue.peer), rank) : nullptr;
+    for (size_t k = 0; theirs && k < theirs->sends.size(); ++k)
+      if (set.of(queue.peer).steps[static_cast<size_t>(theirs->sends[k])].put >= 0)
+        return fmt::format("rank {} may put into the buffer of rank {} early", rank, queue.peer);
+  }
+  return std::nullopt;
+}
+
 PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
@@ -274,6 +304,8 @@ PlanFlaw check_agreement(const PlanSet& set) {
 }
 
 PlanFlaw check_protocol(const PlanSet& set) {
+  for (int r = 0; r < set.n(); ++r)
+    if (PlanFlaw flaw = check_early(set, r)) return flaw;
   for (int r = 0; in_one_round(set.of(0)) && r < set.n(); ++r)
     if (PlanFlaw flaw = check_one_round(set, r)) return flaw;
   return std::nullopt;

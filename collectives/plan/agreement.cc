@@ -28,4 +28,12 @@ AgreementPlace agreement_place(int rank, std::span<const int> hosts) {
   return place;
 }
 
+std::vector<int> heard_early(int rank, std::span<const int> hosts) {
+  const AgreementPlace place = agreement_place(rank, hosts);
+  std::vector<int> ranks = place.below;
+  const auto count = static_cast<int>(place.leaders.size());
+  for (int distance = 1; distance < count; distance *= 2) ranks.push_back(place.heard(distance));
+  return ranks;
+}
+
 }  // namespace ringwood

@@ -13,10 +13,22 @@
 //     0 -> 1 2 3   4 -> 5 6 7      inside
 //
 // Inside a host the ranks are a tree, each with kAgreementFanOut others below it: rank i of the
-// host is below rank (i - 1) / kAgreementFanOut. Pure; any thread.
+// host is below rank (i - 1) / kAgreementFanOut. Where the number of hosts is a power of two the
+// leaders exchange fingerprints with those 1, 2, 4, ... apart by exclusive or, as in recursive
+// doubling: then the data of `hierarchical_leaders` has the links of the agreement.
+//
+// Early plans. A small all_reduce waits for its agreement, and then for as many latencies again for
+// its data. A rank that is told by others before it has heard of all can receive their data at
+// once: what comes behind a peer's fingerprint, if that is the right one, is of the same call.
+// Everything is then received and added in scratch, and only the copies to the user's buffer wait
+// for the agreement. Each rank decides that for itself, since nothing that it sends changes.
+//
+// Pure; any thread.
 #pragma once
 
 #include <bit>
+#include <cstddef>
+#include <cstdlib>
 #include <span>
 #include <vector>
 
@@ -40,13 +52,27 @@ inline bool agrees_by_hosts(int n, int hosts, bool apart) {
 
 // The ranks that a rank tells and hears.
 struct AgreementPlace {
+  // Leaders: those that are told and heard in round k. Precondition: distance = 2^k, less than
+  // their number.
+  int told(int distance) const { return leaders[at(distance)]; }
+  int heard(int distance) const { return leaders[at(-distance)]; }
+
   std::vector<int> leaders;  // by host; empty: this rank is no leader
   int host = 0;              // of this rank
   int above = -1;            // inside the host; -1: this rank is the leader
   std::vector<int> below;
+
+ private:
+  size_t at(int distance) const {
+    const auto count = static_cast<int>(leaders.size());
+    if (std::has_single_bit(leaders.size())) return static_cast<size_t>(host ^ std::abs(distance));
+    return static_cast<size_t>((host + distance + count) % count);
+  }
 };
 // `hosts`: of each rank, numbered in the order of their first ranks. Precondition:
 // agrees_by_hosts().
 AgreementPlace agreement_place(int rank, std::span<const int> hosts);
+// The ranks whose fingerprints reach this one directly, if others than the one above it do.
+std::vector<int> heard_early(int rank, std::span<const int> hosts);
 
 }  // namespace ringwood

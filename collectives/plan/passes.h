@@ -3,6 +3,7 @@
 //
 //   bundle        which messages of several blocks travel as one
 //   bind          bytes and places of every step; queues of each link
+//   begins_early, in_scratch (compose.h), add_early     what may begin before the ranks have agreed
 //   add_protocol  the protocol of the operation, how the ranks agree on it, and which data may
 //                 leave with the preambles
 //   add_wire      which messages travel in a wire format, and where they are encoded
@@ -41,6 +42,11 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
 // Precondition of one_round: fits_one_round() of all ranks' schedules; one segment. `wire` says
 // how the ranks agree (agreement.h).
 Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire);
+// Whether this rank's plan is early (agreement.h). The schedule is then to be in_scratch().
+bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
+                  const Wire& wire, const ProtocolLimits& limits);
+// Precondition: begins_early(), and the plan is of the schedule in_scratch().
+Plan add_early(Plan plan);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);
 // `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, returns the

@@ -23,10 +23,9 @@ void plan_exchange(Plan& plan, int stage, int to, int from) {
 }
 
 // After round k a rank has heard, transitively, from the 2^(k+1) - 1 ranks before it.
-void plan_dissemination(Plan& plan, int stage, int at, int n, std::span<const int> ranks) {
-  const auto rank = [&](int i) { return ranks.empty() ? wrap(i, n) : ranks[wrap(i, n)]; };
+void plan_dissemination(Plan& plan, int stage, int rank, int n) {
   for (int distance = 1; distance < n; distance *= 2)
-    plan_exchange(plan, stage++, rank(at + distance), rank(at - distance));
+    plan_exchange(plan, stage++, wrap(rank + distance, n), wrap(rank - distance, n));
 }
 
 void plan_by_hosts(Plan& plan, int stage, int rank, std::span<const int> hosts) {
@@ -37,10 +36,15 @@ void plan_by_hosts(Plan& plan, int stage, int rank, std::span<const int> hosts) 
     plan_exchange(plan, stage++, place.above, place.above);
   } else {
     const auto count = static_cast<int>(place.leaders.size());
-    plan_dissemination(plan, stage, place.host, count, place.leaders);
-    stage += dissemination_rounds(count);
+    for (int distance = 1; distance < count; distance *= 2)
+      plan_exchange(plan, stage++, place.told(distance), place.heard(distance));
   }
   for (const int peer : place.below) plan_exchange(plan, stage, peer, -1);
+}
+
+bool by_hosts(const Wire& wire, int n) {
+  const int hosts = wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
+  return agrees_by_hosts(n, hosts, wire.apart);
 }
 
 // Where sizes belong to pairs, every pair exchanges fingerprints first, and the rest then tells
@@ -52,11 +56,10 @@ void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
       plan_exchange(plan, stage, wrap(rank + distance, n), wrap(rank - distance, n));
     ++stage;
   }
-  const int hosts = wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
-  if (agrees_by_hosts(n, hosts, wire.apart))
+  if (by_hosts(wire, n))
     plan_by_hosts(plan, stage, rank, wire.host);
   else
-    plan_dissemination(plan, stage, rank, n, {});
+    plan_dissemination(plan, stage, rank, n);
 }
 
 void plan_one_round(Plan& plan, int rank, int n) {
@@ -103,10 +106,31 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
+// Peers may put into a buffer of the user's that fusion exposes, so nothing may be large enough for
+// one.
+bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
+                  const Wire& wire, const ProtocolLimits& limits) {
+  const size_t bytes = args.count * size_of(args.type);
+  if (protocol != Protocol::queued || args.collective != Collective::all_reduce) return false;
+  if (wire.format != WireFormat::exact || !by_hosts(wire, schedule.n)) return false;
+  if (bytes == 0 || bytes > limits.early_bytes || bytes >= limits.fused_bytes) return false;
+  const std::vector<int> heard = heard_early(schedule.rank, wire.host);
+  return !heard.empty() && std::ranges::all_of(schedule.steps, [&](const Step& step) {
+    const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+    return !receives || std::ranges::find(heard, step.peer) != heard.end();
+  });
+}
+
+Plan add_early(Plan plan) {
+  for (BoundStep& step : plan.steps) step.early = step.peer >= 0 || step.dst.buffer == kScratch;
+  return plan;
+}
+
 Plan add_slots(Plan plan) {
   plan.slots = true;
   plan.agreement.clear();
   for (PeerQueue& queue : plan.peers) queue.preambles_out = queue.preambles_in = 0;
+  for (BoundStep& step : plan.steps) step.early = false;
   if (plan.protocol != Protocol::one_round) return plan;
   plan.protocol = Protocol::eager_slots;
   for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -21,9 +22,9 @@ Places placed(std::vector<int> sizes, Order order, std::mt19937& random) {
   for (bool more = true; more;) {
     more = false;
     for (size_t h = 0; h < sizes.size(); ++h)
-      for (; sizes[h] > 0; more = true) {
+      while (sizes[h] > 0) {
         of_ranks.push_back(static_cast<int>(h));
-        --sizes[h];
+        more = --sizes[h] > 0 || more;
         if (order == Order::in_turn) break;
       }
   }
@@ -165,6 +166,34 @@ TEST(Agreement, OfManyRanksHasFewMessagesAcross) {
     EXPECT_EQ(2 * before.out[1], hosts == 16 ? 2 * 39 : 2 * 63);
     EXPECT_EQ(now.stages, dissemination_rounds(hosts) + 2);
   }
+}
+
+// Of every row, where it is small. Only leaders hear others before all are heard.
+TEST(Agreement, DataMovesMeanwhileInSmallAllReduces) {
+  std::mt19937 random(10);
+  std::map<std::string, int> early;  // plans
+  for (const auto& sizes :
+       {std::vector<int>{2, 2}, {4, 4, 4, 4}, {3, 1, 2, 1, 1, 5, 2, 1}, {2, 3, 2}})
+    for (const Order order : {Order::by_host, Order::in_turn})
+      for (const AlgorithmRow& row : algorithm_table()) {
+        const Places places = placed(sizes, order, random);
+        const auto n = static_cast<int>(places.host.size());
+        if (!reduces(row.collective) || !row.accepts(places.where(0, n, 0))) continue;
+        for (const size_t count : {1, 501, 40'000}) {
+          const PlanGroup group =
+              plan_group(build_all(row, places.where(0, n, 0)),
+                         plan_args(row.collective, DataType::float32, ReduceOp::sum, count, 0),
+                         row.name, {.apart = false}, places);
+          const PlanCheck found = group.check();
+          ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+          const auto plans =
+              std::ranges::count_if(group.plans, [](auto& p) { return is_early(*p); });
+          EXPECT_TRUE(plans == 0 || (count < 40'000 && row.collective == Collective::all_reduce));
+          early[row.name] += static_cast<int>(plans);
+        }
+      }
+  // All 2 + 4 + 8 + 3 leaders, numbered in two ways, of two sizes.
+  EXPECT_EQ(early["hierarchical_leaders"], 2 * 2 * (2 + 4 + 8 + 3));
 }
 
 }  // namespace

@@ -119,6 +119,42 @@ std::vector<PlanFault> agreement_faults() {
   };
 }
 
+std::vector<PlanFault> early_faults() {
+  const auto writes_user = [](const Plan& p, size_t i) {
+    return is_early(p) && p.steps[i].kind != StepKind::send && p.steps[i].dst.buffer != kScratch;
+  };
+  const auto receives = [](const Plan& p, size_t i) {
+    return is_early(p) &&
+           (p.steps[i].kind == StepKind::recv || p.steps[i].kind == StepKind::recv_reduce);
+  };
+  return {
+      {"the user's buffer written before all have been heard",
+       [=](Group g) {
+         return at_steps(g, writes_user, [](Plan& p, size_t i) { p.steps[i].early = true; });
+       }},
+      {"a sum in the user's buffer before all have been heard",
+       [=](Group g) {
+         return at_steps(g, receives, [](Plan& p, size_t i) { p.steps[i].dst = {0, 0}; });
+       }},
+      {"a receive that waits where the ranks agree meanwhile",
+       [=](Group g) {
+         return at_steps(g, receives, [](Plan& p, size_t i) { p.steps[i].early = false; });
+       }},
+      {"a plan that begins early as it is",
+       [](Group g) {
+         const auto receives_for_user = [](const BoundStep& s) {
+           return s.peer >= 0 && s.kind != StepKind::send && s.bytes > 0 &&
+                  s.dst.buffer != kScratch;
+         };
+         return at_ranks(
+             g, [=](const Plan& p) { return std::ranges::any_of(p.steps, receives_for_user); },
+             [](Plan& p) {
+               for (BoundStep& step : p.steps) step.early = true;
+             });
+       }},
+  };
+}
+
 std::vector<PlanFault> round_faults() {
   const auto round = [](const Plan& p) { return p.protocol == Protocol::one_round; };
   return {
@@ -313,6 +349,7 @@ std::vector<PlanFault> wire_faults() {
 
 std::vector<PlanFault> protocol_faults() {
   std::vector<PlanFault> all = agreement_faults();
+  for (PlanFault& fault : early_faults()) all.push_back(std::move(fault));
   for (PlanFault& fault : round_faults()) all.push_back(std::move(fault));
   for (PlanFault& fault : wire_faults()) all.push_back(std::move(fault));
   return all;

@@ -132,6 +132,10 @@ std::vector<PlanGroup> groups_on_hosts() {
   all.push_back(
       of_table(kAllReduce, "ring", 5, type, ReduceOp::sum, 50001, {.apart = false}, in_turn));
   all.push_back(of_uneven_blocks(Collective::all_to_all, "pairwise", 5, in_turn));
+  // Its leaders begin early.
+  for (const DataType small : {type, DataType::float16})
+    all.push_back(of_table(kAllReduce, "hierarchical_leaders", 6, small, ReduceOp::avg, 1001,
+                           {.apart = false}, threes));
   return all;
 }
 

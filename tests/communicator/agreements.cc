@@ -41,6 +41,14 @@ OperationPtr all_to_all_of_pairs(Communicator& c, std::vector<float>& x) {
 const Call kUsual = {"usual", "all_reduce float32 x 100000, sum", [](auto& c, auto& x) {
                        return c.all_reduce(x.data(), kLarge, DataType::float32, ReduceOp::sum);
                      }};
+// Its leaders receive and add while the ranks agree.
+OperationPtr by_leaders(Communicator& c, float* x, size_t count) {
+  CallOptions call;
+  call.algorithm = "hierarchical_leaders";
+  return c.all_reduce(x, count, DataType::float32, ReduceOp::sum, call);
+}
+const Call kEarly = {"early", "all_reduce float32 x 1000, sum",
+                     [](auto& c, auto& x) { return by_leaders(c, x.data(), 1000); }};
 const Call kOdd[] = {
     {"size", "all_reduce float32 x 100001, sum",
      [](auto& c, auto& x) {
@@ -64,6 +72,7 @@ std::function<Options(int)> options_on(const std::string& hosts) {
 
 struct Case {
   Hosts hosts;
+  Call usual;
   Call odd;
   int culprit;
 };
@@ -71,20 +80,23 @@ class MismatchOnHosts : public ::testing::TestWithParam<Case> {};
 // The odd rank leads a host, is led, or is alone on its host.
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Hosts& hosts : kHosts)
+  const auto add = [&](const Hosts& hosts, const Call& usual) {
     for (const Call& odd : kOdd) {
       const int culprits[] = {0, 3, static_cast<int>(hosts.host_of_ranks.size()) - 1};
-      all.push_back({hosts, odd, culprits[all.size() % 3]});
+      all.push_back({hosts, usual, odd, culprits[all.size() % 3]});
     }
+  };
+  for (const Hosts& hosts : kHosts) add(hosts, kUsual);
+  add(kHosts[1], kEarly);
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Calls, MismatchOnHosts, ::testing::ValuesIn(cases()),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}", info.param.odd.name, info.param.hosts.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Calls, MismatchOnHosts, ::testing::ValuesIn(cases()), [](const auto& at) {
+  const Case& c = at.param;
+  return fmt::format("{}_among_{}_{}", c.odd.name, c.usual.name, c.hosts.name);
+});
 
 TEST_P(MismatchOnHosts, EveryRankHearsWhoCalledWhat) {
-  const auto& [hosts, odd, culprit] = GetParam();
+  const auto& [hosts, usual, odd, culprit] = GetParam();
   const auto n = static_cast<int>(hosts.host_of_ranks.size());
   std::latch ready(n);
   run_ranks(n, options_on(hosts.host_of_ranks), [&](Communicator& c) {
@@ -92,11 +104,11 @@ TEST_P(MismatchOnHosts, EveryRankHearsWhoCalledWhat) {
     const std::vector<float> before = x;
     must(c.barrier());
     ready.arrive_and_wait();  // the group's error must not overtake any rank's end of it
-    Status s = (c.rank() == culprit ? odd : kUsual).call(c, x)->wait();
+    Status s = (c.rank() == culprit ? odd : usual).call(c, x)->wait();
     if (s.ok()) throw std::runtime_error("no error");
     const std::string text = s.error().message();
     EXPECT_EQ(s.error().code, ErrorCode::mismatch) << text;
-    EXPECT_NE(text.find(kUsual.text), std::string::npos) << text;
+    EXPECT_NE(text.find(usual.text), std::string::npos) << text;
     EXPECT_NE(text.find(fmt::format("rank {} called {}", culprit, odd.text)), std::string::npos)
         << text;
     EXPECT_TRUE(x == before);
@@ -150,6 +162,13 @@ TEST_P(Missing, IsWaitedForWhereItIsLate) {
       must(c.all_reduce(x.data(), kLarge, DataType::float32, ReduceOp::sum));
       EXPECT_TRUE(x == std::vector<float>(kLarge, 6));
       must(c.barrier());
+      for (int k = 0; k < 20; ++k) {
+        const auto value = [&](int rank) { return static_cast<float>(100 * again + 3 * k + rank); };
+        const auto count = static_cast<size_t>(1 + 97 * k);
+        x.assign(count, value(c.rank()));
+        must(by_leaders(c, x.data(), count));
+        EXPECT_TRUE(x == std::vector<float>(count, 6 * value(0) + 15));
+      }
     }
   });
 }
