@@ -101,14 +101,15 @@ PlanFlaw check_preambles(const PlanSet& set, int rank) {
   int stage = 0;
   for (const Plan::Exchange& e : plan.agreement) {
     const auto peers = static_cast<int>(plan.peers.size());
-    if (e.to < 0 || e.to >= peers || e.from < 0 || e.from >= peers || e.stage < stage)
+    if (e.to < -1 || e.to >= peers || e.from < -1 || e.from >= peers || e.stage < stage ||
+        (e.to < 0 && e.from < 0))
       return fmt::format("rank {}'s agreement names a peer or a stage that does not exist", rank);
     stage = e.stage;
-    if (e.nth_to != sent[static_cast<size_t>(e.to)]++ ||
-        e.nth_from != heard[static_cast<size_t>(e.from)]++)
-      return fmt::format("rank {}'s agreement with rank {} or {} is not in the order of its stages",
-                         rank, plan.peers[static_cast<size_t>(e.to)].peer,
-                         plan.peers[static_cast<size_t>(e.from)].peer);
+    const bool out = e.to < 0 || e.nth_to == sent[static_cast<size_t>(e.to)]++;
+    const bool in = e.from < 0 || e.nth_from == heard[static_cast<size_t>(e.from)]++;
+    if (!out || !in)
+      return fmt::format("rank {}'s agreement with rank {} is not in the order of its stages", rank,
+                         plan.peers[static_cast<size_t>(out ? e.from : e.to)].peer);
   }
   for (size_t q = 0; q < plan.peers.size(); ++q) {
     const PeerQueue& queue = plan.peers[q];
@@ -164,7 +165,8 @@ class Hearing {
  private:
   using Known = std::vector<bool>;
 
-  // Makes one stage of a rank. False: not all of it has arrived, or there is no further stage.
+  // Makes what is possible of a stage of a rank. False: nothing new is sent, and not all of it has
+  // arrived, or there is no further stage.
   bool advance(size_t r) {
     const Plan& plan = set_.of(static_cast<int>(r));
     const auto& list = plan.agreement;
@@ -172,14 +174,16 @@ class Hearing {
     size_t end = begin;
     while (end < list.size() && list[end].stage == list[begin].stage) ++end;
     if (begin == end) return false;
+    const bool posts = posted_[r] < end;
     for (size_t i = std::max(begin, posted_[r]); i < end; ++i)
-      news_[r * n_ + peer(plan, list[i].to)].push_back(known_[r]);
+      if (list[i].to >= 0) news_[r * n_ + peer(plan, list[i].to)].push_back(known_[r]);
     posted_[r] = end;
     Known all = known_[r];
     for (size_t i = begin; i < end; ++i) {
+      if (list[i].from < 0) continue;
       const auto& from = news_[peer(plan, list[i].from) * n_ + r];
       const auto nth = static_cast<size_t>(list[i].nth_from);
-      if (from.size() <= nth) return false;
+      if (from.size() <= nth) return posts;
       for (size_t k = 0; k < n_; ++k) all[k] = all[k] || from[nth][k];
       direct_[r][peer(plan, list[i].from)] = true;
     }
@@ -209,6 +213,36 @@ PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
       if (a != b && (!queue || queue->preambles_in < 1))
         return fmt::format("rank {} never receives the fingerprint of rank {} itself", a, b);
     }
+  return std::nullopt;
+}
+
+// Before it has heard of all, a rank writes only to scratch: what it receives from those whose
+// fingerprints it has, and local steps. Nobody puts into the user's buffers meanwhile.
+PlanFlaw check_early(const PlanSet& set, int rank) {
+  const Plan& plan = set.of(rank);
+  const bool early = is_early(plan);
+  if (early && (plan.slots || in_one_round(plan)))
+    return fmt::format("rank {} begins early by eager slots or in one round", rank);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const BoundStep& step = plan.steps[i];
+    if (step.early && !early)
+      return plan_step_words(set, rank, i) + " begins early in a plan that does not";
+    if (!early || step.bytes == 0) continue;
+    if (sends(step) && step.src.buffer != kScratch)
+      return plan_step_words(set, rank, i) + " sends the user's buffer early";
+    if (!sends(step) && step.early && step.dst.buffer != kScratch)
+      return plan_step_words(set, rank, i) + " writes the user's buffer early";
+    if (receives(step) && queue_to(plan, step.peer)->preambles_in == 0)
+      return plan_step_words(set, rank, i) + " comes early without a fingerprint";
+    if (receives(step) && !step.early)
+      return plan_step_words(set, rank, i) + " is not early in a plan that is";
+  }
+  for (const PeerQueue& queue : plan.peers) {
+    const PeerQueue* const theirs = early ? queue_to(set.of(queue.peer), rank) : nullptr;
+    for (size_t k = 0; theirs && k < theirs->sends.size(); ++k)
+      if (set.of(queue.peer).steps[static_cast<size_t>(theirs->sends[k])].put >= 0)
+        return fmt::format("rank {} may put into the buffer of rank {} early", rank, queue.peer);
+  }
   return std::nullopt;
 }
 
@@ -270,6 +304,8 @@ PlanFlaw check_agreement(const PlanSet& set) {
 }
 
 PlanFlaw check_protocol(const PlanSet& set) {
+  for (int r = 0; r < set.n(); ++r)
+    if (PlanFlaw flaw = check_early(set, r)) return flaw;
   for (int r = 0; in_one_round(set.of(0)) && r < set.n(); ++r)
     if (PlanFlaw flaw = check_one_round(set, r)) return flaw;
   return std::nullopt;

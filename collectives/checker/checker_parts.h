@@ -73,7 +73,7 @@ bool scales_here(const CollectiveArgs& args);
 
 PlanFlaw check_agreement(const PlanSet& set);
 PlanFlaw check_links(const PlanSet& set);
-// Checks plans of one round. Precondition: check_links() has found nothing.
+// Checks plans of one round, and early ones. Precondition: check_links() has found nothing.
 PlanFlaw check_protocol(const PlanSet& set);
 PlanFlaw check_fusions(const PlanSet& set);
 PlanFlaw check_places(const PlanSet& set);

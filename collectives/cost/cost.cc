@@ -74,6 +74,9 @@ class Simulation : private MessagePhases<Simulation> {
   bool sends(int r, int32_t step) const {
     return model_.ranks[r].plan->steps[step].kind == StepKind::send;
   }
+  bool early(int r, int32_t step) const {
+    return sends(r, step) || model_.ranks[r].plan->steps[step].early;
+  }
   PerByte local_cost(int r, int32_t step) const {
     const CostRank& rank = model_.ranks[r];
     const double bytes = rank.bytes[step];

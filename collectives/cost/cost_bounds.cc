@@ -118,13 +118,14 @@ class Path {
     const CostRank& rank = model_.ranks[r];
     Length end = start_[r][i];
     const Length agreed{model_.agreed, model_.agreed};
+    const bool early = rank.plan->steps[i].early;
     if (rank.message[i] < 0) {
-      end.grow(agreed);
+      if (!early) end.grow(agreed);
       end.add(0, rank.bytes[i] * local_cost(rank, i).core);
     } else {
       const CostMessage& m = model_.messages[rank.message[i]];
       const bool takes = receives(rank, i);
-      if (takes) end.grow(agreed);
+      if (takes && !early) end.grow(agreed);
       end.add(m.post, takes ? 0 : m.bytes * m.encode.core);
       if (!takes) {
         Length arrival = end;

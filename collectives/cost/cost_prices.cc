@@ -1,10 +1,10 @@
 #include "collectives/cost/cost_prices.h"
 
 #include <algorithm>
-#include <bit>
 
 #include <fmt/format.h>
 
+#include "collectives/plan/agreement.h"
 #include "collectives/plan/plan.h"
 #include "transports/shm/shared_region.h"
 
@@ -54,7 +54,7 @@ std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
 }
 
 Prices::Prices(const Load& load, const MachineModel& machine, int n)
-    : load_(load), machine_(machine), n_(ranks_of(load, n)) {
+    : load_(load), machine_(machine), n_(ranks_of(load, n)), simulated_(n) {
   on_host_.assign(host_count(machine), 0);
   for (int r = 0; r < n; ++r) index_.push_back(on_host_[machine.host_of(r)]++);
   eager_slots_ = eager_slots(machine, ranks_of(load, n));
@@ -199,23 +199,40 @@ double Prices::line(bool between_nodes) const {
 }
 
 Prices::Agreement Prices::agreement() const {
+  const int hosts_of_all = std::max(hosts(), static_cast<int>(int64_t{n_} * hosts() / simulated_));
+  if (!load_.one_round && agrees_by_hosts(n_, hosts_of_all, machine_.loopback))
+    return agreement_by_hosts(hosts_of_all);
   const bool once = load_.one_round || eager_slots_;
   const int messages = once ? n_ - 1 : 1;
   const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
-  // A dissemination passes far paths wherever there are some.
-  const double slowest =
-      hosts() > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
   double round = 0, post = 0;
   for (const bool far : {false, true}) {
     if (far ? hosts() == 1 : most_on_host == 1) continue;
     const bool sockets = far || machine_.loopback;
     const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
     post = std::max(post, posts);
-    const double latency = far ? slowest : inside(false);
+    const double latency = far ? furthest() : inside(false);
     round = std::max(round, posts + latency + turn(most_on_host));
   }
-  const double rounds = once ? 1 : std::bit_width(static_cast<unsigned>(n_ - 1));
+  const double rounds = once ? 1 : dissemination_rounds(n_);
   return {machine_.call + round * rounds, machine_.call + post * rounds};
+}
+
+// Up and down each level a rank has a message to or from each of those below it, in turn. What the
+// host's ranks do for it is shared among them, as its cores are.
+Prices::Agreement Prices::agreement_by_hosts(int hosts_of_all) const {
+  const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  const int below = std::min(on_host - 1, kAgreementFanOut);
+  const double level = (below + 1) * machine_.post + inside(false) + turn(on_host);
+  const double across = 2 * machine_.net.post + furthest() + turn(on_host);
+  const int levels = 2 * levels_below_leader(on_host), rounds = dissemination_rounds(hosts_of_all);
+  const double posts = 4 * (on_host - 1) * machine_.post + 2 * rounds * machine_.net.post;
+  return {machine_.call + levels * level + rounds * across, machine_.call + posts / on_host};
+}
+
+// A dissemination passes far paths wherever there are some.
+double Prices::furthest() const {
+  return hosts() > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
 }
 
 }  // namespace ringwood

@@ -41,14 +41,16 @@ class Prices final {
   // Sets, once, the costs that follow from `bytes`, `reduces`, `in_place` and `puts`.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
-  // The cost of a dissemination's rounds, of one small message each. In one round, as always by
-  // eager slots (transports/eager_channel.h), one message to and from every other rank.
+  // The cost of the rounds of the agreement (plan/agreement.h), of small messages. In one round, as
+  // always by eager slots (transports/eager_channel.h), one message to and from every other rank.
   struct Agreement {
     double agreed = 0, agreeing = 0;  // as in CostModel
   };
   Agreement agreement() const;
 
  private:
+  Agreement agreement_by_hosts(int hosts_of_all) const;
+  double furthest() const;                  // latency of the furthest hosts
   double inside(bool between_nodes) const;  // latency of a message inside a host
   double line(bool between_nodes) const;
   double turn(int on_host) const;
@@ -58,7 +60,8 @@ class Prices final {
 
   const Load& load_;
   const MachineModel& machine_;
-  const int n_;
+  const int n_;               // of the whole group
+  const int simulated_;       // ranks
   std::vector<int> on_host_;  // ranks on each host
   std::vector<int> index_;    // by rank: its number among those of its host
   bool eager_slots_ = false;  // every rank maps every other's memory

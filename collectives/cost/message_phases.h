@@ -17,6 +17,7 @@
 //   ends(m)          from, to, send_step, recv_step, next of message m, as in CostMessage
 //   price(m)         its CostMessage
 //   message_of(r, step), sends(r, step)        -1: the step is local
+//   early(r, step)                             it may run before the ranks have agreed
 //   local_cost(r, step), own_block_cost(r)     PerByte, of all bytes; nothing: 0
 //   now(), agreed()
 //   steps()          begin(), finish(), at_least(), as in CostSteps
@@ -49,7 +50,7 @@ class MessagePhases {
   }
 
   void ready_or_later(int r, int32_t step) {
-    if (engine().sends(r, step) || engine().agreed() <= engine().now()) return ready(r, step);
+    if (engine().early(r, step) || engine().agreed() <= engine().now()) return ready(r, step);
     engine().at(engine().agreed(), TimerKind::held_back, r, step);
   }
 

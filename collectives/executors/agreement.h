@@ -22,6 +22,8 @@ class Agreement {
   // Makes one pass. Sets `agreed` once all ranks are known to have made the same call. Returns
   // Error mismatch, with both calls in words, where they differ.
   virtual Status step(bool& progressed, bool& agreed) = 0;
+  // All fingerprints of that link's peer that the plan expects, at least one, have come.
+  virtual bool heard(size_t link) const = 0;
   // Looks only at the fingerprints that have arrived: returns an error if one differs.
   virtual Status check() = 0;
   // To be called when the whole plan is done.

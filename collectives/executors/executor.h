@@ -2,8 +2,8 @@
 // travels, what is added in one pass and what is sent along with a preamble are fields of the plan.
 // It never waits: the caller of step() owns the loop, its deadline, its sleeping and the abort.
 //
-//   agree     fingerprints are exchanged (fingerprint.h); sends may leave, but no user buffer is
-//            written
+//   agree     fingerprints are exchanged (fingerprint.h); sends may leave, and in early plans data
+//            moves in scratch (plan/agreement.h), but no user buffer is written
 //  run       messages are posted and received, local steps are run
 //  finished  every step and every fingerprint is done: the buffers belong to the caller again
 //

@@ -21,6 +21,7 @@ Status MessageAgreement::step(bool& progressed, bool& agreed) {
       if (Status s = post(exchanges[end], progressed); !s) return s;
     for (size_t i = next_; i < end; ++i) {
       bool heard = false;
+      if (exchanges[i].from < 0) continue;
       if (Status s = wait_for(exchanges[i], heard); !s || !heard) return s;
     }
     progressed = true;
@@ -31,13 +32,13 @@ Status MessageAgreement::step(bool& progressed, bool& agreed) {
 }
 
 Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) {
-  QueuedLink& to = links_[exchange.to];
-  QueuedLink& from = links_[exchange.from];
-  if (from.preambles_in == exchange.nth_from) {
+  if (exchange.from >= 0 && links_[exchange.from].preambles_in == exchange.nth_from) {
+    QueuedLink& from = links_[exchange.from];
     Preamble& theirs = talks_[exchange.from].theirs[from.preambles_in++];
     if (Status s = from.link->post_recv(&theirs, sizeof theirs); !s) return s;
   }
-  if (to.preambles_out == exchange.nth_to) {
+  if (exchange.to >= 0 && links_[exchange.to].preambles_out == exchange.nth_to) {
+    QueuedLink& to = links_[exchange.to];
     ++to.preambles_out;
     progressed = true;
     const Preamble& mine = talks_[exchange.to].mine;

@@ -1,4 +1,4 @@
-// The agreement by messages over the links: the plan's exchanges, stage by stage, by dissemination.
+// The agreement by messages over the links: the plan's exchanges, stage by stage.
 #pragma once
 
 #include <vector>
@@ -13,6 +13,10 @@ class MessageAgreement final : public Agreement {
 
   void start(const PlanExecution& execution, std::span<QueuedLink> links) override;
   Status step(bool& progressed, bool& agreed) override;
+  bool heard(size_t link) const override {
+    const int wanted = links_[link].queue->preambles_in;
+    return wanted > 0 && talks_[link].heard == wanted;
+  }
   Status check() override;
   void finish() override {}
   void add_waits(WaitList& waits) const override;

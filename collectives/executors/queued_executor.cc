@@ -22,6 +22,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   execution_ = &execution;
   held_ = execution.hold_sends;
   agreed_ = false;
+  early_ = is_early(plan);
   links_.clear();
   for (const PeerQueue& queue : plan.peers) links_.emplace_back(mesh_, channel_, queue);
   if (plan.slots)
@@ -36,7 +37,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
 
 Status QueuedExecutor::step(Pass& pass) {
   if (!agreed_)
-    if (Status s = agreement_->step(pass.progressed, agreed_); !s) return s;
+    if (Status s = agree(pass.progressed); !s) return s;
   if (running()) run_ready(pass.progressed);
   for (QueuedLink& link : links_)
     if (Status s = serve(link, pass.progressed); !s) {
@@ -47,7 +48,7 @@ Status QueuedExecutor::step(Pass& pass) {
     }
   if (!running()) return {};
   run_ready(pass.progressed);
-  if (steps_.left() > 0) return {};
+  if (!agreed_ || steps_.left() > 0) return {};
   for (const QueuedLink& link : links_)
     if (link.outstanding()) return {};
   agreement_->finish();
@@ -55,10 +56,21 @@ Status QueuedExecutor::step(Pass& pass) {
   return {};
 }
 
+Status QueuedExecutor::agree(bool& progressed) {
+  if (Status s = agreement_->step(progressed, agreed_); !s) return s;
+  if (agreed_) steps_.agreed();
+  return {};
+}
+
+// Before the agreement only what comes behind the right fingerprint.
+bool QueuedExecutor::may_receive(const QueuedLink& link) const {
+  return agreed_ || agreement_->heard(static_cast<size_t>(&link - links_.data()));
+}
+
 Status QueuedExecutor::serve(QueuedLink& link, bool& progressed) {
   if (!held_)
     if (Status s = post_sends(link, progressed); !s) return s;
-  if (running())
+  if (running() && may_receive(link))
     if (Status s = post_receives(link, progressed); !s) return s;
   return link.open() ? poll(link, progressed) : Status();
 }

@@ -29,7 +29,9 @@ class QueuedExecutor final : public Executor {
   uint64_t fused() const { return fused_pass_.count(); }
 
  private:
-  bool running() const { return agreed_ && !held_; }
+  bool running() const { return (agreed_ || early_) && !held_; }
+  Status agree(bool& progressed);
+  bool may_receive(const QueuedLink& link) const;
   Status serve(QueuedLink& link, bool& progressed);
   Status post_sends(QueuedLink& link, bool& progressed);
   Status post_send(QueuedLink& link, const BoundStep& step);
@@ -52,6 +54,7 @@ class QueuedExecutor final : public Executor {
   SlotAgreement by_slots_;
   Agreement* agreement_ = nullptr;
   bool agreed_ = false, held_ = false;
+  bool early_ = false;  // the plan
 };
 
 }  // namespace ringwood

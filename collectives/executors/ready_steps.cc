@@ -7,15 +7,24 @@ void ReadySteps::start(const Plan& plan) {
   left_ = plan.steps.size();
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   ready_.clear();
+  kept_.clear();
+  keeps_ = is_early(plan);
   roundings_.clear();
   rounded_ = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i)
     if (pending_[i] == 0) add(static_cast<int32_t>(i));
 }
 
+void ReadySteps::agreed() {
+  keeps_ = false;
+  for (const int32_t step : kept_) add(step);
+  kept_.clear();
+}
+
 void ReadySteps::add(int32_t step) {
   const BoundStep& bound = plan_->steps[step];
   if (bound.peer >= 0 && bound.bytes != 0) return;
+  if (keeps_ && !bound.early) return kept_.push_back(step);
   (bound.wire != WireFormat::exact && bound.bytes != 0 ? roundings_ : ready_).push_back(step);
 }
 

@@ -1,5 +1,5 @@
-// Tracks which steps of a plan may run: those whose predecessors (graph.h) are done. Not
-// thread-safe.
+// Tracks which steps of a plan may run: those whose predecessors (graph.h) are done and, until
+// agreed() in an early plan, that are early themselves. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,8 @@ namespace ringwood {
 class ReadySteps final {
  public:
   void start(const Plan& plan);
+  // The ranks have agreed.
+  void agreed();
   size_t left() const { return left_; }  // steps not done
   bool waits(int32_t step) const { return pending_[step] > 0; }
   void complete(int32_t step);
@@ -29,6 +31,8 @@ class ReadySteps final {
   size_t left_ = 0;
   std::vector<int32_t> pending_;  // by step: predecessors not done
   std::vector<int32_t> ready_;
+  std::vector<int32_t> kept_;  // until agreed()
+  bool keeps_ = false;
   std::vector<int32_t> roundings_;
   size_t rounded_ = 0;  // of roundings_, those already taken
 };

@@ -14,6 +14,7 @@ class SlotAgreement final : public Agreement {
 
   void start(const PlanExecution& execution, std::span<QueuedLink> links) override;
   Status step(bool& progressed, bool& agreed) override;
+  bool heard(size_t) const override { return false; }
   Status check() override;
   void finish() override { slots_.end_round(); }
   void add_waits(WaitList& waits) const override { slots_.add_waits(waits); }

@@ -3,7 +3,9 @@
 //
 //   bundle        which messages of several blocks travel as one
 //   bind          bytes and places of every step; queues of each link
-//   add_protocol  the protocol of the operation, and which data may leave with the preambles
+//   begins_early, in_scratch (compose.h), add_early     what may begin before the ranks have agreed
+//   add_protocol  the protocol of the operation, how the ranks agree on it, and which data may
+//                 leave with the preambles
 //   add_wire      which messages travel in a wire format, and where they are encoded
 //   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
 //   add_rounding  where the sums of a row of additions are rounded
@@ -37,8 +39,14 @@ Bundled bundle(const Schedule& schedule, const CollectiveArgs& args, const Proto
 // the steps. The result can be run: exact, rounding at each addition.
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
           int segment_count);
-// Precondition of one_round: fits_one_round() of all ranks' schedules; one segment.
-Plan add_protocol(Plan plan, Protocol protocol);
+// Precondition of one_round: fits_one_round() of all ranks' schedules; one segment. `wire` says
+// how the ranks agree (agreement.h).
+Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire);
+// Whether this rank's plan is early (agreement.h). The schedule is then to be in_scratch().
+bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
+                  const Wire& wire, const ProtocolLimits& limits);
+// Precondition: begins_early(), and the plan is of the schedule in_scratch().
+Plan add_early(Plan plan);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);
 // `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, returns the

@@ -2,14 +2,17 @@
 
 #include "collectives/plan/buffers.h"
 #include "collectives/plan/passes.h"
+#include "collectives/schedule/compose.h"
 
 namespace ringwood {
 
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& args,
                                 const std::string& algorithm, int segment_count, Protocol protocol,
                                 const Wire& wire, const Sums* sums, const ProtocolLimits& limits) {
-  const Bundled bundled = bundle(schedule, args, limits, wire);
-  Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol);
+  const bool early = !(sums && sums->apart) && begins_early(schedule, args, protocol, wire, limits);
+  const Bundled bundled = bundle(early ? in_scratch(schedule) : schedule, args, limits, wire);
+  Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol, wire);
+  if (early) plan = add_early(std::move(plan));
   plan.bundles = bundled.count;
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);

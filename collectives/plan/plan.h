@@ -116,6 +116,9 @@ struct BoundStep {
   // Of a receive: its data is used only by the next step, which adds it.
   bool folds = false;
   bool carried = false;  // one round over links: small enough for the preamble
+  // In an early plan: it may run before the ranks have agreed. A receive, once all fingerprints of
+  // its peer have come. Elsewhere only sends do.
+  bool early = false;
 };
 
 // The messages to and from one peer, in link order, and how many fingerprints precede them
@@ -157,11 +160,11 @@ struct Plan {
   std::vector<BoundStep> steps;  // bound to steps[i]
   Graph graph;
   std::vector<PeerQueue> peers;
-  // The agreement: exchanges of fingerprints in stages. A stage begins when the one before has
-  // been received.
+  // The agreement (agreement.h): exchanges of fingerprints in stages. A stage begins when the one
+  // before has been received.
   struct Exchange {
     int stage = 0;
-    int to = -1, from = -1;        // indices into `peers`
+    int to = -1, from = -1;        // indices into `peers`, or -1: nothing is sent, or received
     int nth_to = 0, nth_from = 0;  // which of the fingerprints to, and from, that peer
   };
   std::vector<Exchange> agreement;
@@ -185,6 +188,9 @@ struct Plan {
   bool rounds_each = false;  // each addition of 16- or 8-bit floats: there are no rows
   Scaling scaling;
 };
+
+// Whether its data moves while the ranks agree (agreement.h): it begins with a copy to scratch.
+inline bool is_early(const Plan& plan) { return !plan.steps.empty() && plan.steps[0].early; }
 
 // Null: no message goes to that peer or comes from it.
 const PeerQueue* queue_to(const Plan& plan, int peer);

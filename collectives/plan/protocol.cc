@@ -2,29 +2,64 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/plan/agreement.h"
 #include "collectives/plan/passes.h"
 
 namespace ringwood {
 namespace {
 
-void plan_exchange(Plan& plan, int stage, int rank, int n, int distance) {
-  const size_t to = queue_of(plan, wrap(rank + distance, n));
-  const size_t from = queue_of(plan, wrap(rank - distance, n));
-  plan.agreement.push_back({stage, static_cast<int>(to), static_cast<int>(from),
-                            plan.peers[to].preambles_out++, plan.peers[from].preambles_in++});
+// Ranks; -1: none.
+void plan_exchange(Plan& plan, int stage, int to, int from) {
+  Plan::Exchange exchange{stage, -1, -1, 0, 0};
+  if (to >= 0) {
+    exchange.to = static_cast<int>(queue_of(plan, to));
+    exchange.nth_to = plan.peers[static_cast<size_t>(exchange.to)].preambles_out++;
+  }
+  if (from >= 0) {
+    exchange.from = static_cast<int>(queue_of(plan, from));
+    exchange.nth_from = plan.peers[static_cast<size_t>(exchange.from)].preambles_in++;
+  }
+  plan.agreement.push_back(exchange);
 }
 
-// Dissemination: after round k every rank has heard, transitively, from the 2^(k+1) - 1 ranks
-// before it. Where sizes belong to pairs, every pair exchanges fingerprints first, and the rounds
-// then tell every rank that all pairs agree.
-void plan_agreement(Plan& plan, int rank, int n) {
+// After round k a rank has heard, transitively, from the 2^(k+1) - 1 ranks before it.
+void plan_dissemination(Plan& plan, int stage, int rank, int n) {
+  for (int distance = 1; distance < n; distance *= 2)
+    plan_exchange(plan, stage++, wrap(rank + distance, n), wrap(rank - distance, n));
+}
+
+void plan_by_hosts(Plan& plan, int stage, int rank, std::span<const int> hosts) {
+  const AgreementPlace place = agreement_place(rank, hosts);
+  for (const int peer : place.below) plan_exchange(plan, stage, -1, peer);
+  ++stage;
+  if (place.above >= 0) {
+    plan_exchange(plan, stage++, place.above, place.above);
+  } else {
+    const auto count = static_cast<int>(place.leaders.size());
+    for (int distance = 1; distance < count; distance *= 2)
+      plan_exchange(plan, stage++, place.told(distance), place.heard(distance));
+  }
+  for (const int peer : place.below) plan_exchange(plan, stage, peer, -1);
+}
+
+bool by_hosts(const Wire& wire, int n) {
+  const int hosts = wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
+  return agrees_by_hosts(n, hosts, wire.apart);
+}
+
+// Where sizes belong to pairs, every pair exchanges fingerprints first, and the rest then tells
+// every rank that all pairs agree.
+void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
   int stage = 0;
   if (has_blocks_of_pairs(plan.args) && n > 2) {
-    for (int distance = 1; distance < n; ++distance) plan_exchange(plan, stage, rank, n, distance);
+    for (int distance = 1; distance < n; ++distance)
+      plan_exchange(plan, stage, wrap(rank + distance, n), wrap(rank - distance, n));
     ++stage;
   }
-  for (int distance = 1; distance < n; distance *= 2)
-    plan_exchange(plan, stage++, rank, n, distance);
+  if (by_hosts(wire, n))
+    plan_by_hosts(plan, stage, rank, wire.host);
+  else
+    plan_dissemination(plan, stage, rank, n);
 }
 
 void plan_one_round(Plan& plan, int rank, int n) {
@@ -71,10 +106,31 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
+// Peers may put into a buffer of the user's that fusion exposes, so nothing may be large enough for
+// one.
+bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
+                  const Wire& wire, const ProtocolLimits& limits) {
+  const size_t bytes = args.count * size_of(args.type);
+  if (protocol != Protocol::queued || args.collective != Collective::all_reduce) return false;
+  if (wire.format != WireFormat::exact || !by_hosts(wire, schedule.n)) return false;
+  if (bytes == 0 || bytes > limits.early_bytes || bytes >= limits.fused_bytes) return false;
+  const std::vector<int> heard = heard_early(schedule.rank, wire.host);
+  return !heard.empty() && std::ranges::all_of(schedule.steps, [&](const Step& step) {
+    const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+    return !receives || std::ranges::find(heard, step.peer) != heard.end();
+  });
+}
+
+Plan add_early(Plan plan) {
+  for (BoundStep& step : plan.steps) step.early = step.peer >= 0 || step.dst.buffer == kScratch;
+  return plan;
+}
+
 Plan add_slots(Plan plan) {
   plan.slots = true;
   plan.agreement.clear();
   for (PeerQueue& queue : plan.peers) queue.preambles_out = queue.preambles_in = 0;
+  for (BoundStep& step : plan.steps) step.early = false;
   if (plan.protocol != Protocol::one_round) return plan;
   plan.protocol = Protocol::eager_slots;
   for (size_t i = 0; i + 1 < plan.steps.size(); ++i) {
@@ -102,7 +158,7 @@ bool fits_one_round(const Schedule& s) {
   return true;
 }
 
-Plan add_protocol(Plan plan, Protocol protocol) {
+Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire) {
   const int rank = plan.schedule.rank, n = plan.schedule.n;
   if (protocol == Protocol::one_round) {
     plan.protocol = Protocol::one_round;
@@ -111,7 +167,7 @@ Plan add_protocol(Plan plan, Protocol protocol) {
     find_folds(plan);
     find_carried(plan);
   } else {
-    plan_agreement(plan, rank, n);
+    plan_agreement(plan, rank, n, wire);
   }
   plan.sends_until = first_after_a_send(plan);
   return plan;

@@ -25,6 +25,10 @@ struct ProtocolLimits {
   // Beyond it, log2(n) preambles are fewer than n - 1.
   size_t one_round_ranks = 16;
 
+  // Up to it, data moves while the ranks agree, in scratch (agreement.h): two copies of so many
+  // bytes cost less than the latency that they save.
+  size_t early_bytes = (16 << 10) - 1;
+
   // Below it, the flags of a fused step cost more than the copies that it saves (fusion.h).
   size_t fused_bytes = 16 << 10;
 

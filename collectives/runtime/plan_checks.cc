@@ -16,13 +16,13 @@ constexpr size_t kMaxChecked = 2048;
 
 std::string kind_of(const Plan& mine, const PlanKey& key) {
   const CollectiveArgs& args = mine.args;
-  return fmt::format("{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}",
+  return fmt::format("{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}{}",
                      to_string(args.collective), to_string(args.type), to_string(args.op),
                      args.blocks.empty() ? "" : ", uneven", args.root, mine.algorithm,
                      key.request.own ? fmt::format(" {:x}", key.request.own->hash()) : "",
                      mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
                      static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
-                     mine.published ? ", published" : "");
+                     mine.published ? ", published" : "", is_early(mine) ? ", early" : "");
 }
 
 // Sizes that only a pair of ranks knows are replaced by equal ones for all ranks.

@@ -169,4 +169,37 @@ Schedule publish(const Schedule& s, Collective collective) {
   return result;
 }
 
+Schedule in_scratch(const Schedule& s) {
+  const auto users = static_cast<size_t>(s.chunks);
+  std::vector<bool> wanted(users), written(users);
+  const auto read = [&](Span span) {
+    for (int c = span.first; c < std::min(span.first + span.count, s.chunks); ++c)
+      if (!written[static_cast<size_t>(c)]) wanted[static_cast<size_t>(c)] = true;
+  };
+  for (const Step& step : s.steps) {
+    read(step.src);
+    if (step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce) read(step.dst);
+    for (int c = step.dst.first; c < std::min(step.dst.first + step.dst.count, s.chunks); ++c)
+      written[static_cast<size_t>(c)] = true;
+  }
+  Schedule result{s.rank, s.n, s.chunks, {}, {}};
+  for (int c = 0; c < s.chunks; ++c) result.add_scratch(c);
+  result.scratch.insert(result.scratch.end(), s.scratch.begin(), s.scratch.end());
+  const auto copy_runs = [&](const std::vector<bool>& which, int to, int from) {
+    for (int first = 0, end; first < s.chunks; first = end + 1) {
+      for (end = first; end < s.chunks && which[static_cast<size_t>(end)];) ++end;
+      const int count = end - first;
+      if (count > 0) result.copy({first + to, count}, {first + from, count});
+    }
+  };
+  copy_runs(wanted, s.chunks, 0);
+  for (Step step : s.steps) {
+    if (step.dst.count > 0) step.dst.first += s.chunks;
+    if (step.src.count > 0) step.src.first += s.chunks;
+    result.steps.push_back(step);
+  }
+  copy_runs(written, 0, s.chunks);
+  return result;
+}
+
 }  // namespace ringwood

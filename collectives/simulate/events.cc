@@ -97,6 +97,9 @@ class Events : private MessagePhases<Events> {
   }
   int32_t message_of(int r, int32_t step) const { return std::max(-1, item(r, step)); }
   bool sends(int r, int32_t step) const { return traffic_.shape(r).kinds[step] == StepKind::send; }
+  bool early(int r, int32_t step) const {
+    return sends(r, step) || traffic_.shape(r).early[step] != 0;
+  }
   PerByte local_cost(int r, int32_t step) const { return traffic_.local[-1 - item(r, step)]; }
   PerByte own_block_cost(int r) const { return traffic_.ranks[r].own_block; }
   double now() const { return now_; }

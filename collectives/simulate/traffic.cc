@@ -50,12 +50,13 @@ class Numbers {
 
 struct ShapeHash {
   uint64_t operator()(const StepShape& s) const {
-    return hash_of(s.kinds) * 31 + hash_of(s.graph.successor) * 7 + hash_of(s.graph.offset);
+    return hash_of(s.kinds) * 31 + hash_of(s.early) * 17 + hash_of(s.graph.successor) * 7 +
+           hash_of(s.graph.offset);
   }
 };
 struct ShapeEqual {
   bool operator()(const StepShape& a, const StepShape& b) const {
-    return a.kinds == b.kinds && a.graph.offset == b.graph.offset &&
+    return a.kinds == b.kinds && a.early == b.early && a.graph.offset == b.graph.offset &&
            a.graph.successor == b.graph.successor;
   }
 };
@@ -172,6 +173,7 @@ class TrafficBinder {
     StepShape shape;
     for (const BoundStep& step : plan.steps) {
       shape.kinds.push_back(step.kind);
+      shape.early.push_back(step.early ? 1 : 0);
       bytes_.push_back(static_cast<double>(step.bytes));
     }
     shape.graph = std::move(plan.graph);

@@ -20,9 +20,10 @@
 
 namespace ringwood {
 
-// What ranks have in common: the kinds of their steps, and which waits for which.
+// What ranks have in common: their steps, without sizes, and which waits for which.
 struct StepShape {
   std::vector<StepKind> kinds;
+  std::vector<uint8_t> early;  // BoundStep::early
   Graph graph;
 };
 

@@ -88,7 +88,7 @@ TEST_P(CheckedRow, IsSoundInEveryWay) {
     if (!places) continue;
     for (const Numbers& numbers : numbers_of(row().collective, n)) {
       check(n, *places, numbers, {});
-      check(n, *places, numbers, {.segments = 3, .published = n > 2});
+      check(n, *places, numbers, {.segments = 3, .published = n > 2, .apart = false});
       if (numbers.count * size_of(numbers.type) <= 16384 && fits_round(n, *places))
         for (const bool slots : {false, true})
           check(n, *places, numbers, {.protocol = Protocol::one_round, .slots = slots});

@@ -44,6 +44,7 @@ TEST(CheckerOnRandom, ProgramsFindsNothing) {
       way.published = false;  // as the plan cache has it
     }
     way.slots = random() % 3 == 0;
+    way.apart = random() % 2;
     const Places places = random_hosts(random, n);
     if (type == DataType::float32 && way.protocol == Protocol::queued && random() % 2) {
       way.wire = random() % 2 ? WireFormat::bf16 : WireFormat::int8;
@@ -68,6 +69,7 @@ TEST(CheckerOnRandom, AllReducesFindsNothing) {
     PlanWay way;
     way.segments = 1 + static_cast<int>(random() % 3);
     way.published = random() % 2;
+    way.apart = random() % 2;
     const Places places = random_hosts(random, n);
     if (may_encode(Collective::all_reduce, type, op) && random() % 2 &&
         prove_wire(Collective::all_reduce, all, places.host).equal_bits) {

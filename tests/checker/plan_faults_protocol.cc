@@ -11,6 +11,7 @@ namespace {
 using Group = const PlanGroup&;
 
 bool agrees(const Plan& p) { return !p.agreement.empty(); }
+bool sends_fingerprint(const Plan::Exchange& e) { return e.to >= 0; }
 bool is_encoded_send(const Plan& p, size_t i) {
   return p.steps[i].kind == StepKind::send && p.steps[i].wire != WireFormat::exact;
 }
@@ -26,8 +27,8 @@ size_t staged_besides(const Plan& p, size_t i) {
 void drop_exchange(Plan& p, size_t at) {
   const Plan::Exchange e = p.agreement[at];
   p.agreement.erase(p.agreement.begin() + static_cast<long>(at));
-  --p.peers[static_cast<size_t>(e.to)].preambles_out;
-  --p.peers[static_cast<size_t>(e.from)].preambles_in;
+  if (e.to >= 0) --p.peers[static_cast<size_t>(e.to)].preambles_out;
+  if (e.from >= 0) --p.peers[static_cast<size_t>(e.from)].preambles_in;
 }
 
 std::vector<PlanFault> agreement_faults() {
@@ -51,8 +52,18 @@ std::vector<PlanFault> agreement_faults() {
          return at_ranks(
              g, [](const Plan& p) { return agrees(p) && p.peers.size() > 1; },
              [](Plan& p) {
-               int& to = p.agreement[0].to;
+               int& to = std::ranges::find_if(p.agreement, sends_fingerprint)->to;
                to = (to + 1) % static_cast<int>(p.peers.size());
+             });
+       }},
+      {"a fingerprint that only one end of a link knows of",
+       [](Group g) {
+         return at_ranks(
+             g, [](const Plan& p) { return std::ranges::any_of(p.agreement, sends_fingerprint); },
+             [](Plan& p) {
+               Plan::Exchange& e = *std::ranges::find_if(p.agreement, sends_fingerprint);
+               --p.peers[static_cast<size_t>(e.to)].preambles_out;
+               e.to = -1;
              });
        }},
       {"all stages of the agreement at once",
@@ -79,8 +90,8 @@ std::vector<PlanFault> agreement_faults() {
                for (size_t at = 0; p.agreement[at].stage == 0;) drop_exchange(p, at);
                for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 0;
                for (Plan::Exchange& e : p.agreement) {
-                 e.nth_to = p.peers[static_cast<size_t>(e.to)].preambles_out++;
-                 e.nth_from = p.peers[static_cast<size_t>(e.from)].preambles_in++;
+                 if (e.to >= 0) e.nth_to = p.peers[static_cast<size_t>(e.to)].preambles_out++;
+                 if (e.from >= 0) e.nth_from = p.peers[static_cast<size_t>(e.from)].preambles_in++;
                }
              });
        }},
@@ -104,6 +115,42 @@ std::vector<PlanFault> agreement_faults() {
          return at_ranks(
              g, [](const Plan& p) { return p.args.blocks.empty(); },
              [](Plan& p) { ++p.args.count; });
+       }},
+  };
+}
+
+std::vector<PlanFault> early_faults() {
+  const auto writes_user = [](const Plan& p, size_t i) {
+    return is_early(p) && p.steps[i].kind != StepKind::send && p.steps[i].dst.buffer != kScratch;
+  };
+  const auto receives = [](const Plan& p, size_t i) {
+    return is_early(p) &&
+           (p.steps[i].kind == StepKind::recv || p.steps[i].kind == StepKind::recv_reduce);
+  };
+  return {
+      {"the user's buffer written before all have been heard",
+       [=](Group g) {
+         return at_steps(g, writes_user, [](Plan& p, size_t i) { p.steps[i].early = true; });
+       }},
+      {"a sum in the user's buffer before all have been heard",
+       [=](Group g) {
+         return at_steps(g, receives, [](Plan& p, size_t i) { p.steps[i].dst = {0, 0}; });
+       }},
+      {"a receive that waits where the ranks agree meanwhile",
+       [=](Group g) {
+         return at_steps(g, receives, [](Plan& p, size_t i) { p.steps[i].early = false; });
+       }},
+      {"a plan that begins early as it is",
+       [](Group g) {
+         const auto receives_for_user = [](const BoundStep& s) {
+           return s.peer >= 0 && s.kind != StepKind::send && s.bytes > 0 &&
+                  s.dst.buffer != kScratch;
+         };
+         return at_ranks(
+             g, [=](const Plan& p) { return std::ranges::any_of(p.steps, receives_for_user); },
+             [](Plan& p) {
+               for (BoundStep& step : p.steps) step.early = true;
+             });
        }},
   };
 }
@@ -302,6 +349,7 @@ std::vector<PlanFault> wire_faults() {
 
 std::vector<PlanFault> protocol_faults() {
   std::vector<PlanFault> all = agreement_faults();
+  for (PlanFault& fault : early_faults()) all.push_back(std::move(fault));
   for (PlanFault& fault : round_faults()) all.push_back(std::move(fault));
   for (PlanFault& fault : wire_faults()) all.push_back(std::move(fault));
   return all;

@@ -41,13 +41,15 @@ PlanGroup own_block_written() {
                   10000);
 }
 
-PlanGroup of_uneven_blocks(Collective collective, const char* name, int n) {
-  PlanGroup group{fmt::format("{} of {} uneven ranks", name, n), {}, {}, {}};
+PlanGroup of_uneven_blocks(Collective collective, const char* name, int n,
+                           const Places& places = {}) {
+  PlanGroup group{fmt::format("{} of {} uneven ranks", name, n), places, {}, {}};
   for (int r = 0; r < n; ++r) {
     CollectiveArgs args = plan_args(collective, DataType::float32, ReduceOp::sum, 0, n / 2);
     set_uneven_blocks(args, r, n);
     group.proved.push_back(find_algorithm(collective, name)->build({r, n, n / 2}));
-    group.plans.push_back(make_plan(group.proved.back(), args, name, 1));
+    group.plans.push_back(make_plan(group.proved.back(), args, name, 1, Protocol::queued,
+                                    {WireFormat::exact, places.host}));
   }
   return group;
 }
@@ -112,7 +114,7 @@ std::vector<PlanGroup> encoded_groups() {
   const Places pairs{{0, 0, 1, 1}, {}}, apart{{0, 1, 2}, {}};
   std::vector<PlanGroup> all;
   all.push_back(of_table(kAllReduce, "direct", 4, type, ReduceOp::sum, 100003,
-                         {.wire = WireFormat::bf16}, pairs));
+                         {.wire = WireFormat::bf16, .apart = false}, pairs));
   all.push_back(of_table(kAllReduce, "ring", 3, type, ReduceOp::avg, 6000001,
                          {.segments = 4, .wire = WireFormat::int8}, apart));
   all.push_back(of_table(Collective::reduce_scatter, "direct", 4, type, ReduceOp::sum, 10003,
@@ -120,8 +122,26 @@ std::vector<PlanGroup> encoded_groups() {
   return all;
 }
 
+// Of ranks on hosts, which agree by the hosts' leaders.
+std::vector<PlanGroup> groups_on_hosts() {
+  const auto type = DataType::float32;
+  const Places threes{{0, 0, 0, 1, 1, 1}, {}}, in_turn{{0, 1, 0, 1, 0}, {}};
+  std::vector<PlanGroup> all;
+  all.push_back(of_table(Collective::barrier, "dissemination", 6, DataType::uint8, ReduceOp::sum, 0,
+                         {.apart = false}, threes));
+  all.push_back(
+      of_table(kAllReduce, "ring", 5, type, ReduceOp::sum, 50001, {.apart = false}, in_turn));
+  all.push_back(of_uneven_blocks(Collective::all_to_all, "pairwise", 5, in_turn));
+  // Its leaders begin early.
+  for (const DataType small : {type, DataType::float16})
+    all.push_back(of_table(kAllReduce, "hierarchical_leaders", 6, small, ReduceOp::avg, 1001,
+                           {.apart = false}, threes));
+  return all;
+}
+
 std::vector<PlanGroup> groups() {
   std::vector<PlanGroup> all = reducing_groups();
+  for (PlanGroup& group : groups_on_hosts()) all.push_back(std::move(group));
   for (PlanGroup& group : moving_groups()) all.push_back(std::move(group));
   for (PlanGroup& group : encoded_groups()) all.push_back(std::move(group));
   return all;

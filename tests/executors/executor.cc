@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <map>
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
@@ -225,6 +226,30 @@ TEST(Executor, WaitsOnlyForThoseThatHaveSomethingToDo) {
   for (auto& e : runner.executors) EXPECT_TRUE(e->idle());
   EXPECT_EQ(memory[0][0], 1);
   EXPECT_EQ(memory[2][0], 0);
+}
+
+// On hosts: ceil(log2 H) messages of each leader and one for each rank below it, one of the others.
+TEST(Executor, ABarrierByHostsSendsNothingBeyondItsAgreement) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const std::vector<int> hosts = {0, 1, 0, 2, 1, 0, 3, 2, 0, 0, 0, 0, 0, 0, 0};
+    const int n = static_cast<int>(hosts.size());
+    Runner runner(n, LoopbackFaults{.seed = seed, .delay = 4});
+    runner.hosts = hosts;
+    std::vector<Schedule> schedules;
+    for (int r = 0; r < n; ++r) schedules.push_back(dissemination_barrier({r, n, 0}));
+    CollectiveArgs args;
+    args.type = DataType::uint8;
+    ASSERT_TRUE(runner.run(schedules, args, 1, std::vector<void*>(n), random));
+    // Host 0 has 10 ranks: 8 are below its leader, 1 below the second of them.
+    const std::map<int, uint64_t> more = {{0, 2 + 8}, {1, 2 + 1}, {2, 1 + 1}, {3, 2 + 1}, {6, 2}};
+    for (int r = 0; r < n; ++r) {
+      uint64_t sent = 0;
+      for (const Completions& total : runner.meshes[r]->totals[kCollectiveChannel])
+        sent += total.sent;
+      EXPECT_EQ(sent, more.contains(r) ? more.at(r) : 1) << r;
+    }
+  }
 }
 
 // The agreement is dissemination: ceil(log2 n) messages of each rank.

@@ -125,6 +125,7 @@ class RandomPlans : public OnTransport {
       way.published = false;  // as the plan cache has it
     }
     way.slots = ranks(static_cast<int>(all.size())).slots() && random() % 4;
+    way.apart = random() % 2;
     return way;
   }
 

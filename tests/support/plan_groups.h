@@ -40,6 +40,7 @@ struct PlanWay {
   Protocol protocol = Protocol::queued;
   WireFormat wire = WireFormat::exact;
   bool slots = false;  // all ranks have eager slots to all others
+  bool apart = true;   // the ranks of a host share no memory
   bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
   ProtocolLimits limits = {};
 };
@@ -67,7 +68,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
                   proved,
                   {}};
   if (sums && sums->apart) group.proved = bound;
-  const Wire wire{way.wire, places.host, /*apart=*/true};
+  const Wire wire{way.wire, places.host, way.apart};
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;

@@ -27,7 +27,8 @@ struct Runner {
   std::vector<std::unique_ptr<Mesh>> meshes;
   std::vector<std::unique_ptr<PlanRunner>> executors;
   uint64_t sequence = 0;
-  bool slots = true;  // where the meshes have them
+  bool slots = true;       // where the meshes have them
+  std::vector<int> hosts;  // by rank; empty: the ranks share no memory
 
   explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
     for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
@@ -50,7 +51,7 @@ struct Runner {
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
       plans.push_back(make_plan(schedules[r], args, "test", segments, protocol,
-                                {WireFormat::exact, {}, /*apart=*/true}));
+                                {WireFormat::exact, hosts, /*apart=*/hosts.empty()}));
       if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)

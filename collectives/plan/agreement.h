@@ -1,0 +1,78 @@
+// The agreement of a group: who tells whom, before an operation, what it calls (fingerprint.h).
+//
+// On one host, and where ranks share no memory, by dissemination: in round k a rank tells the one
+// 2^k after it, so that after log2(n) rounds each has heard of all others.
+//
+// On several hosts, of which one has several ranks, by the hosts' leaders, their first ranks. Each
+// hears its host's ranks through shared memory, then the leaders disseminate, and then each tells
+// its host. Of H hosts each has log2(H) messages out and as many in, instead of log2(n) of every
+// rank; and log2(H) latencies of the network follow one another, instead of log2(n):
+//
+//     0 <- 1 2 3   4 <- 5 6 7      inside
+//     0 <--------> 4               across
+//     0 -> 1 2 3   4 -> 5 6 7      inside
+//
+// Inside a host the ranks are a tree, each with kAgreementFanOut others below it: rank i of the
+// host is below rank (i - 1) / kAgreementFanOut. Where the number of hosts is a power of two the
+// leaders exchange fingerprints with those 1, 2, 4, ... apart by exclusive or, as in recursive
+// doubling: then the data of `hierarchical_leaders` has the links of the agreement.
+//
+// Early plans. A small all_reduce waits for its agreement, and then for as many latencies again for
+// its data. A rank that is told by others before it has heard of all can receive their data at
+// once: what comes behind a peer's fingerprint, if that is the right one, is of the same call.
+// Everything is then received and added in scratch, and only the copies to the user's buffer wait
+// for the agreement. Each rank decides that for itself, since nothing that it sends changes.
+//
+// Pure; any thread.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+namespace ringwood {
+
+// A host of up to 9 ranks has one level, and no rank has more than 16 messages inside it.
+inline constexpr int kAgreementFanOut = 8;
+
+// Rounds of a dissemination among n.
+inline int dissemination_rounds(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+// Levels below the leader of a host of k ranks.
+inline int levels_below_leader(int k) {
+  int levels = 0;
+  for (int last = k - 1; last > 0; last = (last - 1) / kAgreementFanOut) ++levels;
+  return levels;
+}
+// `apart`: the ranks of one host share no memory.
+inline bool agrees_by_hosts(int n, int hosts, bool apart) {
+  return !apart && hosts > 1 && hosts < n;
+}
+
+// The ranks that a rank tells and hears.
+struct AgreementPlace {
+  // Leaders: those that are told and heard in round k. Precondition: distance = 2^k, less than
+  // their number.
+  int told(int distance) const { return leaders[at(distance)]; }
+  int heard(int distance) const { return leaders[at(-distance)]; }
+
+  std::vector<int> leaders;  // by host; empty: this rank is no leader
+  int host = 0;              // of this rank
+  int above = -1;            // inside the host; -1: this rank is the leader
+  std::vector<int> below;
+
+ private:
+  size_t at(int distance) const {
+    const auto count = static_cast<int>(leaders.size());
+    if (std::has_single_bit(leaders.size())) return static_cast<size_t>(host ^ std::abs(distance));
+    return static_cast<size_t>((host + distance + count) % count);
+  }
+};
+// `hosts`: of each rank, numbered in the order of their first ranks. Precondition:
+// agrees_by_hosts().
+AgreementPlace agreement_place(int rank, std::span<const int> hosts);
+// The ranks whose fingerprints reach this one directly, if others than the one above it do.
+std::vector<int> heard_early(int rank, std::span<const int> hosts);
+
+}  // namespace ringwood

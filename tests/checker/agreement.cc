@@ -1,0 +1,200 @@
+// The agreement by hosts' leaders, on any placement: every rank hears of all others, by few
+// messages, and where one of them is missing the checker says so.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms/algorithms.h"
+#include "collectives/plan/agreement.h"
+#include "tests/support/plan_groups.h"
+
+namespace ringwood::testing {
+namespace {
+
+// How the ranks of hosts of `sizes` are numbered.
+enum class Order { by_host, in_turn, any };
+
+Places placed(std::vector<int> sizes, Order order, std::mt19937& random) {
+  std::vector<int> of_ranks;
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t h = 0; h < sizes.size(); ++h)
+      while (sizes[h] > 0) {
+        of_ranks.push_back(static_cast<int>(h));
+        more = --sizes[h] > 0 || more;
+        if (order == Order::in_turn) break;
+      }
+  }
+  if (order == Order::any) std::shuffle(of_ranks.begin(), of_ranks.end(), random);
+  std::map<int, int> numbers;  // in the order of the hosts' first ranks
+  Places places;
+  for (const int h : of_ranks)
+    places.host.push_back(numbers.try_emplace(h, static_cast<int>(numbers.size())).first->second);
+  return places;
+}
+
+PlanGroup barrier_on(const Places& places) {
+  const auto n = static_cast<int>(places.host.size());
+  const AlgorithmRow& row = *find_algorithm(Collective::barrier, "dissemination");
+  return plan_group(build_all(row, places.where(0, n, 0)),
+                    plan_args(Collective::barrier, DataType::uint8, ReduceOp::sum, 0, 0), row.name,
+                    {.apart = false}, places);
+}
+
+struct Counts {
+  std::vector<int> out, in;  // messages across, by host
+  std::vector<int> inside;   // by host
+  int stages = 0;            // of the rank that has most
+};
+Counts counts_of(const PlanGroup& group) {
+  const std::vector<int>& host = group.places.host;
+  const auto hosts = static_cast<size_t>(*std::ranges::max_element(host)) + 1;
+  Counts c{std::vector<int>(hosts), std::vector<int>(hosts), std::vector<int>(hosts), 0};
+  for (size_t r = 0; r < group.plans.size(); ++r)
+    for (const Plan::Exchange& e : group.plans[r]->agreement) {
+      c.stages = std::max(c.stages, e.stage + 1);
+      if (e.to < 0) continue;
+      const auto from = static_cast<size_t>(host[r]);
+      const auto to = static_cast<size_t>(
+          host[static_cast<size_t>(group.plans[r]->peers[static_cast<size_t>(e.to)].peer)]);
+      if (from == to) {
+        ++c.inside[from];
+      } else {
+        ++c.out[from];
+        ++c.in[to];
+      }
+    }
+  return c;
+}
+
+void expect_sound_and_small(const Places& places) {
+  const PlanGroup group = barrier_on(places);
+  const PlanCheck found = group.check();
+  ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+  const auto hosts = *std::ranges::max_element(places.host) + 1;
+  const auto n = static_cast<int>(places.host.size());
+  if (!agrees_by_hosts(n, hosts, false)) return;
+  const Counts counts = counts_of(group);
+  int largest = 0;
+  for (int h = 0; h < hosts; ++h) {
+    const auto at = static_cast<size_t>(h);
+    const auto ranks = static_cast<int>(std::ranges::count(places.host, h));
+    largest = std::max(largest, ranks);
+    EXPECT_EQ(counts.out[at], dissemination_rounds(hosts));
+    EXPECT_EQ(counts.in[at], dissemination_rounds(hosts));
+    EXPECT_EQ(counts.inside[at], 2 * (ranks - 1));
+  }
+  EXPECT_LE(counts.stages, dissemination_rounds(hosts) + 2 + levels_below_leader(largest));
+}
+
+TEST(Agreement, ByHostsIsSoundOnAnyPlacement) {
+  std::mt19937 random(7);
+  for (int hosts = 1; hosts <= 33; ++hosts)
+    for (const Order order : {Order::by_host, Order::in_turn, Order::any}) {
+      const int k = 1 + static_cast<int>(random() % 8);
+      expect_sound_and_small(placed(std::vector<int>(hosts, k), order, random));
+      std::vector<int> sizes;
+      for (int h = 0; h < hosts; ++h) sizes.push_back(1 + static_cast<int>(random() % 8));
+      expect_sound_and_small(placed(sizes, order, random));
+      if (HasFatalFailure()) FAIL() << hosts << " hosts";
+    }
+  // Trees of several levels.
+  for (const auto& sizes : {std::vector<int>{9, 10}, {74, 1}, {1, 33, 17}})
+    expect_sound_and_small(placed(sizes, Order::any, random));
+}
+
+// The message of rank r's exchange `at`, left out at both ends.
+void drop_message(PlanGroup& group, size_t r, size_t at) {
+  const auto leave_out = [](Plan& plan, bool sent, int peer, int nth) {
+    for (auto e = plan.agreement.begin(); e != plan.agreement.end(); ++e) {
+      int& end = sent ? e->to : e->from;
+      if (end < 0 || plan.peers[static_cast<size_t>(end)].peer != peer) continue;
+      if ((sent ? e->nth_to : e->nth_from) != nth) continue;
+      PeerQueue& queue = plan.peers[static_cast<size_t>(end)];
+      --(sent ? queue.preambles_out : queue.preambles_in);
+      end = -1;
+      if (e->to < 0 && e->from < 0) plan.agreement.erase(e);
+      return true;
+    }
+    return false;
+  };
+  const Plan::Exchange e = group.plans[r]->agreement[at];
+  const int peer = group.plans[r]->peers[static_cast<size_t>(e.to)].peer;
+  ASSERT_TRUE(
+      leave_out(*group.plans[static_cast<size_t>(peer)], false, static_cast<int>(r), e.nth_to));
+  ASSERT_TRUE(leave_out(*group.plans[r], true, peer, e.nth_to));
+}
+
+// In a dissemination of 2^k no message may be missing, and none inside a host.
+TEST(Agreement, AMissingMessageIsFound) {
+  std::mt19937 random(8);
+  int dropped = 0;
+  for (const auto& sizes :
+       {std::vector<int>{2, 2}, {3, 1, 2, 4}, {1, 8, 1, 1, 1, 2, 1, 1}, {12, 1}})
+    for (const Order order : {Order::by_host, Order::in_turn}) {
+      const PlanGroup group = barrier_on(placed(sizes, order, random));
+      for (size_t r = 0; r < group.plans.size(); ++r)
+        for (size_t at = 0; at < group.plans[r]->agreement.size(); ++at) {
+          if (group.plans[r]->agreement[at].to < 0) continue;
+          PlanGroup mutant = group;
+          for (auto& plan : mutant.plans) plan = std::make_shared<Plan>(*plan);
+          drop_message(mutant, r, at);
+          ++dropped;
+          const PlanCheck found = mutant.check();
+          EXPECT_EQ(found.result, PlanCheck::Result::faulty) << "rank " << r << ", " << at;
+          EXPECT_NE(found.words.find("before it has heard of"), std::string::npos) << found.words;
+        }
+    }
+  EXPECT_GT(dropped, 100);
+}
+
+// What 16 hosts of 8, and 128 of them, save: messages across of a host, out and in.
+TEST(Agreement, OfManyRanksHasFewMessagesAcross) {
+  std::mt19937 random(9);
+  for (const int hosts : {16, 128}) {
+    const Places places = placed(std::vector<int>(hosts, 8), Order::by_host, random);
+    Counts before{std::vector<int>(hosts), {}, {}, 0};
+    const int n = 8 * hosts;
+    for (int r = 0; r < n; ++r)
+      for (int distance = 1; distance < n; distance *= 2)
+        before.out[r / 8] += places.host[static_cast<size_t>((r + distance) % n)] != r / 8;
+    const Counts now = counts_of(barrier_on(places));
+    EXPECT_EQ(now.out[1] + now.in[1], 2 * (hosts == 16 ? 4 : 7));
+    EXPECT_EQ(2 * before.out[1], hosts == 16 ? 2 * 39 : 2 * 63);
+    EXPECT_EQ(now.stages, dissemination_rounds(hosts) + 2);
+  }
+}
+
+// Of every row, where it is small. Only leaders hear others before all are heard.
+TEST(Agreement, DataMovesMeanwhileInSmallAllReduces) {
+  std::mt19937 random(10);
+  std::map<std::string, int> early;  // plans
+  for (const auto& sizes :
+       {std::vector<int>{2, 2}, {4, 4, 4, 4}, {3, 1, 2, 1, 1, 5, 2, 1}, {2, 3, 2}})
+    for (const Order order : {Order::by_host, Order::in_turn})
+      for (const AlgorithmRow& row : algorithm_table()) {
+        const Places places = placed(sizes, order, random);
+        const auto n = static_cast<int>(places.host.size());
+        if (!reduces(row.collective) || !row.accepts(places.where(0, n, 0))) continue;
+        for (const size_t count : {1, 501, 40'000}) {
+          const PlanGroup group =
+              plan_group(build_all(row, places.where(0, n, 0)),
+                         plan_args(row.collective, DataType::float32, ReduceOp::sum, count, 0),
+                         row.name, {.apart = false}, places);
+          const PlanCheck found = group.check();
+          ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+          const auto plans =
+              std::ranges::count_if(group.plans, [](auto& p) { return is_early(*p); });
+          EXPECT_TRUE(plans == 0 || (count < 40'000 && row.collective == Collective::all_reduce));
+          early[row.name] += static_cast<int>(plans);
+        }
+      }
+  // All 2 + 4 + 8 + 3 leaders, numbered in two ways, of two sizes.
+  EXPECT_EQ(early["hierarchical_leaders"], 2 * 2 * (2 + 4 + 8 + 3));
+}
+
+}  // namespace
+}  // namespace ringwood::testing
