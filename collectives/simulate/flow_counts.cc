@@ -36,7 +36,7 @@ FlowSpread FlowCounts::spread(const JobRecord& flow, int paths) const {
 }
 
 int FlowCounts::first_rail(const JobRecord& flow) const {
-  return by_rank() ? ends(flow).from % rails() : 0;
+  return by_rank() ? traffic_.rail_owner(flow.index) % rails() : 0;
 }
 
 // Calls visit(host, up, down) for each host from which the flow goes to another leaf.

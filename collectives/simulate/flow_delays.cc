@@ -34,11 +34,17 @@ bool FlowDelays::broken(int host) const {
   return false;
 }
 
-double FlowDelays::rate_of(int host, bool in, int rank) const {
-  if (by_rank()) return network_.rate(network_.port(host, rank % rails(), in));
+double FlowDelays::rate_of(int host, bool in, int own) const {
+  if (by_rank()) return network_.rate(network_.port(host, own, in));
   double rate = 0;
   for (int rail = 0; rail < rails(); ++rail) rate += network_.rate(network_.port(host, rail, in));
   return rate;
+}
+
+// 0 where messages are striped.
+int FlowDelays::rail_of(const JobRecord& flow, int from, int to) const {
+  const TrafficMessage& m = traffic_.messages[flow.index];
+  return by_rank() ? (from < to ? m.from : m.to) % rails() : 0;
 }
 
 // ---- ports alone
@@ -50,7 +56,7 @@ double FlowDelays::port_stretch(const JobRecord& flow, double seconds, int from,
     return std::min(network_.rate(network_.port(from, rail, false)),
                     network_.rate(network_.port(to, rail, true)));
   };
-  if (by_rank()) return healthy / rate(traffic_.messages[flow.index].from % rails());
+  if (by_rank()) return healthy / rate(rail_of(flow, from, to));
   double all = 0, most = 0;
   for (int rail = 0; rail < rails(); ++rail) {
     all += rate(rail);
@@ -67,18 +73,20 @@ bool FlowDelays::delays(const JobRecord& flow) const {
 }
 
 void FlowDelays::end(const JobRecord& flow, double seconds, HostDelays& delays) {
-  const int far = traffic_.far_hosts[flow.index], rank = traffic_.messages[flow.index].from;
-  const int rail = by_rank() ? rank % rails() : 0;
-  known_[rail] = std::max(known_[rail], flow.began) + seconds * (by_rank() ? rails() : 1);
-  const double known = std::max(known_[rail], flow.ended), lasted = flow.ended - flow.began;
+  const int far = traffic_.far_hosts[flow.index];
+  const int own = by_rank() ? traffic_.rail_owner(flow.index) % rails() : 0;
+  known_[own] = std::max(known_[own], flow.began) + seconds * (by_rank() ? rails() : 1);
+  const double lasted = flow.ended - flow.began;
   for (size_t i = 0; i < broken_.size(); ++i)
     for (const bool in : {false, true}) {
       const int from = in ? moves_.sender(broken_[i], far) : broken_[i];
       const int to = in ? broken_[i] : moves_.receiver(broken_[i], far);
+      const int rail = rail_of(flow, from, to);
+      const double known = std::max(known_[rail], flow.ended);
       float& delay = delays.of[from];
       double& busy = busy_[i][in][rail];
       busy = std::max(busy, flow.began + static_cast<double>(delay)) +
-             seconds / rate_of(broken_[i], in, rank);
+             seconds / rate_of(broken_[i], in, rail);
       const double stretch = port_stretch(flow, seconds, from, to);
       const double longer = std::max(0.0, static_cast<double>(flow.network) * stretch - lasted);
       // Not before what the ports have sent in the meantime, which may have had gaps before.
@@ -87,7 +95,7 @@ void FlowDelays::end(const JobRecord& flow, double seconds, HostDelays& delays) 
 }
 
 void FlowDelays::enter(const JobRecord& flow, double seconds) {
-  sent_[by_rank() ? traffic_.messages[flow.index].from % rails() : 0] += seconds;
+  sent_[by_rank() ? traffic_.rail_owner(flow.index) % rails() : 0] += seconds;
   if (counts_) counts_->count(flow, 1);
 }
 

@@ -48,8 +48,9 @@ class FlowDelays final {
   bool by_rank() const { return network_.shape().use == RailUse::by_rank; }
   int rails() const { return network_.shape().rails; }
   bool broken(int host) const;
-  // Of all rails, or of that of the rank.
-  double rate_of(int host, bool in, int rank) const;
+  // Of all rails, or of one where each rank has one.
+  double rate_of(int host, bool in, int own) const;
+  int rail_of(const JobRecord& flow, int from, int to) const;
   bool cut(const JobRecord& flow) const;
   double port_stretch(const JobRecord& flow, double seconds, int from, int to) const;
 

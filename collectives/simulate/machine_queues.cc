@@ -108,7 +108,8 @@ void MachineQueues::use_piece(const Network::Path& path, double seconds, int32_t
 // at the moment.
 void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t running,
                                 double now) {
-  network_.paths(m.from, m.to, paths_);
+  const auto message = static_cast<int32_t>(&m - traffic_.messages.data());
+  network_.paths(m.from, m.to, paths_, traffic_.rail_owner(message));
   if (paths_.size() == 1) return use_piece(paths_[0], seconds, running, now);
   double speeds = 0;
   if (!in_pieces(traffic_.prices[m.price].bytes)) {

@@ -124,15 +124,15 @@ std::array<int32_t, 2> Network::island_path(int from, int to) const {
   return {first_island_ + 2 * from, first_island_ + 2 * to + 1};
 }
 
-void Network::paths(int from, int to, std::vector<Path>& paths) const {
+void Network::paths(int from, int to, std::vector<Path>& paths, int rail_owner) const {
+  const int owner = rail_owner >= 0 ? rail_owner : std::min(from, to);
   paths.clear();
   const int a = host_[from], b = host_[to];
   const auto alive = [&](int rail) {
     return rates_[port(a, rail, false)] > 0 && rates_[port(b, rail, true)] > 0;
   };
   for (int i = 0; i < shape_.rails; ++i) {
-    const int rail =
-        shape_.use == RailUse::striped ? i : (index_[std::min(from, to)] + i) % shape_.rails;
+    const int rail = shape_.use == RailUse::striped ? i : (index_[owner] + i) % shape_.rails;
     if (!alive(rail)) continue;
     paths.push_back(path(from, to, rail));
     if (shape_.use == RailUse::by_rank) return;

@@ -70,7 +70,8 @@ class Network final {
   bool same_island(int from, int to) const;
 
   // Between two hosts: the paths that the message's pieces can take; at least one.
-  void paths(int from, int to, std::vector<Path>& paths) const;
+  // `rail_owner`: the rank whose rail it is, where each has one; -1: the lower one.
+  void paths(int from, int to, std::vector<Path>& paths, int rail_owner = -1) const;
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
   // A host's link, and the path over this rail, which is alive at both ends.

@@ -146,6 +146,7 @@ class TrafficBinder {
     set_rates();
     for (int r = 0; r < ranks_.count(); ++r) price_local(r);
     for (size_t i = 0; i < traffic_.messages.size(); ++i) price(i);
+    traffic_.hosts = prices_.hosts();
     if (request_.load.agreement) {
       const Prices::Agreement agreement = prices_.agreement();
       traffic_.agreed = agreement.agreed;

@@ -53,7 +53,15 @@ struct Traffic {
   double agreed = 0, agreeing = 0;  // as in CostModel
   // By message, with a symmetry: the host to which host 0 sends it. Empty: all ranks are here.
   std::vector<int32_t> far_hosts;
+  int hosts = 1;  // of all ranks
 
+  // Whose rail a message takes where each rank has one (network.h): the lower rank's. With a
+  // symmetry that is the sender on some hosts, and the receiver on the others: what most do.
+  int rail_owner(int32_t message) const {
+    const TrafficMessage& m = messages[message];
+    if (far_hosts.empty()) return m.from < m.to ? m.from : m.to;
+    return 2 * far_hosts[message] <= hosts ? m.from : m.to;
+  }
   const StepShape& shape(int rank) const { return shapes[ranks[rank].shape]; }
 };
 
