@@ -108,8 +108,8 @@ void CostMachines::leave(double time) {
   now_ = std::max(now_, time);
   left_.clear();
   if (queues_.next() <= time) queues_.leave(left_);
-  for (const int32_t tag : left_)
-    if (--jobs_[tag].resources == 0) finished_.push_back(tag);
+  for (const LinkQueues::Left& left : left_)
+    if (--jobs_[left.job].resources == 0) finished_.push_back(left.job);
 }
 
 void CostMachines::advance(double time, std::vector<CostJob>& ended) {

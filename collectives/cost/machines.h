@@ -73,7 +73,8 @@ class CostMachines final {
   std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<Host> hosts_;
   std::vector<Running> jobs_;  // by tag
-  std::vector<int32_t> free_, finished_, left_;
+  std::vector<int32_t> free_, finished_;
+  std::vector<LinkQueues::Left> left_;
 };
 
 }  // namespace ringwood
