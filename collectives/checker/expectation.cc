@@ -83,7 +83,7 @@ class Ideal {
   struct Held {
     Symbol what, plain;  // plain: only the additions
     int ranks = 0;  // whose numbers were added, n + 1 where there are more (a program may double)
-    int own = -1;  // the rank whose own numbers these are; -1: a sum
+    int own = -1;   // the rank whose own numbers these are; -1: a sum
   };
 
   Ideal(const PlanSet& set, Symbols& symbols, const std::vector<Program>& programs, int segment,
