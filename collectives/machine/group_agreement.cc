@@ -51,10 +51,12 @@ double checked(double value) { return std::isfinite(value) && value > 0 ? value 
 // Rank 0's part.
 class Leader final {
  public:
-  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, std::vector<int> leaders)
+  // `again`: whatever is known, and what is wrong for now is not kept.
+  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, bool again, std::vector<int> leaders)
       : talk_(talk),
         mesh_(mesh),
-        use_(calibration_use(options.calibration)),
+        use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
+        again_(again),
         leaders_(std::move(leaders)) {
     gather(options);
   }
@@ -79,8 +81,13 @@ class Leader final {
       names_.push_back(hosts.back().name);
     }
     machine_ = median_of(machines);
-    if (!options.topology.empty())
+    if (again_) {
+      const NetworkParameters told = parse_machine_model(mesh_.announcement).net;
+      machine_.net.leaves = told.leaves;
+      machine_.net.rails = told.rails;
+    } else if (!options.topology.empty()) {
       machine_.net.leaves = leaves_of(options.topology, names_, machine_.net.rails);
+    }
     title_ = network_title(hosts, options);
   }
 
@@ -113,7 +120,7 @@ class Leader final {
     results.near = carry_out(ProbeStage::near, results.alone);
     if (leaders_.size() > 2) results.far = carry_out(ProbeStage::far, results.alone);
     use_results(machine_, results, names_);
-    keep_network(directory, title_, machine_);
+    if (!again_ || machine_.net.exceptions.empty()) keep_network(directory, title_, machine_);
     tell("measured", begin);
     warn();
   }
@@ -152,6 +159,7 @@ class Leader final {
   LinkTalk& talk_;
   Mesh& mesh_;
   const CalibrationUse use_;
+  const bool again_;
   const std::vector<int> leaders_;
   Probe probe_{talk_, mesh_};
   MachineModel machine_;
@@ -170,23 +178,33 @@ std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options) {
   }
 }
 
+// The parameters' text, on all ranks.
+std::string agree(LinkTalk& talk, Mesh& mesh, const Options& options, bool again) {
+  const std::vector<int> leaders = leaders_of(mesh);
+  const int leader = leaders[mesh.host_numbers[mesh.rank]];
+  if (mesh.rank != leader) return talk.receive_text(leader, kMaxModelText, true);
+  std::string text = mesh.rank == 0 ? Leader(talk, mesh, options, again, leaders).agree()
+                                    : follow(talk, mesh, options);
+  std::vector<int> others;
+  for (int r = 0; r < mesh.size; ++r)
+    if (r != mesh.rank && mesh.host_numbers[r] == mesh.host_numbers[mesh.rank]) others.push_back(r);
+  talk.send_texts(others, text);
+  return text;
+}
+
 }  // namespace
 
 void agree_on_parameters(Mesh& mesh, const Options& options) {
   if (!mesh.several_hosts) return;
   LinkTalk talk(mesh, Deadline::after(options.init_timeout));
-  const std::vector<int> leaders = leaders_of(mesh);
-  const int leader = leaders[mesh.host_numbers[mesh.rank]];
-  if (mesh.rank != leader) {
-    mesh.announcement = talk.receive_text(leader, kMaxModelText, true);
-    return;
-  }
-  mesh.announcement =
-      mesh.rank == 0 ? Leader(talk, mesh, options, leaders).agree() : follow(talk, mesh, options);
-  std::vector<int> others;
-  for (int r = 0; r < mesh.size; ++r)
-    if (r != mesh.rank && mesh.host_numbers[r] == mesh.host_numbers[mesh.rank]) others.push_back(r);
-  talk.send_texts(others, mesh.announcement);
+  mesh.announcement = agree(talk, mesh, options, false);
+}
+
+std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel) {
+  LinkTalk talk(mesh, Deadline::after(options.timeout), channel);
+  const std::string text = agree(talk, mesh, options, true);
+  if (mesh.rank != 0) return std::nullopt;
+  return parse_machine_model(text).net;
 }
 
 }  // namespace ringwood

@@ -59,6 +59,7 @@ struct Options {
   size_t segment_bytes = size_t{512} << 10;  // RINGWOOD_SEGMENT_BYTES
   std::string calibration = "keep";          // RINGWOOD_CALIBRATION
   std::string topology;                      // RINGWOOD_TOPOLOGY
+  std::chrono::milliseconds remeasure{std::chrono::seconds(30)};  // RINGWOOD_REMEASURE
   bool reproducible = false;                 // RINGWOOD_REPRODUCIBLE
   double tolerance = 0;                      // RINGWOOD_TOLERANCE
   size_t share_tensors = 0;                  // RINGWOOD_SHARE_TENSORS
