@@ -56,7 +56,6 @@ std::vector<PathReport> PathMonitor::look() {
   for (Watched& one : watched_) {
     if (renewed) one.rate.renew();
     const LinkTraffic traffic = traffic_of(mesh->peers[one.peer], mesh->in_flight);
-    fprintf(stderr,"DBG %d->%d msgs %lu bytes %.1f MB busy %.3f held %.3f\n",mesh->rank,one.peer,traffic.messages,traffic.bytes*1e-6,traffic.busy,traffic.held);
     if (const auto change = one.rate.look(traffic))
       reports.push_back({mesh->rank, one.peer, change->rate, change->expected});
   }
