@@ -1,6 +1,6 @@
-// The ranks of bench/scale/slow_rail: sums of int32, one after the other, for a time. Every number of
-// every result is checked. Rank 0 prints, for each sum, when it was complete and what it took: two
-// numbers, in seconds.
+// The ranks of bench/scale/slow_rail: sums of int32, one after the other, for a time. Every number
+// of every result is checked. Rank 0 prints, for each sum, when it was complete and what it took:
+// two numbers, in seconds.
 //
 //   bench_slow_rail BYTES SECONDS file:///STORE      with RANK and WORLD_SIZE in the environment
 #include <chrono>
@@ -35,8 +35,8 @@ void run(size_t count, double time, const std::string& store) {
     data[0] = rank == 0 && seconds(Clock::now() - begin) >= time;  // rank 0 says when to stop
     if (auto s = group->barrier()->wait(); !s) throw std::runtime_error(s.error().message());
     const auto called = Clock::now();
-    auto sum = group->all_reduce(data.data(), count, ringwood::DataType::int32,
-                                 ringwood::ReduceOp::sum);
+    auto sum =
+        group->all_reduce(data.data(), count, ringwood::DataType::int32, ringwood::ReduceOp::sum);
     if (auto s = sum->wait(); !s) throw std::runtime_error(s.error().message());
     const auto now = Clock::now();
     for (size_t i = 1; i < count; ++i)

@@ -27,8 +27,7 @@ auto RateWatch::look(const LinkTraffic& total) -> std::optional<Change> {
   const double busy = total.busy - window_.busy, held = total.held - window_.held;
   const auto bytes = static_cast<double>(total.bytes - window_.bytes);
   const auto messages = static_cast<double>(total.messages - window_.messages);
-  if (!(bytes >= kWindowBytes && busy >= kLeastSeconds) && busy < kWindowSeconds)
-    return std::nullopt;
+  if (!(bytes >= kWindowBytes && busy >= kMinSeconds) && busy < kWindowSeconds) return std::nullopt;
   window_ = total;
   if (held > busy / 2) return std::nullopt;  // it says more of the peer
   const double longest = std::max(kMessage, kLatencies * path_.latency * path_.rate);

@@ -21,7 +21,7 @@ class RateWatch final {
  public:
   // 1,000 pieces (transports/verbs/data_path.cc), and the times of a window in seconds.
   static constexpr double kWindowBytes = 1000.0 * (64 << 10);
-  static constexpr double kLeastSeconds = 0.02, kWindowSeconds = 1;
+  static constexpr double kMinSeconds = 0.02, kWindowSeconds = 1;
   // A first rate contradicts the parameters beyond the one, and a later one the first beyond the
   // other.
   static constexpr double kContradicts = 0.2, kChanged = 2;

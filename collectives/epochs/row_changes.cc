@@ -62,7 +62,9 @@ bool worthwhile(const std::vector<RowChange>& changes) {
 }
 
 bool alike(const NetworkParameters& a, const NetworkParameters& b) {
-  const auto near = [](double x, double y, double times) { return x <= times * y && y <= times * x; };
+  const auto near = [](double x, double y, double times) {
+    return x <= times * y && y <= times * x;
+  };
   const auto rate = [&](double x, double y) { return near(x, y, 1 + kSameRate); };
   // What is shorter is lost in what a core needs for a message.
   const auto latency = [&](double x, double y) { return near(x + a.post, y + a.post, 2); };

@@ -25,9 +25,8 @@ std::string announced_parameters(const Options& options);
 // Error.
 void agree_on_parameters(Mesh& mesh, const Options& options);
 
-// The network's parameters, measured now whatever is known, by ranks whose links of this channel are
-// idle: agreed on as before, but known only to rank 0, and Mesh::announcement remains. Collective;
-// throws Error.
+// The network's parameters, measured now whatever is known, by ranks whose links of this channel
+// are idle; returned to rank 0 only, and Mesh::announcement remains. Collective; throws Error.
 std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel);
 
 // The announced parameters, with the host and node of every rank: equal on all ranks. Throws

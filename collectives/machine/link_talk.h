@@ -1,5 +1,5 @@
-// Messages between ranks that have no operation on a channel, as when their mesh is just made: small
-// ones, texts, and timed transfers, over the links of that channel.
+// Messages between ranks that have no operation on a channel, as when their mesh is just made:
+// small ones, texts, and timed transfers, over the links of that channel.
 //
 // Each wait ends at the deadline, or as soon as the control
 // connection reports an error, and then throws Error; so does an error of a link. What the links

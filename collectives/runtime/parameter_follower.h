@@ -1,8 +1,8 @@
 // This rank's part in a change of parameters (epochs/epochs.h): what the handlers of the control
 // connection do.
 //
-// Thread safety: the control thread, except use(), planner() and measure_if_due(), which any thread may
-// call.
+// Thread safety: the control thread, except use(), planner() and measure_if_due(), which any thread
+// may call.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "collectives/epochs/planner.h"
-#include "collectives/runtime/path_monitor.h"
+#include "collectives/epochs/path_monitor.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/work_queue.h"
 #include "transports/base/clock.h"
@@ -54,10 +54,10 @@ class ParameterFollower final {
   WorkQueue& queue_;
   const Duration timeout_;
   PathMonitor paths_;
-  std::shared_ptr<Planner> planner_;  // guarded by the engine's lock
+  std::shared_ptr<Planner> planner_;   // guarded by the engine's lock
   Measurement prepared_;               // the last one
   std::deque<Measurement> committed_;  // guarded by the engine's lock; ascending
-  uint64_t noted_ = 0;                // number of the next collective at that time
+  uint64_t noted_ = 0;                 // number of the next collective at that time
   Clock::time_point noted_at_ = Clock::now();
   double pace_ = 0;  // collectives in a second, before
 };

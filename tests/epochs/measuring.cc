@@ -28,8 +28,8 @@ class Path {
       messages_ += rate * 0.25 * (1 - held) / message;
       busy_ += 0.25;
       held_ += 0.25 * held;
-      const auto now = watch_.look({static_cast<uint64_t>(messages_),
-                                    static_cast<uint64_t>(bytes_), busy_, held_});
+      const auto now = watch_.look(
+          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, held_});
       if (now) changes.push_back(*now);
     }
     return changes;

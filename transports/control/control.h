@@ -62,7 +62,7 @@ struct Proposal {
 
 // A path that carries more or less than was expected of it.
 struct PathReport {
-  int from = 0, to = 0;  // ranks
+  int from = 0, to = 0;           // ranks
   double rate = 0, expected = 0;  // bytes/s
 };
 

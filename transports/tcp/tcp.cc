@@ -235,7 +235,7 @@ class TcpLink final : public Link {
   Dealer out_, in_;
   Ledger sends_, receives_;
   std::atomic<uint64_t> posted_{0};  // sends
-  Fifo<uint64_t> finished_;       // by the current call
+  Fifo<uint64_t> finished_;          // by the current call
   int broken_ = -1, ended_ = -1;  // errno of the first send that failed, and of the first receive
   WaitSet& wait_set_;
   const bool& armed_;  // the transport's

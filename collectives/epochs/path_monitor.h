@@ -9,7 +9,8 @@
 // The links' own counts only say when to measure: how fast a path seems depends on who else sends,
 // and on the peer. The probe knows both. So a false alarm costs up to 0.1 s, and not much more.
 //
-// Thread safety: the control thread, except use(), measure() and renew(), which any thread may call.
+// Thread safety: the control thread, except use(), measure() and renew(), which any thread may
+// call.
 #pragma once
 
 #include <atomic>

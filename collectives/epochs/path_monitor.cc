@@ -1,4 +1,4 @@
-#include "collectives/runtime/path_monitor.h"
+#include "collectives/epochs/path_monitor.h"
 
 #include <utility>
 
