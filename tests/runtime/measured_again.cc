@@ -183,7 +183,9 @@ TEST_P(MeasuredAgain, AnAbortEndsIt) {
       for (const Deadline limit = Deadline::after(std::chrono::seconds(30)); s && !limit.passed();)
         s = rank.call(common);
       EXPECT_FALSE(s);
-      if (!s) EXPECT_EQ(s.error().code, ErrorCode::aborted) << s.error().message();
+      if (!s)  // a rank that hears of the abort late may see its links end first
+        EXPECT_TRUE(s.error().code == ErrorCode::aborted || s.error().code == ErrorCode::peer_lost)
+            << s.error().message();
       other.join();
       (void)rank.finish();
       all_have_called.arrive_and_wait();  // whoever leaves earlier is lost to the others
