@@ -75,6 +75,9 @@ class Cluster:
             "LOCAL_RANK": str(index),
             "RINGWOOD_HOST_ID": f"host{host}",
             "RINGWOOD_SOCKET_IFNAME": f"rail{index % self.shape.rails}",
+            # All hosts share this machine's cores: a spinning rank would take a core from another
+            # host, which no host of a real cluster can do.
+            "RINGWOOD_SPIN_US": "0",
         }
         return self.namespaces[host], variables
 

@@ -10,6 +10,7 @@
 
 #include "collectives/machine/calibrate.h"
 #include "collectives/machine/places.h"
+#include "collectives/machine/port_prior.h"
 #include "tools/perf/perf.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
@@ -52,9 +53,17 @@ TuningQuery parse_query(const QueryWords& words, int n) {
 bool is_file(const std::string& source) { return source != "host" && source != "default"; }
 
 Parameters read_parameters_from(const std::string& source, const Options& options) {
-  if (source == "host")
-    return {calibration(cache_directory(), calibration_use(options.calibration)), "measured"};
-  if (source == "default") return {MachineModel{}, "default"};
+  if (source == "host") {
+    const CalibrationUse use = calibration_use(options.calibration);
+    Parameters found{calibration(cache_directory(), use), "measured", {}};
+    const auto prior = use == CalibrationUse::off ? std::nullopt : port_prior();
+    if (!prior) return found;
+    found.machine.net.nic = prior->rate;
+    found.machine.net.rails = prior->rails;
+    found.priors = {"nic", "rails"};
+    return found;
+  }
+  if (source == "default") return {MachineModel{}, "default", {}};
   std::ifstream in(source);
   if (!in)
     refuse(
@@ -64,7 +73,7 @@ Parameters read_parameters_from(const std::string& source, const Options& option
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("ringwood-machine-") || line.size() > kMaxLine) continue;
     try {
-      return {parse_machine_model(line), source};
+      return {parse_machine_model(line), source, {}};
     } catch (const Error& error) {
       refuse(fmt::format("--parameters {}: {}", source, error.cause));
     }
@@ -125,8 +134,11 @@ std::vector<ParameterLine> lines_of(const Parameters& parameters) {
     const size_t at = words[i].find('=');
     const std::string name = words[i].substr(0, at);
     if (name == "hosts" || name == "nodes") continue;
-    lines.push_back(
-        {name, words[i].substr(at + 1), words[i] == usual[i] ? "default" : parameters.origin});
+    const bool prior = std::ranges::count(parameters.priors, name) > 0;
+    lines.push_back({name, words[i].substr(at + 1),
+                     prior                  ? "prior"
+                     : words[i] == usual[i] ? "default"
+                                            : parameters.origin});
   }
   return lines;
 }

@@ -25,9 +25,12 @@ struct Parameters {
   MachineModel machine;
   // Of each one that is not of its default value: "measured", or the file.
   std::string origin;
+  // Names of those that were not measured, but are known from the ports' rates.
+  std::vector<std::string> priors;
 };
 
-// `source`: "host" (measured here or read from the calibration's file), "default", or a file with a
+// `source`: "host" (measured here or read from the calibration's file, with a network like this
+// host's ports), "default", or a file with a
 // line that begins like print(MachineModel): one that save() wrote, or a calibration or network
 // file of the cache.
 Parameters read_parameters_from(const std::string& source, const Options& options);
@@ -42,7 +45,7 @@ std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
 
 // Every parameter but for the places: "net_latency=3.8e-06", with its origin.
 struct ParameterLine {
-  std::string name, value, origin;  // "default", or Parameters::origin
+  std::string name, value, origin;  // "default", "prior", or Parameters::origin
 };
 std::vector<ParameterLine> lines_of(const Parameters& parameters);
 

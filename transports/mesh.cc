@@ -197,6 +197,8 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   group.listener = listener.get();
   group.addresses = bootstrap.exchange("addr", to_string(listener->addresses()));
   check_families(group.addresses, host_names);
+  for (const std::string& address : group.addresses)
+    mesh.addresses.push_back(parse_net_addresses(address).front().host);
   mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // All ranks have dialled rank 0, so all have read all keys.
   bootstrap.remove_keys();

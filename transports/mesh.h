@@ -46,7 +46,8 @@ class Mesh final {
   // By rank: its memory node, numbered likewise; no two hosts share a number. Empty: each host
   // counts as one node, because it has only one or because a rank of it may run on several.
   std::vector<int> node_numbers;
-  std::string announcement;  // rank 0's, on all ranks
+  std::vector<std::string> addresses;  // by rank: the one at which it is reached over sockets
+  std::string announcement;            // rank 0's, on all ranks
   int ranks_on_this_host = 1;
   int cores_on_root_host = 1;  // likewise on rank 0's host: equal on all ranks
   int cores_on_this_host = 1;  // that the ranks of this host may run on, together

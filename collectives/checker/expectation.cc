@@ -82,7 +82,7 @@ class Ideal {
  public:
   struct Held {
     Symbol what, plain;  // plain: only the additions
-    int ranks = 0;
+    int ranks = 0;  // whose numbers were added, n + 1 where there are more (a program may double)
     int own = -1;  // the rank whose own numbers these are; -1: a sum
   };
 
@@ -193,7 +193,7 @@ class Ideal {
   Held sum(const Held& a, const Held& b, bool first, bool last) {
     const int n = set_.n();
     Held result{symbols_.sum(scaled(a), scaled(b)), symbols_.sum(a.plain, b.plain),
-                a.ranks + b.ranks, -1};
+                std::min(a.ranks + b.ranks, n + 1), -1};
     const bool completes = result.ranks == n;
     whole_ = whole_ && b.own >= 0 && (a.own >= 0) == first && completes == last;
     if (completes && args_.op == ReduceOp::avg && scales_here(args_))

@@ -11,13 +11,26 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
   return rank.plan->steps[step].kind == StepKind::copy ? rank.copies : rank.reduces;
 }
 
+// Of CostModel::port_rates: the port of a message's end.
+size_t port_at(const CostModel& model, int rank, const CostMessage& m) {
+  return static_cast<size_t>(model.ranks[rank].host * model.ports + m.port);
+}
+
+// Seconds for each byte of a message that is alone on its way.
+double alone(const CostModel& model, const CostMessage& m) {
+  const double port = std::min(model.port_rates[port_at(model, m.from, m)],
+                               model.port_rates[port_at(model, m.to, m)]);
+  return std::max({m.out.core, m.in.core, m.wire / port, m.middle});
+}
+
 // The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
 std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
   const auto host = [&](int rank) { return model.ranks[rank].host; };
   std::vector<double> thread(model.ranks.size(), model.agreeing);
   std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
-  std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0), out(model.hosts, 0),
-      in(model.hosts, 0);
+  std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0);
+  std::vector<double> out(model.port_rates.size(), 0), in = out;
+  std::vector<double> middle_out(model.hosts, 0), middle_in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
     thread[rank] += seconds;
     cores[host(rank)] += seconds / machine.cores;
@@ -31,8 +44,11 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
-    out[host(m.from)] += m.bytes * m.wire;
-    in[host(m.to)] += m.bytes * m.wire;
+    const size_t from = port_at(model, m.from, m), to = port_at(model, m.to, m);
+    out[from] += m.bytes * m.wire / model.port_rates[from];
+    in[to] += m.bytes * m.wire / model.port_rates[to];
+    middle_out[host(m.from)] += m.bytes * m.middle;
+    middle_in[host(m.to)] += m.bytes * m.middle;
   }
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const CostRank& rank = model.ranks[r];
@@ -47,7 +63,7 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
   const auto most = [](const auto&... kinds) {
     return std::max({*std::max_element(kinds.begin(), kinds.end())...});
   };
-  return {most(thread, cores, memory, out, in), most(posts, host_posts)};
+  return {most(thread, cores, memory, out, in, middle_out, middle_in), most(posts, host_posts)};
 }
 
 // The longest path over all ranks' steps: within a rank by its graph, between ranks from a send to
@@ -112,7 +128,7 @@ class Path {
       end.add(m.post, takes ? 0 : m.bytes * m.encode.core);
       if (!takes) {
         Length arrival = end;
-        arrival.add(m.latency, m.bytes * std::max({m.out.core, m.in.core, m.wire}));
+        arrival.add(m.latency, m.bytes * alone(model_, m));
         reach(m.to, m.recv_step, arrival);
       }
     }

@@ -36,6 +36,10 @@ class Binder {
         prices_(load, machine, plans[0].schedule.n) {
     model_.plans = std::move(plans);
     model_.hosts = symmetry ? 1 : prices_.hosts();
+    model_.ports = port_count(machine.net);
+    for (int h = 0; h < model_.hosts; ++h)
+      for (int port = 0; port < model_.ports; ++port)
+        model_.port_rates.push_back(port_rate(machine.net, h, port));
   }
 
   CostModel run() {

@@ -30,7 +30,9 @@ struct CostMessage {
   PerByte encode;      // by the sender, of all bytes, before the first of them leaves
   double latency = 0;  // seconds from the end of the write until the receiver sees it
   PerByte out, in;     // of the sender's core and of the receiver's
-  double wire = 0;     // seconds of each network interface, for each byte
+  double wire = 0;     // seconds of a whole network interface at each end, for each byte
+  double middle = 0;   // seconds of a host's part of what lies between far hosts; 0: all it needs
+  int32_t port = 0;    // at both ends (machine_model.h)
   double holds = 0;    // bytes that the link takes before the receiver is ready
 };
 
@@ -51,10 +53,11 @@ struct CostModel {
   std::vector<Plan> plans;  // of all ranks, or of those of host 0
   std::vector<CostRank> ranks;
   std::vector<CostMessage> messages;
-  std::vector<int32_t> heads;  // the first message of each link and direction
-  int hosts = 1;
-  double agreed = 0;    // time from which receives may be posted
-  double agreeing = 0;  // seconds of each core until then
+  std::vector<int32_t> heads;      // the first message of each link and direction
+  int hosts = 1, ports = 1;        // ports of each host
+  std::vector<double> port_rates;  // by host and port: of a whole interface that is not slow
+  double agreed = 0;               // time from which receives may be posted
+  double agreeing = 0;             // seconds of each core until then
 };
 // The bytes of a rank's buffers, scratch included.
 double buffer_bytes(const Plan& plan);

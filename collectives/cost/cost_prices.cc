@@ -56,7 +56,7 @@ std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
 Prices::Prices(const Load& load, const MachineModel& machine, int n)
     : load_(load), machine_(machine), n_(ranks_of(load, n)) {
   on_host_.assign(host_count(machine), 0);
-  for (int r = 0; r < n; ++r) ++on_host_[machine.host_of(r)];
+  for (int r = 0; r < n; ++r) index_.push_back(on_host_[machine.host_of(r)]++);
   eager_slots_ = eager_slots(machine, ranks_of(load, n));
 }
 
@@ -108,7 +108,10 @@ CostMessage Prices::message(int from, int to) const {
   // Every host both sends and receives, unless one rank is the source or the end of all data.
   const CollectiveTraits& traits = traits_of(load_.collective);
   const bool both_ways = traits.from == Who::all && traits.to == Who::all;
-  m.wire = 1 / (way.rate * (both_ways ? way.both_ways : 1));
+  const NetworkParameters& net = machine_.net;
+  m.wire = 1 / (net.nic * (both_ways ? net.both_ways : 1));
+  if (way.rate < net.nic) m.middle = 1 / (way.rate * (both_ways ? way.both_ways : 1));
+  m.port = port_of(net, from, index_[from], to, index_[to]);
   m.latency = way.latency;
   return m;
 }
@@ -182,6 +185,7 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   m.out = {part / machine_.net.socket, 0};
   m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
   m.wire *= part;
+  m.middle *= part;
   m.holds /= part;
 }
 

@@ -60,6 +60,7 @@ class Prices final {
   const MachineModel& machine_;
   const int n_;
   std::vector<int> on_host_;  // ranks on each host
+  std::vector<int> index_;    // by rank: its number among those of its host
   bool eager_slots_ = false;  // every rank maps every other's memory
 };
 

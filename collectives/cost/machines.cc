@@ -10,9 +10,21 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
   for (int h = 0; h < model.hosts; ++h) {
     const int32_t cores = share_.add_resource(machine.cores);
     const int32_t memory = share_.add_resource(1);
-    const int32_t nic_out = share_.add_resource(1);
-    hosts_.push_back({cores, memory, nic_out, share_.add_resource(1)});
+    const int32_t out = add_ports(h), in = add_ports(h);
+    const int32_t middle_out = share_.add_resource(1);
+    hosts_.push_back({cores, memory, out, in, middle_out, share_.add_resource(1)});
   }
+}
+
+// Returns the first of them. A slow port is one of less capacity, so that its host alone waits for
+// it, and the host at the other end has the rest of its own port for others.
+int32_t CostMachines::add_ports(int host) {
+  int32_t first = -1;
+  for (int port = 0; port < model_.ports; ++port) {
+    const int32_t added = share_.add_resource(model_.port_rates[host * model_.ports + port]);
+    if (port == 0) first = added;
+  }
+  return first;
 }
 
 void CostMachines::start(const CostJob& job) {
@@ -27,6 +39,8 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
   const CostMessage& m = model_.messages[message];
   const int here = model_.ranks[m.from].host, there = model_.ranks[m.to].host;
   // Each resource alone would take this long for a byte; the slowest determines the time.
+  // The middle and slow ports do not count here, so that flows of one port share it evenly: they
+  // may ask for more than there is, and are held to what there is by the sharing.
   Uses uses{
       std::max({out.core, in.core, m.wire,
                 !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};
@@ -35,8 +49,10 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
   if (!m.between_hosts) {
     uses.add(hosts_[here].memory, out.memory + in.memory);
   } else {
-    uses.add(hosts_[here].nic_out, m.wire);
-    uses.add(hosts_[there].nic_in, m.wire);
+    uses.add(hosts_[here].ports_out + m.port, m.wire);
+    uses.add(hosts_[there].ports_in + m.port, m.wire);
+    uses.add(hosts_[here].middle_out, m.middle);
+    uses.add(hosts_[there].middle_in, m.middle);
   }
   launch({kind, -1, message, 0, 0}, bytes * uses.whole, uses);
 }

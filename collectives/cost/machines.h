@@ -42,9 +42,11 @@ class CostMachines final {
     }
   };
   struct Host {
-    int32_t cores, memory, nic_out, nic_in;  // resources
+    // Resources, with those of a port from the first one on.
+    int32_t cores, memory, ports_out, ports_in, middle_out, middle_in;
   };
 
+  int32_t add_ports(int host);
   void add_core(Uses& uses, int rank, double seconds) const;
   void launch(const CostJob& job, double seconds, const Uses& uses);
 

@@ -19,7 +19,7 @@ class MaxMin final {
     int32_t resource;
     double part;  // of the resource's capacity unit, at full speed; > 0
   };
-  static constexpr int kMaxUses = 6;
+  static constexpr int kMaxUses = 8;
 
   int32_t add_resource(double capacity);
   // Adds a job of this many seconds at full speed, which begins now. Returns its number, which is

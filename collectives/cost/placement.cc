@@ -51,7 +51,9 @@ int most_frequent_size(const Hosts& hosts) {
 // Where all hosts do the same, the slowest decides.
 void make_hosts_alike(NetworkParameters& net) {
   double part = 1;
-  for (const HostException& one : net.exceptions) part = std::min(part, one.rate);
+  for (const HostException& one : net.exceptions)
+    for (int port = 0; port < port_count(net); ++port)
+      part = std::min(part, port_rate(net, one.host, port) * port_count(net));
   net.exceptions.clear();
   net.nic *= part;
   if (net.far) net.far->rate *= part;
@@ -109,6 +111,7 @@ SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host
   const double part = static_cast<double>(ranks_of_a_host) / k;
   if (ranks_of_a_host < k) {
     machine.cores = std::max(1, (machine.cores * ranks_of_a_host + k / 2) / k);
+    machine.net.rails = std::min(machine.net.rails, ranks_of_a_host);
     for (double* resource : {&machine.l3_bytes, &machine.memory, &machine.net.nic})
       *resource *= part;
     if (machine.net.far) machine.net.far->rate *= part;

@@ -33,8 +33,10 @@ std::string print(const RowChange& c) {
                      name_of(c.before), time_text(c.after_seconds), time_text(c.before_seconds));
 }
 
-const HostException* exception_of(const NetworkParameters& net, int host) {
-  const auto it = std::ranges::find(net.exceptions, host, &HostException::host);
+const HostException* exception_of(const NetworkParameters& net, const HostException& like) {
+  const auto it = std::ranges::find_if(net.exceptions, [&](const HostException& one) {
+    return one.host == like.host && one.rail == like.rail;
+  });
   return it == net.exceptions.end() ? nullptr : &*it;
 }
 
@@ -69,9 +71,9 @@ bool alike(const NetworkParameters& a, const NetworkParameters& b) {
   // What is shorter is lost in what a core needs for a message.
   const auto latency = [&](double x, double y) { return near(x + a.post, y + a.post, 2); };
   const auto exception = [&](const HostException& x, const HostException& y) {
-    return x.host == y.host && rate(x.rate, y.rate);
+    return x.host == y.host && x.rail == y.rail && rate(x.rate, y.rate);
   };
-  if (a.far.has_value() != b.far.has_value()) return false;
+  if (a.rails != b.rails || a.far.has_value() != b.far.has_value()) return false;
   if (a.far && !(rate(a.far->rate, b.far->rate) && latency(a.far->latency, b.far->latency)))
     return false;
   return rate(a.nic, b.nic) && rate(a.both_ways, b.both_ways) && latency(a.latency, b.latency) &&
@@ -90,13 +92,13 @@ std::string print(const std::vector<RowChange>& changes) {
 std::string print_difference(const NetworkParameters& before, const NetworkParameters& after) {
   std::string text;
   for (const HostException& now : after.exceptions) {
-    const HostException* const then = exception_of(before, now.host);
+    const HostException* const then = exception_of(before, now);
     if (!then || then->rate != now.rate)
-      append(text, fmt::format("{} reaches {:.0f} % of its rate", now.name, now.rate * 100));
+      append(text, fmt::format("{} reaches {:.0f} % of its rate", print(now), now.rate * 100));
   }
   for (const HostException& then : before.exceptions)
-    if (!exception_of(after, then.host))
-      append(text, fmt::format("{} reaches its rate again", then.name));
+    if (!exception_of(after, then))
+      append(text, fmt::format("{} reaches its rate again", print(then)));
   if (before.rails != after.rails)
     append(text, fmt::format("{} rails instead of {}", after.rails, before.rails));
   if (before.nic != after.nic)

@@ -10,6 +10,7 @@
 #include "collectives/machine/network_facts.h"
 #include "collectives/machine/probe.h"
 #include "collectives/machine/probe_results.h"
+#include "collectives/machine/rail_leaders.h"
 #include "collectives/machine/topology.h"
 #include "transports/base/error.h"
 #include "transports/base/host.h"
@@ -22,12 +23,20 @@ namespace {
 // A latency that differs by less says nothing about the network.
 constexpr double kLatencySlack = 5e-6, kLatencyTimes = 2;
 
-// By host: its first rank.
-std::vector<int> leaders_of(const Mesh& mesh) {
-  std::vector<int> leaders;
+using RailLeaders = std::vector<std::vector<int>>;  // by rail and host
+
+bool leads(const RailLeaders& leaders, int rank) {
+  return std::ranges::any_of(
+      leaders, [&](const std::vector<int>& of) { return std::ranges::count(of, rank) > 0; });
+}
+
+// Whether a message between hosts takes the rail of a rank's address. Over verbs a link has pieces
+// on all rails.
+bool over_sockets(const Mesh& mesh) {
   for (int r = 0; r < mesh.size; ++r)
-    if (mesh.host_numbers[r] == static_cast<int>(leaders.size())) leaders.push_back(r);
-  return leaders;
+    if (mesh.host_numbers[r] != mesh.host_numbers[mesh.rank] && mesh.peers[r].transport != "tcp")
+      return false;
+  return true;
 }
 
 HostFacts own_facts(const Mesh& mesh, const Options& options) {
@@ -52,12 +61,13 @@ double checked(double value) { return std::isfinite(value) && value > 0 ? value 
 class Leader final {
  public:
   // `again`: whatever is known, and what is wrong for now is not kept.
-  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, bool again, std::vector<int> leaders)
+  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, bool again, const RailLeaders& leaders)
       : talk_(talk),
         mesh_(mesh),
         use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
         again_(again),
-        leaders_(std::move(leaders)) {
+        rails_(leaders),
+        leaders_(leaders.front()) {
     gather(options);
   }
 
@@ -65,8 +75,9 @@ class Leader final {
     if (use_ != CalibrationUse::off) set_network();
     ProbeStep end;
     end.parameters = print(machine_);
-    for (const int rank : leaders_)
-      if (rank != mesh_.rank) talk_.send_text(rank, encode(end));
+    for (const std::vector<int>& leaders : rails_)
+      for (const int rank : leaders)
+        if (rank != mesh_.rank) talk_.send_text(rank, encode(end));
     return end.parameters;
   }
 
@@ -88,18 +99,41 @@ class Leader final {
     } else if (!options.topology.empty()) {
       machine_.net.leaves = leaves_of(options.topology, names_, machine_.net.rails);
     }
-    title_ = network_title(hosts, options);
+    title_ = network_title(hosts, rails_.size(), options);
   }
 
-  std::vector<ProbeReport> carry_out(ProbeStage stage, const std::vector<ProbeReport>& alone = {}) {
-    const std::vector<ProbeStep> steps = probe_steps(stage, leaders_, machine_.net.leaves, alone);
-    for (size_t h = 1; h < steps.size(); ++h) talk_.send_text(leaders_[h], encode(steps[h]));
-    std::vector<ProbeReport> reports = {probe_.carry_out(steps[0])};
-    for (size_t h = 1; h < steps.size(); ++h) {
-      auto report = received<ProbeReport>(talk_, leaders_[h]);
-      reports.push_back({checked(report.latency), checked(report.rate)});
+  std::vector<ProbeReport> carry_out(ProbeStage stage, size_t rail = 0,
+                                     const std::vector<ProbeReport>& alone = {}) {
+    const std::vector<int>& leaders = rails_[rail];
+    const std::vector<ProbeStep> steps = probe_steps(stage, leaders, machine_.net.leaves, alone);
+    std::vector<ProbeReport> reports(steps.size());
+    for (size_t h = 0; h < steps.size(); ++h)
+      if (leaders[h] != mesh_.rank) talk_.send_text(leaders[h], encode(steps[h]));
+    for (size_t h = 0; h < steps.size(); ++h)
+      if (leaders[h] == mesh_.rank) reports[h] = probe_.carry_out(steps[h]);
+    for (size_t h = 0; h < steps.size(); ++h) {
+      if (leaders[h] == mesh_.rank) continue;
+      auto report = received<ProbeReport>(talk_, leaders[h]);
+      reports[h] = {checked(report.latency), checked(report.rate)};
     }
     return reports;
+  }
+
+  ProbeResults measured(ProbeResults results) {
+    results.alone = carry_out(ProbeStage::alone);
+    results.near = carry_out(ProbeStage::near, 0, results.alone);
+    // Interruptions only ever add, and everything later is compared with these.
+    auto again = carry_out(ProbeStage::near, 0, results.alone);
+    if (median_rate(again) > median_rate(results.near)) results.near = std::move(again);
+    const bool far = leaders_.size() > 2;
+    if (far) results.far = carry_out(ProbeStage::far, 0, results.alone);
+    for (size_t rail = 1; rail < rails_.size() && over_sockets(mesh_); ++rail) {
+      carry_out(ProbeStage::ping, rail);
+      ProbeResults::Rail& found = results.rails.emplace_back();
+      found.near = carry_out(ProbeStage::near, rail, results.alone);
+      if (far) found.far = carry_out(ProbeStage::far, rail, results.alone);
+    }
+    return results;
   }
 
   void set_network() {
@@ -112,14 +146,11 @@ class Leader final {
       const NetworkParameters told = machine_.net;  // by the file of the topology
       machine_.net = known->net;
       machine_.net.leaves = told.leaves;
-      machine_.net.rails = told.rails;
+      if (!machine_.net.rail_of_rank) machine_.net.rails = told.rails;
       machine_.net.exceptions = exceptions_among(known->net.exceptions, names_);
       return tell("as measured before", begin);
     }
-    results.alone = carry_out(ProbeStage::alone);
-    results.near = carry_out(ProbeStage::near, results.alone);
-    if (leaders_.size() > 2) results.far = carry_out(ProbeStage::far, results.alone);
-    use_results(machine_, results, names_);
+    use_results(machine_, measured(std::move(results)), names_);
     if (!again_ || machine_.net.exceptions.empty()) keep_network(directory, title_, machine_);
     tell("measured", begin);
     warn();
@@ -139,40 +170,42 @@ class Leader final {
     };
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     log(LogLevel::info, "network",
-        fmt::format("{} hosts, {} in {:.1f} ms: {}{}", names_.size(), how, ms,
+        fmt::format("{} hosts, {} in {:.1f} ms: {}{}{}", names_.size(), how, ms,
                     show({net.latency, net.nic, net.both_ways}),
+                    net.rail_of_rank ? fmt::format(", {} rails", net.rails) : "",
                     net.far ? "; far: " + show(*net.far) : ""));
   }
 
   void warn() const {
     std::vector<std::string> slow;
     for (const HostException& one : machine_.net.exceptions)
-      if (one.rate < 0.5) slow.push_back(fmt::format("{} at {:.0f} %", one.name, one.rate * 100));
+      if (one.rate < 0.5) slow.push_back(fmt::format("{} at {:.0f} %", print(one), one.rate * 100));
     if (slow.empty()) return;
     log(LogLevel::warn, "network",
         fmt::format(
             "slower than half of the other hosts' {:.3f} Gbit/s: {}: look at the cable, the "
             "port and what else uses it",
-            machine_.net.nic * 8e-9, fmt::join(slow, ", ")));
+            machine_.net.nic / port_count(machine_.net) * 8e-9, fmt::join(slow, ", ")));
   }
 
   LinkTalk& talk_;
   Mesh& mesh_;
   const CalibrationUse use_;
   const bool again_;
-  const std::vector<int> leaders_;
+  const RailLeaders& rails_;
+  const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};
   MachineModel machine_;
   std::vector<std::string> names_;
   std::string title_;
 };
 
-// The first rank of another host.
-std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options) {
-  talk.send_text(0, encode(own_facts(mesh, options)));
+// The first rank of another host, or of a rail. The latter waits long, while others measure.
+std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options, bool first) {
+  if (first) talk.send_text(0, encode(own_facts(mesh, options)));
   Probe probe(talk, mesh);
   while (true) {
-    auto step = received<ProbeStep>(talk, 0);
+    auto step = received<ProbeStep>(talk, 0, !first);
     if (step.stage == ProbeStage::end) return std::move(step.parameters);
     talk.send_text(0, encode(probe.carry_out(step)));
   }
@@ -180,14 +213,16 @@ std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options) {
 
 // The parameters' text, on all ranks.
 std::string agree(LinkTalk& talk, Mesh& mesh, const Options& options, bool again) {
-  const std::vector<int> leaders = leaders_of(mesh);
-  const int leader = leaders[mesh.host_numbers[mesh.rank]];
-  if (mesh.rank != leader) return talk.receive_text(leader, kMaxModelText, true);
+  const RailLeaders leaders = rail_leaders(mesh.host_numbers, mesh.addresses);
+  const int first = leaders[0][mesh.host_numbers[mesh.rank]];
+  if (!leads(leaders, mesh.rank)) return talk.receive_text(first, kMaxModelText, true);
   std::string text = mesh.rank == 0 ? Leader(talk, mesh, options, again, leaders).agree()
-                                    : follow(talk, mesh, options);
+                                    : follow(talk, mesh, options, mesh.rank == first);
+  if (mesh.rank != first) return text;
   std::vector<int> others;
   for (int r = 0; r < mesh.size; ++r)
-    if (r != mesh.rank && mesh.host_numbers[r] == mesh.host_numbers[mesh.rank]) others.push_back(r);
+    if (mesh.host_numbers[r] == mesh.host_numbers[mesh.rank] && !leads(leaders, r))
+      others.push_back(r);
   talk.send_texts(others, text);
   return text;
 }
@@ -196,12 +231,12 @@ std::string agree(LinkTalk& talk, Mesh& mesh, const Options& options, bool again
 
 void agree_on_parameters(Mesh& mesh, const Options& options) {
   if (!mesh.several_hosts) return;
-  LinkTalk talk(mesh, Deadline::after(options.init_timeout));
+  LinkTalk talk(mesh, Deadline::after(options.init_timeout), options.spin_us == 0);
   mesh.announcement = agree(talk, mesh, options, false);
 }
 
 std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel) {
-  LinkTalk talk(mesh, Deadline::after(options.timeout), channel);
+  LinkTalk talk(mesh, Deadline::after(options.timeout), false, channel);
   const std::string text = agree(talk, mesh, options, true);
   if (mesh.rank != 0) return std::nullopt;
   return parse_machine_model(text).net;

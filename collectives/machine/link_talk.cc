@@ -4,10 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/base/wait_set.h"
 
 namespace ringwood {
 namespace {
@@ -17,6 +19,7 @@ constexpr int kMaxPings = 20, kMinPings = 3;
 constexpr Duration kPingTime = std::chrono::milliseconds(4);
 // A thread that need not notice an arrival at once sleeps for so long.
 constexpr Duration kPatience = std::chrono::microseconds(200);
+constexpr Duration kLongestSleep = std::chrono::milliseconds(10);
 
 [[noreturn]] void refuse(int rank, std::string what) {
   Error e(ErrorCode::internal, fmt::format("measuring the network: rank {} {}", rank, what));
@@ -33,8 +36,11 @@ void in_pieces(uint64_t bytes, Each each) {
 
 }  // namespace
 
-LinkTalk::LinkTalk(Mesh& mesh, const Deadline& deadline, int channel)
-    : mesh_(mesh), deadline_(deadline.unless(mesh.set_up_failed)), channel_(channel) {
+LinkTalk::LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps, int channel)
+    : mesh_(mesh),
+      deadline_(deadline.unless(mesh.set_up_failed)),
+      channel_(channel),
+      sleeps_(sleeps) {
   for (const Completions& total : mesh.totals[channel_])
     posted_.push_back({total.sent, total.received});
 }
@@ -61,7 +67,7 @@ bool LinkTalk::poll(int rank) {
   return done;
 }
 
-void LinkTalk::pause(int rank, Clock::time_point begin, bool patient) const {
+void LinkTalk::pause(int rank, Clock::time_point begin, bool patient) {
   const auto now = Clock::now();
   if (deadline_.passed(now)) {
     if (mesh_.set_up_failed) throw Error(mesh_.set_up_error);
@@ -72,8 +78,24 @@ void LinkTalk::pause(int rank, Clock::time_point begin, bool patient) const {
   }
   if (patient && now - begin > kPatience)
     std::this_thread::sleep_for(kPatience);
+  else if (sleeps_)
+    sleep();
   else
     std::this_thread::yield();
+}
+
+// As runtime/waiter.h: what arrives between the last pass and arming would wake nobody.
+void LinkTalk::sleep() {
+  if (std::exchange(armed_, true)) {
+    mesh_.wait_set->wait(kLongestSleep);
+    disarm();
+  } else {
+    mesh_.arm();
+  }
+}
+
+void LinkTalk::disarm() {
+  if (std::exchange(armed_, false)) mesh_.disarm();
 }
 
 void LinkTalk::await_receives(int rank, bool patient) {
@@ -81,7 +103,7 @@ void LinkTalk::await_receives(int rank, bool patient) {
   while (true) {
     std::erase_if(sending_, [&](int to) { return to != rank && poll(to); });
     (void)poll(rank);
-    if (mesh_.totals[channel_][rank].received == posted_[rank].receives) return;
+    if (mesh_.totals[channel_][rank].received == posted_[rank].receives) return disarm();
     pause(rank, begin, patient);
   }
 }
@@ -93,7 +115,7 @@ void LinkTalk::await_sends() {
       (void)poll(to);
       return mesh_.totals[channel_][to].sent == posted_[to].sends;
     });
-    if (sending_.empty()) return;
+    if (sending_.empty()) return disarm();
     pause(sending_.front(), begin, false);
   }
 }

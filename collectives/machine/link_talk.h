@@ -18,8 +18,10 @@ namespace ringwood {
 
 class LinkTalk final {
  public:
-  // `mesh` outlives it. `channel`: channels.h.
-  LinkTalk(Mesh& mesh, const Deadline& deadline, int channel = kCollectiveChannel);
+  // `mesh` outlives it. `sleeps`: waits asleep, as the group's operations will, and so measures the
+  // time of waking up with the rest. `channel`: channels.h.
+  LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps = false,
+           int channel = kCollectiveChannel);
 
   // A receiver's memory must exist until the text is complete. `max` bounds what the peer may send.
   void send_text(int rank, const std::string& text) { send_texts({rank}, text); }
@@ -52,11 +54,15 @@ class LinkTalk final {
   void await_receives(int rank, bool patient = false);
   void await_sends();
   bool poll(int rank);
-  void pause(int rank, Clock::time_point begin, bool patient) const;
+  void pause(int rank, Clock::time_point begin, bool patient);
+  void sleep();
+  void disarm();
 
   Mesh& mesh_;
   const Deadline deadline_;
   const int channel_;
+  const bool sleeps_;
+  bool armed_ = false;          // the links were, and one more pass is due before a sleep
   std::vector<Posted> posted_;  // by rank, since the links were made
   std::vector<int> sending_;    // ranks to which sends are not complete
   std::vector<std::byte> out_, in_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-6";
+constexpr std::string_view kVersion = "ringwood-machine-7";
 constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxCores = 1 << 15;
 constexpr int kMaxRails = 64;
@@ -98,12 +99,17 @@ std::optional<PathParameters> parse_far(std::string_view text) {
 std::string print_exceptions(const std::vector<HostException>& exceptions) {
   std::string text;
   for (const HostException& one : exceptions)
-    text += fmt::format("{}{}:{}:{}", text.empty() ? "" : ",", one.host, one.rate, one.name);
+    text += fmt::format("{}{}{}:{}:{}", text.empty() ? "" : ",", one.host,
+                        one.rail < 0 ? "" : fmt::format("/{}", one.rail), one.rate, one.name);
   return text;
 }
 
 bool in_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
+}
+
+bool before(const HostException& a, const HostException& b) {
+  return std::pair(a.host, a.rail) < std::pair(b.host, b.rail);
 }
 
 std::vector<HostException> parse_exceptions(std::string_view text) {
@@ -113,8 +119,11 @@ std::vector<HostException> parse_exceptions(std::string_view text) {
     if (exceptions.size() == kMaxExceptions)
       refuse_model(fmt::format("more than {} exceptions", kMaxExceptions));
     HostException one;
-    const int least = exceptions.empty() ? 0 : exceptions.back().host + 1;
-    one.host = model_number("exceptions", cut_text(item, ':'), least, kMaxPlaces);
+    std::string_view place = cut_text(item, ':');
+    one.host = model_number("exceptions", cut_text(place, '/'), 0, kMaxPlaces);
+    if (!place.empty()) one.rail = model_number("exceptions", place, 0, kMaxRails - 1);
+    if (!exceptions.empty() && !before(exceptions.back(), one))
+      refuse_model(fmt::format("exceptions={} is not after {}", one.host, exceptions.back().host));
     one.rate = model_number("exceptions", cut_text(item, ':'), 1e-6, 1.0);
     one.name = item;
     if (one.name.size() > kMaxName || !std::ranges::all_of(one.name, in_name))
@@ -152,20 +161,39 @@ PathParameters path(const MachineModel& machine, int hosts, int a, int b) {
   const bool near = known ? leaves[a] == leaves[b] : apart <= 1 || apart == hosts - 1;
   PathParameters path =
       near || !net.far ? PathParameters{net.latency, net.nic, net.both_ways} : *net.far;
-  double part = 1;
-  for (const HostException& one : machine.net.exceptions)
-    if (one.host == a || one.host == b) part = std::min(part, one.rate);
-  path.rate *= part;
   return path;
+}
+
+int port_count(const NetworkParameters& net) { return net.rail_of_rank ? net.rails : 1; }
+
+double port_rate(const NetworkParameters& net, int host, int port) {
+  double rate = 0;
+  for (int rail = 0; rail < net.rails; ++rail) {
+    if (net.rail_of_rank && rail != port) continue;
+    double part = 1;
+    for (const HostException& one : net.exceptions)
+      if (one.host == host && (one.rail < 0 || one.rail == rail)) part = std::min(part, one.rate);
+    rate += part / net.rails;
+  }
+  return rate;
+}
+
+int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index) {
+  return (from < to ? from_index : to_index) % port_count(net);
+}
+
+std::string print(const HostException& one) {
+  return one.rail < 0 ? one.name : fmt::format("{} rail {}", one.name, one.rail);
 }
 
 std::string print(const MachineModel& machine) {
   std::string text = fmt::format(
-      "{} hosts={} nodes={} cores={} staged={:d} loopback={:d} rails={} leaves={} far={} "
-      "exceptions={}",
+      "{} hosts={} nodes={} cores={} staged={:d} loopback={:d} rails={} "
+      "rail_of_rank={:d} leaves={} far={} exceptions={}",
       kVersion, print_places(machine.hosts), print_places(machine.nodes), machine.cores,
-      machine.staged, machine.loopback, machine.net.rails, print_places(machine.net.leaves),
-      print_far(machine.net.far), print_exceptions(machine.net.exceptions));
+      machine.staged, machine.loopback, machine.net.rails, machine.net.rail_of_rank,
+      print_places(machine.net.leaves), print_far(machine.net.far),
+      print_exceptions(machine.net.exceptions));
   MachineModel copy = machine;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.parameter(copy));
   for (const LimitKey& key : kLimits)
@@ -191,6 +219,7 @@ MachineModel parse_machine_model(std::string_view text) {
   machine.staged = model_number("staged", value_of("staged"), 0, 1) == 1;
   machine.loopback = model_number("loopback", value_of("loopback"), 0, 1) == 1;
   machine.net.rails = model_number("rails", value_of("rails"), 1, kMaxRails);
+  machine.net.rail_of_rank = model_number("rail_of_rank", value_of("rail_of_rank"), 0, 1) == 1;
   machine.net.leaves = parse_places("leaves", value_of("leaves"));
   machine.net.far = parse_far(value_of("far"));
   machine.net.exceptions = parse_exceptions(value_of("exceptions"));

@@ -44,13 +44,17 @@ struct PathParameters {
   bool operator==(const PathParameters&) const = default;
 };
 
-// A host whose interfaces are not like the others'.
+// A host whose interfaces, or one of whose interfaces, are not like the others'.
 struct HostException {
   int host = 0;
   double rate = 1;   // fraction of the others' rate, at most 1
   std::string name;  // as its ranks call it; letters, digits, '.', '-' and '_'
+  int rail = -1;     // -1: all of its interfaces
   bool operator==(const HostException&) const = default;
 };
+
+// "node-7" or "node-7 rail 1"
+std::string print(const HostException& exception);
 
 inline constexpr size_t kMaxExceptions = 64;
 
@@ -65,11 +69,14 @@ struct NetworkParameters {
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
   double eager = 1 << 18;              // what the sockets of a connection hold
   int rails = 1;                       // interfaces of each host, which together are `nic`
-  std::optional<PathParameters> far;   // the far path; none: as the near one
+  // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
+  bool rail_of_rank = false;
+  std::optional<PathParameters> far;  // the far path; none: as the near one
   // By host: the switch that it is connected to, numbered from 0 in the order of the first hosts.
   // Empty: not known.
   std::vector<int> leaves;
-  std::vector<HostException> exceptions;  // in the order of hosts, kMaxExceptions at most
+  // In the order of hosts and then of rails, kMaxExceptions at most.
+  std::vector<HostException> exceptions;
   bool operator==(const NetworkParameters&) const = default;
 };
 
@@ -136,11 +143,20 @@ int host_count(const MachineModel& machine);
 MachineModel median_of(const std::vector<MachineModel>& machines);
 
 // From host `a` to host `b` of `hosts`. Near: the same leaf switch, or where leaves are not known
-// hosts whose numbers differ by 1 (the first follows the last); else far. Its rate is that of the
-// slower host.
+// hosts whose numbers differ by 1 (the first follows the last); else far. Of what is between the
+// hosts: their own ports may be slower (port_rate()).
 PathParameters path(const MachineModel& machine, int hosts, int a, int b);
 
-// One line of key=value, each key once: "ringwood-machine-6 hosts=2x8 nodes= cores=2 ...". Lists of
+// What the messages of one rail pass, as a part of the whole interface of a host: how many such
+// ports a host has, and the rate of each, which exceptions reduce.
+int port_count(const NetworkParameters& net);
+double port_rate(const NetworkParameters& net, int host, int port);
+// The port of a message between the ranks with these numbers, which have these indices on their
+// hosts. The higher of two ranks connects to the address of the lower one, and so both ends use the
+// rail of that.
+int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
+
+// One line of key=value, each key once: "ringwood-machine-7 hosts=2x8 nodes= cores=2 ...". Lists of
 // places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).

@@ -62,12 +62,13 @@ std::string host_facts(const std::string& transports) {
   return text.substr(0, kMaxFacts);
 }
 
-std::string network_title(const std::vector<HostFacts>& hosts, const Options& options) {
+std::string network_title(const std::vector<HostFacts>& hosts, size_t rails,
+                          const Options& options) {
   std::set<std::string> kinds;
   for (const HostFacts& host : hosts) kinds.insert(host.facts);
   const auto size = std::bit_width(hosts.size());
   const std::string all =
-      fmt::format("{}\n{} {} {} {}", fmt::join(kinds, "\n"), size, options.tcp_sockets,
+      fmt::format("{}\n{} {} {} {} {}", fmt::join(kinds, "\n"), size, rails, options.tcp_sockets,
                   options.socket_interface, options.verbs.ring_bytes);
   return fmt::format("network {:016x} of {} hosts", fnv1a_64(all), size_t{1} << (size - 1));
 }
@@ -99,8 +100,8 @@ std::vector<HostException> exceptions_among(const std::vector<HostException>& ex
   for (size_t h = 0; h < names.size() && found.size() < kMaxExceptions; ++h)
     for (const HostException& one : exceptions)
       if (!one.name.empty() && one.name == plain_name(names[h])) {
-        found.push_back({static_cast<int>(h), one.rate, one.name});
-        break;
+        found.push_back({static_cast<int>(h), one.rate, one.name, one.rail});
+        if (found.size() == kMaxExceptions) return found;
       }
   return found;
 }

@@ -17,7 +17,9 @@ std::string host_facts(const std::string& transports);
 
 // Equal for groups on like hosts: "network 1f... of 4 hosts". The number of hosts counts in powers
 // of two, and each kind of host once.
-std::string network_title(const std::vector<HostFacts>& hosts, const Options& options);
+// `rails`: ports of a host that are measured one by one.
+std::string network_title(const std::vector<HostFacts>& hosts, size_t rails,
+                          const Options& options);
 
 // What was measured for this title, by this process or another one of this user, at most a week
 // ago. `directory` empty: only by this process. Any thread.

@@ -10,10 +10,13 @@
 //   far     round trips with h + H/2, then transfers to it, both latency and rate of the far
 //           ways, all hosts at once                              path, both ways
 //
-// Together at most 100 ms where the rate is at least 100 Mbit/s. A rate is that of whole transfers,
-// acknowledged: buffers on the way make the end of one look much faster. The first long one does
-// not count, because a token bucket's burst makes it faster. Of two others alone the better one
-// does, since interruptions only ever add.
+// Where each rank uses one rail of its host (rail_leaders.h), ping, near and far are repeated for
+// each further rail, one after the other, by the first ranks that use it: 20 ms each.
+//
+// The first rail: at most 100 ms where the rate is at least 100 Mbit/s. A rate is that of whole
+// transfers, acknowledged: buffers on the way make the end of one look much faster. The first long
+// one does not count, because a token bucket's burst makes it faster. Of two others alone the
+// better one does, since interruptions only ever add; for that reason near is measured twice.
 #pragma once
 
 #include "collectives/machine/link_talk.h"

@@ -21,9 +21,10 @@ std::vector<int> by_leaf(size_t hosts, const std::vector<int>& leaves) {
 
 // Both paths out of a host, or both paths into it, are as slow as it is. Where only one path out
 // was measured, the host that sends is taken, unless the other one is known to receive slowly.
-std::vector<double> parts_of(const ProbeResults& results, const std::vector<int>& order) {
+std::vector<double> parts_of(const std::vector<ProbeReport>& near,
+                             const std::vector<ProbeReport>& far, const std::vector<int>& order) {
   const size_t n = order.size(), half = n / 2;
-  const double alone = median_rate(results.alone), far = median_rate(results.far);
+  const double near_median = median_rate(near), far_median = median_rate(far);
   // 0: not measured.
   const auto part = [&](const std::vector<ProbeReport>& of, size_t at, double median) {
     const double rate = at < n && !of.empty() ? of[order[at]].rate : 0;
@@ -31,18 +32,47 @@ std::vector<double> parts_of(const ProbeResults& results, const std::vector<int>
   };
   std::vector<double> into(n, 1), parts(n, 1);
   for (size_t i = 0; i < n; ++i) {
-    const double near_in = part(results.alone, i ^ 1, alone);
-    const double far_in = part(results.far, (i + n - half) % n, far);
+    const double near_in = part(near, i ^ 1, near_median);
+    const double far_in = part(far, (i + n - half) % n, far_median);
     if (near_in > 0 && far_in > 0) into[i] = std::min(1.0, std::max(near_in, far_in));
   }
   for (size_t i = 0; i < n; ++i) {
-    const double near_out = part(results.alone, i, alone), far_out = part(results.far, i, far);
+    const double near_out = part(near, i, near_median), far_out = part(far, i, far_median);
     double out = std::max(near_out, far_out);
     const bool other = near_out == 0 && into[(i + half) % n] < kException;
     if (out == 0 || other) out = 1;
     parts[order[i]] = std::min(into[i], out);
   }
   return parts;
+}
+
+double times(double both, double one) { return std::clamp(both / one, 1e-3, 1.0); }
+
+// Of a host's rails the first has the number 0.
+const std::vector<ProbeReport>& near_of(const ProbeResults& results, size_t rail) {
+  return rail == 0 ? results.near : results.rails[rail - 1].near;
+}
+const std::vector<ProbeReport>& far_of(const ProbeResults& results, size_t rail) {
+  return rail == 0 ? results.far : results.rails[rail - 1].far;
+}
+
+void find_exceptions(NetworkParameters& net, const ProbeResults& results,
+                     const std::vector<int>& order, const std::vector<std::string>& names) {
+  const auto rails = static_cast<size_t>(net.rails);
+  std::vector<std::vector<double>> parts;  // of the mean rail
+  for (size_t rail = 0; rail < rails; ++rail) {
+    parts.push_back(
+        parts_of(rail == 0 ? results.alone : near_of(results, rail), far_of(results, rail), order));
+    const double rate = median_rate(near_of(results, rail)) / net.both_ways;
+    for (double& part : parts.back())
+      if (rails > 1) part = std::min(1.0, part * rate * net.rails / net.nic);
+  }
+  for (size_t h = 0; h < order.size(); ++h)
+    for (size_t rail = 0; rail < rails; ++rail)
+      if (const double part = parts[rail][h];
+          part < kException && net.exceptions.size() < kMaxExceptions)
+        net.exceptions.push_back({static_cast<int>(h), std::max(part, 1e-6), plain_name(names[h]),
+                                  rails > 1 ? static_cast<int>(rail) : -1});
 }
 
 }  // namespace
@@ -112,24 +142,27 @@ void use_results(MachineModel& machine, const ProbeResults& results,
     return std::max(median_latency(reports) - 2 * net.post, 0.0);
   };
   net.latency = latency(results.ping);
-  net.nic = std::max(1.0, median_rate(results.alone));
-  const auto times = [](double both, double one) { return std::clamp(both / one, 1e-3, 1.0); };
-  net.both_ways = times(median_rate(results.near), net.nic);
+  const double alone = std::max(1.0, median_rate(results.alone));
+  net.both_ways = times(median_rate(results.near), alone);
+  net.rail_of_rank = !results.rails.empty();
+  if (net.rail_of_rank) net.rails = static_cast<int>(results.rails.size()) + 1;
+  double all_far = median_rate(results.far);
+  net.nic = alone;
+  for (const ProbeResults::Rail& rail : results.rails) {
+    net.nic += std::max(1.0, median_rate(rail.near) / net.both_ways);
+    all_far += median_rate(rail.far);
+  }
   net.far.reset();
   // Up to three hosts all are neighbours, and the far stage measured near paths again.
   if (results.far.size() > 3) {
-    const double rate = median_rate(results.far) / net.both_ways;
+    const double rate = all_far / net.both_ways;
     const PathParameters far{latency(results.far), std::clamp(rate, 1.0, net.nic), net.both_ways};
     const bool same = far.rate >= kSameRate * net.nic &&
                       far.latency + 2 * net.post <= kSameLatency * (net.latency + 2 * net.post);
     if (!same) net.far = far;
   }
   net.exceptions.clear();
-  const std::vector<double> parts = parts_of(results, order);
-  for (size_t h = 0; h < parts.size() && net.exceptions.size() < kMaxExceptions; ++h)
-    if (parts[h] < kException)
-      net.exceptions.push_back(
-          {static_cast<int>(h), std::max(parts[h], 1e-6), plain_name(names[h])});
+  find_exceptions(net, results, order, names);
 }
 
 }  // namespace ringwood

@@ -12,6 +12,11 @@ namespace ringwood {
 // Of all hosts, by host.
 struct ProbeResults {
   std::vector<ProbeReport> ping, alone, near, far;
+  // By rail but for the first, of which the others are: where each rank uses one.
+  struct Rail {
+    std::vector<ProbeReport> near, far;
+  };
+  std::vector<Rail> rails;
 };
 
 // The steps of a stage for all hosts. `leaders`: by host, its rank in the probe. `leaves`: by host,
@@ -30,9 +35,9 @@ double median_rate(const std::vector<ProbeReport>& reports);
 // As HostException::name has it.
 std::string plain_name(std::string name);
 
-// Sets near, far and exceptions of machine.net, whose leaves are those of the steps. `names`: by
-// host. A host is an exception where both of its paths out, or both of its paths in, have less than
-// kException of the median rate.
+// Sets near, far, rails and exceptions of machine.net, whose leaves are those of the steps.
+// `names`: by host. A host, or one of its rails, is an exception where both of its paths out, or
+// both of its paths in, have less than kException of the median rate.
 void use_results(MachineModel& machine, const ProbeResults& results,
                  const std::vector<std::string>& names);
 inline constexpr double kException = 0.8;

@@ -37,6 +37,8 @@ MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine
   for (int h = 0; h < network.hosts(); ++h) queues_.add_link(machine.cores, machine.cores);
   first_memory_ = first_cores_ + network.hosts();
   for (int h = 0; h < network.hosts(); ++h) queues_.add_link(1);
+  first_middle_ = first_memory_ + network.hosts();
+  for (int h = 0; h < 2 * network.hosts(); ++h) queues_.add_link(1);
 }
 
 int32_t MachineQueues::open(const CostJob& job) {
@@ -86,6 +88,8 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   }
   use(first_memory_ + here, bytes * price.out.memory, running, now);
   use(first_memory_ + there, bytes * in.memory, running, now);
+  use(first_middle_ + 2 * here, bytes * price.middle, running, now);
+  use(first_middle_ + 2 * there + 1, bytes * price.middle, running, now);
   if (bytes * price.wire > 0) use_network(m, bytes * price.wire, running, now);
 }
 

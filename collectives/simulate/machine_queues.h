@@ -47,8 +47,9 @@ class MachineQueues final {
   const MachineModel& machine_;
   const Network& network_;
   LinkQueues queues_;
-  // Links: of the network, threads by rank, cores by host, memory by host.
-  int32_t first_thread_ = 0, first_cores_ = 0, first_memory_ = 0;
+  // Links: of the network, threads by rank, cores by host, memory by host, and each host's part of
+  // what lies between far ones, out and in.
+  int32_t first_thread_ = 0, first_cores_ = 0, first_memory_ = 0, first_middle_ = 0;
   std::vector<Running> running_;
   std::vector<int32_t> free_, left_;
   std::vector<Network::Path> paths_;

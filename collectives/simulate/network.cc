@@ -133,7 +133,8 @@ void Network::paths(int from, int to, std::vector<Path>& paths) const {
     return rates_[port(a, rail, false)] > 0 && rates_[port(b, rail, true)] > 0;
   };
   for (int i = 0; i < shape_.rails; ++i) {
-    const int rail = shape_.use == RailUse::striped ? i : (index_[from] + i) % shape_.rails;
+    const int rail =
+        shape_.use == RailUse::striped ? i : (index_[std::min(from, to)] + i) % shape_.rails;
     if (!alive(rail)) continue;
     paths.push_back(path(from, to, rail));
     if (shape_.use == RailUse::by_rank) return;

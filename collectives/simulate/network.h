@@ -9,7 +9,8 @@
 // - The rails of a host together are its network interface (NetworkParameters), in equal parts.
 // - A message that is striped is cut into pieces, which go over all rails that both hosts have
 //   alive, most of them over those that are least busy; a small one has a single piece (as in
-//   transports/verbs). Or each rank has a rail of its own, by its index on its host, as GPUs have.
+//   transports/verbs). Or each rank has a rail of its own, by its index on its host, as GPUs have;
+//   a message takes that of the lower of its two ranks (machine_model.h).
 // - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
 //   among those that are alive at both leaves.
 // - The ranks of a host are in islands (NVLink): there each rank has a port of its own, in and out,

@@ -51,6 +51,8 @@ double most_sent(const std::vector<Schedule>& all) {
 // What a row must be like to be chosen, not which: new rows need no word here.
 TEST(Choose, TakesWhatTheRegionCallsFor) {
   const MachineModel wires8 = slow_wires(8), wires16 = slow_wires(16);
+  MachineModel slower8 = wires8;
+  slower8.net.nic = 25e6;
   constexpr int kAnyRounds = 1 << 20;
   constexpr double kAnyBytes = 1 << 20;
   struct Case {
@@ -64,6 +66,8 @@ TEST(Choose, TakesWhatTheRegionCallsFor) {
   const Case cases[] = {
       // Latencies count: as few rounds as there are.
       {Collective::all_reduce, 8, 8, &wires8, 2, kAnyBytes},
+      // As many bytes in any row: not by a round for each rank, where their latencies show.
+      {Collective::all_gather, 16 << 10, 8, &slower8, 3, kAnyBytes},
       // Bytes count: never the rows that send more than 2 (n-1)/n of them from one rank.
       {Collective::all_reduce, 64 << 20, 8, &wires8, kAnyRounds, 14.0 / 8},
       {Collective::all_reduce, 64 << 20, 16, &wires16, kAnyRounds, 30.0 / 16},

@@ -4,10 +4,13 @@
 #include <fstream>
 #include <set>
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include "collectives/machine/group_model.h"
 #include "collectives/runtime/progress_engine.h"
+#include "tests/support/networks.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "transports/bootstrap/store.h"
@@ -44,7 +47,10 @@ std::vector<std::string> agreed(const std::vector<Options>& options) {
 TEST(GroupAgreement, AllRanksHaveTheSameParametersWhateverTheHosts) {
   for (const std::string hosts : {"ab", "aab", "abcab", "abcd", "abbcdea"}) {
     std::vector<Options> options;
-    for (const char host : hosts) options.push_back(on_host(std::string(1, host)));
+    for (const char host : hosts) {
+      options.push_back(on_host(std::string(1, host)));
+      if (hosts.size() % 2 == 0) options.back().spin_us = 0;
+    }
     const auto texts = agreed(options);
     EXPECT_EQ(std::set(texts.begin(), texts.end()).size(), 1u) << hosts;
     const MachineModel machine = parse_machine_model(texts[0]);
@@ -69,6 +75,23 @@ TEST(GroupAgreement, TheFileOfTheTopologySaysTheLeaves) {
   const auto texts = agreed(options);
   EXPECT_EQ(std::set(texts.begin(), texts.end()).size(), 1u);
   EXPECT_EQ(parse_machine_model(texts[0]).net.leaves, (std::vector<int>{0, 1, 0, 1}));
+}
+
+TEST(GroupAgreement, RanksWithPortsOfTheirOwnMeasureEach) {
+  SKIP_UNLESS_NETWORKS();
+  Processes one(1, [](int, const Reporter& reporter) {
+    enter_network(wired("port0", "10.9.0.1/24") + wired("port1", "10.9.1.1/24"));
+    std::vector<Options> options;
+    for (int r = 0; r < 6; ++r) {
+      options.push_back(on_host(std::string(1, static_cast<char>('a' + r / 2))));
+      options.back().socket_interface = r % 2 == 0 ? "port0" : "port1";
+    }
+    const auto texts = agreed(options);
+    const NetworkParameters net = parse_machine_model(texts[0]).net;
+    reporter.say(fmt::format("{} texts, {} rails, {}", std::set(texts.begin(), texts.end()).size(),
+                             net.rails, net.rail_of_rank));
+  });
+  EXPECT_EQ(one.line(0), "1 texts, 2 rails, true");
 }
 
 TEST(GroupAgreement, OnOneHostNothingIsExchanged) {

@@ -21,7 +21,8 @@ TEST(MachineModel, TextGivesBackWhatWasPrinted) {
   f.net.rails = 2;
   f.net.far = PathParameters{1e-5, 1e9 / 3, 0.5};
   f.net.leaves = {0, 0, 1};
-  f.net.exceptions = {{0, 0.25, "node-7.x"}, {2, 1, ""}};
+  f.net.exceptions = {{0, 0.25, "node-7.x"}, {1, 0.5, "b", 0}, {1, 0.75, "b", 1}, {2, 1, ""}};
+  f.net.rail_of_rank = true;
   EXPECT_EQ(parse_machine_model(print(f)), f);
   EXPECT_EQ(parse_machine_model(print(MachineModel{})), MachineModel{});
 }
@@ -50,22 +51,37 @@ TEST(MachineModel, PlacesAreWrittenShort) {
   EXPECT_EQ(parse_places("hosts", "0,0,1,1,1"), cases[4].first);
 }
 
-TEST(MachineModel, APathIsAsFastAsItsSlowerHost) {
+TEST(MachineModel, APathIsNearOrFar) {
   MachineModel f;
   f.net.far = PathParameters{9e-6, 1e8, 0.5};
-  f.net.exceptions = {{2, 0.25, "slow"}};
   const PathParameters near{f.net.latency, f.net.nic, f.net.both_ways};
   EXPECT_EQ(path(f, 8, 0, 1), near);
   EXPECT_EQ(path(f, 8, 7, 0), near);
   EXPECT_EQ(path(f, 8, 0, 4), *f.net.far);
-  EXPECT_EQ(path(f, 8, 1, 2).rate, f.net.nic / 4);
-  EXPECT_EQ(path(f, 8, 2, 6).rate, 1e8 / 4);
-  EXPECT_EQ(path(f, 8, 2, 6).latency, 9e-6);
   f.net.leaves = {0, 0, 0, 0, 1, 1, 1, 1};
   EXPECT_EQ(path(f, 8, 0, 3), near);
   EXPECT_EQ(path(f, 8, 3, 4), *f.net.far);
   f.net.far.reset();
   EXPECT_EQ(path(f, 8, 3, 4), near);
+}
+
+TEST(MachineModel, APortIsAPartOfTheInterfaceOfItsHost) {
+  NetworkParameters net;
+  net.rails = 4;
+  net.exceptions = {{2, 0.25, "slow"}, {3, 0.5, "x", 1}, {3, 0.25, "x", 2}};
+  EXPECT_EQ(port_count(net), 1);
+  EXPECT_DOUBLE_EQ(port_rate(net, 1, 0), 1);
+  EXPECT_DOUBLE_EQ(port_rate(net, 2, 0), 0.25);
+  EXPECT_DOUBLE_EQ(port_rate(net, 3, 0), (1 + 0.5 + 0.25 + 1) / 4);
+  EXPECT_EQ(port_of(net, 5, 1, 9, 3), 0);
+  net.rail_of_rank = true;
+  EXPECT_EQ(port_count(net), 4);
+  EXPECT_DOUBLE_EQ(port_rate(net, 1, 3), 0.25);
+  EXPECT_DOUBLE_EQ(port_rate(net, 2, 3), 0.25 / 4);
+  EXPECT_DOUBLE_EQ(port_rate(net, 3, 1), 0.5 / 4);
+  EXPECT_DOUBLE_EQ(port_rate(net, 3, 3), 0.25);
+  EXPECT_EQ(port_of(net, 5, 1, 9, 7), 1);
+  EXPECT_EQ(port_of(net, 9, 7, 5, 1), 1);
 }
 
 TEST(MachineModel, DamagedTextIsRefused) {
@@ -96,7 +112,10 @@ TEST(MachineModel, DamagedTextIsRefused) {
       {with("far=", "far=1,2"), "far= is not"},
       {with("far=", "far=1,0,1"), "far=0 is not"},
       {with("far=", "far=1,2,1.5"), "far=1.5 is not"},
-      {with("exceptions=", "exceptions=1:0.5:a,1:0.5:b"), "exceptions=1 is not"},
+      {with("exceptions=", "exceptions=1:0.5:a,1:0.5:b"), "exceptions=1 is not after 1"},
+      {with("exceptions=", "exceptions=1/1:0.5:a,1/0:0.5:b"), "exceptions=1 is not after 1"},
+      {with("exceptions=", "exceptions=1/64:0.5:a"), "exceptions=64 is not"},
+      {with("rail_of_rank=0", "rail_of_rank=2"), "rail_of_rank=2 is not"},
       {with("exceptions=", "exceptions=1:2:a"), "exceptions=2 is not"},
       {with("exceptions=", "exceptions=1:0.5:a/b"), "a/b is not the name of a host"},
       {with("nodes=", "nodes=1"), "nodes=1 is not"},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/machine/network_facts.h"
+#include "collectives/machine/rail_leaders.h"
 
 namespace ringwood {
 namespace {
@@ -116,11 +117,58 @@ TEST(ProbeResults, OneSlowHostIsNamedWhateverItsDirection) {
   }
 }
 
+// Two rails, of which the second has these rates.
+MachineModel fitted_rails(const std::vector<double>& second) {
+  const std::vector<double> all(second.size(), kRate);
+  ProbeResults results = probed(all, all, 1e18);
+  const ProbeResults other = probed(second, second, 1e18);
+  results.rails.push_back({other.near, other.far});
+  MachineModel machine;
+  use_results(machine, results, names_of(second.size()));
+  return machine;
+}
+
+TEST(ProbeResults, OneSlowRailIsNamed) {
+  for (const size_t n : {2, 3, 4, 8}) {
+    const MachineModel equal = fitted_rails(std::vector<double>(n, kRate));
+    EXPECT_TRUE(equal.net.rail_of_rank);
+    EXPECT_EQ(equal.net.rails, 2);
+    EXPECT_DOUBLE_EQ(equal.net.nic, 2 * kRate);
+    EXPECT_TRUE(equal.net.exceptions.empty()) << n;
+    EXPECT_FALSE(equal.net.far) << n;
+    for (size_t slow = 0; slow < n && n > 3; ++slow) {
+      std::vector<double> second(n, kRate);
+      second[slow] /= 4;
+      const NetworkParameters net = fitted_rails(second).net;
+      ASSERT_EQ(net.exceptions.size(), 1u) << n << " " << slow;
+      EXPECT_EQ(print(net.exceptions[0]), "node-" + std::to_string(slow) + " rail 1");
+      EXPECT_NEAR(net.exceptions[0].rate, 0.25, 1e-9);
+    }
+  }
+  // Slow on every host: so is the rail of each.
+  const NetworkParameters net = fitted_rails(std::vector<double>(4, kRate / 3)).net;
+  EXPECT_DOUBLE_EQ(net.nic, kRate * 4 / 3);
+  ASSERT_EQ(net.exceptions.size(), 4u);
+  EXPECT_NEAR(net.exceptions[3].rate, 0.5, 1e-9);
+}
+
+TEST(RailLeaders, RanksTakeTheAddressesOfTheirHostsInTurns) {
+  using Leaders = std::vector<std::vector<int>>;
+  EXPECT_EQ(rail_leaders({0, 0, 0, 1, 1}, {"a", "b", "a", "c", "d"}), (Leaders{{0, 3}, {1, 4}}));
+  EXPECT_EQ(rail_leaders({0, 1, 0, 1}, {"a", "c", "b", "d"}), (Leaders{{0, 1}, {2, 3}}));
+  const Leaders one = {{0, 2}};
+  EXPECT_EQ(rail_leaders({0, 0, 1, 1}, {"a", "a", "b", "b"}), one);
+  EXPECT_EQ(rail_leaders({0, 0, 1, 1}, {"a", "b", "c", "c"}), one);
+  EXPECT_EQ(rail_leaders({0, 0, 1}, {"a", "b", "c"}), one);
+  EXPECT_EQ(rail_leaders({0, 0, 0, 0, 1}, {"a", "a", "b", "b", "c"}), (Leaders{{0, 4}}));
+}
+
 TEST(ProbeResults, ExceptionsFollowTheirNames) {
-  const std::vector<HostException> known = {{2, 0.25, "node-7"}, {3, 0.5, "node-9"}};
+  const std::vector<HostException> known = {
+      {2, 0.25, "node-7", 0}, {2, 0.5, "node-7", 1}, {3, 0.5, "node-9"}};
   const auto found = exceptions_among(known, {"a", "node 7", "b"});
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0], (HostException{1, 0.25, "node-7"}));
+  const std::vector<HostException> expected = {{1, 0.25, "node-7", 0}, {1, 0.5, "node-7", 1}};
+  EXPECT_EQ(found, expected);
 }
 
 TEST(ProbeResults, HostsParametersAreMedians) {
@@ -137,7 +185,7 @@ TEST(ProbeResults, HostsParametersAreMedians) {
 
 TEST(NetworkTitle, IsThatOfLikeHosts) {
   const Options options;
-  const auto title = [&](std::vector<HostFacts> hosts) { return network_title(hosts, options); };
+  const auto title = [&](std::vector<HostFacts> hosts) { return network_title(hosts, 1, options); };
   const HostFacts a{"a", "x; tcp", "1"}, b{"b", "x; tcp", "2"}, other{"c", "y; tcp", ""};
   EXPECT_EQ(title({a, b}), title({b, a, a}));
   EXPECT_NE(title({a, b}), title({a, b, a, b}));

@@ -1,9 +1,11 @@
 """`ringwood explain`: the candidates in order, the choice among them, and what is refused."""
 
 import json
+import os
+import subprocess
 
 import pytest
-from ringwood_command import run
+from ringwood_command import BINARY, environment, run
 
 
 def explained(*arguments: str) -> dict:
@@ -107,6 +109,23 @@ def test_parameters_are_saved_and_read_with_their_origin(tmp_path):
     assert times[0] > 10 * times[1]
     shown = run("explain", *place, "--parameters", str(file)).stdout
     assert f"# {file}:" in shown and "nic=2500000" in shown
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a pretended /sys/class/net")
+def test_what_no_probe_measured_is_the_port_s_rate(tmp_path):
+    for name, text in {"operstate": "up", "speed": "2500", "device/vendor": "1"}.items():
+        (tmp_path / "eth0" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "eth0" / name).write_text(text)
+    inside = f'mount --bind {tmp_path} /sys/class/net && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", inside, "sh", str(BINARY), "explain", "all_reduce"]
+    command += ["1M", "--hosts", "2", "--json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(XDG_CACHE_HOME=str(tmp_path / "x"))
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert " nic=312500000 " in report["parameters"]
+    assert (report["origins"]["nic"], report["origins"]["rails"]) == ("prior", "prior")
 
 
 def test_parameters_are_measured_once(tmp_path):

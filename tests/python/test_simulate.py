@@ -107,6 +107,25 @@ def test_parameters_come_from_a_file(tmp_path):
     assert slow["time_us"] / fast["time_us"] == pytest.approx(1.25, rel=0.1)
 
 
+def test_a_slow_rail_of_the_parameters_is_a_slow_port(tmp_path):
+    """A file of the group's probe says what --rails, --rail-use and --slow say."""
+    told = json.loads(run("explain", "all_reduce", "8", "--parameters", "default", "--json").stdout)
+    text = told["parameters"].replace(" rails=1 rail_of_rank=0 ", " rails=2 rail_of_rank=1 ")
+    file = tmp_path / "parameters"
+    file.write_text(text.replace(" exceptions= ", " exceptions=1/1:0.25:node ") + "\n")
+    place = ["all_reduce", "16M", "--hosts", "4", "--ranks-per-host", "2"]
+    row = ["-a", "hierarchical", "--segments", "1"]
+    (found,) = simulated(*place, *row, "--parameters", str(file))["rows"]
+    typed = ["--parameters", "default", "--cores", "2", "--rails", "2", "--rail-use", "rank"]
+    (same,) = simulated(*place, *row, *typed, "--slow", "host1/rail1=0.25")["rows"]
+    assert found["time_us"] == same["time_us_with_faults"] > 3 * same["time_us"]
+    # The choice's own simulation has the same ports.
+    place = ["all_reduce", "16M", "--hosts", "0,0,1,1,2,2,3,3", "--parameters", str(file), "--json"]
+    rows = json.loads(run("explain", *place).stdout)["candidates"]
+    (costed,) = [c for c in rows if c["algorithm"] == "hierarchical" and c["segments"] == 1]
+    assert costed["time_us"] == pytest.approx(found["time_us"], rel=0.05)
+
+
 def test_a_saved_file_is_read_as_by_explain(tmp_path):
     file = tmp_path / "saved"
     place = ["--hosts", "2", "--parameters", "default"]

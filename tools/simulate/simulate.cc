@@ -26,7 +26,7 @@ namespace {
 struct Typed {
   QueryWords words;
   std::string parameters = "host";
-  std::string rail_use = "striped", island_rate = "150G", island_latency = "3us";
+  std::string rail_use, island_rate = "150G", island_latency = "3us";
   std::vector<std::string> slow, dead, dead_uplinks, slow_ranks, late;
   int hosts = 1, ranks_per_host = 1, cores = 0, rails = 0;
   double oversubscription = 0;
@@ -75,7 +75,6 @@ void set_network(const Typed& typed, SimulateOptions& options) {
   }
   if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
   if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
-  if (typed.rail_use == "rank") shape.use = RailUse::by_rank;
   shape.island_rate = parse_rate("--island-rate", typed.island_rate);
   shape.island_latency = parse_seconds("--island-latency", typed.island_latency);
 }
@@ -118,7 +117,10 @@ void set_machine(const Typed& typed, SimulateOptions& options) {
     machine.cores = typed.cores;
   else if (!is_file(typed.parameters))
     machine.cores = std::max(machine.cores, typed.ranks_per_host);
-  options.shape.rails = typed.rails > 0 ? typed.rails : machine.net.rails;
+  if (typed.rails > 0) machine.net.rails = typed.rails;
+  if (!typed.rail_use.empty()) machine.net.rail_of_rank = typed.rail_use == "rank";
+  options.shape.rails = machine.net.rails;
+  if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
   options.machine = std::move(machine);
 }
 
@@ -268,7 +270,8 @@ void add_simulate_command(CLI::App& app) {
       "measured ones of this host, the defaults, or those of a file (host)");
   add("--rails", typed->rails, "N", "ports of each host (those of the parameters)")
       ->check(CLI::Range(1, Network::kMaxRails).description(""));
-  add("--rail-use", typed->rail_use, "striped|rank", "pieces over all rails, or a rail for a rank")
+  add("--rail-use", typed->rail_use, "striped|rank",
+      "pieces over all rails, or a rail for a rank (as the parameters have it)")
       ->check(CLI::IsMember({"striped", "rank"}).description(""));
   add("--leaf", options.shape.leaf, "N", "hosts of a leaf switch (a core without limits)")
       ->check(CLI::Range(1, kMaxRanks).description(""));

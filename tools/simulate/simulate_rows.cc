@@ -30,8 +30,8 @@ class Simulated {
         row_(*find_algorithm(options.query.collective, row.algorithm)),
         machine_(options.machine) {
     // A slow host slows down its own ports, and those of others by what they wait for.
-    for (const HostException& host : machine_.net.exceptions)
-      slow_hosts_.push_back({host.host, -1, host.rate});
+    for (const HostException& one : machine_.net.exceptions)
+      if (one.rail < options.shape.rails) slow_hosts_.push_back({one.host, one.rail, one.rate});
     machine_.net.exceptions.clear();
     request_.build = [this](int rank) { return row_.build(where(rank)); };
     request_.n = options.query.n;
