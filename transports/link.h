@@ -30,6 +30,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "transports/base/error.h"
@@ -41,6 +42,13 @@ class EagerChannel;
 struct Completions {
   uint64_t sent = 0;
   uint64_t received = 0;
+};
+
+// What a link has sent since it was made, as far as the peer's host has acknowledged it.
+struct LinkTraffic {
+  uint64_t messages = 0, bytes = 0;
+  double busy = 0;  // seconds in which bytes were on their way, or waited
+  double held = 0;  // of them: the peer had no room, which says nothing of the network
 };
 
 class Link {
@@ -87,6 +95,9 @@ class Link {
 
   // The transport that has carried bytes of this link as a fallback; null: none. Any thread.
   virtual const char* fallback() const { return nullptr; }
+
+  // Nothing where the link does not know. Any thread.
+  virtual std::optional<LinkTraffic> traffic() const { return std::nullopt; }
 };
 
 }  // namespace ringwood

@@ -6,18 +6,26 @@
 #include <memory>
 #include <string>
 
+#include "collectives/machine/machine_model.h"
 #include "collectives/plan/plan.h"
+#include "transports/control/control.h"
 
 namespace ringwood {
 
 class Planner {
  public:
-  // Makes ready to plan by these parameters. Throws Error where they cannot be used.
+  // Makes ready to plan by these parameters, or by those of the epoch before where they are empty.
+  // Throws Error where they cannot be used.
   virtual void prepare(uint32_t epoch, const std::string& parameters) = 0;
   // They are not needed.
   virtual void abandon(uint32_t epoch) = 0;
-  // The plan for the same call in that epoch, which has begun. Throws Error.
+  // The plan for the same call in that epoch, which has begun, or in the present one. Throws Error.
   virtual std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) = 0;
+
+  // What to do about a network that was measured again: go back to the group's first parameters
+  // where they describe it, or else take these if another row is then faster by kGain. Without
+  // parameters: nothing.
+  virtual Proposal weigh(const NetworkParameters& measured) const = 0;
 
  protected:
   ~Planner() = default;

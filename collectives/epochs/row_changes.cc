@@ -57,6 +57,29 @@ RowChange row_change(Collective collective, size_t bytes, const TuningChoice& be
   return change;
 }
 
+bool worthwhile(const std::vector<RowChange>& changes) {
+  return std::ranges::any_of(changes, [](const RowChange& c) {
+    return !(c.before == c.after) && c.before_seconds >= (1 + kGain) * c.after_seconds;
+  });
+}
+
+bool alike(const NetworkParameters& a, const NetworkParameters& b) {
+  const auto near = [](double x, double y, double times) {
+    return x <= times * y && y <= times * x;
+  };
+  const auto rate = [&](double x, double y) { return near(x, y, 1 + kSameRate); };
+  // What is shorter is lost in what a core needs for a message.
+  const auto latency = [&](double x, double y) { return near(x + a.post, y + a.post, 2); };
+  const auto exception = [&](const HostException& x, const HostException& y) {
+    return x.host == y.host && x.rail == y.rail && rate(x.rate, y.rate);
+  };
+  if (a.rails != b.rails || a.far.has_value() != b.far.has_value()) return false;
+  if (a.far && !(rate(a.far->rate, b.far->rate) && latency(a.far->latency, b.far->latency)))
+    return false;
+  return rate(a.nic, b.nic) && rate(a.both_ways, b.both_ways) && latency(a.latency, b.latency) &&
+         std::ranges::equal(a.exceptions, b.exceptions, exception);
+}
+
 std::string print(const std::vector<RowChange>& changes) {
   std::string text;
   for (size_t i = 0; i < std::min(changes.size(), kMaxPrinted); ++i)

@@ -26,6 +26,13 @@ RowChange row_change(Collective collective, size_t bytes, const TuningChoice& be
 // "all_reduce of 1048576 B by ring in 8 segments instead of direct, expected 12.3 ms instead of
 // 40.1; broadcast ..."; the first of them only where there are many.
 std::string print(const std::vector<RowChange>& changes);
+// A row that takes another's place is faster by this part of its own time.
+inline constexpr double kGain = 0.1;
+bool worthwhile(const std::vector<RowChange>& changes);
+// Measured twice, it may be the same network: no rate differs by kSameRate, nor a latency by a
+// factor of 2.
+inline constexpr double kSameRate = 0.2;
+bool alike(const NetworkParameters& a, const NetworkParameters& b);
 // "host-b reaches 25 % of its rate", or nothing where nothing differs. `before` and `after` are
 // those of one group.
 std::string print_difference(const NetworkParameters& before, const NetworkParameters& after);

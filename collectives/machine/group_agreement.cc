@@ -60,10 +60,12 @@ double checked(double value) { return std::isfinite(value) && value > 0 ? value 
 // Rank 0's part.
 class Leader final {
  public:
-  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, const RailLeaders& leaders)
+  // `again`: whatever is known, and what is wrong for now is not kept.
+  Leader(LinkTalk& talk, Mesh& mesh, const Options& options, bool again, const RailLeaders& leaders)
       : talk_(talk),
         mesh_(mesh),
-        use_(calibration_use(options.calibration)),
+        use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
+        again_(again),
         rails_(leaders),
         leaders_(leaders.front()) {
     gather(options);
@@ -90,8 +92,13 @@ class Leader final {
       names_.push_back(hosts.back().name);
     }
     machine_ = median_of(machines);
-    if (!options.topology.empty())
+    if (again_) {
+      const NetworkParameters told = parse_machine_model(mesh_.announcement).net;
+      machine_.net.leaves = told.leaves;
+      machine_.net.rails = told.rails;
+    } else if (!options.topology.empty()) {
       machine_.net.leaves = leaves_of(options.topology, names_, machine_.net.rails);
+    }
     title_ = network_title(hosts, rails_.size(), options);
   }
 
@@ -135,7 +142,7 @@ class Leader final {
     const auto begin = Clock::now();
     ProbeResults results;
     results.ping = carry_out(ProbeStage::ping);
-    if (known && as_known(median_latency(results.ping), *known)) {
+    if (known && !again_ && as_known(median_latency(results.ping), *known)) {
       const NetworkParameters told = machine_.net;  // by the file of the topology
       machine_.net = known->net;
       machine_.net.leaves = told.leaves;
@@ -144,7 +151,7 @@ class Leader final {
       return tell("as measured before", begin);
     }
     use_results(machine_, measured(std::move(results)), names_);
-    keep_network(directory, title_, machine_);
+    if (!again_ || machine_.net.exceptions.empty()) keep_network(directory, title_, machine_);
     tell("measured", begin);
     warn();
   }
@@ -184,6 +191,7 @@ class Leader final {
   LinkTalk& talk_;
   Mesh& mesh_;
   const CalibrationUse use_;
+  const bool again_;
   const RailLeaders& rails_;
   const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};
@@ -203,25 +211,35 @@ std::string follow(LinkTalk& talk, const Mesh& mesh, const Options& options, boo
   }
 }
 
+// The parameters' text, on all ranks.
+std::string agree(LinkTalk& talk, Mesh& mesh, const Options& options, bool again) {
+  const RailLeaders leaders = rail_leaders(mesh.host_numbers, mesh.addresses);
+  const int first = leaders[0][mesh.host_numbers[mesh.rank]];
+  if (!leads(leaders, mesh.rank)) return talk.receive_text(first, kMaxModelText, true);
+  std::string text = mesh.rank == 0 ? Leader(talk, mesh, options, again, leaders).agree()
+                                    : follow(talk, mesh, options, mesh.rank == first);
+  if (mesh.rank != first) return text;
+  std::vector<int> others;
+  for (int r = 0; r < mesh.size; ++r)
+    if (mesh.host_numbers[r] == mesh.host_numbers[mesh.rank] && !leads(leaders, r))
+      others.push_back(r);
+  talk.send_texts(others, text);
+  return text;
+}
+
 }  // namespace
 
 void agree_on_parameters(Mesh& mesh, const Options& options) {
   if (!mesh.several_hosts) return;
   LinkTalk talk(mesh, Deadline::after(options.init_timeout), options.spin_us == 0);
-  const RailLeaders leaders = rail_leaders(mesh.host_numbers, mesh.addresses);
-  const int first = leaders[0][mesh.host_numbers[mesh.rank]];
-  if (!leads(leaders, mesh.rank)) {
-    mesh.announcement = talk.receive_text(first, kMaxModelText, true);
-    return;
-  }
-  mesh.announcement = mesh.rank == 0 ? Leader(talk, mesh, options, leaders).agree()
-                                     : follow(talk, mesh, options, mesh.rank == first);
-  if (mesh.rank != first) return;
-  std::vector<int> others;
-  for (int r = 0; r < mesh.size; ++r)
-    if (mesh.host_numbers[r] == mesh.host_numbers[mesh.rank] && !leads(leaders, r))
-      others.push_back(r);
-  talk.send_texts(others, mesh.announcement);
+  mesh.announcement = agree(talk, mesh, options, false);
+}
+
+std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel) {
+  LinkTalk talk(mesh, Deadline::after(options.timeout), false, channel);
+  const std::string text = agree(talk, mesh, options, true);
+  if (mesh.rank != 0) return std::nullopt;
+  return parse_machine_model(text).net;
 }
 
 }  // namespace ringwood

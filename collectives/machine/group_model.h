@@ -1,6 +1,7 @@
 // The parameters from which a group chooses its algorithms: those that rank 0 announces to all.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "collectives/machine/machine_model.h"
@@ -23,6 +24,10 @@ std::string announced_parameters(const Options& options);
 // slower than half of the others in a warning. On one host nothing happens. Collective; throws
 // Error.
 void agree_on_parameters(Mesh& mesh, const Options& options);
+
+// The network's parameters, measured now whatever is known, by ranks whose links of this channel
+// are idle; returned to rank 0 only, and Mesh::announcement remains. Collective; throws Error.
+std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel);
 
 // The announced parameters, with the host and node of every rank: equal on all ranks. Throws
 // Error(invalid_argument) for an announcement of another version.

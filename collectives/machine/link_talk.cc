@@ -36,29 +36,32 @@ void in_pieces(uint64_t bytes, Each each) {
 
 }  // namespace
 
-LinkTalk::LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps)
-    : mesh_(mesh), deadline_(deadline.unless(mesh.set_up_failed)), sleeps_(sleeps) {
-  for (const Completions& total : mesh.totals[kCollectiveChannel])
+LinkTalk::LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps, int channel)
+    : mesh_(mesh),
+      deadline_(deadline.unless(mesh.set_up_failed)),
+      channel_(channel),
+      sleeps_(sleeps) {
+  for (const Completions& total : mesh.totals[channel_])
     posted_.push_back({total.sent, total.received});
 }
 
 void LinkTalk::post_send(int rank, const void* data, size_t bytes) {
-  if (Status s = mesh_.peers[rank].link[kCollectiveChannel]->post_send(data, bytes); !s)
+  if (Status s = mesh_.peers[rank].link[channel_]->post_send(data, bytes); !s)
     throw Error(std::move(s.error()));
   ++posted_[rank].sends;
   if (std::ranges::count(sending_, rank) == 0) sending_.push_back(rank);
 }
 
 void LinkTalk::post_receive(int rank, void* data, size_t bytes) {
-  if (Status s = mesh_.peers[rank].link[kCollectiveChannel]->post_recv(data, bytes); !s)
+  if (Status s = mesh_.peers[rank].link[channel_]->post_recv(data, bytes); !s)
     throw Error(std::move(s.error()));
   ++posted_[rank].receives;
 }
 
 // Whether nothing that was posted for this rank is left. An error counts only where something is.
 bool LinkTalk::poll(int rank) {
-  Completions& total = mesh_.totals[kCollectiveChannel][rank];
-  Status s = mesh_.peers[rank].link[kCollectiveChannel]->poll(total);
+  Completions& total = mesh_.totals[channel_][rank];
+  Status s = mesh_.peers[rank].link[channel_]->poll(total);
   const bool done = total.sent == posted_[rank].sends && total.received == posted_[rank].receives;
   if (!s && !done) throw Error(std::move(s.error()));
   return done;
@@ -100,7 +103,7 @@ void LinkTalk::await_receives(int rank, bool patient) {
   while (true) {
     std::erase_if(sending_, [&](int to) { return to != rank && poll(to); });
     (void)poll(rank);
-    if (mesh_.totals[kCollectiveChannel][rank].received == posted_[rank].receives) return disarm();
+    if (mesh_.totals[channel_][rank].received == posted_[rank].receives) return disarm();
     pause(rank, begin, patient);
   }
 }
@@ -110,7 +113,7 @@ void LinkTalk::await_sends() {
   while (true) {
     std::erase_if(sending_, [&](int to) {
       (void)poll(to);
-      return mesh_.totals[kCollectiveChannel][to].sent == posted_[to].sends;
+      return mesh_.totals[channel_][to].sent == posted_[to].sends;
     });
     if (sending_.empty()) return disarm();
     pause(sending_.front(), begin, false);

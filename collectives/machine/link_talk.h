@@ -1,7 +1,7 @@
-// Messages between ranks whose mesh is made and that have no operation yet: small ones, texts, and
-// timed transfers, over the links of the collectives' first channel.
+// Messages between ranks that have no operation on a channel, as when their mesh is just made:
+// small ones, texts, and timed transfers, over the links of that channel.
 //
-// Part of the set-up, like the bootstrap: each wait ends at the deadline, or as soon as the control
+// Each wait ends at the deadline, or as soon as the control
 // connection reports an error, and then throws Error; so does an error of a link. What the links
 // have completed is kept in Mesh::totals, as their later users expect. One thread.
 #pragma once
@@ -19,8 +19,9 @@ namespace ringwood {
 class LinkTalk final {
  public:
   // `mesh` outlives it. `sleeps`: waits asleep, as the group's operations will, and so measures the
-  // time of waking up with the rest.
-  LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps = false);
+  // time of waking up with the rest. `channel`: channels.h.
+  LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps = false,
+           int channel = kCollectiveChannel);
 
   // A receiver's memory must exist until the text is complete. `max` bounds what the peer may send.
   void send_text(int rank, const std::string& text) { send_texts({rank}, text); }
@@ -59,6 +60,7 @@ class LinkTalk final {
 
   Mesh& mesh_;
   const Deadline deadline_;
+  const int channel_;
   const bool sleeps_;
   bool armed_ = false;          // the links were, and one more pass is due before a sleep
   std::vector<Posted> posted_;  // by rank, since the links were made

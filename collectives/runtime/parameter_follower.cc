@@ -1,6 +1,7 @@
 #include "collectives/runtime/parameter_follower.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,8 +14,21 @@ namespace {
 // What a rank submits in this time lies before the new parameters: many round trips of the control
 // connection.
 constexpr double kAheadSeconds = 0.05;
-constexpr double kMinAhead = 16, kMaxAhead = 1024;
+constexpr double kMinAhead = 2, kMaxAhead = 1024;
 constexpr double kNotingSeconds = 0.05;
+
+// The same on all ranks, whatever epoch they are in when they hear of it.
+std::shared_ptr<const Plan> barrier_of(Planner& planner, uint32_t epoch) {
+  Plan like;
+  like.args.collective = Collective::barrier;
+  like.args.type = DataType::uint8;
+  like.request.algorithm = "dissemination";
+  like.request.segments = 1;
+  auto barrier = std::make_shared<Plan>(*planner.plan_again(like, 0));
+  barrier->epoch = epoch;
+  barrier->fingerprint.epoch = static_cast<uint8_t>(epoch);
+  return barrier;
+}
 
 }  // namespace
 
@@ -41,8 +55,11 @@ uint64_t ParameterFollower::ahead(uint64_t next) const {
 std::optional<uint64_t> ParameterFollower::prepare(uint32_t epoch, const std::string& parameters) {
   const std::shared_ptr<Planner> planner = this->planner();
   if (!planner) return std::nullopt;
+  const bool measure = parameters == kMeasureAgain;
+  prepared_ = {};
   try {
-    planner->prepare(epoch, parameters);
+    planner->prepare(epoch, measure ? "" : parameters);
+    if (measure) prepared_ = {epoch, 0, barrier_of(*planner, epoch)};
   } catch (const Error& error) {
     log(LogLevel::warn, "parameters", fmt::format("epoch {}: {}", epoch, error.cause));
     return std::nullopt;
@@ -53,15 +70,35 @@ std::optional<uint64_t> ParameterFollower::prepare(uint32_t epoch, const std::st
 }
 
 bool ParameterFollower::commit(uint32_t epoch, uint64_t from) {
+  paths_.renew();
   {
     const EngineLock held = role_.lock();
     if (!queue_.epochs(held).commit(epoch, from)) return false;
+    prepared_.from = from;
+    if (prepared_.barrier) committed_.push_back(std::exchange(prepared_, {}));
   }
   role_.wake_all();
   return true;
 }
 
+// A barrier that ends with the probe, in the driver: then no rank has anything else on its channel.
+// It counts as writing all memory, so that nothing is under way beside it, and whoever waits for a
+// later collective carries it out.
+void ParameterFollower::measure_if_due(const EngineLock& held,
+                                       std::shared_ptr<OperationDriver> driver) {
+  if (committed_.empty() || committed_.front().from > queue_.next_number(held)) return;
+  auto barrier = std::make_shared<CollectiveState>(std::move(driver), "measurement", timeout_);
+  barrier->use(std::move(committed_.front().barrier));
+  committed_.pop_front();
+  barrier->footprint.write(reinterpret_cast<void*>(1), std::numeric_limits<size_t>::max() / 2);
+  barrier->finish = [this, state = barrier.get()] {
+    paths_.measure(collective_channel(state->track));
+  };
+  queue_.push(held, std::move(barrier));
+}
+
 void ParameterFollower::abandon(uint32_t epoch) {
+  paths_.abandoned();
   {
     const EngineLock held = role_.lock();
     if (!queue_.epochs(held).abandon(epoch)) return;

@@ -160,7 +160,14 @@ std::shared_ptr<PlanMaker> PlanCache::make_maker(const NetworkParameters& networ
 }
 
 void PlanCache::prepare(uint32_t epoch, const std::string& parameters) {
-  auto maker = make_maker(parse_machine_model(parameters).net, epoch);
+  NetworkParameters network;
+  if (parameters.empty()) {
+    std::lock_guard lock(mutex_);
+    network = (next_.empty() ? maker_ : next_.rbegin()->second)->machine().net;
+  } else {
+    network = parse_machine_model(parameters).net;
+  }
+  auto maker = make_maker(network, epoch);
   std::lock_guard lock(mutex_);
   next_[epoch] = std::move(maker);
 }
@@ -185,11 +192,24 @@ void PlanCache::enter(uint32_t epoch) {
 }
 
 Proposal PlanCache::proposal(MachineModel machine) const {
-  const std::string why = print_difference(maker()->machine().net, machine.net);
+  return proposal(machine.net, row_changes(machine.net));
+}
+
+Proposal PlanCache::proposal(const NetworkParameters& network,
+                             const std::vector<RowChange>& rows) const {
+  const std::string why = print_difference(maker()->machine().net, network);
   if (why.empty()) return {};
-  const std::string rows = print(row_changes(machine.net));
+  const std::string words = print(rows);
+  MachineModel machine = machine_;
+  machine.net = network;
   machine.hosts = machine.nodes = {};  // every rank knows them
-  return {print(machine), why + (rows.empty() ? "" : ": ") + rows};
+  return {print(machine), why + (words.empty() ? "" : ": ") + words};
+}
+
+Proposal PlanCache::weigh(const NetworkParameters& measured) const {
+  if (alike(measured, machine_.net)) return proposal(machine_.net, row_changes(machine_.net));
+  const std::vector<RowChange> rows = row_changes(measured);
+  return worthwhile(rows) ? proposal(measured, rows) : Proposal{};
 }
 
 std::vector<RowChange> PlanCache::row_changes(const NetworkParameters& network) const {

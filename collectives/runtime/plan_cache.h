@@ -62,6 +62,7 @@ class PlanCache final : public Planner {
   void prepare(uint32_t epoch, const std::string& parameters) override;
   void abandon(uint32_t epoch) override;
   std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) override;
+  Proposal weigh(const NetworkParameters& measured) const override;
   // The network's parameters of `machine` for all ranks, with words on what they change for the
   // chosen plans in this cache. Nothing where they are those of now.
   Proposal proposal(MachineModel machine) const;
@@ -103,6 +104,7 @@ class PlanCache final : public Planner {
   std::shared_ptr<const Plan> find(const PlanKey& key);
   // `known`: the plan of an earlier epoch, or null.
   std::shared_ptr<const Plan> make(const PlanKey& key, const Plan* known);
+  Proposal proposal(const NetworkParameters& network, const std::vector<RowChange>& rows) const;
   std::vector<RowChange> row_changes(const NetworkParameters& network) const;
 
   const MachineModel machine_;  // of the first epoch

@@ -27,7 +27,7 @@ ProgressEngine::ProgressEngine(const Options& options)
       watchdog_(error_, options.heartbeat),
       status_(options.in_flight),
       role_(waiter_, queue_),
-      follower_(role_, queue_) {}
+      follower_(role_, queue_, options) {}
 
 std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
                                                        int size, const Options& options,
@@ -44,11 +44,16 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   handlers.prepare = std::bind_front(&ParameterFollower::prepare, &e->follower_);
   handlers.commit = std::bind_front(&ParameterFollower::commit, &e->follower_);
   handlers.abandon = std::bind_front(&ParameterFollower::abandon, &e->follower_);
+  PathMonitor& paths = e->follower_.paths();
+  handlers.paths = std::bind_front(&PathMonitor::look, &paths);
+  handlers.reported = std::bind_front(&PathMonitor::reported, &paths);
+  handlers.next_change = [e, &paths] { return paths.next_change(e->follower_.planner().get()); };
   e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
   set_up(*e->mesh_, [&] { agree_on_parameters(*e->mesh_, options); });
   e->waiter_.use(*e->mesh_);
   e->error_.use(*e->mesh_);
   e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_, e->status_);
+  paths.use(*e->mesh_);
   return engine;
 }
 
@@ -106,6 +111,7 @@ Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
     };
     if (queue_.open(number)) {
       const uint32_t epoch = queue_.epochs(held).enter(number);
+      follower_.measure_if_due(held, shared_from_this());
       held.unlock();
       if (epoch != operation.epoch)
         operation.change(follower_.planner()->plan_again(*operation.plan, epoch));

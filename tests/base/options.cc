@@ -47,6 +47,8 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"RINGWOOD_TIMEOUT", "2.5", [](const Options& o) { return o.timeout == milliseconds(2500); }},
       {"RINGWOOD_INIT_TIMEOUT", "600",
        [](const Options& o) { return o.init_timeout == milliseconds(600000); }},
+      {"RINGWOOD_REMEASURE", "5",
+       [](const Options& o) { return o.remeasure == milliseconds(5000); }},
       {"RINGWOOD_HEARTBEAT_MS", "50",
        [](const Options& o) { return o.heartbeat == milliseconds(50); }},
       {"RINGWOOD_SHM_RING_BYTES", "64K",

@@ -55,6 +55,19 @@ class Told {
       return true;
     };
     handlers.abandon = [this](uint32_t epoch) { note_change("abandon " + std::to_string(epoch)); };
+    handlers.paths = [this] {
+      std::lock_guard lock(mutex_);
+      return std::exchange(paths_, {});
+    };
+    handlers.reported = [this](const PathReport& path) {
+      std::lock_guard lock(mutex_);
+      reported_.push_back(path);
+      changed_.notify_all();
+    };
+    handlers.next_change = [this] {
+      std::lock_guard lock(mutex_);
+      return std::exchange(next_change_, {});
+    };
     return handlers;
   }
   void set_op_status(OpStatus op_status) { set_op_statuses({std::move(op_status)}); }
@@ -97,6 +110,20 @@ class Told {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, deadline.at(), [&] { return changes_.size() >= count; });
   }
+  // What this rank has to report once, and to propose at rank 0.
+  void set_paths(std::vector<PathReport> paths) {
+    std::lock_guard lock(mutex_);
+    paths_ = std::move(paths);
+  }
+  void set_next_change(Proposal change) {
+    std::lock_guard lock(mutex_);
+    next_change_ = std::move(change);
+  }
+  std::vector<PathReport> await_reports(size_t count, Deadline deadline = patiently()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline.at(), [&] { return reported_.size() >= count; });
+    return reported_;
+  }
   std::set<int> left() const {
     std::lock_guard lock(mutex_);
     return left_;
@@ -127,6 +154,8 @@ class Told {
   OpStatuses op_statuses_ = {OpStatus()};
   std::vector<Error> failed_;
   std::set<int> left_;
+  std::vector<PathReport> paths_, reported_;
+  Proposal next_change_;
 };
 
 class Member {

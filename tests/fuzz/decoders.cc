@@ -203,6 +203,10 @@ const Decoder kDecoders[] = {
             [](Random& r) {
               return CommitChange{r.from(1u, ~0u), r.bits() % kMaxSequence};
             }),
+    message("path_reports",
+            [](Random& r) {
+              return PathReport{r.from(0, 1 << 20), r.from(0, 1 << 20), double(r.bits()), 1e9};
+            }),
     message("abandon_changes", [](Random& r) { return AbandonChange{r.from(1u, ~0u)}; }),
     message("store_requests",
             [](Random& r) {

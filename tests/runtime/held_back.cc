@@ -153,6 +153,7 @@ class LatePlanner final : public Planner {
   std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) override {
     return plans_->plan_again(plan, epoch);
   }
+  Proposal weigh(const NetworkParameters&) const override { return {}; }
 
  private:
   const std::shared_ptr<PlanCache> plans_;

@@ -55,18 +55,19 @@ struct Options {
   int numa_node = -1;                                               // RINGWOOD_NUMA_NODE
   size_t shm_ring_bytes = size_t{1} << 20;                          // RINGWOOD_SHM_RING_BYTES
   VerbsOptions verbs;
-  std::string algorithm;                     // RINGWOOD_ALGORITHM
-  size_t segment_bytes = size_t{512} << 10;  // RINGWOOD_SEGMENT_BYTES
-  std::string calibration = "keep";          // RINGWOOD_CALIBRATION
-  std::string topology;                      // RINGWOOD_TOPOLOGY
-  bool reproducible = false;                 // RINGWOOD_REPRODUCIBLE
-  double tolerance = 0;                      // RINGWOOD_TOLERANCE
-  size_t share_tensors = 0;                  // RINGWOOD_SHARE_TENSORS
-  size_t remap = 0;                          // RINGWOOD_REMAP
-  int in_flight = 2;                         // RINGWOOD_IN_FLIGHT
-  int spin_us = -1;                          // RINGWOOD_SPIN_US
-  std::string simd;                          // RINGWOOD_SIMD
-  LogLevel log_level = LogLevel::warn;       // RINGWOOD_LOG
+  std::string algorithm;                                          // RINGWOOD_ALGORITHM
+  size_t segment_bytes = size_t{512} << 10;                       // RINGWOOD_SEGMENT_BYTES
+  std::string calibration = "keep";                               // RINGWOOD_CALIBRATION
+  std::string topology;                                           // RINGWOOD_TOPOLOGY
+  std::chrono::milliseconds remeasure{std::chrono::seconds(30)};  // RINGWOOD_REMEASURE
+  bool reproducible = false;                                      // RINGWOOD_REPRODUCIBLE
+  double tolerance = 0;                                           // RINGWOOD_TOLERANCE
+  size_t share_tensors = 0;                                       // RINGWOOD_SHARE_TENSORS
+  size_t remap = 0;                                               // RINGWOOD_REMAP
+  int in_flight = 2;                                              // RINGWOOD_IN_FLIGHT
+  int spin_us = -1;                                               // RINGWOOD_SPIN_US
+  std::string simd;                                               // RINGWOOD_SIMD
+  LogLevel log_level = LogLevel::warn;                            // RINGWOOD_LOG
 
   static Options from_environment();
 };

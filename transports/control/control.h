@@ -20,8 +20,9 @@
 // reported falsely, but from then on an error stays with the rank that reports it, and a death is
 // noticed only by the links to the dead rank.
 //
-// propose(): rank 0 brings new parameters, by which the ranks plan their collectives from a number
-// on that all agree on, or none does (parameter_change.h).
+// A change of parameters: rank 0 brings new ones, by which the ranks plan their collectives from a
+// number on that all agree on, or none does (parameter_change.h). What the ranks see of the paths
+// between them goes to rank 0 with their heartbeats.
 //
 // Messages are bounded (control_messages.h); a malformed one closes the connection. Handlers run
 // in the control thread, without locks held, and must not block. They may be called before
@@ -59,6 +60,12 @@ struct Proposal {
   std::string words;       // what changes, for rank 0's log once it is agreed
 };
 
+// A path that carries more or less than was expected of it.
+struct PathReport {
+  int from = 0, to = 0;           // ranks
+  double rate = 0, expected = 0;  // bytes/s
+};
+
 class Control {
  public:
   struct Handlers {
@@ -72,6 +79,11 @@ class Control {
     std::function<std::optional<uint64_t>(uint32_t epoch, const std::string& parameters)> prepare;
     std::function<bool(uint32_t epoch, uint64_t from)> commit;
     std::function<void(uint32_t epoch)> abandon;
+    // To be called once in a period of heartbeats: what this rank has to report. Then at rank 0: a
+    // change that it proposes; one without parameters is none.
+    std::function<std::vector<PathReport>()> paths;
+    std::function<Proposal()> next_change;
+    std::function<void(const PathReport&)> reported;  // rank 0: by any rank
   };
   virtual ~Control() = default;  // leaves, unless leave() was called; never in a handler
   // Reports an error to the group; `failed` follows. Any thread, any number of times; only the

@@ -2,6 +2,7 @@
 // 2048 bytes, new parameters 16 KiB and some. Bodies are encoded and decoded by base/bytes.h.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,7 +27,8 @@ enum class MessageType : uint8_t {
   prepare_change,  // root -> all, a change of parameters (parameter_messages.h)
   change_reply,    // rank -> root
   commit_change,   // root -> all
-  abandon_change   // root -> all
+  abandon_change,  // root -> all
+  path_report      // rank -> root: a path from it
 };
 
 struct Message {
@@ -59,6 +61,17 @@ void fields(auto& io, OpStatuses& op_statuses) {
     io.number(op_status.inside);
     io.text(op_status.text, kMaxOpStatus);
   });
+}
+
+// The reader checks the ranks, and that rates are finite and not negative.
+void fields(auto& io, PathReport& report) {
+  io.number(report.from, 0, std::numeric_limits<int>::max());
+  io.number(report.to, 0, std::numeric_limits<int>::max());
+  for (double* rate : {&report.rate, &report.expected}) {
+    auto bits = std::bit_cast<uint64_t>(*rate);
+    io.number(bits);
+    *rate = std::bit_cast<double>(bits);
+  }
 }
 
 // Always fits: the cause is cut if necessary.

@@ -1,5 +1,7 @@
 #include "transports/control/heartbeats.h"
 
+#include <utility>
+
 #include <fmt/core.h>
 
 #include "transports/base/log.h"
@@ -16,11 +18,12 @@ constexpr int kMaxUnanswered = 32;
 
 Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
                        std::chrono::milliseconds period,
-                       const std::function<OpStatuses()>& op_status)
+                       const std::function<OpStatuses()>& op_status, std::function<void()> sent)
     : connections_(connections),
       error_(error),
       period_(period),
       op_status_(op_status),
+      sent_(std::move(sent)),
       ticks_(io),
       pulses_(connections.size()) {}
 
@@ -47,6 +50,7 @@ void Heartbeats::tick() {
     }
     watch(rank, now);
   }
+  sent_();
   ticks_.expires_at(now + period_);
   ticks_.async_wait([this](asio::error_code error) {
     if (!error) tick();

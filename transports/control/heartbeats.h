@@ -19,10 +19,11 @@ namespace ringwood {
 
 class Heartbeats final {
  public:
-  // A heartbeat carries the result of `op_status`, which is not empty. After the group error there
-  // are no more warnings. All references must outlive this.
+  // A heartbeat carries the result of `op_status`, and `sent` is called after it; neither is empty.
+  // After the group error there are no more warnings. All references must outlive this.
   Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-             std::chrono::milliseconds period, const std::function<OpStatuses()>& op_status);
+             std::chrono::milliseconds period, const std::function<OpStatuses()>& op_status,
+             std::function<void()> sent);
 
   void start();
   // A message has come from that rank.
@@ -46,6 +47,7 @@ class Heartbeats final {
   const OobError& error_;
   const std::chrono::milliseconds period_;
   const std::function<OpStatuses()>& op_status_;
+  const std::function<void()> sent_;
   asio::steady_timer ticks_;
   std::vector<Pulse> pulses_;  // by rank
   Clock::time_point ticked_ = Clock::now();

@@ -53,6 +53,9 @@ Control::Handlers without_empty(Control::Handlers handlers) {
   if (!handlers.prepare) handlers.prepare = [](auto...) { return std::nullopt; };
   if (!handlers.commit) handlers.commit = [](auto...) { return false; };
   if (!handlers.abandon) handlers.abandon = [](auto...) {};
+  if (!handlers.paths) handlers.paths = [] { return std::vector<PathReport>{}; };
+  if (!handlers.next_change) handlers.next_change = [] { return Proposal{}; };
+  if (!handlers.reported) handlers.reported = [](auto&) {};
   return handlers;
 }
 
@@ -71,7 +74,8 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
       handlers_(without_empty(std::move(handlers))),
       connections_(group.size()),
       error_(io_, handlers_.failed),
-      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status),
+      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status,
+                  [this] { on_heartbeat(); }),
       goodbyes_(connections_),
       side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)) {
   connect(group);
@@ -114,6 +118,12 @@ void OobEndpoint::run() {
       log(LogLevel::error, "control", fmt::format("a handler threw: {}", error.what()));
     }
   }
+}
+
+void OobEndpoint::on_heartbeat() {
+  if (error_.begun() || goodbyes_.said()) return;
+  for (const PathReport& path : handlers_.paths()) side_->report(path);
+  if (rank_ == 0) side_->propose(handlers_.next_change());
 }
 
 bool OobEndpoint::on_message(int rank, const Message& message) {

@@ -37,6 +37,7 @@ class OobEndpoint final {
   bool on_message(int rank, const Message& message);
   bool on_goodbye(int rank);
   void on_ended(int rank, const std::string& why);
+  void on_heartbeat();
   void say_goodbye();
 
   const int rank_;

@@ -87,6 +87,11 @@ void OobPeer::report(Error error) {
   await_group_error();
 }
 
+void OobPeer::report(const PathReport& path) {
+  if (!error_.begun() && connections_.present(kRoot))
+    connections_.send(kRoot, MessageType::path_report, encode(path));
+}
+
 // Gives the root its time; time in which this process could not run does not count.
 void OobPeer::await_group_error() {
   const auto until = Clock::now() + kRootPatience;

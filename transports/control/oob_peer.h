@@ -19,6 +19,7 @@ class OobPeer final : public OobSide {
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
   void report(Error error) override;
+  void report(const PathReport& path) override;
   void propose(Proposal) override {}
   void on_leaving() override;
 

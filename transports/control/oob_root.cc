@@ -1,5 +1,7 @@
 #include "transports/control/oob_root.h"
 
+#include <cmath>
+
 namespace ringwood {
 namespace {
 
@@ -24,6 +26,7 @@ bool OobRoot::on_message(int rank, const Message& message) {
   OpStatuses op_statuses;
   Error error;
   ChangeReply reply;
+  PathReport path;
   if (message.type == MessageType::heartbeat && decode(message.body, op_statuses)) {
     query_.note_heartbeat(rank, op_statuses);
     compare_channels(rank, op_statuses);
@@ -39,7 +42,18 @@ bool OobRoot::on_message(int rank, const Message& message) {
   }
   if (message.type == MessageType::change_reply && decode(message.body, reply))
     return change_.on_reply(rank, reply);
+  if (message.type == MessageType::path_report && decode(message.body, path))
+    return on_path(rank, path);
   return false;
+}
+
+bool OobRoot::on_path(int rank, const PathReport& path) {
+  const auto rate = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (path.from != rank || path.to == rank || path.to >= connections_.size() || !rate(path.rate) ||
+      !rate(path.expected))
+    return false;
+  if (!error_.begun()) handlers_.reported(path);
+  return true;
 }
 
 void OobRoot::on_goodbye(int rank) {

@@ -21,10 +21,12 @@ class OobRoot final : public OobSide {
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
   void report(Error error) override;
+  void report(const PathReport& path) override { handlers_.reported(path); }
   void propose(Proposal proposal) override { change_.propose(std::move(proposal)); }
   void on_leaving() override;
 
  private:
+  bool on_path(int rank, const PathReport& path);
   void freeze(Error error);
   void count(int rank, const OpStatuses& op_statuses);
   void compare_channels(int rank, const OpStatuses& theirs);

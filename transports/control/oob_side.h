@@ -18,6 +18,8 @@ class OobSide {
   virtual void on_death(int rank, Error death) = 0;
   // This rank reports an error.
   virtual void report(Error error) = 0;
+  // This rank reports a path from it.
+  virtual void report(const PathReport& path) = 0;
   // This rank proposes a change of parameters.
   virtual void propose(Proposal proposal) = 0;
   // This rank is about to say goodbye: a pending error is decided now, and later errors of its own

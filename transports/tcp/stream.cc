@@ -1,5 +1,7 @@
 #include "transports/tcp/stream.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,6 +25,24 @@ constexpr size_t kZeroCopyBytes = size_t{256} << 10;
 constexpr size_t kZeroCopyCallBytes = size_t{1} << 20;  // per system call
 
 constexpr size_t kParts = 32;  // of a system call
+
+// First the buffers of posted pieces, then the room to read ahead. Returns the number of parts.
+size_t room_for_receive(Fifo<Piece>& in, ReadAhead& ahead, std::span<iovec> parts, size_t& stored) {
+  size_t count = 0, wanted = 0;
+  while (count < parts.size() - 1 && count < in.size() && in[count].data &&
+         wanted < kReceiveBytes) {
+    const Piece& piece = in[count];
+    const size_t bytes = std::min(piece.bytes - piece.done, kReceiveBytes - wanted);
+    parts[count++] = {piece.data + piece.done, bytes};
+    wanted += bytes;
+  }
+  stored = count;
+  if (wanted == kReceiveBytes) return count;
+  const bool shows = count < in.size() && !in[count].data;
+  const std::span<std::byte> room = ahead.room(shows ? ReadAhead::kBytes : kAheadBytes);
+  if (!room.empty()) parts[count++] = {room.data(), room.size()};
+  return count;
+}
 
 }  // namespace
 
@@ -84,6 +104,15 @@ Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
 }
 
+LinkTraffic Stream::traffic() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  // A kernel that knows less leaves the rest 0: then the link seems never to be busy.
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return {0, info.tcpi_bytes_acked, static_cast<double>(info.tcpi_busy_time) * 1e-6,
+          static_cast<double>(info.tcpi_rwnd_limited) * 1e-6};
+}
+
 // Large pieces are sent zero-copy, one by one; small ones go together, as copies.
 size_t Stream::room_for_send(std::span<iovec> parts, size_t& offered, bool zero_copy) {
   const size_t most = zero_copy ? kZeroCopyCallBytes : kSendBytes;
@@ -121,7 +150,7 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   msghdr message{};
   message.msg_iov = parts.data();
   size_t stored = 0;
-  message.msg_iovlen = room_for_receive(parts, stored);
+  message.msg_iovlen = room_for_receive(in_, ahead_, parts, stored);
   if (message.msg_iovlen == 0) return Outcome::blocked;
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got < 0) return fail(errno);
@@ -146,24 +175,6 @@ void Stream::from_ahead(AbortGate& gate, Fifo<uint64_t>& finished) {
     finished.push(piece.message);
     in_.pop();
   }
-}
-
-// First the buffers of posted pieces, then the room to read ahead. Returns the number of parts.
-size_t Stream::room_for_receive(std::span<iovec> parts, size_t& stored) {
-  size_t count = 0, wanted = 0;
-  while (count < parts.size() - 1 && count < in_.size() && in_[count].data &&
-         wanted < kReceiveBytes) {
-    const Piece& piece = in_[count];
-    const size_t bytes = std::min(piece.bytes - piece.done, kReceiveBytes - wanted);
-    parts[count++] = {piece.data + piece.done, bytes};
-    wanted += bytes;
-  }
-  stored = count;
-  if (wanted == kReceiveBytes) return count;
-  const bool shows = count < in_.size() && !in_[count].data;
-  const std::span<std::byte> room = ahead_.room(shows ? ReadAhead::kBytes : kAheadBytes);
-  if (!room.empty()) parts[count++] = {room.data(), room.size()};
-  return count;
 }
 
 void Stream::arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished) {

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "transports/base/host_watch.h"
+#include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/tcp/read_ahead.h"
 #include "transports/tcp/zero_copy_pieces.h"
@@ -61,6 +62,8 @@ class Stream final {
   bool host_gone() { return watch_.gone(fd_.get(), Clock::now()); }
 
   bool zero_copy() const { return zero_copy_.on(); }
+  // As the kernel counts; `messages` is not known here. Any thread.
+  LinkTraffic traffic() const;
   // Ends the connection at once and drops unsent bytes, so that the kernel reads memory sent
   // zero-copy no more, except for what the network card is sending. Any thread.
   void sever() const noexcept;
@@ -73,7 +76,6 @@ class Stream final {
   size_t room_for_send(std::span<iovec> parts, size_t& offered, bool zero_copy);
   void taken(size_t bytes, Fifo<uint64_t>& finished);
   void from_ahead(AbortGate& gate, Fifo<uint64_t>& finished);
-  size_t room_for_receive(std::span<iovec> parts, size_t& stored);
   void arrived(size_t bytes, size_t stored, Fifo<uint64_t>& finished);
   Outcome fail(int error_number);
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include "transports/base/descriptors.h"
@@ -101,6 +102,7 @@ class TcpLink final : public Link {
       streams_[socket].post_send({from + at, length, message});
     });
     sends_.open({bytes, pieces, first, false});
+    posted_.store(message + 1, std::memory_order_relaxed);
     return {};
   }
 
@@ -132,6 +134,19 @@ class TcpLink final : public Link {
     gate_.abort();
     for (const Stream& stream : streams_)
       if (zero_copy_) stream.sever();
+  }
+
+  // The stripes of a message are on their way at the same time.
+  std::optional<LinkTraffic> traffic() const override {
+    LinkTraffic all{.messages = posted_.load(std::memory_order_relaxed)};
+    if (all.messages == 0) return all;
+    for (const Stream& stream : streams_) {
+      const LinkTraffic one = stream.traffic();
+      all.bytes += one.bytes;
+      all.busy = std::max(all.busy, one.busy);
+      all.held = std::max(all.held, one.held);
+    }
+    return all;
   }
 
  private:
@@ -219,7 +234,8 @@ class TcpLink final : public Link {
   std::vector<Stream> streams_;
   Dealer out_, in_;
   Ledger sends_, receives_;
-  Fifo<uint64_t> finished_;       // by the current call
+  std::atomic<uint64_t> posted_{0};  // sends
+  Fifo<uint64_t> finished_;          // by the current call
   int broken_ = -1, ended_ = -1;  // errno of the first send that failed, and of the first receive
   WaitSet& wait_set_;
   const bool& armed_;  // the transport's

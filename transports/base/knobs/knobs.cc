@@ -361,6 +361,14 @@ constexpr Knob kTable[] = {
      "For hosts that change under the same name (refresh), and for runs that must choose alike "
      "(off: the defaults; rank 0's decides for the network). Measuring takes less than 50 ms for a "
      "host and 100 ms for the network between several, so it is done once and kept for a week."},
+    {"RINGWOOD_REMEASURE",
+     expert,
+     {},
+     "5",
+     kSeconds<&Options::remeasure>,
+     "seconds between two measurements of a network whose rates have changed, at least; rank 0's",
+     "A measurement holds up the group for up to 0.1 s, and so does what each change of algorithm "
+     "costs. RINGWOOD_CALIBRATION=off: it is never measured."},
     {"RINGWOOD_TOPOLOGY",
      expert,
      {},

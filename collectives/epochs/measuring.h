@@ -1,0 +1,46 @@
+// When rank 0 has the network measured again, after ranks have reported that paths carry more or
+// less than was expected. Pure: the caller has the clock.
+//
+// It waits 1 s for more reports. Two measurements are at least `interval` apart, and as each of
+// them can change the parameters once, so are two changes. After a measurement that changed nothing
+// the next one may come after twice the time, up to 16 intervals: paths differ for other reasons,
+// too, and a measurement holds up the group for up to 0.1 s.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "transports/base/clock.h"
+
+namespace ringwood {
+
+class Measuring final {
+ public:
+  static constexpr Duration kPatience = std::chrono::seconds(1);
+  static constexpr int kMaxIntervals = 16;
+
+  // An interval of 0: never.
+  explicit Measuring(Duration interval) : interval_(interval) {}
+
+  // `words` on a path; of those on one measurement the first few are kept.
+  void report(const std::string& words, Clock::time_point now);
+  // Where it is time to measure: what was reported. Nothing is reported then any more.
+  std::optional<std::string> begin(Clock::time_point now);
+  // The measurement is over: it has answered what was reported until now.
+  void end(bool changed);
+  // The ranks have not agreed on the measurement, or on what followed from it: what was reported
+  // still stands.
+  void give_up(Clock::time_point now);
+
+ private:
+  static constexpr int kMaxReports = 4;
+
+  const Duration interval_;
+  std::string words_, begun_;  // reported since, and the reason of the last measurement
+  int reports_ = 0;
+  Clock::time_point first_report_;
+  std::optional<Clock::time_point> began_;  // the last measurement
+  int intervals_ = 1;                       // from that one to the next
+};
+
+}  // namespace ringwood

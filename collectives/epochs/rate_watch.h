@@ -1,0 +1,55 @@
+// Whether a path between two ranks still carries what is expected of it. Pure: the caller samples.
+//
+// Judged are windows in which much was sent, or bytes were on their way for long: 1,000 pieces of
+// 64 KiB, or 1 s. Only where two windows in a row say the same is it reported, once; then that rate
+// is what is expected.
+//
+// What a path carries depends on what else is sent at the time, and so on the collectives in use.
+// Hence a first rate is compared with the parameters, and each later one only with the first. Short
+// messages say nothing of a rate: they are on their way for the path's latency.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "collectives/machine/machine_model.h"
+#include "transports/link.h"
+
+namespace ringwood {
+
+class RateWatch final {
+ public:
+  // 1,000 pieces (transports/verbs/data_path.cc), and the times of a window in seconds.
+  static constexpr double kWindowBytes = 1000.0 * (64 << 10);
+  static constexpr double kMinSeconds = 0.02, kWindowSeconds = 1;
+  // A first rate contradicts the parameters beyond the one, and a later one the first beyond the
+  // other.
+  static constexpr double kContradicts = 0.2, kChanged = 2;
+  // In windows that count, messages are as long on average, or as the path carries in so many
+  // latencies.
+  static constexpr double kMessage = 64 << 10, kLatencies = 8;
+
+  // `path`: by the parameters. `sharing`: ranks and rails of this host, which may share its rate.
+  RateWatch(const PathParameters& path, double sharing) : path_(path), sharing_(sharing) {}
+
+  struct Change {
+    double rate, expected;  // bytes/s
+  };
+  // `total` grows from call to call.
+  std::optional<Change> look(const LinkTraffic& total);
+  // The parameters were measured, or the collectives are carried out in another way: whatever the
+  // next rate is, it is what is expected.
+  void renew();
+
+ private:
+  double contradicted(double rate) const;
+
+  const PathParameters path_;
+  const double sharing_;
+  LinkTraffic window_;   // the total as the present window began
+  double expected_ = 0;  // 0: by the parameters
+  bool renewed_ = false, restarts_ = false;
+  int direction_ = 0;  // of the last window's rate: -1 too low, 1 too high
+};
+
+}  // namespace ringwood
