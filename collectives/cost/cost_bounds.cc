@@ -13,7 +13,8 @@ const PerByte& local_cost(const CostRank& rank, size_t step) {
 
 // Of CostModel::port_rates: the port of a message's end.
 size_t port_at(const CostModel& model, int rank, const CostMessage& m) {
-  return static_cast<size_t>(model.ranks[rank].host * model.ports + m.port);
+  const auto host = static_cast<size_t>(model.ranks[rank].host);
+  return host * static_cast<size_t>(model.ports) + static_cast<size_t>(m.port);
 }
 
 // Seconds for each byte of a message that is alone on its way.

@@ -107,8 +107,8 @@ std::string accuracy(const SimulateOptions& options, const std::vector<Simulated
   if (names.empty()) return "";
   return fmt::format("# {}: one host, simulated, stands for all{}\n", fmt::join(names, ", "),
                      options.faults.any() || options.shape.uplinks > 0
-                         ? "; what faults and uplinks add is carried from host to host, exact to "
-                           "about 10 %, at worst 40 % where a link has several messages in a row"
+                         ? "; what faults and uplinks add is carried from host to host, to about "
+                           "10 %, up to 45 % off where a link has several messages in a row"
                          : "");
 }
 

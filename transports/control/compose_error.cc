@@ -55,6 +55,25 @@ bool is_missing(const StatusRow& row, int64_t sequence, int channel) {
   return sequence >= 0 && (at >= row.op_statuses.size() || row.op_statuses[at].sequence < sequence);
 }
 
+// What is late may be queued behind an operation that waits for others than the peer: hosts agree
+// by their leaders, so a rank may wait for one that waits itself.
+void add_missing_before(Error& error, const std::vector<StatusRow>& rows) {
+  if (error.rank < 0 || error.rank >= static_cast<int>(rows.size())) return;
+  const OpStatuses& own = rows[error.rank].op_statuses;
+  const OpStatus* oldest = nullptr;
+  for (const OpStatus& op_status : own)
+    if (op_status.inside && (!oldest || op_status.sequence < oldest->sequence)) oldest = &op_status;
+  if (!oldest) return;
+  const int channel = static_cast<int>(oldest - own.data());
+  std::vector<std::string> parts;
+  for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank)
+    if (parts.size() < kMaxNamed && rank != error.rank &&
+        is_missing(rows[rank], oldest->sequence, channel))
+      parts.push_back(fmt::format("rank {} ({})", rank, place_of(rows[rank])));
+  if (!parts.empty())
+    error.cause += fmt::format("; missing in #{}: {}", oldest->sequence, fmt::join(parts, ", "));
+}
+
 void add_missing(Error& error, const std::vector<StatusRow>& rows) {
   const int64_t sequence = operation_of(error, rows);
   const int channel = sequence < 0 ? -1 : channel_of(rows[error.rank].op_statuses, sequence);
@@ -82,6 +101,7 @@ void add_missing(Error& error, const std::vector<StatusRow>& rows) {
     error.cause += "; every rank has called it and answers";
   } else if (peer_known) {
     error.cause += fmt::format("; rank {} is {}", error.peer, place_of(rows[error.peer]));
+    add_missing_before(error, rows);
   }
 }
 
