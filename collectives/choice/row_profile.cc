@@ -74,6 +74,8 @@ class Profiler {
     many_messages_ = l.messages > kMaxStepsOfARank;
     many_steps_ = l.steps > kMaxStepsOfARank;
     find_samples(p);
+    const double more = more_between_hosts(p);
+    for (RowSample& s : p.samples) s.weight *= more;
     for (const RowSample& s : p.samples)
       for (const Schedule& schedule : s.schedules)
         p.far_senders = std::max(p.far_senders, far_senders(schedule, s.placement->machine));
@@ -147,6 +149,31 @@ class Profiler {
       for (RowSample& s : p.samples) scale(p, s);
     else
       all(whole, kMaxSteps, p.samples);
+  }
+
+  // Regular hosts stand for irregular ones. A row that takes ranks by their numbers may keep to the
+  // former, and send many times as much between the latter.
+  double more_between_hosts(const RowProfile& p) const {
+    const SharedPlacement &whole = siblings_.whole(), &regular = siblings_.regular();
+    if (whole->regular() || p.samples.empty() || p.samples[0].placement == whole || many_steps_ ||
+        !row_.accepts(regular->where(0)))
+      return 1;
+    const double there = sent_away(regular), here = sent_away(whole);
+    return there > 0 ? std::max(1.0, here / there) : 1;
+  }
+
+  // By the ranks of a host in the middle, as a multiple of the buffer.
+  double sent_away(const SharedPlacement& on) const {
+    const std::vector<int>& host = on->hosts.host;
+    const auto middle = static_cast<size_t>(on->hosts.count() / 2);
+    double sent = 0;
+    for (const int rank : on->hosts.ranks[middle]) {
+      const Schedule s = build(on, rank);
+      for (const Step& step : s.steps)
+        if (step.kind == StepKind::send && host[step.peer] != host[rank])
+          sent += static_cast<double>(step.src.count) / s.chunks;
+    }
+    return sent;
   }
 
   bool quotient(const SharedPlacement& on, std::vector<RowSample>& samples) {
