@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "collectives/epochs/planner.h"
 #include "collectives/epochs/path_monitor.h"
+#include "collectives/epochs/planner.h"
 #include "collectives/runtime/role.h"
 #include "collectives/runtime/work_queue.h"
 #include "transports/base/clock.h"
