@@ -246,6 +246,8 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_c
   limits.bundled = scaled(limits.bundled, 1 / load.of_block_bytes);
   limits.bundled_in_memory =
       std::max<size_t>(2, scaled(limits.bundled_in_memory, 1 / load.of_blocks));
+  limits.bundled_bytes_in_memory =
+      scaled(limits.bundled_bytes_in_memory, 1 / (load.of_blocks * load.of_block_bytes));
   if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());

@@ -156,7 +156,7 @@ double port_rate(const NetworkParameters& net, int host, int port);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-7 hosts=2x8 nodes= cores=2 ...". Lists of
+// One line of key=value, each key once: "ringwood-machine-8 hosts=2x8 nodes= cores=2 ...". Lists of
 // places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
