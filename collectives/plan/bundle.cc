@@ -19,6 +19,7 @@ class Bundler {
         result_{from.rank, from.n, from.chunks, from.scratch, {}} {}
 
   Bundled run() {
+    result_.steps.reserve(from_.steps.size());
     for (size_t i = 0, end; i < from_.steps.size(); i = end) {
       end = end_of_message(from_.steps, i);
       const std::span<const Step> message = std::span(from_.steps).subspan(i, end - i);
