@@ -156,9 +156,9 @@ TEST(CostQuotient, PredictsWhatTheWholeDoes) {
           ASSERT_TRUE(one.simulated);
           const double off = std::abs(one.seconds / all.seconds - 1);
           offs.push_back(off);
-          EXPECT_LE(off, 0.01)
-              << to_string(collective) << " " << row.name << ", " << hosts << " hosts of " << k
-              << ", " << bytes << " bytes: " << one.seconds << ", whole " << all.seconds;
+          EXPECT_LE(off, 0.01) << to_string(collective) << " " << row.name << ", " << hosts
+                               << " hosts of " << k << ", " << bytes << " bytes: " << one.seconds
+                               << ", whole " << all.seconds;
         }
       }
     }
