@@ -67,6 +67,7 @@ class Leader final {
         mesh_(mesh),
         use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
         again_(again),
+        ring_bytes_(options.verbs.ring_bytes),
         rails_(leaders),
         leaders_(leaders.front()) {
     gather(options);
@@ -74,6 +75,7 @@ class Leader final {
 
   std::string agree() {
     if (use_ != CalibrationUse::off) set_network();
+    if (!over_sockets(mesh_)) machine_.net.eager = static_cast<double>(ring_bytes_);
     ProbeStep end;
     end.parameters = print(machine_);
     for (const std::vector<int>& leaders : rails_)
@@ -211,6 +213,7 @@ class Leader final {
   Mesh& mesh_;
   const CalibrationUse use_;
   const bool again_;
+  const size_t ring_bytes_;
   const RailLeaders& rails_;
   const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};

@@ -67,7 +67,9 @@ struct NetworkParameters {
   double socket = 6e9;                 // bytes/s of one core into or out of a socket
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
-  double eager = 1 << 18;              // what the sockets of a connection hold
+  // What a connection holds while its receiver is not ready: of sockets what the kernel takes,
+  // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
+  double eager = 1 << 18;
   int rails = 1;                       // interfaces of each host, which together are `nic`
   // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
   bool rail_of_rank = false;
