@@ -70,7 +70,7 @@ struct NetworkParameters {
   // What a connection holds while its receiver is not ready: of sockets what the kernel takes,
   // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
   double eager = 1 << 18;
-  int rails = 1;                       // interfaces of each host, which together are `nic`
+  int rails = 1;  // interfaces of each host, which together are `nic`
   // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
   bool rail_of_rank = false;
   std::optional<PathParameters> far;  // the far path; none: as the near one
