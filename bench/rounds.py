@@ -115,7 +115,8 @@ def machine_line(machine: dict, settings: dict) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in machine["versions"].items() if v)
     load, foreign = machine["load_average"], machine["foreign_load"]
     return (
-        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; {versions}; "
+        f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; "
+        f"{versions + '; ' if versions else ''}"
         f"{settings['date']}, {settings['rounds']} interleaved rounds in {settings['seconds']} s. "
         f"Load average {load['before']:.1f} before, {load['after']:.1f} after; cores used by "
         f"others between rounds: {foreign['mean']:.0%} on average, {foreign['most']:.0%} at most."

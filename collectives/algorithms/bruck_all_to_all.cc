@@ -12,6 +12,8 @@
 //
 //   n = 4, from rank 0    round 0, to 1:  blocks for 1 and 3       round 1, to 2:  for 2; and, come
 //   by the way they go    (1 = 1, 3 = 1 + 2)                       from 3, for 1 (3's way of 2)
+#include <algorithm>
+
 #include "collectives/algorithms/algorithms.h"
 
 namespace ringwood {
@@ -23,6 +25,11 @@ Schedule bruck_all_to_all(const Where& where) {
   // from elsewhere.
   std::vector<int> at;
   for (int way = 0; way < n; ++way) at.push_back(wrap(r + way, n));
+  size_t moves = 0;
+  for (int hop = 1; hop < n; hop *= 2)
+    moves += static_cast<size_t>(n / (2 * hop) * hop + std::max(0, n % (2 * hop) - hop));
+  s.steps.reserve(moves + static_cast<size_t>(n) + 64);  // and log2(n) messages, both ways
+  s.scratch.reserve(2 * moves);
   s.copy({n + r}, {r});
   for (int hop = 1; hop < n; hop *= 2) {
     const auto goes = [&](int way) { return way / hop % 2 == 1; };

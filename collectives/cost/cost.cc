@@ -16,9 +16,10 @@ namespace {
 
 struct Timer {
   double time;
+  uint32_t order;  // of those at the same time
   TimerKind kind;
   int32_t rank, index;  // index: message or step, or -1
-  bool operator>(const Timer& b) const { return time > b.time; }
+  bool operator>(const Timer& b) const { return time != b.time ? time > b.time : order > b.order; }
 };
 
 class Simulation : private MessagePhases<Simulation> {
@@ -92,7 +93,7 @@ class Simulation : private MessagePhases<Simulation> {
   CostSteps& steps() { return steps_; }
 
   void at(double time, TimerKind kind, int32_t rank, int32_t index) {
-    timers_.push({time, kind, rank, index});
+    timers_.push({time, timers_set_++, kind, rank, index});
   }
   void start(const CostJob& job) { machines_.start(job); }
   void start_flow(JobKind kind, int32_t m, double bytes, bool both_ends) {
@@ -116,6 +117,7 @@ class Simulation : private MessagePhases<Simulation> {
   CostMachines machines_;
   CostSteps steps_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  uint32_t timers_set_ = 0;
 };
 
 }  // namespace

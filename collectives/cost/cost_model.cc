@@ -37,7 +37,8 @@ class Binder {
       : load_(load),
         symmetry_(symmetry),
         n_(static_cast<int>(plans.size())),
-        prices_(load, machine, plans[0].schedule.n) {
+        prices_(load, machine, plans[0].schedule.n),
+        known_(2 * static_cast<size_t>(plans[0].schedule.n)) {
     model_.plans = std::move(plans);
     model_.hosts = symmetry ? 1 : prices_.hosts();
     model_.ports = port_count(machine.net);
@@ -106,7 +107,7 @@ class Binder {
       const bool sends = step.kind == StepKind::send;
       Direction& d = direction(r, step.peer, sends);
       size_t& at = sends ? d.sends : d.receives;
-      if (at == d.messages.size()) append(d, r, step.peer, sends);
+      if (at == d.messages.size()) append(d);
       const int32_t index = d.messages[at++];
       CostMessage& m = model_.messages[index];
       m.bytes = std::max(m.bytes, rank.bytes[i]);
@@ -158,13 +159,24 @@ class Binder {
   }
 
   struct Direction {
+    CostMessage like;  // without its steps and bytes
     std::vector<int32_t> messages;
     size_t sends = 0, receives = 0;
+  };
+  // Of the last rank that asked for it.
+  struct Known {
+    int32_t rank = -1, direction = 0;
   };
 
   // Of rank r's messages to or from a peer. With a symmetry, the peer's messages are those of the
   // rank of host 0 that has its index; the relation of the two hosts keeps links apart.
   Direction& direction(int r, int peer, bool sends) {
+    Known& known = known_[2 * static_cast<size_t>(peer) + (sends ? 1 : 0)];
+    if (known.rank != r) known = {r, find_direction(r, peer, sends)};
+    return directions_[known.direction];
+  }
+
+  int32_t find_direction(int r, int peer, bool sends) {
     const int32_t other = index_of(peer);
     int32_t relation = 0;
     if (symmetry_) {
@@ -174,23 +186,25 @@ class Binder {
     const auto [at, is_new] =
         direction_of_.try_emplace(Ends{sends ? r : other, sends ? other : r, relation},
                                   static_cast<int32_t>(directions_.size()));
-    if (is_new) directions_.push_back({});
-    return directions_[at->second];
+    if (is_new) {
+      Direction& made = directions_.emplace_back();
+      made.like = prices_.message(sends ? number(r) : peer, sends ? peer : number(r));
+      made.like.from = sends ? r : other;
+      made.like.to = sends ? other : r;
+    }
+    return at->second;
   }
 
   int32_t index_of(int rank) const { return symmetry_ ? symmetry_->index_of(rank) : rank; }
 
-  void append(Direction& d, int r, int peer, bool sends) {
+  void append(Direction& d) {
     const auto index = static_cast<int32_t>(model_.messages.size());
     if (d.messages.empty())
       model_.heads.push_back(index);
     else
       model_.messages[d.messages.back()].next = index;
     d.messages.push_back(index);
-    CostMessage m = prices_.message(sends ? number(r) : peer, sends ? peer : number(r));
-    m.from = sends ? r : index_of(peer);
-    m.to = sends ? index_of(peer) : r;
-    model_.messages.push_back(m);
+    model_.messages.push_back(d.like);
   }
 
   void set_costs(CostMessage& m) const {
@@ -216,6 +230,7 @@ class Binder {
   CostModel model_;
   std::vector<Direction> directions_;
   std::unordered_map<Ends, int32_t, Hash> direction_of_;
+  std::vector<Known> known_;  // by peer, what comes from it and what goes to it
 };
 
 }  // namespace
@@ -246,6 +261,8 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_c
   limits.bundled = scaled(limits.bundled, 1 / load.of_block_bytes);
   limits.bundled_in_memory =
       std::max<size_t>(2, scaled(limits.bundled_in_memory, 1 / load.of_blocks));
+  limits.bundled_bytes_in_memory =
+      scaled(limits.bundled_bytes_in_memory, 1 / (load.of_blocks * load.of_block_bytes));
   if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());

@@ -35,7 +35,7 @@ void LinkQueues::enter(int32_t index, double now, double amount, int32_t job) {
   Link& link = links_[index];
   advance(link, now);
   link.amount += amount;
-  link.jobs.push_back({link.had + amount, job});
+  link.jobs.push_back({link.had + amount, job, entered_++});
   std::push_heap(link.jobs.begin(), link.jobs.end(), std::greater<>());
   order(index);
 }
@@ -46,6 +46,7 @@ double LinkQueues::next() const {
 
 void LinkQueues::leave(std::vector<Left>& left) {
   const double now = next(), until = now * (1 + kSameTime);
+  const auto first = static_cast<std::ptrdiff_t>(left.size());
   while (!order_.empty() && links_[order_[0]].end <= until) {
     const int32_t index = order_[0];
     Link& link = links_[index];
@@ -54,12 +55,13 @@ void LinkQueues::leave(std::vector<Left>& left) {
     link.had = std::max(link.had, link.jobs.front().until);
     const double enough = link.had + (until - now) * speed;
     while (!link.jobs.empty() && link.jobs.front().until <= enough) {
-      left.push_back({index, link.jobs.front().job});
+      left.push_back({index, link.jobs.front().job, link.jobs.front().order});
       std::pop_heap(link.jobs.begin(), link.jobs.end(), std::greater<>());
       link.jobs.pop_back();
     }
     order(index);
   }
+  std::sort(left.begin() + first, left.end(), [](auto& a, auto& b) { return a.order < b.order; });
 }
 
 void LinkQueues::order(int32_t index) {

@@ -29,8 +29,10 @@ class LinkQueues final {
   double next() const;
   struct Left {
     int32_t link, job;
+    uint32_t order;  // of its beginning there
   };
-  // Appends what leaves a link at next(), or later by so little that it is the same event.
+  // Appends what leaves a link at next(), or later by so little that it is the same event; in the
+  // order in which it entered, so that equal hosts do the same.
   void leave(std::vector<Left>& left);
 
   int active(int32_t link) const { return static_cast<int>(links_[link].jobs.size()); }
@@ -42,7 +44,10 @@ class LinkQueues final {
   struct Share {
     double until;  // of `had`
     int32_t job;
-    bool operator>(const Share& b) const { return until > b.until; }
+    uint32_t order;  // of its beginning
+    bool operator>(const Share& b) const {
+      return until != b.until ? until > b.until : order > b.order;
+    }
   };
   struct Link {
     double rate = 1, amount = 0;
@@ -63,6 +68,7 @@ class LinkQueues final {
 
   std::vector<Link> links_;
   std::vector<int32_t> order_;  // links with jobs, a heap by their ends
+  uint32_t entered_ = 0;
 };
 
 }  // namespace ringwood

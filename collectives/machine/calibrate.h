@@ -4,7 +4,7 @@
 // It measures:
 // - with a core beside another one that does the same: copy and reduction bandwidth in L2 and L3;
 // - with one core: the same in memory, the wire formats' codecs in L2, a yield to another process,
-//   and the cost of a message and of its bytes on a socket (loopback);
+//   and the cost of a message and of its bytes on a socket (loopback), and what a connection holds;
 // - with all cores: copies in memory;
 // - with two cores: how much of a set as large as L3 is found there; the bandwidth of data handed
 //   from core to core in a cache, one way, both ways at once, in small messages, and where it is
@@ -35,7 +35,8 @@ namespace ringwood {
 MachineModel measure_host(bool* disturbed = nullptr);
 
 // Sets net.post and net.socket, from messages that the calling thread sends to itself over loopback
-// within the budget. Leaves them unchanged where there is no loopback.
+// within the budget, and net.eager within as much again. Leaves them unchanged where there is no
+// loopback.
 void measure_sockets(MachineModel& machine, Duration budget);
 
 // "AMD EPYC; 2 cores; L2 1048576; L3 33554432; Linux 6.1.0 x86_64"

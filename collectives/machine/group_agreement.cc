@@ -8,6 +8,7 @@
 #include "collectives/machine/calibrate.h"
 #include "collectives/machine/group_model.h"
 #include "collectives/machine/network_facts.h"
+#include "collectives/machine/port_prior.h"
 #include "collectives/machine/probe.h"
 #include "collectives/machine/probe_results.h"
 #include "collectives/machine/rail_leaders.h"
@@ -66,6 +67,7 @@ class Leader final {
         mesh_(mesh),
         use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
         again_(again),
+        ring_bytes_(options.verbs.ring_bytes),
         rails_(leaders),
         leaders_(leaders.front()) {
     gather(options);
@@ -73,6 +75,7 @@ class Leader final {
 
   std::string agree() {
     if (use_ != CalibrationUse::off) set_network();
+    if (!over_sockets(mesh_)) machine_.net.eager = static_cast<double>(ring_bytes_);
     ProbeStep end;
     end.parameters = print(machine_);
     for (const std::vector<int>& leaders : rails_)
@@ -114,13 +117,15 @@ class Leader final {
     for (size_t h = 0; h < steps.size(); ++h) {
       if (leaders[h] == mesh_.rank) continue;
       auto report = received<ProbeReport>(talk_, leaders[h]);
-      reports[h] = {checked(report.latency), checked(report.rate)};
+      reports[h] = {checked(report.latency), report.rate};
     }
+    for (ProbeReport& report : reports) report.rate = possible_rate(report.rate, machine_);
     return reports;
   }
 
   ProbeResults measured(ProbeResults results) {
     results.alone = carry_out(ProbeStage::alone);
+    if (median_rate(results.alone) <= 0) results.alone = carry_out(ProbeStage::alone);
     results.near = carry_out(ProbeStage::near, 0, results.alone);
     // Interruptions only ever add, and everything later is compared with these.
     auto again = carry_out(ProbeStage::near, 0, results.alone);
@@ -150,10 +155,26 @@ class Leader final {
       machine_.net.exceptions = exceptions_among(known->net.exceptions, names_);
       return tell("as measured before", begin);
     }
-    use_results(machine_, measured(std::move(results)), names_);
+    results = measured(std::move(results));
+    if (median_rate(results.alone) <= 0) return use_prior(results, begin);
+    use_results(machine_, results, names_);
     if (!again_ || machine_.net.exceptions.empty()) keep_network(directory, title_, machine_);
     tell("measured", begin);
     warn();
+  }
+
+  // Nothing that was measured is possible: the next group measures anew.
+  void use_prior(const ProbeResults& results, Clock::time_point begin) {
+    if (again_) {
+      machine_.net = parse_machine_model(mesh_.announcement).net;
+      return tell("as at first, since the rates measured now were impossible,", begin);
+    }
+    const auto prior = port_prior();
+    if (prior) machine_.net.nic = prior->rate;
+    use_results(machine_, results, names_);
+    tell(prior ? "with rates of the ports, since those measured were impossible,"
+               : "with default rates, since those measured were impossible,",
+         begin);
   }
 
   static bool as_known(double latency, const MachineModel& known) {
@@ -192,6 +213,7 @@ class Leader final {
   Mesh& mesh_;
   const CalibrationUse use_;
   const bool again_;
+  const size_t ring_bytes_;
   const RailLeaders& rails_;
   const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};

@@ -12,7 +12,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-7";
+constexpr std::string_view kVersion = "ringwood-machine-8";
 constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxCores = 1 << 15;
 constexpr int kMaxRails = 64;
@@ -79,6 +79,8 @@ constexpr LimitKey kLimits[] = {
     {"published_from", [](ProtocolLimits& l) -> size_t& { return l.published_from; }},
     {"bundled", [](ProtocolLimits& l) -> size_t& { return l.bundled; }},
     {"bundled_in_memory", [](ProtocolLimits& l) -> size_t& { return l.bundled_in_memory; }},
+    {"bundled_bytes_in_memory",
+     [](ProtocolLimits& l) -> size_t& { return l.bundled_bytes_in_memory; }},
     {"packed", [](ProtocolLimits& l) -> size_t& { return l.packed; }},
     {"published_up_to", [](ProtocolLimits& l) -> size_t& { return l.published_up_to; }},
 };

@@ -67,8 +67,10 @@ struct NetworkParameters {
   double socket = 6e9;                 // bytes/s of one core into or out of a socket
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
-  double eager = 1 << 18;              // what the sockets of a connection hold
-  int rails = 1;                       // interfaces of each host, which together are `nic`
+  // What a connection holds while its receiver is not ready: of sockets what the kernel takes,
+  // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
+  double eager = 1 << 18;
+  int rails = 1;  // interfaces of each host, which together are `nic`
   // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
   bool rail_of_rank = false;
   std::optional<PathParameters> far;  // the far path; none: as the near one
@@ -156,7 +158,7 @@ double port_rate(const NetworkParameters& net, int host, int port);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-7 hosts=2x8 nodes= cores=2 ...". Lists of
+// One line of key=value, each key once: "ringwood-machine-8 hosts=2x8 nodes= cores=2 ...". Lists of
 // places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).

@@ -26,6 +26,10 @@ uint64_t bytes_in(double seconds, double rate, uint64_t least, uint64_t most) {
 
 }  // namespace
 
+double seconds_of_bytes(double whole, double latency) {
+  return std::max({whole - 2 * latency, whole / 2, kShortest});
+}
+
 ProbeReport Probe::carry_out(const ProbeStep& step) {
   for (const int rank : {step.to, step.from, step.pings})
     if (rank < -1 || rank >= mesh_.size || rank == mesh_.rank)
@@ -54,7 +58,7 @@ double Probe::measure_rate(int to) {
   for (int results = 0; results < wanted && (results == 0 || spent < kBudget);) {
     const double whole = talk_.transfer(to, bytes, -1).seconds;
     spent += whole;
-    const double seconds = std::max(whole - 2 * near_latency_, kShortest);
+    const double seconds = seconds_of_bytes(whole, near_latency_);
     const double rate = static_cast<double>(bytes) / seconds;
     const bool enough = seconds >= kLong || spent >= kBudget || bytes == LinkTalk::kMaxTransfer;
     if (enough && warm) {
@@ -81,7 +85,7 @@ double Probe::both_ways(const ProbeStep& step) {
   double spent = 0;
   for (int i = 0; i <= kResults; ++i) {
     const double seconds = talk_.transfer(step.to, bytes, step.from).seconds;
-    if (i > 0) spent += std::max(seconds - 2 * latency, kShortest);
+    if (i > 0) spent += seconds_of_bytes(seconds, latency);
   }
   return step.to < 0 ? 0 : kResults * static_cast<double>(bytes) / spent;
 }

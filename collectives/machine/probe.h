@@ -24,6 +24,10 @@
 
 namespace ringwood {
 
+// The part of a transfer's time that its bytes took. Latencies are part of a long transfer only, so
+// one that takes most of its time was measured while something else had the processor.
+double seconds_of_bytes(double whole, double latency);
+
 class Probe final {
  public:
   // Both outlive it.

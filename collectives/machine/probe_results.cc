@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <numeric>
 
 namespace ringwood {
@@ -133,6 +134,11 @@ double median_rate(const std::vector<ProbeReport>& reports) {
   return median_of(std::move(values));
 }
 
+double possible_rate(double rate, const MachineModel& machine) {
+  const double most = std::max(2 * machine.memory, machine.copy.l2);
+  return std::isfinite(rate) && rate > 0 && rate <= most ? rate : 0;
+}
+
 void use_results(MachineModel& machine, const ProbeResults& results,
                  const std::vector<std::string>& names) {
   const std::vector<int> order = by_leaf(names.size(), machine.net.leaves);
@@ -142,6 +148,9 @@ void use_results(MachineModel& machine, const ProbeResults& results,
     return std::max(median_latency(reports) - 2 * net.post, 0.0);
   };
   net.latency = latency(results.ping);
+  net.far.reset();
+  net.exceptions.clear();
+  if (median_rate(results.alone) <= 0) return;
   const double alone = std::max(1.0, median_rate(results.alone));
   net.both_ways = times(median_rate(results.near), alone);
   net.rail_of_rank = !results.rails.empty();
@@ -152,7 +161,6 @@ void use_results(MachineModel& machine, const ProbeResults& results,
     net.nic += std::max(1.0, median_rate(rail.near) / net.both_ways);
     all_far += median_rate(rail.far);
   }
-  net.far.reset();
   // Up to three hosts all are neighbours, and the far stage measured near paths again.
   if (results.far.size() > 3) {
     const double rate = all_far / net.both_ways;
@@ -161,7 +169,6 @@ void use_results(MachineModel& machine, const ProbeResults& results,
                       far.latency + 2 * net.post <= kSameLatency * (net.latency + 2 * net.post);
     if (!same) net.far = far;
   }
-  net.exceptions.clear();
   find_exceptions(net, results, order, names);
 }
 

@@ -32,6 +32,10 @@ double median_of(std::vector<double> values);
 double median_latency(const std::vector<ProbeReport>& reports);
 double median_rate(const std::vector<ProbeReport>& reports);
 
+// The rate, or 0 where it is impossible: no network moves data faster than the host's memory, where
+// a copy moves it twice, or than a core copies what is in its cache. Starved machines read that.
+double possible_rate(double rate, const MachineModel& machine);
+
 // As HostException::name has it.
 std::string plain_name(std::string name);
 

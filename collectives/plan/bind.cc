@@ -91,16 +91,30 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Splits multi-chunk spans of block-wise collectives into one step per chunk, except messages from
-// and into scratch, which is contiguous: the schedule language guarantees that at both ends.
+// Messages from and into scratch, which is contiguous: the schedule language guarantees that at
+// both ends.
+bool stays_whole(const Schedule& s, const Step& step) {
+  const Span there = step.dst.count ? step.dst : step.src;
+  return step.peer >= 0 && there.first >= s.chunks;
+}
+
+// Splits other multi-chunk spans of block-wise collectives into one step per chunk.
 void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
+  size_t all = 0;
+  for (const Step& step : s.steps)
+    all += stays_whole(s, step) ? 1 : static_cast<size_t>(std::max(step.dst.count, step.src.count));
+  const auto one = [&](const Step& step) {
+    return stays_whole(s, step) || std::max(step.dst.count, step.src.count) == 1;
+  };
+  if (all == s.steps.size() && std::ranges::all_of(s.steps, one)) return;
   std::vector<Step> steps;
   std::vector<int32_t> of_steps;
+  steps.reserve(all);
+  of_steps.reserve(all);
   for (size_t k = 0; k < s.steps.size(); ++k) {
     const Step& step = s.steps[k];
     const int count = std::max(step.dst.count, step.src.count);
-    const Span there = step.dst.count ? step.dst : step.src;
-    if (step.peer >= 0 && there.first >= s.chunks) {
+    if (stays_whole(s, step)) {
       steps.push_back(step);
       of_steps.push_back(ordinals[k]);
       continue;
@@ -119,6 +133,7 @@ void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
 
 std::vector<int32_t> ordinals_of(const Schedule& schedule, int segment_count) {
   std::vector<int32_t> ordinals;
+  ordinals.reserve(schedule.steps.size() * static_cast<size_t>(segment_count));
   int32_t next = 0;
   for (const Step& step : schedule.steps) {
     const bool adds = step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce;
@@ -128,10 +143,28 @@ std::vector<int32_t> ordinals_of(const Schedule& schedule, int segment_count) {
   return ordinals;
 }
 
+// The plan's queues by peer: of many peers a search for each step would take long.
+class Queues {
+ public:
+  explicit Queues(Plan& plan) : plan_(plan), of_peer_(static_cast<size_t>(plan.schedule.n), -1) {}
+  PeerQueue& operator[](int peer) {
+    int32_t& queue = of_peer_[static_cast<size_t>(peer)];
+    if (queue < 0) {
+      queue = static_cast<int32_t>(plan_.peers.size());
+      plan_.peers.push_back({peer, 0, 0, {}, {}, {}});
+    }
+    return plan_.peers[static_cast<size_t>(queue)];
+  }
+
+ private:
+  Plan& plan_;
+  std::vector<int32_t> of_peer_;  // -1: none
+};
+
 // Sets bytes, places and queues of step `index` of the plan's schedule.
-void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan) {
+void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan, Queues& queues) {
   const Step& step = plan.schedule.steps[index];
-  BoundStep bound;
+  BoundStep& bound = plan.steps.emplace_back();
   bound.kind = step.kind;
   bound.peer = step.peer;
   bound.reduction = reduction;
@@ -139,9 +172,8 @@ void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan
   bound.message_bytes = bound.bytes;
   if (step.dst.count) bound.dst = layout.place(step.dst);
   if (step.src.count) bound.src = layout.place(step.src);
-  plan.steps.push_back(bound);
   if (step.peer < 0 || bound.bytes == 0) return;
-  PeerQueue& queue = plan.peers[queue_of(plan, step.peer)];
+  PeerQueue& queue = queues[step.peer];
   (step.kind == StepKind::send ? queue.sends : queue.receives)
       .push_back(static_cast<int32_t>(index));
 }
@@ -188,14 +220,16 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
   plan.segments = segment_count;
   plan.element = size_of(args.type);
   plan.fingerprint = fingerprint_of(args, algorithm, segment_count, 0);
-  const Schedule flat = after_agreement(schedule, args.collective);
-  plan.schedule = segments(flat, segment_count);
-  std::vector<int32_t> ordinals = ordinals_of(flat, segment_count);
+  plan.schedule = after_agreement(schedule, args.collective);
+  std::vector<int32_t> ordinals = ordinals_of(plan.schedule, segment_count);
+  if (segment_count != 1) plan.schedule = segments(plan.schedule, segment_count);
   if (!cut_from_one_buffer(args.collective)) split_spans(plan.schedule, ordinals);
   const Layout layout(schedule, plan.schedule, args, segment_count);
   plan.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());
-  for (size_t i = 0; i < plan.schedule.steps.size(); ++i) bind_step(layout, i, ordinals[i], plan);
+  Queues queues(plan);
+  for (size_t i = 0; i < plan.schedule.steps.size(); ++i)
+    bind_step(layout, i, ordinals[i], plan, queues);
   plan.writes_own = writes_own_block(plan);
   plan.graph = derive(plan.schedule);
   return plan;

@@ -14,10 +14,12 @@ class Bundler {
         args_(args),
         limit_(limits.bundled / size_of(args.type)),
         in_memory_(limits.bundled_in_memory),
+        most_in_memory_(limits.bundled_bytes_in_memory / size_of(args.type)),
         wire_(wire),
         result_{from.rank, from.n, from.chunks, from.scratch, {}} {}
 
   Bundled run() {
+    result_.steps.reserve(from_.steps.size());
     for (size_t i = 0, end; i < from_.steps.size(); i = end) {
       end = end_of_message(from_.steps, i);
       const std::span<const Step> message = std::span(from_.steps).subspan(i, end - i);
@@ -44,10 +46,8 @@ class Bundler {
     return args_.blocks[block_of_chunk(args_.collective, at, chunk)];
   }
 
-  size_t least_parts(int peer) const {
-    const bool across =
-        wire_.apart || (!wire_.host.empty() && wire_.host[peer] != wire_.host[from_.rank]);
-    return across ? 2 : in_memory_;
+  bool shares_memory(int peer) const {
+    return !wire_.apart && (wire_.host.empty() || wire_.host[peer] == wire_.host[from_.rank]);
   }
 
   // Both ends find the same: they have as many spans and chunks of equal sizes, in scratch or not.
@@ -59,12 +59,13 @@ class Bundler {
       const bool whole = cut_from_one_buffer(args_.collective) || span.first >= from_.chunks;
       parts += whole ? 1 : span.count;
     }
-    if (parts < 2 || parts < least_parts(message[0].peer)) return false;
+    const bool in_memory = shares_memory(message[0].peer);
+    if (parts < 2 || (in_memory && parts < in_memory_)) return false;
     for (const Step& step : message) {
       const Span span = span_of(step);
       for (int c = span.first; c < span.first + span.count; ++c) sum += elements(c);
     }
-    return sum <= parts * limit_;
+    return sum <= parts * limit_ && (!in_memory || sum <= most_in_memory_);
   }
 
   void add_alone(Step step) {
@@ -100,8 +101,9 @@ class Bundler {
 
   const Schedule& from_;
   const CollectiveArgs& args_;
-  const size_t limit_;  // elements
-  const size_t in_memory_;
+  const size_t limit_;           // elements of a block
+  const size_t in_memory_;       // blocks, at least
+  const size_t most_in_memory_;  // elements of a message
   const Wire& wire_;
   Schedule result_;
   int bundles_ = 0;

@@ -45,6 +45,8 @@ size_t window_end(const Plan& plan, size_t i) {
 // peer may write as soon as it has read, so no other step may still be reading then: the receive
 // may wait for step i only.
 int32_t put_to(const Plan& plan, size_t i) {
+  // Whatever overwrites it waits for it.
+  if (plan.graph.offset[i] == plan.graph.offset[i + 1]) return -1;
   const BoundStep& send = plan.steps[i];
   const Range place = range(send.src, send.bytes);
   for (size_t j = i + 1; j < window_end(plan, i); ++j) {

@@ -16,6 +16,8 @@ class Deriver {
         marked_by_(steps_, -1) {
     graph_.offset.assign(steps_ + 1, 0);
     graph_.predecessors.assign(steps_, 0);
+    reader_pool_.reserve(steps_);
+    sources_.reserve(2 * static_cast<size_t>(steps_));
   }
 
   Graph run() {

@@ -249,5 +249,14 @@ TEST(Cost, NoRankIsInnerInBothTrees) {
   }
 }
 
+// It has n log2(n) steps, and the choice builds it for 16,384 ranks: no room is left over.
+TEST(Cost, BruckAllToAllTakesTheMemoryThatItNeeds) {
+  for (int n = 1; n <= 70; ++n) {
+    const Schedule s = bruck_all_to_all({n / 2, n});
+    EXPECT_EQ(s.scratch.capacity(), s.scratch.size()) << n;
+    EXPECT_LE(s.steps.capacity(), s.steps.size() + 64) << n;
+  }
+}
+
 }  // namespace
 }  // namespace ringwood

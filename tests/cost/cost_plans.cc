@@ -223,5 +223,23 @@ TEST(PlanCache, ForgetsWhatWasNotUsedForTheLongestTime) {
   EXPECT_GE(plans.kept(), fit - 1);
 }
 
+// Messages of a smaller group's ranks are joined where those of the whole group's are.
+TEST(CostOfPlans, BlocksStandForThoseOfTheWholeGroup) {
+  const MachineModel machine = on_hosts(64, 8);
+  const auto schedules =
+      build_all(*find_algorithm(Collective::all_gather, "hierarchical"), {0, 64, 0, machine.hosts});
+  const auto bundles = [&](size_t block, double of_blocks) {
+    Load load{Collective::all_gather, block};
+    load.of_blocks = of_blocks;
+    return plans_of(schedules, 1, load, machine)[0].bundles;
+  };
+  const ProtocolLimits limits;
+  const auto blocks = static_cast<double>(limits.bundled_bytes_in_memory / limits.bundled) / 8;
+  const int across = bundles(limits.bundled, 1);
+  EXPECT_EQ(bundles(limits.bundled, blocks), across + 14);  // with 7 ranks, both ways
+  EXPECT_EQ(bundles(limits.bundled, 2 * blocks), across);
+  EXPECT_EQ(bundles(limits.bundled / 2, 2 * blocks), across + 14);
+}
+
 }  // namespace
 }  // namespace ringwood

@@ -6,10 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
+#include "tests/support/connection.h"
 #include "tests/support/errors.h"
 
 namespace ringwood {
@@ -103,6 +106,20 @@ TEST_F(CalibrationFile, MeasuresOnceAndFindsAMachine) {
   EXPECT_GT(f.latency, 0);
   EXPECT_LT(f.latency, 1e-2);
   EXPECT_GT(f.yield, 0);
+}
+
+// About as much goes into a connection that nobody reads from.
+TEST(MeasureSockets, AConnectionHoldsWhatItIsSaidTo) {
+  MachineModel machine;
+  machine.net.eager = 1;
+  measure_sockets(machine, std::chrono::milliseconds(200));
+  const auto [here, there] = connection();
+  const std::vector<char> data(128 << 10);
+  double held = 0;
+  for (ssize_t some = 1; some > 0 && held < 64 << 20; held += std::max<double>(0, some))
+    some = ::send(here.get(), data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  EXPECT_GT(machine.net.eager, held / 2);
+  EXPECT_LT(machine.net.eager, held * 2);
 }
 
 }  // namespace

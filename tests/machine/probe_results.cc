@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/machine/network_facts.h"
+#include "collectives/machine/probe.h"
 #include "collectives/machine/rail_leaders.h"
 
 namespace ringwood {
@@ -190,6 +191,38 @@ TEST(NetworkTitle, IsThatOfLikeHosts) {
   EXPECT_EQ(title({a, b}), title({b, a, a}));
   EXPECT_NE(title({a, b}), title({a, b, a, b}));
   EXPECT_NE(title({a, b}), title({a, other}));
+}
+
+// 2 MiB in the microsecond that a late clock leaves: 16,777 Gbit/s.
+TEST(ProbeResults, ImpossibleRatesAreNone) {
+  MachineModel machine;
+  EXPECT_EQ(possible_rate((2 << 20) / 1e-6, machine), 0);
+  for (const double none : {0.0, -1.0, 1.0 / 0.0, 0.0 / 0.0})
+    EXPECT_EQ(possible_rate(none, machine), 0);
+  for (const double rate : {1.0, 1e9, 25e9}) EXPECT_EQ(possible_rate(rate, machine), rate);
+  // Fast hosts have fast networks.
+  machine.memory = 250e9;
+  EXPECT_EQ(possible_rate(400e9, machine), 400e9);
+}
+
+TEST(ProbeResults, LatencyIsNotMostOfATransfer) {
+  EXPECT_DOUBLE_EQ(seconds_of_bytes(10e-3, 1e-3), 8e-3);
+  EXPECT_DOUBLE_EQ(seconds_of_bytes(3e-3, 2e-3), 1.5e-3);
+  EXPECT_GT(seconds_of_bytes(0, 0), 0);
+}
+
+TEST(ProbeResults, WithoutARateThePriorRemains) {
+  MachineModel machine;
+  machine.net.nic = 3e9;
+  ProbeResults results = probed({kRate, kRate, kRate, kRate}, {kRate, kRate, kRate, kRate}, kRate);
+  for (auto* reports : {&results.alone, &results.near, &results.far})
+    for (ProbeReport& report : *reports) report.rate = 0;
+  use_results(machine, results, names_of(4));
+  EXPECT_EQ(machine.net.nic, 3e9);
+  EXPECT_EQ(machine.net.both_ways, 1);
+  EXPECT_FALSE(machine.net.far);
+  EXPECT_TRUE(machine.net.exceptions.empty());
+  EXPECT_NEAR(machine.net.latency, 10e-6 - 2 * machine.net.post, 1e-12);
 }
 
 }  // namespace

@@ -62,6 +62,27 @@ TEST(Bundles, FewBlocksInMemoryTravelAlone) {
   }
 }
 
+// Beyond what caches hold, two more copies cost more than posts.
+TEST(Bundles, LongMessagesInMemoryTravelBlockByBlock) {
+  const ProtocolLimits limits;
+  const int most = static_cast<int>(limits.bundled_bytes_in_memory / limits.bundled);
+  for (const int blocks : {most, most + 1})
+    for (const bool apart : {false, true}) {
+      Schedule s{0, 2, 2 * blocks, {}, {}};
+      std::vector<Span> even;
+      for (int b = 0; b < blocks; ++b) even.push_back({2 * b});
+      s.send_joined(1, even);
+      const CollectiveArgs args{Collective::all_reduce,
+                                DataType::float32,
+                                ReduceOp::sum,
+                                0,
+                                2 * static_cast<size_t>(blocks) * limits.bundled / sizeof(float),
+                                {}};
+      const auto plan = make_plan(s, args, "test", 1, Protocol::queued, apart ? kApart : Wire{});
+      EXPECT_EQ(plan->bundles, apart || blocks == most ? 1 : 0) << blocks << " apart " << apart;
+    }
+}
+
 // Both ends go by the mean of a message's blocks: some messages are bundled, others are not.
 TEST(Bundles, BothEndsOfUnevenBlocksDecideAlike) {
   const size_t limit = ProtocolLimits().bundled / sizeof(float);

@@ -24,6 +24,7 @@ from peers_report import (
 )
 from processes import ROOT
 from ringwood_command import BINARY, environment
+from rounds import machine_line
 
 MACHINE = {
     "processor": "a processor",
@@ -34,6 +35,13 @@ MACHINE = {
     "foreign_load": {"mean": 0.0, "most": 0.01},
 }
 SETTINGS = {"date": "2026-01-01", "rounds": 2, "seconds": 9, "failures": ["mpich, 2 ranks: why"]}
+
+
+def test_the_line_of_the_machine_has_no_empty_part():
+    line = machine_line(MACHINE, SETTINGS)
+    assert line.startswith("a processor, 2 cores, Linux 6.1; ringwood 0.1.0; 2026-01-01, 2 inter")
+    line = machine_line(MACHINE | {"versions": {"mpich": ""}}, SETTINGS)
+    assert line.startswith("a processor, 2 cores, Linux 6.1; 2026-01-01, 2 inter")
 
 
 def peers(*arguments, **more: str) -> subprocess.CompletedProcess:

@@ -139,12 +139,32 @@ TEST(Events, FaultsGoTheWayTheyMust) {
     const double hashed = wrong(row, leaves, {}).seconds;
     EXPECT_GE(hashed, whole * 0.999) << row;
     EXPECT_GE(wrong(row, narrow, {}).seconds, hashed * 0.999) << row;
-    EXPECT_GE(wrong(row, leaves, uplinks).seconds, hashed * 0.999) << row;
+    // Of those that remain a seed may choose better: of 8 seeds, up to 3 %.
+    EXPECT_GE(wrong(row, leaves, uplinks).seconds, hashed * 0.95) << row;
   }
   // A ring crosses leaves once; halves cross them all the time.
   EXPECT_NEAR(wrong("ring", narrow, {}).seconds / wrong("ring", rails, {}).seconds, 1, 0.02);
   EXPECT_GT(wrong("halving_doubling", narrow, {}).seconds,
             1.5 * wrong("halving_doubling", rails, {}).seconds);
+}
+
+// Halving and doubling on 4 hosts lasts S/2 + S/4 + S/4 + S/2. At half a host's rate each of its
+// rounds lasts twice as long, and that is not all: its first partner is done with the others and
+// sends its last S/2 while the S/4 of round 3 is on its way, so that this lasts twice as long once
+// more, and round 4 begins later. 7/3, by a dead rail as by a slow port.
+TEST(Events, WhatComesEarlyDelaysWhatIsWaitedFor) {
+  MachineModel machine = wires_only(4, 0, 1 / 12.5e9);
+  machine.net.eager = 0;
+  const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "halving_doubling");
+  const Load load = load_of(Collective::all_reduce, 64 << 20, 4);
+  NetworkShape rails;
+  rails.rails = 2;
+  Faults dead, slow;
+  add_dead_port(dead, "host1/rail1");
+  add_slow_port(slow, "host1=0.5");
+  const double whole = events_of(row, load, machine, rails).seconds;
+  EXPECT_NEAR(events_of(row, load, machine, rails, dead).seconds / whole, 7.0 / 3, 0.01);
+  EXPECT_NEAR(events_of(row, load, machine, rails, slow).seconds / whole, 7.0 / 3, 0.01);
 }
 
 TEST(Events, SeedsDecideAndNothingElse) {
