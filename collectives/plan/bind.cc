@@ -91,16 +91,16 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Splits multi-chunk spans of block-wise collectives into one step per chunk, except messages from
-// and into scratch, which is contiguous: the schedule language guarantees that at both ends.
+// Splits multi-chunk spans of block-wise collectives into one step per chunk, except in scratch,
+// which is contiguous: the schedule language guarantees that at both ends of a message.
 void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
   std::vector<Step> steps;
   std::vector<int32_t> of_steps;
   for (size_t k = 0; k < s.steps.size(); ++k) {
     const Step& step = s.steps[k];
     const int count = std::max(step.dst.count, step.src.count);
-    const Span there = step.dst.count ? step.dst : step.src;
-    if (step.peer >= 0 && there.first >= s.chunks) {
+    const auto in_scratch = [&](Span span) { return span.count == 0 || span.first >= s.chunks; };
+    if (in_scratch(step.dst) && in_scratch(step.src)) {
       steps.push_back(step);
       of_steps.push_back(ordinals[k]);
       continue;

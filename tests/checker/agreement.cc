@@ -187,7 +187,7 @@ TEST(Agreement, DataMovesMeanwhileInSmallAllReduces) {
           const PlanCheck found = group.check();
           ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
           const auto plans =
-              std::ranges::count_if(group.plans, [](auto& p) { return is_early(*p); });
+              std::ranges::count_if(group.plans, [](auto& p) { return p->early; });
           EXPECT_TRUE(plans == 0 || (count < 40'000 && row.collective == Collective::all_reduce));
           early[row.name] += static_cast<int>(plans);
         }
