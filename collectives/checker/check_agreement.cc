@@ -220,7 +220,7 @@ PlanFlaw check_all_pairs_exchange(const PlanSet& set) {
 // fingerprints it has, and local steps. Nobody puts into the user's buffers meanwhile.
 PlanFlaw check_early(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
-  const bool early = plan.early;
+  const bool early = is_early(plan);
   if (early && (plan.slots || in_one_round(plan)))
     return fmt::format("rank {} begins early by eager slots or in one round", rank);
   for (size_t i = 0; i < plan.steps.size(); ++i) {

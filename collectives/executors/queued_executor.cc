@@ -22,7 +22,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   execution_ = &execution;
   held_ = execution.hold_sends;
   agreed_ = false;
-  early_ = plan.early;
+  early_ = is_early(plan);
   links_.clear();
   for (const PeerQueue& queue : plan.peers) links_.emplace_back(mesh_, channel_, queue);
   if (plan.slots)

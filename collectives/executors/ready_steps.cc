@@ -8,7 +8,7 @@ void ReadySteps::start(const Plan& plan) {
   pending_.assign(plan.graph.predecessors.begin(), plan.graph.predecessors.end());
   ready_.clear();
   kept_.clear();
-  keeps_ = plan.early;
+  keeps_ = is_early(plan);
   roundings_.clear();
   rounded_ = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i)

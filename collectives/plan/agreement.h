@@ -17,13 +17,12 @@
 // leaders exchange fingerprints with those 1, 2, 4, ... apart by exclusive or, as in recursive
 // doubling: then the data of `hierarchical_leaders` has the links of the agreement.
 //
-// Early plans. Small data would wait for the agreement, and then for as many latencies again. A rank
-// can receive at once what comes behind a peer's fingerprint: if that is the right one, the data is
-// of the same call. Where all data comes behind fingerprints, on the links of the agreement
-// (`hierarchical_leaders`), it moves while the ranks agree, each message in one packet with its
-// fingerprint: everything is received and added in scratch, and only the copies to the user's
-// buffer wait for the agreement. Each rank decides that for itself, since nothing that it sends
-// changes.
+// Early plans. Small data would wait for the agreement, and then for as many latencies again. A
+// rank can receive at once what comes behind a peer's fingerprint: if that is the right one, the
+// data is of the same call. Where all of a rank's data comes behind fingerprints, on the links of
+// the agreement (`hierarchical_leaders`), it moves while the ranks agree: everything is received
+// and added in scratch, and only the copies to the user's buffer wait for the agreement. Each rank
+// decides that for itself, since nothing that it sends changes.
 //
 // Pure; any thread.
 #pragma once

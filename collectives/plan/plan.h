@@ -172,7 +172,6 @@ struct Plan {
   // from all others. Then the preambles carry the data, and there are no exchanges.
   Protocol protocol = Protocol::queued;
   bool slots = false;  // eager_slots, or queued with all fingerprints by eager slots
-  bool early = false;  // data moves while the ranks agree (agreement.h); may differ between ranks
   std::vector<int32_t> sends_by_rank,
       receives_by_rank;    // one round: by rank, the step of its message or -1
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
@@ -189,6 +188,10 @@ struct Plan {
   bool rounds_each = false;  // each addition of 16- or 8-bit floats: there are no rows
   Scaling scaling;
 };
+
+// Whether its data moves while the ranks agree (agreement.h): it begins with a copy to scratch. May
+// differ between ranks.
+inline bool is_early(const Plan& plan) { return !plan.steps.empty() && plan.steps[0].early; }
 
 // Null: no message goes to that peer or comes from it.
 const PeerQueue* queue_to(const Plan& plan, int peer);

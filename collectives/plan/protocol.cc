@@ -107,8 +107,8 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
-// Peers may put into a buffer of the user's that fusion exposes, so no block may be large enough for
-// one. A rank below another hears last of that one, and so has no time to gain by copies.
+// Peers may put into a buffer of the user's that fusion exposes, so no block may be large enough
+// for one. A rank below another hears last of that one, and so has no time to gain by copies.
 bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
                   const Wire& wire, const ProtocolLimits& limits) {
   const size_t bytes = args.count * size_of(args.type);
@@ -127,14 +127,12 @@ bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol
 }
 
 Plan add_early(Plan plan) {
-  plan.early = true;
   for (BoundStep& step : plan.steps) step.early = step.peer >= 0 || step.dst.buffer == kScratch;
   return plan;
 }
 
 Plan add_slots(Plan plan) {
   plan.slots = true;
-  plan.early = false;
   plan.agreement.clear();
   for (PeerQueue& queue : plan.peers) queue.preambles_out = queue.preambles_in = 0;
   for (BoundStep& step : plan.steps) step.early = false;

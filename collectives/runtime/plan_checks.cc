@@ -22,7 +22,7 @@ std::string kind_of(const Plan& mine, const PlanKey& key) {
                      key.request.own ? fmt::format(" {:x}", key.request.own->hash()) : "",
                      mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
                      static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
-                     mine.published ? ", published" : "", mine.early ? ", early" : "");
+                     mine.published ? ", published" : "", is_early(mine) ? ", early" : "");
 }
 
 // Sizes that only a pair of ranks knows are replaced by equal ones for all ranks.

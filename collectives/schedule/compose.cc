@@ -170,6 +170,8 @@ Schedule publish(const Schedule& s, Collective collective) {
 }
 
 bool moves_in_scratch(const Schedule& s) {
+  if (s.steps.empty() || s.steps[0].kind != StepKind::copy || s.steps[0].dst.first < s.chunks)
+    return false;
   return std::ranges::all_of(s.steps, [&](const Step& step) {
     if (step.kind == StepKind::copy) return true;
     return (step.src.count == 0 || step.src.first >= s.chunks) &&

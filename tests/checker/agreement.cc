@@ -187,7 +187,8 @@ TEST(Agreement, SmallDataMovesMeanwhile) {
                          row.name, {.apart = false}, places);
           const PlanCheck found = group.check();
           ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
-          const auto plans = std::ranges::count_if(group.plans, [](auto& p) { return p->early; });
+          const auto plans =
+              std::ranges::count_if(group.plans, [](auto& p) { return is_early(*p); });
           EXPECT_TRUE(plans == 0 || count < 40'000) << group.name;
           if (plans > 0) early[{row.collective, row.name}] += static_cast<int>(plans);
         }

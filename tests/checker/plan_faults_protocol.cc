@@ -121,10 +121,10 @@ std::vector<PlanFault> agreement_faults() {
 
 std::vector<PlanFault> early_faults() {
   const auto writes_user = [](const Plan& p, size_t i) {
-    return p.early && p.steps[i].kind != StepKind::send && p.steps[i].dst.buffer != kScratch;
+    return is_early(p) && p.steps[i].kind != StepKind::send && p.steps[i].dst.buffer != kScratch;
   };
   const auto receives = [](const Plan& p, size_t i) {
-    return p.early &&
+    return is_early(p) &&
            (p.steps[i].kind == StepKind::recv || p.steps[i].kind == StepKind::recv_reduce);
   };
   return {

@@ -231,8 +231,8 @@ void expect_results(Communicator& c, Collective collective, int round) {
   const float* const got = x.data() + (in_place ? 0 : kResult);
   for (size_t i = 0; i < count * static_cast<size_t>(blocks ? n : 1); ++i)
     if (got[i] != result(collective, round, c.rank(), n, count, i))
-      throw std::runtime_error(fmt::format("{} {}: element {} is {}, not {}",
-                                           to_string(collective), round, i, got[i],
+      throw std::runtime_error(fmt::format("{} {}: element {} is {}, not {}", to_string(collective),
+                                           round, i, got[i],
                                            result(collective, round, c.rank(), n, count, i)));
 }
 

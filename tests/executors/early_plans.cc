@@ -44,7 +44,7 @@ class HeldBack : public ::testing::Test {
     const auto r = static_cast<size_t>(rank);
     plans_[r] = make_plan(by_leaders(hosts_)[r], sum_of(kCount), "test", 1, Protocol::queued,
                           {WireFormat::exact, hosts_});
-    EXPECT_EQ(plans_[r]->early, rank % 2 == 0);
+    EXPECT_EQ(is_early(*plans_[r]), rank % 2 == 0);
     runner_.executors[r]->start({plans_[r].get(),
                                  fingerprint_of(sum_of(count), "test", 1, 0),
                                  {&buffers_[r], 1},

@@ -10,9 +10,9 @@
 //   cost             ceil(log2 H) alpha + (n-k) B beta across, 2 alpha + k n B beta inside
 //
 // A host has log2 H messages out and as many in, where `hierarchical` has (H-1) k and
-// `hierarchical_pat` k log2 H, and its data goes the way of the agreement (leaders.h): small blocks.
-// One rank moves all bytes, so larger ones are better shared. Hosts may be of unequal size. Source:
-// MVAPICH's and HAN's designs with one leader; Bruck et al. (1997).
+// `hierarchical_pat` k log2 H, and its data goes the way of the agreement (leaders.h): small
+// blocks. One rank moves all bytes, so larger ones are better shared. Hosts may be of unequal size.
+// Source: MVAPICH's and HAN's designs with one leader; Bruck et al. (1997).
 //
 //   3 hosts x 2 ranks, all_gather    inside   0 <- 1          2 <- 3          4 <- 5
 //                                    across   0 -> 2 -> 4 -> 0: 2 blocks, then again 2
@@ -48,8 +48,7 @@ void add_from(Schedule& s, const Leaders& leaders, int peer, const RoomOfHosts& 
   const RoomOfHosts arrived(s, leaders.hosts, hosts);
   s.recv(peer, arrived.all());
   for (size_t i = 0; i < to.size(); ++i)
-    s.reduce(room.of(to[i], to[i] + 1),
-             arrived.of(static_cast<int>(i), static_cast<int>(i) + 1));
+    s.reduce(room.of(to[i], to[i] + 1), arrived.of(static_cast<int>(i), static_cast<int>(i) + 1));
 }
 
 // The rounds across of a reduce-scatter. `distances`: by position of the room.
