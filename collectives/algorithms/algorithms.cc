@@ -147,6 +147,9 @@ constexpr AlgorithmRow kTable[] = {
      "H-1 rounds across by index, 1 inside, (n-k) B bytes enter a host: large blocks, two partners "
      "across, hosts of one size",
      hierarchical_ring_all_gather, alike_hosts},
+    {Collective::all_gather, "hierarchical_leaders",
+     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, several hosts",
+     hierarchical_leaders_all_gather, has_hierarchy, !kRankOrder, BlockSizes::similar},
     {Collective::all_gather, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes enter a node of k: one host of N memory nodes",
      of_nodes<hierarchical_all_gather>, nodes_of_one_host},
@@ -175,6 +178,9 @@ constexpr AlgorithmRow kTable[] = {
      "1 round inside, H-1 across by index, (n-k) B bytes leave a host: large blocks, two partners "
      "across, hosts of one size",
      hierarchical_ring_reduce_scatter, alike_hosts, !kRankOrder, BlockSizes::equal},
+    {Collective::reduce_scatter, "hierarchical_leaders",
+     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, several hosts",
+     hierarchical_leaders_reduce_scatter, has_hierarchy, !kRankOrder, BlockSizes::similar},
     {Collective::reduce_scatter, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes leave a node of k: one host of N memory nodes",
      of_nodes<hierarchical_reduce_scatter>, nodes_of_one_host},
@@ -189,6 +195,10 @@ constexpr AlgorithmRow kTable[] = {
      "1 round in hosts, 1 across of n/k-1 messages of k blocks: small blocks of one size, several "
      "hosts",
      hierarchical_all_to_all, has_hierarchy, !kRankOrder, BlockSizes::equal},
+    {Collective::all_to_all, "hierarchical_leaders",
+     "2 rounds in hosts, log2(H) across, one rank per host: tiny blocks of one size, hosts of one "
+     "size",
+     hierarchical_leaders_all_to_all, alike_hosts, !kRankOrder, BlockSizes::equal},
     // Every operation begins with it: a barrier is nothing more (after_agreement() in plan.h).
     {Collective::barrier, "dissemination", "log2(n) rounds of one byte", dissemination_barrier,
      any},

@@ -105,6 +105,7 @@ Schedule ring_all_gather(const Where& where);
 Schedule hierarchical_all_gather(const Where& where);
 Schedule hierarchical_pat_all_gather(const Where& where);   // hosts of one size
 Schedule hierarchical_ring_all_gather(const Where& where);  // hosts of one size
+Schedule hierarchical_leaders_all_gather(const Where& where);
 Schedule direct_reduce_scatter(const Where& where);
 Schedule rank_order_reduce_scatter(const Where& where);
 Schedule pat_reduce_scatter(const Where& where);
@@ -112,9 +113,11 @@ Schedule ring_reduce_scatter(const Where& where);
 Schedule hierarchical_reduce_scatter(const Where& where);
 Schedule hierarchical_pat_reduce_scatter(const Where& where);   // hosts of one size
 Schedule hierarchical_ring_reduce_scatter(const Where& where);  // hosts of one size
+Schedule hierarchical_leaders_reduce_scatter(const Where& where);
 Schedule pairwise_all_to_all(const Where& where);
 Schedule bruck_all_to_all(const Where& where);
 Schedule hierarchical_all_to_all(const Where& where);
+Schedule hierarchical_leaders_all_to_all(const Where& where);  // hosts of one size
 Schedule linear_gather(const Where& where);
 Schedule linear_scatter(const Where& where);
 Schedule dissemination_barrier(const Where& where);

@@ -357,8 +357,8 @@ size_t bound_steps(const Schedule& schedule, Collective collective) {
   if (cut_from_one_buffer(collective)) return schedule.steps.size();
   size_t count = 0;
   for (const Step& step : schedule.steps) {
-    const Span there = step.dst.count ? step.dst : step.src;
-    const bool one = step.peer >= 0 && there.first >= schedule.chunks;
+    const auto in_scratch = [&](Span s) { return s.count == 0 || s.first >= schedule.chunks; };
+    const bool one = in_scratch(step.dst) && in_scratch(step.src);
     count += one ? 1 : static_cast<size_t>(std::max(step.dst.count, step.src.count));
   }
   return count;

@@ -28,11 +28,11 @@ AgreementPlace agreement_place(int rank, std::span<const int> hosts) {
   return place;
 }
 
-std::vector<int> heard_early(int rank, std::span<const int> hosts) {
-  const AgreementPlace place = agreement_place(rank, hosts);
-  std::vector<int> ranks = place.below;
-  const auto count = static_cast<int>(place.leaders.size());
-  for (int distance = 1; distance < count; distance *= 2) ranks.push_back(place.heard(distance));
+std::vector<int> AgreementPlace::all_heard() const {
+  std::vector<int> ranks = below;
+  if (above >= 0) ranks.push_back(above);
+  const auto count = static_cast<int>(leaders.size());
+  for (int distance = 1; distance < count; distance *= 2) ranks.push_back(heard(distance));
   return ranks;
 }
 

@@ -17,11 +17,12 @@
 // leaders exchange fingerprints with those 1, 2, 4, ... apart by exclusive or, as in recursive
 // doubling: then the data of `hierarchical_leaders` has the links of the agreement.
 //
-// Early plans. A small all_reduce waits for its agreement, and then for as many latencies again for
-// its data. A rank that is told by others before it has heard of all can receive their data at
-// once: what comes behind a peer's fingerprint, if that is the right one, is of the same call.
-// Everything is then received and added in scratch, and only the copies to the user's buffer wait
-// for the agreement. Each rank decides that for itself, since nothing that it sends changes.
+// Early plans. Small data would wait for the agreement, and then for as many latencies again. A
+// rank can receive at once what comes behind a peer's fingerprint: if that is the right one, the
+// data is of the same call. Where all of a rank's data comes behind fingerprints, on the links of
+// the agreement (`hierarchical_leaders`), it moves while the ranks agree: everything is received
+// and added in scratch, and only the copies to the user's buffer wait for the agreement. Each rank
+// decides that for itself, since nothing that it sends changes.
 //
 // Pure; any thread.
 #pragma once
@@ -56,6 +57,8 @@ struct AgreementPlace {
   // their number.
   int told(int distance) const { return leaders[at(distance)]; }
   int heard(int distance) const { return leaders[at(-distance)]; }
+  // All ranks whose fingerprints come to this one.
+  std::vector<int> all_heard() const;
 
   std::vector<int> leaders;  // by host; empty: this rank is no leader
   int host = 0;              // of this rank
@@ -72,7 +75,5 @@ struct AgreementPlace {
 // `hosts`: of each rank, numbered in the order of their first ranks. Precondition:
 // agrees_by_hosts().
 AgreementPlace agreement_place(int rank, std::span<const int> hosts);
-// The ranks whose fingerprints reach this one directly, if others than the one above it do.
-std::vector<int> heard_early(int rank, std::span<const int> hosts);
 
 }  // namespace ringwood

@@ -91,11 +91,11 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Messages from and into scratch, which is contiguous: the schedule language guarantees that at
-// both ends.
+// Within scratch, which is contiguous: the schedule language guarantees that at both ends of a
+// message.
 bool stays_whole(const Schedule& s, const Step& step) {
-  const Span there = step.dst.count ? step.dst : step.src;
-  return step.peer >= 0 && there.first >= s.chunks;
+  const auto in_scratch = [&](Span span) { return span.count == 0 || span.first >= s.chunks; };
+  return in_scratch(step.dst) && in_scratch(step.src);
 }
 
 // Splits other multi-chunk spans of block-wise collectives into one step per chunk.

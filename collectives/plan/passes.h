@@ -42,10 +42,11 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
 // Precondition of one_round: fits_one_round() of all ranks' schedules; one segment. `wire` says
 // how the ranks agree (agreement.h).
 Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire);
-// Whether this rank's plan is early (agreement.h). The schedule is then to be in_scratch().
+// Whether this rank's plan is early (agreement.h). The schedule is then to be in_scratch(), unless
+// it moves_in_scratch() already (compose.h).
 bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
                   const Wire& wire, const ProtocolLimits& limits);
-// Precondition: begins_early(), and the plan is of the schedule in_scratch().
+// Precondition: begins_early(), and the plan is of that schedule.
 Plan add_early(Plan plan);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);

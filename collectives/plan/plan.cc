@@ -10,7 +10,8 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& 
                                 const std::string& algorithm, int segment_count, Protocol protocol,
                                 const Wire& wire, const Sums* sums, const ProtocolLimits& limits) {
   const bool early = !(sums && sums->apart) && begins_early(schedule, args, protocol, wire, limits);
-  const Bundled bundled = bundle(early ? in_scratch(schedule) : schedule, args, limits, wire);
+  const bool copied = early && !moves_in_scratch(schedule);
+  const Bundled bundled = bundle(copied ? in_scratch(schedule) : schedule, args, limits, wire);
   Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol, wire);
   if (early) plan = add_early(std::move(plan));
   plan.bundles = bundled.count;

@@ -189,7 +189,8 @@ struct Plan {
   Scaling scaling;
 };
 
-// Whether its data moves while the ranks agree (agreement.h): it begins with a copy to scratch.
+// Whether its data moves while the ranks agree (agreement.h): it begins with a copy to scratch. May
+// differ between ranks.
 inline bool is_early(const Plan& plan) { return !plan.steps.empty() && plan.steps[0].early; }
 
 // Null: no message goes to that peer or comes from it.

@@ -4,6 +4,7 @@
 
 #include "collectives/plan/agreement.h"
 #include "collectives/plan/passes.h"
+#include "collectives/schedule/compose.h"
 
 namespace ringwood {
 namespace {
@@ -106,16 +107,20 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
-// Peers may put into a buffer of the user's that fusion exposes, so nothing may be large enough for
-// one.
+// Peers may put into a buffer of the user's that fusion exposes, so no block may be large enough
+// for one. A rank below another hears last of that one, and so has no time to gain by copies.
 bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
                   const Wire& wire, const ProtocolLimits& limits) {
   const size_t bytes = args.count * size_of(args.type);
-  if (protocol != Protocol::queued || args.collective != Collective::all_reduce) return false;
-  if (wire.format != WireFormat::exact || !by_hosts(wire, schedule.n)) return false;
+  const bool copies = !moves_in_scratch(schedule);
+  if (protocol != Protocol::queued || wire.format != WireFormat::exact) return false;
+  if (!by_hosts(wire, schedule.n) || (copies && args.collective != Collective::all_reduce))
+    return false;
   if (bytes == 0 || bytes > limits.early_bytes || bytes >= limits.fused_bytes) return false;
-  const std::vector<int> heard = heard_early(schedule.rank, wire.host);
-  return !heard.empty() && std::ranges::all_of(schedule.steps, [&](const Step& step) {
+  const AgreementPlace place = agreement_place(schedule.rank, wire.host);
+  if (copies && place.above >= 0) return false;
+  const std::vector<int> heard = place.all_heard();
+  return std::ranges::all_of(schedule.steps, [&](const Step& step) {
     const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
     return !receives || std::ranges::find(heard, step.peer) != heard.end();
   });

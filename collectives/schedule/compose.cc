@@ -169,6 +169,16 @@ Schedule publish(const Schedule& s, Collective collective) {
   return result;
 }
 
+bool moves_in_scratch(const Schedule& s) {
+  if (s.steps.empty() || s.steps[0].kind != StepKind::copy || s.steps[0].dst.first < s.chunks)
+    return false;
+  return std::ranges::all_of(s.steps, [&](const Step& step) {
+    if (step.kind == StepKind::copy) return true;
+    return (step.src.count == 0 || step.src.first >= s.chunks) &&
+           (step.dst.count == 0 || step.dst.first >= s.chunks);
+  });
+}
+
 Schedule in_scratch(const Schedule& s) {
   const auto users = static_cast<size_t>(s.chunks);
   std::vector<bool> wanted(users), written(users);

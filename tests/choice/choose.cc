@@ -283,7 +283,7 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
     const char *even, *uneven;
   };
   const Case cases[] = {
-      {Collective::reduce_scatter, 1 << 10, &by_eight, "hierarchical_pat", "hierarchical"},
+      {Collective::reduce_scatter, 1 << 10, &by_eight, "hierarchical_leaders", "hierarchical"},
       {Collective::all_gather, 64 << 10, &by_eight, "hierarchical_ring", "hierarchical_ring"},
       {Collective::reduce_scatter, 1 << 20, &by_eight, "hierarchical_pat", "hierarchical"}};
   for (const Case& c : cases) {
