@@ -21,7 +21,7 @@ class Path {
 
   // For that long at that rate; what is reported.
   std::vector<RateWatch::Change> carry(double seconds, double rate, double message = 1 << 20,
-                                       double held = 0) {
+                                       double held = 0, int at_once = 1) {
     std::vector<RateWatch::Change> changes;
     for (double t = 0; t < seconds; t += 0.25) {
       bytes_ += rate * 0.25 * (1 - held);
@@ -29,16 +29,18 @@ class Path {
       busy_ += 0.25;
       held_ += 0.25 * held;
       const auto now = watch_.look(
-          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, held_});
+          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, held_},
+          port_busy_ += 0.25 * at_once);
       if (now) changes.push_back(*now);
     }
     return changes;
   }
   void renew() { watch_.renew(); }
+  void measured(double rate) { watch_.measured({.latency = 10e-6, .rate = rate}); }
 
  private:
   RateWatch watch_;
-  double bytes_ = 0, messages_ = 0, busy_ = 0, held_ = 0;
+  double bytes_ = 0, messages_ = 0, busy_ = 0, held_ = 0, port_busy_ = 0;
 };
 
 TEST(RateWatch, ReportsARateThatHasHalvedOrDoubledOnce) {
@@ -70,10 +72,55 @@ TEST(RateWatch, AFirstRateIsComparedWithTheParameters) {
   EXPECT_TRUE(Path().carry(20, 0.85e9).empty());
   EXPECT_TRUE(Path(2).carry(20, 0.45e9).empty()) << "another rank may use the rest";
   EXPECT_EQ(Path(2).carry(20, 0.3e9).size(), 1u);
-  Path measured;
-  measured.renew();
-  EXPECT_TRUE(measured.carry(20, 0.7e9).empty()) << "the parameters were measured just now";
-  EXPECT_EQ(measured.carry(20, 0.3e9).size(), 1u);
+  EXPECT_TRUE(Path().carry(20, 0.3e9, 1 << 20, 0, 3).empty()) << "two more paths of this rank";
+  Path renewed;
+  renewed.renew();
+  EXPECT_TRUE(renewed.carry(20, 0.7e9).empty()) << "another row may share the path otherwise";
+  EXPECT_EQ(renewed.carry(20, 0.3e9).size(), 1u);
+  Path too_slow;
+  too_slow.renew();
+  EXPECT_EQ(too_slow.carry(20, 0.3e9).size(), 1u) << "but not in any way";
+}
+
+TEST(RateWatch, AProbeThatSeesNothingDoesNotMakeTheSlowRateTheExpectedOne) {
+  Path path;
+  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
+  for (int i = 0; i < 3; ++i) {
+    const auto slow = path.carry(20, 0.2e9);
+    ASSERT_EQ(slow.size(), 1u) << i;
+    EXPECT_NEAR(slow[0].expected, 0.9e9, 1e7);
+    path.measured(1.1e9);  // wrong
+  }
+  EXPECT_EQ(path.carry(20, 0.2e9).size(), 1u);
+  path.measured(0.2e9);  // right
+  EXPECT_TRUE(path.carry(20, 0.19e9).empty());
+  EXPECT_EQ(path.carry(20, 0.9e9).size(), 1u) << "the return";
+}
+
+TEST(RateWatch, AProbeThatSeesTooLittleIsContradictedByWhatIsCarried) {
+  Path path;
+  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
+  path.measured(0.25e9);  // wrong
+  const auto more = path.carry(20, 0.9e9);
+  ASSERT_EQ(more.size(), 1u);
+  EXPECT_NEAR(more[0].expected, 0.25e9, 1e6);
+  path.measured(0.25e9);  // wrong again
+  EXPECT_EQ(path.carry(20, 0.9e9).size(), 1u);
+  path.renew();  // the table has changed for that
+  EXPECT_EQ(path.carry(20, 0.5e9).size(), 1u);
+  path.measured(1e9);
+  path.renew();
+  EXPECT_TRUE(path.carry(20, 0.9e9).empty());
+}
+
+TEST(RateWatch, BeyondTheParametersAFifthIsEnough) {
+  Path path;
+  EXPECT_TRUE(path.carry(5, 0.85e9).empty());
+  EXPECT_EQ(path.carry(20, 1.3e9).size(), 1u);
+  EXPECT_TRUE(path.carry(20, 1.3e9).empty()) << "once";
+  Path held;
+  EXPECT_TRUE(held.carry(5, 0.85e9).empty());
+  EXPECT_TRUE(held.carry(20, 1.3e9, 1 << 20, 0.3).empty()) << "less than that, by the clock";
 }
 
 TEST(RateWatch, AnOutageIsALowRate) {
@@ -101,6 +148,8 @@ TEST(RateWatch, SaysNothingOfShortMessages) {
 // ---- when to measure ----------------------------------------------------------------------------
 
 constexpr Duration kInterval = std::chrono::seconds(30);
+constexpr Measuring::Outcome kChanged{.changed = true, .confirmed = true};
+constexpr Measuring::Outcome kSame{.confirmed = true};
 
 class Times {
  public:
@@ -134,7 +183,7 @@ TEST(Measuring, KeepsItsIntervalAfterAChange) {
   for (int i = 0; i < 5; ++i) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), i == 0 ? 1 : 30) << i;
-    measuring.end(true);
+    measuring.end(kChanged);
   }
 }
 
@@ -144,11 +193,11 @@ TEST(Measuring, ComesMoreAndMoreSeldomWhereNothingChanges) {
   for (const double seconds : {1, 60, 120, 240, 480, 480}) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), seconds);
-    measuring.end(false);
+    measuring.end(kSame);
   }
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 480);
-  measuring.end(true);
+  measuring.end(kChanged);
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 30);
 }
@@ -159,7 +208,7 @@ TEST(Measuring, AnswersWhatIsReportedMeanwhile) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   measuring.report("b", times.now);
-  measuring.end(true);
+  measuring.end(kChanged);
   EXPECT_EQ(times.until_due(measuring), -1);
 }
 
@@ -181,6 +230,47 @@ TEST(Measuring, NamesAFewReports) {
   for (int i = 0; i < 1000; ++i) measuring.report(std::to_string(i), times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   EXPECT_EQ(times.said, "0; 1; 2; 3; and others");
+}
+
+TEST(Measuring, RepeatsWhatDiffersFromTheMeasurementBefore) {
+  Measuring measuring(kInterval);
+  Times times;
+  measuring.report("a", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  EXPECT_TRUE(measuring.reported());
+  measuring.end({.changed = true});
+  EXPECT_EQ(times.until_due(measuring), 30);
+  EXPECT_FALSE(measuring.reported());
+  EXPECT_NE(times.said, "");
+  measuring.end({});
+  EXPECT_EQ(times.until_due(measuring), 60) << "it differs again";
+  measuring.end(kSame);
+  EXPECT_EQ(times.until_due(measuring), -1);
+  measuring.report("b", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  EXPECT_EQ(times.said, "b");
+}
+
+TEST(Measuring, TriesNowAndThenWhetherItIsAsAtFirst) {
+  Measuring measuring(kInterval);
+  Times times;
+  measuring.report("a", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  for (int i = 0; i < 3; ++i) {
+    measuring.end({.changed = i == 0, .confirmed = true, .worse = true});
+    EXPECT_EQ(times.until_due(measuring), 480);
+    EXPECT_FALSE(measuring.reported());
+  }
+  measuring.end({.changed = true, .confirmed = true});
+  EXPECT_EQ(times.until_due(measuring), -1);
+}
+
+TEST(Measuring, IsNeverDueWithoutAnInterval) {
+  Measuring measuring(Duration::zero());
+  Times times;
+  measuring.report("a", times.now);
+  measuring.end({});
+  EXPECT_EQ(times.until_due(measuring), -1);
 }
 
 // ---- what follows -------------------------------------------------------------------------------
@@ -258,6 +348,22 @@ TEST(Alike, AreNetworksThatDifferAsMeasurementsDo) {
   b = a;
   b.far = PathParameters{};
   EXPECT_FALSE(alike(a, b));
+}
+
+TEST(Alike, WorseIsWhatSendsLessSomewhere) {
+  NetworkParameters first, now;
+  EXPECT_FALSE(worse(now, first));
+  now.nic = first.nic * 1.3;
+  EXPECT_FALSE(worse(now, first));
+  EXPECT_TRUE(worse(first, now));
+  now = first;
+  now.exceptions = {{1, 0.5, "x"}};
+  EXPECT_TRUE(worse(now, first));
+  EXPECT_FALSE(worse(first, now));
+  first.exceptions = {{1, 0.55, "x"}};
+  EXPECT_FALSE(worse(now, first));
+  first.exceptions = {{1, 0.55, "x", 1}};
+  EXPECT_TRUE(worse(now, first)) << "another rail";
 }
 
 TEST(Alike, AMeasurementIsOfTheParametersOfTheEpochBefore) {
