@@ -1,6 +1,7 @@
 #include "collectives/epochs/measuring.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringwood {
 
@@ -43,7 +44,9 @@ void Measuring::end(const Outcome& outcome) {
   words_.clear();
   reports_ = 0;
   last_ = outcome;
-  if (outcome.changed) intervals_ = 1;
+  // What is not believed is soon repeated, once: measurements may differ for ever.
+  const bool before = std::exchange(believed_, outcome.confirmed || reported_);
+  if (outcome.changes && (believed_ || before)) intervals_ = 1;
 }
 
 }  // namespace ringwood

@@ -2,7 +2,7 @@
 // less than was expected. Pure: the caller has the clock.
 //
 // It waits 1 s for more reports. Two measurements are at least `interval` apart, and as each of
-// them can change the parameters once, so are two changes. After a measurement that changed nothing
+// them can change the parameters once, so are two changes. After a measurement that changes nothing
 // the next one may come after twice the time, up to 16 intervals: paths differ for other reasons,
 // too, and a measurement holds up the group for up to 0.1 s.
 //
@@ -27,7 +27,7 @@ class Measuring final {
   explicit Measuring(Duration interval) : interval_(interval) {}
 
   struct Outcome {
-    bool changed = false;    // the parameters
+    bool changes = false;    // other parameters are better, if it is right
     bool confirmed = false;  // the network is as it was by the measurement before
     bool worse = false;      // than at first
   };
@@ -55,7 +55,7 @@ class Measuring final {
   Clock::time_point first_report_;
   std::optional<Clock::time_point> began_;  // the last measurement
   int intervals_ = 1;                       // from that one to the next
-  bool reported_ = true;
+  bool reported_ = true, believed_ = true;  // the last measurement
   Outcome last_{.confirmed = true};
 };
 

@@ -24,6 +24,7 @@ LinkTraffic traffic_of(const Peer& peer, int in_flight) {
     all.bytes += one->bytes;
     all.busy += one->busy;
     all.held += one->held;
+    all.carrying = std::min(all.carrying, one->carrying);
   }
   return all;
 }
@@ -107,8 +108,8 @@ std::vector<PathReport> PathMonitor::look() {
 
 void PathMonitor::reported(const PathReport& report) {
   if (!watched_mesh()) return;
-  measuring_.report(fmt::format("rank {} sends {:.3g} MB/s to rank {} instead of {:.3g}",
-                                report.from, report.rate * 1e-6, report.to, report.expected * 1e-6),
+  measuring_.report(fmt::format("rank {} has {:.3g} MB/s to rank {} instead of {:.3g}", report.from,
+                                report.rate * 1e-6, report.to, report.expected * 1e-6),
                     now_());
 }
 
@@ -129,16 +130,15 @@ Proposal PathMonitor::conclude(const NetworkParameters& measured, const Planner&
   const NetworkParameters first = machine_model_of(*mesh_).net;
   const bool confirmed = alike(measured, weighed_ ? *weighed_ : first);
   weighed_ = measured;
-  Proposal change;
-  if (confirmed || measuring_.reported()) change = planner.weigh(measured);
-  const bool changed = !change.parameters.empty();
-  measuring_.end({changed, confirmed, worse(measured, first)});
-  if (!changed)
-    log(LogLevel::info, "parameters",
-        confirmed || measuring_.reported()
-            ? "measured again: no other algorithm is faster by 10 %"
-            : "measured again: not as before, which has to be confirmed");
-  return change;
+  const bool believed = confirmed || measuring_.reported();
+  Proposal change = planner.weigh(measured);
+  const bool changes = !change.parameters.empty();
+  measuring_.end({changes, confirmed, worse(measured, first)});
+  if (changes && believed) return change;
+  log(LogLevel::info, "parameters",
+      changes ? "measured again: not as before, which has to be confirmed"
+              : "measured again: no other algorithm is faster by 10 %");
+  return {};
 }
 
 void PathMonitor::measure(int channel) { found(measure_again(*mesh_, options_, channel)); }

@@ -1,13 +1,14 @@
 #include "collectives/epochs/rate_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringwood {
 
 void RateWatch::renew() {
   expected_ = 0;
   doubted_.reset();
-  least_ = (1 - kContradicts) / kChanged;
+  least_ = kOtherwise;
   restarts_ = true;
   above_ = false;
   direction_ = 0;
@@ -15,6 +16,8 @@ void RateWatch::renew() {
 
 void RateWatch::measured(const PathParameters& path) {
   const double times = path.rate / path_.rate;
+  // It has never carried what the parameters say: others may send to the same port of the peer.
+  if (doubted_ == 0.0) least_ = kOtherwise;
   expected_ = doubted_.value_or(expected_);
   if (times < 1 - kContradicts || times > 1 + kContradicts) {
     expected_ *= times;
@@ -37,6 +40,11 @@ double RateWatch::contradicted(double rate, bool above, double at_once) const {
 }
 
 auto RateWatch::look(const LinkTraffic& total, double port_busy) -> std::optional<Change> {
+  if (total.carrying != carrying_) {
+    const double before = std::exchange(carrying_, total.carrying);
+    renew();
+    return Change{path_.rate * carrying_, path_.rate * before};
+  }
   if (restarts_) {
     restarts_ = false;
     window_ = total;

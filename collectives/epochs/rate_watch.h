@@ -8,11 +8,15 @@
 // Hence a first rate is compared with the parameters, and each later one only with the first. Short
 // messages say nothing of a rate: they are on their way for the path's latency.
 //
+// Where a link has several paths and not all of them carry any more, or again, it is reported at
+// once.
+//
 // More than the parameters say is always a contradiction, since nothing but the network limits it.
 //
 // A measurement of the network answers what was reported, but it may be wrong. Where it finds the
 // path as it was before, so is what is expected, and a path that still contradicts is reported
-// again; else what is expected changes as the path has.
+// again; else what is expected changes as the path has. But what a path has never carried is not
+// insisted on.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +35,8 @@ class RateWatch final {
   // A first rate contradicts the parameters beyond the one, and a later one the first beyond the
   // other.
   static constexpr double kContradicts = 0.2, kChanged = 2;
+  // Of the parameters' rate, what is still a first rate where the path is shared in an unknown way.
+  static constexpr double kOtherwise = (1 - kContradicts) / kChanged;
   // In windows that count, messages are as long on average, or as the path carries in so many
   // latencies.
   static constexpr double kMessage = 64 << 10, kLatencies = 8;
@@ -60,6 +66,7 @@ class RateWatch final {
   double expected_ = 0;   // 0: by the parameters
   // What was expected before it was first reported that it is not so; nothing: all is answered.
   std::optional<double> doubted_;
+  double carrying_ = 1;              // LinkTraffic::carrying
   double least_ = 1 - kContradicts;  // of the parameters' rate, for a first rate
   bool restarts_ = false;            // the window
   bool above_ = false;               // reported: more than the parameters say
