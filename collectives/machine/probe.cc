@@ -17,7 +17,6 @@ constexpr int kResults = 2;
 // are longer by so many latencies, and where that takes time one result is enough.
 constexpr double kIdle = 8, kSlowLatency = 0.25e-3;
 constexpr double kGrowth = 8;  // of one transfer over the one before, at most
-constexpr double kShortest = 1e-6;
 
 uint64_t bytes_in(double seconds, double rate, uint64_t least, uint64_t most) {
   const double bytes = std::clamp(seconds * rate, double(least), double(most));
@@ -25,6 +24,10 @@ uint64_t bytes_in(double seconds, double rate, uint64_t least, uint64_t most) {
 }
 
 }  // namespace
+
+double time_on_path(double whole, double latency) {
+  return std::max(whole - 2 * latency, std::max(whole / 2, 1e-6));
+}
 
 ProbeReport Probe::carry_out(const ProbeStep& step) {
   for (const int rank : {step.to, step.from, step.pings})
@@ -54,7 +57,7 @@ double Probe::measure_rate(int to) {
   for (int results = 0; results < wanted && (results == 0 || spent < kBudget);) {
     const double whole = talk_.transfer(to, bytes, -1).seconds;
     spent += whole;
-    const double seconds = std::max(whole - 2 * near_latency_, kShortest);
+    const double seconds = time_on_path(whole, near_latency_);
     const double rate = static_cast<double>(bytes) / seconds;
     const bool enough = seconds >= kLong || spent >= kBudget || bytes == LinkTalk::kMaxTransfer;
     if (enough && warm) {
@@ -81,7 +84,7 @@ double Probe::both_ways(const ProbeStep& step) {
   double spent = 0;
   for (int i = 0; i <= kResults; ++i) {
     const double seconds = talk_.transfer(step.to, bytes, step.from).seconds;
-    if (i > 0) spent += std::max(seconds - 2 * latency, kShortest);
+    if (i > 0) spent += time_on_path(seconds, latency);
   }
   return step.to < 0 ? 0 : kResults * static_cast<double>(bytes) / spent;
 }

@@ -24,6 +24,11 @@
 
 namespace ringwood {
 
+// Of a transfer's whole time, in seconds: without a round trip, but not less than half, since a
+// host that was busy may have found too long a latency. Else a short transfer would seem to take no
+// time, and the next ones would be as long as at such a rate.
+double time_on_path(double whole, double latency);
+
 class Probe final {
  public:
   // Both outlive it.

@@ -1,5 +1,6 @@
 // From the reports of hosts to the parameters of the network.
 #include "collectives/machine/probe_results.h"
+#include "collectives/machine/probe.h"
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,12 @@ MachineModel fitted(const std::vector<double>& out, const std::vector<double>& i
   machine.net.post = 1e-6;
   use_results(machine, probed(out, in, far), names_of(out.size()));
   return machine;
+}
+
+TEST(ProbeResults, ALatencyThatIsTooLongMakesNoRateInfinite) {
+  EXPECT_DOUBLE_EQ(time_on_path(14e-3, 1e-3), 12e-3);
+  EXPECT_DOUBLE_EQ(time_on_path(11e-3, 5.7e-3), 5.5e-3);
+  EXPECT_GT(time_on_path(0, 1), 0);
 }
 
 TEST(ProbeSteps, EverySendHasItsReceiveAndLeavesDecideWhoIsNear) {
