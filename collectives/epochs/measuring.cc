@@ -8,6 +8,7 @@ namespace ringwood {
 void Measuring::report(const std::string& words, Clock::time_point now) {
   if (interval_ <= Duration::zero()) return;
   if (reports_++ == 0) first_report_ = now;
+  last_report_ = now;
   if (reports_ <= kMaxReports) words_ += (words_.empty() ? "" : "; ") + words;
 }
 
@@ -40,9 +41,11 @@ void Measuring::give_up(Clock::time_point now) {
   if (!begun_.empty() && reports_ == 0) report(begun_, now);
 }
 
-void Measuring::end(const Outcome& outcome) {
-  words_.clear();
-  reports_ = 0;
+void Measuring::end(const Outcome& outcome, Clock::time_point over) {
+  if (last_report_ <= over) {
+    words_.clear();
+    reports_ = 0;
+  }
   last_ = outcome;
   // What is not believed is soon repeated, once: measurements may differ for ever.
   const bool before = std::exchange(believed_, outcome.confirmed || reported_);

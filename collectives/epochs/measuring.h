@@ -38,8 +38,8 @@ class Measuring final {
   std::optional<std::string> begin(Clock::time_point now);
   // The last measurement was begun for what was reported.
   bool reported() const { return reported_; }
-  // The measurement is over: it has answered what was reported until now.
-  void end(const Outcome& outcome);
+  // The measurement was over at that time: it has answered what was reported until then.
+  void end(const Outcome& outcome, Clock::time_point over);
   // The ranks have not agreed on the measurement, or on what followed from it: what was reported
   // still stands.
   void give_up(Clock::time_point now);
@@ -52,7 +52,7 @@ class Measuring final {
   const Duration interval_;
   std::string words_, begun_;  // reported since, and the reason of the last measurement
   int reports_ = 0;
-  Clock::time_point first_report_;
+  Clock::time_point first_report_, last_report_;
   std::optional<Clock::time_point> began_;  // the last measurement
   int intervals_ = 1;                       // from that one to the next
   bool reported_ = true, believed_ = true;  // the last measurement

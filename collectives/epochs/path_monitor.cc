@@ -115,25 +115,26 @@ void PathMonitor::reported(const PathReport& report) {
 
 Proposal PathMonitor::next_change(const Planner* planner) {
   if (!planner) return {};
-  std::optional<NetworkParameters> measured;
+  std::optional<Found> found;
   {
     const std::lock_guard lock(mutex_);
-    measured = std::exchange(measured_, std::nullopt);
+    found = std::exchange(found_, std::nullopt);
   }
-  if (measured) return conclude(*measured, *planner);
+  if (found) return conclude(*found, *planner);
   const auto why = measuring_.begin(now_());
   if (!why) return {};
   return {std::string(kMeasureAgain), "the network is measured again: " + *why};
 }
 
-Proposal PathMonitor::conclude(const NetworkParameters& measured, const Planner& planner) {
+Proposal PathMonitor::conclude(const Found& found, const Planner& planner) {
+  const NetworkParameters& measured = found.network;
   const NetworkParameters first = machine_model_of(*mesh_).net;
   const bool confirmed = alike(measured, weighed_ ? *weighed_ : first);
   weighed_ = measured;
   const bool believed = confirmed || measuring_.reported();
   Proposal change = planner.weigh(measured);
   const bool changes = !change.parameters.empty();
-  measuring_.end({changes, confirmed, worse(measured, first)});
+  measuring_.end({changes, confirmed, worse(measured, first)}, found.at);
   if (changes && believed) return change;
   log(LogLevel::info, "parameters",
       changes ? "measured again: not as before, which has to be confirmed"
@@ -146,7 +147,7 @@ void PathMonitor::measure(int channel) { found(measure_again(*mesh_, options_, c
 void PathMonitor::found(const NetworkParameters& measured) {
   const std::lock_guard lock(mutex_);
   news_ = measured;
-  if (mesh_.load()->rank == 0) measured_ = measured;
+  if (mesh_.load()->rank == 0) found_ = {measured, now_()};
 }
 
 }  // namespace ringwood

@@ -62,12 +62,17 @@ class PathMonitor final {
     RateWatch rate;
   };
 
+  struct Found {
+    NetworkParameters network;
+    Clock::time_point at;
+  };
+
   // The group's, where paths are watched.
   const Mesh* watched_mesh() const;
   void watch(const Mesh& mesh);
   void take_over_measured(const Mesh& mesh);
   // Rank 0: what follows from a measurement.
-  Proposal conclude(const NetworkParameters& measured, const Planner& planner);
+  Proposal conclude(const Found& found, const Planner& planner);
 
   const Options options_;
   const Now now_;
@@ -80,7 +85,8 @@ class PathMonitor final {
   std::mutex mutex_;
   // Guarded by mutex_: a measurement that this rank's paths are not compared with yet, and one that
   // rank 0 has not weighed yet.
-  std::optional<NetworkParameters> news_, measured_;
+  std::optional<NetworkParameters> news_;
+  std::optional<Found> found_;
 };
 
 }  // namespace ringwood

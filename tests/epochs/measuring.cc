@@ -47,7 +47,7 @@ TEST(Measuring, KeepsItsIntervalAfterAChange) {
   for (int i = 0; i < 5; ++i) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), i == 0 ? 1 : 30) << i;
-    measuring.end(kChanged);
+    measuring.end(kChanged, times.now);
   }
 }
 
@@ -57,11 +57,11 @@ TEST(Measuring, ComesMoreAndMoreSeldomWhereNothingChanges) {
   for (const double seconds : {1, 60, 120, 240, 480, 480}) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), seconds);
-    measuring.end(kSame);
+    measuring.end(kSame, times.now);
   }
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 480);
-  measuring.end(kChanged);
+  measuring.end(kChanged, times.now);
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 30);
 }
@@ -72,8 +72,14 @@ TEST(Measuring, AnswersWhatIsReportedMeanwhile) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   measuring.report("b", times.now);
-  measuring.end(kChanged);
+  measuring.end(kChanged, times.now);
   EXPECT_EQ(times.until_due(measuring), -1);
+  measuring.report("c", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  measuring.report("d", times.now + std::chrono::milliseconds(1));
+  measuring.end(kChanged, times.now);
+  EXPECT_EQ(times.until_due(measuring), 30) << "it came later than what was measured";
+  EXPECT_EQ(times.said, "d");
 }
 
 TEST(Measuring, ComesAgainWhereTheRanksDidNotAgree) {
@@ -102,13 +108,13 @@ TEST(Measuring, RepeatsWhatDiffersFromTheMeasurementBefore) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   EXPECT_TRUE(measuring.reported());
-  measuring.end({.changes = true});
+  measuring.end({.changes = true}, times.now);
   EXPECT_EQ(times.until_due(measuring), 30);
   EXPECT_FALSE(measuring.reported());
   EXPECT_NE(times.said, "");
-  measuring.end({});
+  measuring.end({}, times.now);
   EXPECT_EQ(times.until_due(measuring), 60) << "it differs again";
-  measuring.end(kSame);
+  measuring.end(kSame, times.now);
   EXPECT_EQ(times.until_due(measuring), -1);
   measuring.report("b", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
@@ -121,7 +127,7 @@ TEST(Measuring, GivesWayToMeasurementsThatNeverAgree) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   for (const double seconds : {30, 30, 60, 120, 240, 480, 480}) {
-    measuring.end({.changes = true});
+    measuring.end({.changes = true}, times.now);
     EXPECT_EQ(times.until_due(measuring), seconds);
   }
 }
@@ -132,11 +138,11 @@ TEST(Measuring, TriesNowAndThenWhetherItIsAsAtFirst) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   for (int i = 0; i < 3; ++i) {
-    measuring.end({.changes = i == 0, .confirmed = true, .worse = true});
+    measuring.end({.changes = i == 0, .confirmed = true, .worse = true}, times.now);
     EXPECT_EQ(times.until_due(measuring), 480);
     EXPECT_FALSE(measuring.reported());
   }
-  measuring.end({.changes = true, .confirmed = true});
+  measuring.end({.changes = true, .confirmed = true}, times.now);
   EXPECT_EQ(times.until_due(measuring), -1);
 }
 
@@ -144,7 +150,7 @@ TEST(Measuring, IsNeverDueWithoutAnInterval) {
   Measuring measuring(Duration::zero());
   Times times;
   measuring.report("a", times.now);
-  measuring.end({});
+  measuring.end({}, times.now);
   EXPECT_EQ(times.until_due(measuring), -1);
 }
 
