@@ -47,8 +47,9 @@ struct Completions {
 // What a link has sent since it was made, as far as the peer's host has acknowledged it.
 struct LinkTraffic {
   uint64_t messages = 0, bytes = 0;
-  double busy = 0;  // seconds in which bytes were on their way, or waited
-  double held = 0;  // of them: the peer had no room, which says nothing of the network
+  double busy = 0;      // seconds in which bytes were on their way, or waited
+  double held = 0;      // of them: the peer had no room, which says nothing of the network
+  double carrying = 1;  // the part of its paths that carry now
 };
 
 class Link {

@@ -1,10 +1,13 @@
 #include "collectives/epochs/path_monitor.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "collectives/epochs/epochs.h"
+#include "collectives/epochs/row_changes.h"
 #include "collectives/machine/group_model.h"
 #include "transports/base/log.h"
 
@@ -21,8 +24,31 @@ LinkTraffic traffic_of(const Peer& peer, int in_flight) {
     all.bytes += one->bytes;
     all.busy += one->busy;
     all.held += one->held;
+    all.carrying = std::min(all.carrying, one->carrying);
   }
   return all;
+}
+
+// The number of a rank among those of its host.
+int index_on_host(const Mesh& mesh, int rank) {
+  const auto& hosts = mesh.host_numbers;
+  return static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank, hosts[rank]));
+}
+
+int port_to(const Mesh& mesh, const MachineModel& machine, int peer) {
+  return port_of(machine.net, mesh.rank, index_on_host(mesh, mesh.rank), peer,
+                 index_on_host(mesh, peer));
+}
+
+// As the ports of both ends and what is between them allow.
+PathParameters own_path(const Mesh& mesh, const MachineModel& machine, int peer) {
+  const int here = mesh.host_numbers[mesh.rank], there = mesh.host_numbers[peer];
+  const int port = port_to(mesh, machine, peer);
+  PathParameters own = path(machine, host_count(machine), here, there);
+  const double part =
+      std::min(port_rate(machine.net, here, port), port_rate(machine.net, there, port));
+  own.rate = std::min(own.rate, machine.net.nic * part);
+  return own;
 }
 
 }  // namespace
@@ -36,27 +62,45 @@ const Mesh* PathMonitor::watched_mesh() const {
 
 void PathMonitor::watch(const Mesh& mesh) {
   const MachineModel machine = machine_model_of(mesh);
-  const int hosts = host_count(machine), here = mesh.host_numbers[mesh.rank];
   for (int peer = 0; peer < mesh.size; ++peer) {
-    const int there = mesh.host_numbers[peer];
     const Link* link = mesh.peers[peer].link[kCollectiveChannel].get();
-    if (there == here || !link || !link->traffic()) continue;
-    // The ranks of a host may all send at once, and one uses one of its rails.
-    const double sharing = mesh.ranks_on_this_host * machine.net.rails;
-    watched_.push_back({peer, {path(machine, hosts, here, there), sharing}});
+    if (mesh.host_numbers[peer] == mesh.host_numbers[mesh.rank] || !link || !link->traffic())
+      continue;
+    // The ranks of a host may all send at once.
+    watched_.push_back({peer,
+                        port_to(mesh, machine, peer),
+                        {own_path(mesh, machine, peer), double(mesh.ranks_on_this_host)}});
   }
+}
+
+void PathMonitor::take_over_measured(const Mesh& mesh) {
+  MachineModel machine;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!news_) return;
+    machine.net = *std::exchange(news_, std::nullopt);
+  }
+  machine.hosts = mesh.host_numbers;
+  for (Watched& one : watched_) one.rate.measured(own_path(mesh, machine, one.peer));
 }
 
 std::vector<PathReport> PathMonitor::look() {
   const Mesh* const mesh = watched_mesh();
   if (!mesh) return {};
   if (watched_.empty()) watch(*mesh);
+  take_over_measured(*mesh);
   const bool renewed = renewed_.exchange(false);
-  std::vector<PathReport> reports;
+  std::vector<LinkTraffic> traffic;
+  std::map<int, double> busy;  // by port
   for (Watched& one : watched_) {
     if (renewed) one.rate.renew();
-    const LinkTraffic traffic = traffic_of(mesh->peers[one.peer], mesh->in_flight);
-    if (const auto change = one.rate.look(traffic))
+    traffic.push_back(traffic_of(mesh->peers[one.peer], mesh->in_flight));
+    busy[one.port] += traffic.back().busy;
+  }
+  std::vector<PathReport> reports;
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    Watched& one = watched_[i];
+    if (const auto change = one.rate.look(traffic[i], busy[one.port]))
       reports.push_back({mesh->rank, one.peer, change->rate, change->expected});
   }
   return reports;
@@ -64,36 +108,46 @@ std::vector<PathReport> PathMonitor::look() {
 
 void PathMonitor::reported(const PathReport& report) {
   if (!watched_mesh()) return;
-  measuring_.report(fmt::format("rank {} sends {:.3g} MB/s to rank {} instead of {:.3g}",
-                                report.from, report.rate * 1e-6, report.to, report.expected * 1e-6),
-                    Clock::now());
+  measuring_.report(fmt::format("rank {} has {:.3g} MB/s to rank {} instead of {:.3g}", report.from,
+                                report.rate * 1e-6, report.to, report.expected * 1e-6),
+                    now_());
 }
 
 Proposal PathMonitor::next_change(const Planner* planner) {
   if (!planner) return {};
-  std::optional<NetworkParameters> measured;
+  std::optional<Found> found;
   {
     const std::lock_guard lock(mutex_);
-    measured = std::exchange(measured_, std::nullopt);
+    found = std::exchange(found_, std::nullopt);
   }
-  if (measured) {
-    Proposal change = planner->weigh(*measured);
-    measuring_.end(!change.parameters.empty());
-    if (change.parameters.empty())
-      log(LogLevel::info, "parameters", "measured again: no other algorithm is faster by 10 %");
-    return change;
-  }
-  const auto why = measuring_.begin(Clock::now());
+  if (found) return conclude(*found, *planner);
+  const auto why = measuring_.begin(now_());
   if (!why) return {};
   return {std::string(kMeasureAgain), "the network is measured again: " + *why};
 }
 
-void PathMonitor::measure(int channel) {
-  auto measured = measure_again(*mesh_, options_, channel);
-  renew();
-  if (!measured) return;
+Proposal PathMonitor::conclude(const Found& found, const Planner& planner) {
+  const NetworkParameters& measured = found.network;
+  const NetworkParameters first = machine_model_of(*mesh_).net;
+  const bool confirmed = alike(measured, weighed_ ? *weighed_ : first);
+  weighed_ = measured;
+  const bool believed = confirmed || measuring_.reported();
+  Proposal change = planner.weigh(measured);
+  const bool changes = !change.parameters.empty();
+  measuring_.end({changes, confirmed, worse(measured, first)}, found.at);
+  if (changes && believed) return change;
+  log(LogLevel::info, "parameters",
+      changes ? "measured again: not as before, which has to be confirmed"
+              : "measured again: no other algorithm is faster by 10 %");
+  return {};
+}
+
+void PathMonitor::measure(int channel) { found(measure_again(*mesh_, options_, channel)); }
+
+void PathMonitor::found(const NetworkParameters& measured) {
   const std::lock_guard lock(mutex_);
-  measured_ = std::move(measured);
+  news_ = measured;
+  if (mesh_.load()->rank == 0) found_ = {measured, now_()};
 }
 
 }  // namespace ringwood

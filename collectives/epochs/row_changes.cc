@@ -80,6 +80,16 @@ bool alike(const NetworkParameters& a, const NetworkParameters& b) {
          std::ranges::equal(a.exceptions, b.exceptions, exception);
 }
 
+bool worse(const NetworkParameters& a, const NetworkParameters& b) {
+  const auto less = [](double x, double y) { return x * (1 + kSameRate) < y; };
+  const auto far = [](const NetworkParameters& net) { return net.far ? net.far->rate : net.nic; };
+  return a.rails < b.rails || less(a.nic, b.nic) || less(far(a), far(b)) ||
+         std::ranges::any_of(a.exceptions, [&](const HostException& now) {
+           const HostException* const then = exception_of(b, now);
+           return less(now.rate, then ? then->rate : 1);
+         });
+}
+
 std::string print(const std::vector<RowChange>& changes) {
   std::string text;
   for (size_t i = 0; i < std::min(changes.size(), kMaxPrinted); ++i)

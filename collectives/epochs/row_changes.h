@@ -33,6 +33,8 @@ bool worthwhile(const std::vector<RowChange>& changes);
 // factor of 2.
 inline constexpr double kSameRate = 0.2;
 bool alike(const NetworkParameters& a, const NetworkParameters& b);
+// By `b` hosts, or one of them, or one of its rails, send more than by `a`.
+bool worse(const NetworkParameters& a, const NetworkParameters& b);
 // "host-b reaches 25 % of its rate", or nothing where nothing differs. `before` and `after` are
 // those of one group.
 std::string print_difference(const NetworkParameters& before, const NetworkParameters& after);

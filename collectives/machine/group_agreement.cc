@@ -257,11 +257,9 @@ void agree_on_parameters(Mesh& mesh, const Options& options) {
   mesh.announcement = agree(talk, mesh, options, false);
 }
 
-std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel) {
+NetworkParameters measure_again(Mesh& mesh, const Options& options, int channel) {
   LinkTalk talk(mesh, Deadline::after(options.timeout), false, channel);
-  const std::string text = agree(talk, mesh, options, true);
-  if (mesh.rank != 0) return std::nullopt;
-  return parse_machine_model(text).net;
+  return parse_machine_model(agree(talk, mesh, options, true)).net;
 }
 
 }  // namespace ringwood

@@ -1,7 +1,6 @@
 // The parameters from which a group chooses its algorithms: those that rank 0 announces to all.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "collectives/machine/machine_model.h"
@@ -26,8 +25,8 @@ std::string announced_parameters(const Options& options);
 void agree_on_parameters(Mesh& mesh, const Options& options);
 
 // The network's parameters, measured now whatever is known, by ranks whose links of this channel
-// are idle; returned to rank 0 only, and Mesh::announcement remains. Collective; throws Error.
-std::optional<NetworkParameters> measure_again(Mesh& mesh, const Options& options, int channel);
+// are idle; alike on all ranks. Mesh::announcement remains. Collective; throws Error.
+NetworkParameters measure_again(Mesh& mesh, const Options& options, int channel);
 
 // The announced parameters, with the host and node of every rank: equal on all ranks. Throws
 // Error(invalid_argument) for an announcement of another version.

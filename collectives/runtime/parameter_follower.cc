@@ -70,7 +70,7 @@ std::optional<uint64_t> ParameterFollower::prepare(uint32_t epoch, const std::st
 }
 
 bool ParameterFollower::commit(uint32_t epoch, uint64_t from) {
-  paths_.renew();
+  if (!prepared_.barrier) paths_.renew();
   {
     const EngineLock held = role_.lock();
     if (!queue_.epochs(held).commit(epoch, from)) return false;

@@ -1,106 +1,19 @@
-// When a path is reported, when the network is measured again, and what follows from what is found.
-// All with times and counts of the test's own.
-#include <cmath>
-
+// When the network is measured again, and what follows from what is found. All with times of the
+// test's own.
 #include <gtest/gtest.h>
 
 #include "collectives/epochs/measuring.h"
-#include "collectives/epochs/rate_watch.h"
 #include "collectives/epochs/row_changes.h"
 #include "collectives/runtime/plan_cache.h"
 
 namespace ringwood {
 namespace {
 
-// ---- a path -------------------------------------------------------------------------------------
-
-// 1 GB/s, messages of 1 MiB, looked at every 250 ms.
-class Path {
- public:
-  explicit Path(double sharing = 1) : watch_({.latency = 10e-6, .rate = 1e9}, sharing) {}
-
-  // For that long at that rate; what is reported.
-  std::vector<RateWatch::Change> carry(double seconds, double rate, double message = 1 << 20,
-                                       double held = 0) {
-    std::vector<RateWatch::Change> changes;
-    for (double t = 0; t < seconds; t += 0.25) {
-      bytes_ += rate * 0.25 * (1 - held);
-      messages_ += rate * 0.25 * (1 - held) / message;
-      busy_ += 0.25;
-      held_ += 0.25 * held;
-      const auto now = watch_.look(
-          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, held_});
-      if (now) changes.push_back(*now);
-    }
-    return changes;
-  }
-  void renew() { watch_.renew(); }
-
- private:
-  RateWatch watch_;
-  double bytes_ = 0, messages_ = 0, busy_ = 0, held_ = 0;
-};
-
-TEST(RateWatch, ReportsARateThatHasHalvedOrDoubledOnce) {
-  Path path;
-  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
-  EXPECT_TRUE(path.carry(5, 0.5e9).empty()) << "more than half";
-  const auto slow = path.carry(20, 0.2e9);
-  ASSERT_EQ(slow.size(), 1u);
-  EXPECT_NEAR(slow[0].rate, 0.2e9, 1e7);
-  EXPECT_NEAR(slow[0].expected, 0.9e9, 1e7);
-  EXPECT_TRUE(path.carry(5, 0.35e9).empty()) << "less than twice";
-  const auto back = path.carry(20, 0.9e9);
-  ASSERT_EQ(back.size(), 1u);
-  EXPECT_NEAR(back[0].rate, 0.9e9, 1e7);
-}
-
-TEST(RateWatch, ADipOfOneWindowIsNotReported) {
-  Path path;
-  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(path.carry(0.5, 0.1e9).empty());
-    EXPECT_TRUE(path.carry(3, 0.9e9).empty());
-  }
-}
-
-TEST(RateWatch, AFirstRateIsComparedWithTheParameters) {
-  EXPECT_EQ(Path().carry(20, 0.7e9).size(), 1u);
-  EXPECT_EQ(Path().carry(20, 1.3e9).size(), 1u);
-  EXPECT_TRUE(Path().carry(20, 0.85e9).empty());
-  EXPECT_TRUE(Path(2).carry(20, 0.45e9).empty()) << "another rank may use the rest";
-  EXPECT_EQ(Path(2).carry(20, 0.3e9).size(), 1u);
-  Path measured;
-  measured.renew();
-  EXPECT_TRUE(measured.carry(20, 0.7e9).empty()) << "the parameters were measured just now";
-  EXPECT_EQ(measured.carry(20, 0.3e9).size(), 1u);
-}
-
-TEST(RateWatch, AnOutageIsALowRate) {
-  Path path;
-  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
-  EXPECT_TRUE(path.carry(1.5, 0).empty());
-  ASSERT_EQ(path.carry(20, 0).size(), 1u);
-  EXPECT_EQ(path.carry(5, 0.9e9).size(), 1u) << "the return";
-}
-
-TEST(RateWatch, SaysNothingOfAPeerThatDoesNotRead) {
-  Path path;
-  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
-  EXPECT_TRUE(path.carry(20, 0.9e9, 1 << 20, 0.9).empty());
-  EXPECT_TRUE(path.carry(20, 0.9e9, 1 << 20, 0.4).empty()) << "the time in which it read counts";
-}
-
-TEST(RateWatch, SaysNothingOfShortMessages) {
-  Path path;
-  EXPECT_TRUE(path.carry(5, 0.9e9).empty());
-  EXPECT_TRUE(path.carry(20, 0.1e9, 4 << 10).empty());
-  EXPECT_EQ(path.carry(20, 0.1e9).size(), 1u);
-}
-
 // ---- when to measure ----------------------------------------------------------------------------
 
 constexpr Duration kInterval = std::chrono::seconds(30);
+constexpr Measuring::Outcome kChanged{.changes = true, .confirmed = true};
+constexpr Measuring::Outcome kSame{.confirmed = true};
 
 class Times {
  public:
@@ -134,7 +47,7 @@ TEST(Measuring, KeepsItsIntervalAfterAChange) {
   for (int i = 0; i < 5; ++i) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), i == 0 ? 1 : 30) << i;
-    measuring.end(true);
+    measuring.end(kChanged, times.now);
   }
 }
 
@@ -144,11 +57,11 @@ TEST(Measuring, ComesMoreAndMoreSeldomWhereNothingChanges) {
   for (const double seconds : {1, 60, 120, 240, 480, 480}) {
     measuring.report("a", times.now);
     EXPECT_EQ(times.until_due(measuring), seconds);
-    measuring.end(false);
+    measuring.end(kSame, times.now);
   }
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 480);
-  measuring.end(true);
+  measuring.end(kChanged, times.now);
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 30);
 }
@@ -159,8 +72,14 @@ TEST(Measuring, AnswersWhatIsReportedMeanwhile) {
   measuring.report("a", times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   measuring.report("b", times.now);
-  measuring.end(true);
+  measuring.end(kChanged, times.now);
   EXPECT_EQ(times.until_due(measuring), -1);
+  measuring.report("c", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  measuring.report("d", times.now + std::chrono::milliseconds(1));
+  measuring.end(kChanged, times.now);
+  EXPECT_EQ(times.until_due(measuring), 30) << "it came later than what was measured";
+  EXPECT_EQ(times.said, "d");
 }
 
 TEST(Measuring, ComesAgainWhereTheRanksDidNotAgree) {
@@ -181,6 +100,58 @@ TEST(Measuring, NamesAFewReports) {
   for (int i = 0; i < 1000; ++i) measuring.report(std::to_string(i), times.now);
   EXPECT_EQ(times.until_due(measuring), 1);
   EXPECT_EQ(times.said, "0; 1; 2; 3; and others");
+}
+
+TEST(Measuring, RepeatsWhatDiffersFromTheMeasurementBefore) {
+  Measuring measuring(kInterval);
+  Times times;
+  measuring.report("a", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  EXPECT_TRUE(measuring.reported());
+  measuring.end({.changes = true}, times.now);
+  EXPECT_EQ(times.until_due(measuring), 30);
+  EXPECT_FALSE(measuring.reported());
+  EXPECT_NE(times.said, "");
+  measuring.end({}, times.now);
+  EXPECT_EQ(times.until_due(measuring), 60) << "it differs again";
+  measuring.end(kSame, times.now);
+  EXPECT_EQ(times.until_due(measuring), -1);
+  measuring.report("b", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  EXPECT_EQ(times.said, "b");
+}
+
+TEST(Measuring, GivesWayToMeasurementsThatNeverAgree) {
+  Measuring measuring(kInterval);
+  Times times;
+  measuring.report("a", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  for (const double seconds : {30, 30, 60, 120, 240, 480, 480}) {
+    measuring.end({.changes = true}, times.now);
+    EXPECT_EQ(times.until_due(measuring), seconds);
+  }
+}
+
+TEST(Measuring, TriesNowAndThenWhetherItIsAsAtFirst) {
+  Measuring measuring(kInterval);
+  Times times;
+  measuring.report("a", times.now);
+  EXPECT_EQ(times.until_due(measuring), 1);
+  for (int i = 0; i < 3; ++i) {
+    measuring.end({.changes = i == 0, .confirmed = true, .worse = true}, times.now);
+    EXPECT_EQ(times.until_due(measuring), 480);
+    EXPECT_FALSE(measuring.reported());
+  }
+  measuring.end({.changes = true, .confirmed = true}, times.now);
+  EXPECT_EQ(times.until_due(measuring), -1);
+}
+
+TEST(Measuring, IsNeverDueWithoutAnInterval) {
+  Measuring measuring(Duration::zero());
+  Times times;
+  measuring.report("a", times.now);
+  measuring.end({}, times.now);
+  EXPECT_EQ(times.until_due(measuring), -1);
 }
 
 // ---- what follows -------------------------------------------------------------------------------
@@ -258,6 +229,22 @@ TEST(Alike, AreNetworksThatDifferAsMeasurementsDo) {
   b = a;
   b.far = PathParameters{};
   EXPECT_FALSE(alike(a, b));
+}
+
+TEST(Alike, WorseIsWhatSendsLessSomewhere) {
+  NetworkParameters first, now;
+  EXPECT_FALSE(worse(now, first));
+  now.nic = first.nic * 1.3;
+  EXPECT_FALSE(worse(now, first));
+  EXPECT_TRUE(worse(first, now));
+  now = first;
+  now.exceptions = {{1, 0.5, "x"}};
+  EXPECT_TRUE(worse(now, first));
+  EXPECT_FALSE(worse(first, now));
+  first.exceptions = {{1, 0.55, "x"}};
+  EXPECT_FALSE(worse(now, first));
+  first.exceptions = {{1, 0.55, "x", 1}};
+  EXPECT_TRUE(worse(now, first)) << "another rail";
 }
 
 TEST(Alike, AMeasurementIsOfTheParametersOfTheEpochBefore) {

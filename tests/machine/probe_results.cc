@@ -1,5 +1,6 @@
 // From the reports of hosts to the parameters of the network.
 #include "collectives/machine/probe_results.h"
+#include "collectives/machine/probe.h"
 
 #include <gtest/gtest.h>
 

@@ -227,6 +227,19 @@ def test_rails_that_return_again_and_again_leave_nothing_behind(tmp_path):
     check_return(Step(tmp_path, "link-set-down"), 0, "1 of 1", "over TCP")
 
 
+@pytest.mark.slow
+def test_a_rail_that_is_lost_and_returns_is_reported_and_measured(tmp_path):
+    steps = ("pace", "rail-reported")
+    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, *steps, hosts=2, rails=2, mtu=4200)
+    assert run.returncode == 0, run.stdout + run.stderr
+    step = Step(tmp_path, "rail-reported")
+    assert step.codes() == [0, 0]
+    text = step.text(0, "err")
+    reports = re.findall(r"rank [01] has ([\d.]+) MB/s to rank [01] instead of ([\d.]+)", text)
+    assert any(float(left) < float(before) for left, before in reports), text
+    assert "hosts, measured in" in text[text.rindex("is used again") :], text
+
+
 def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):
     step = two_hosts("loss")
     assert step.transports() == {"verbs"}

@@ -125,6 +125,12 @@ for step in "$@"; do
       wait
       result "$(sent)" sent-after
       ;;
+    rail-reported)
+      what="all_reduce --sizes 4M -n $(lasting 40) -w 0"
+      flap 1 'lab-link 1' 1 &
+      perf env RINGWOOD_CALIBRATION=refresh RINGWOOD_REMEASURE=2 RINGWOOD_HEARTBEAT_MS=250
+      wait
+      ;;
     link-set-down)
       what="all_reduce --sizes 4M -n $(lasting 20) -w 0"
       flap 0 'ip link set eth1' 1 &

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <fstream>
@@ -282,15 +283,25 @@ TEST_P(VerbsFailures, LeaveTheLinkItsOtherWays) {
   auto ends = connected_ends();
   talk(ends, 1);
   ASSERT_FALSE(HasFailure());
+  const auto traffic = ends[0]->link->traffic();
+  ASSERT_TRUE(traffic);
+  EXPECT_EQ(traffic->messages, 1u);
+  EXPECT_GT(traffic->bytes, 0u);
+  EXPECT_LE(traffic->bytes, 3u << 20) << "a copied message that was not yet looked at counts less";
+  EXPECT_GT(traffic->busy, 0);
+  EXPECT_EQ(traffic->carrying, 1);
   failing = ends[0]->rail->port().context();
   auto* const poll = failing->ops.poll_cq;
   failing->ops.poll_cq = GetParam().poll;
   event = GetParam().event;
+  double carrying = 1;
   // What comes after all comes too late.
   talk(ends, 2, [&] {
+    carrying = std::min(carrying, ends[0]->link->traffic()->carrying);
     if (ends[0]->link->fallback()) failing->ops.poll_cq = poll;
   });
   EXPECT_STREQ(ends[0]->link->fallback(), "tcp");
+  EXPECT_EQ(carrying, 0) << "until the path is reopened";
   failing->ops.poll_cq = poll;
 }
 

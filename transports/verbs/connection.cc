@@ -17,6 +17,11 @@ constexpr unsigned kPollsPerLook = 1024;
 // A rank that leaves waits at most this long for the acknowledgement of what it has sent.
 constexpr Duration kDrain = std::chrono::seconds(2);
 
+void note(WriteTraffic& traffic, const Carried& carried, bool armed) {
+  traffic.carry(carried.part);
+  if (traffic.due(carried.open)) traffic.look(carried.open, carried.landed, armed, Clock::now());
+}
+
 }  // namespace
 
 Connection::Connection(const Group& group, int peer, OwnedFd wire, const Rings& rings,
@@ -48,7 +53,8 @@ Status Connection::why(size_t bytes) const {
 
 bool Connection::time_to_look() {
   const unsigned look = look_ ? look_->load(std::memory_order_acquire) : looked_ + 1;
-  const bool now = look != looked_ || ++polls_ % kPollsPerLook == 0;
+  armed_ = look != looked_;
+  const bool now = armed_ || ++polls_ % kPollsPerLook == 0;
   looked_ = look;
   return now;
 }
@@ -65,6 +71,7 @@ Status Connection::move() {
   if (!data_.move()) return why(1);
   data_.give_credit(!in_use_);  // without a completion the path would not count as quiet yet
   paths_.renew_receives(false);
+  if (in_use_) note(traffic_, paths_.carried(), armed_);
   if (wire.queued() > 0) wire.flush();
   if (link_.fault) return link_.fault.status();
   if (wire.closed()) return peer_is_gone();

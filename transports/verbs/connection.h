@@ -13,6 +13,7 @@
 #include "transports/base/host_watch.h"
 #include "transports/verbs/data_path.h"
 #include "transports/verbs/path/reopener.h"
+#include "transports/verbs/path/write_traffic.h"
 
 namespace ringwood::verbs {
 
@@ -24,6 +25,7 @@ class Connection final : private PathEvents {
   LinkState& link() { return link_; }
   PathSet& paths() { return paths_; }
   DataPath& data() { return data_; }
+  WriteTraffic& traffic() { return traffic_; }
 
   // Ends set-up: from now on failed paths are reopened, and the peer's host is watched. `look`
   // changes before a thread goes to sleep.
@@ -68,9 +70,11 @@ class Connection final : private PathEvents {
   PathSet paths_;
   DataPath data_;
   Reopener reopener_;
+  WriteTraffic traffic_;
   HostWatch host_;                                     // on the wire
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0, polls_ = 0;
+  bool armed_ = false;  // the last look: the thread may sleep before the next one
   bool in_use_ = false;
   std::optional<bool> result_;
 };

@@ -29,6 +29,7 @@ VerbsLink::~VerbsLink() {
 // Only poll() sends, so that messages that were posted together are written together.
 Status VerbsLink::post_send(const void* data, size_t bytes) {
   if (unusable(bytes)) return connection_->why(bytes);
+  connection_->traffic().posted();
   if (bytes < kZeroCopyFrom || !arena_ || !post_zero_copy(data, bytes)) out_.post(data, bytes);
   return {};
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "transports/link.h"
@@ -31,6 +32,7 @@ class VerbsLink final : public Link {
   Status poll(Completions& completions) override;
   void abort() noexcept override { connection_->abort(); }
   const char* fallback() const override { return connection_->data().fallback() ? "tcp" : nullptr; }
+  std::optional<LinkTraffic> traffic() const override { return connection_->traffic().traffic(); }
 
  private:
   bool unusable(size_t bytes) const { return link_.over() || bytes == 0; }

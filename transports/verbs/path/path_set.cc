@@ -81,7 +81,10 @@ void PathSet::take(LinkRail& rail, const ibv_wc& completion) {
     if (path.state() == Path::State::proving && events_.proving(*found, receive, completion.wr_id))
       return;
     if (receive) return events_.arrived(ntohl(completion.imm_data), completion.byte_len);
-    return path.writes().complete(completion.wr_id);
+    const size_t open = path.writes().open_bytes();
+    path.writes().complete(completion.wr_id);
+    landed_ += open - path.writes().open_bytes();
+    return;
   }
   if (completion.status == IBV_WC_WR_FLUSH_ERR && !path.connected()) return;
   fail(*found, explain({.status = completion.status,
@@ -189,6 +192,16 @@ PathSlot* PathSet::choose() {
     if (slot.path->can_send() && (!best || better(slot, *best))) best = &slot;
   }
   return best;
+}
+
+Carried PathSet::carried() const {
+  Carried all{.landed = landed_};
+  for (const PathSlot& slot : slots_) {
+    if (slot.path->state() == Path::State::alive) ++all.part;
+    if (slot.path->connected()) all.open += slot.path->writes().open_bytes();
+  }
+  all.part /= static_cast<double>(slots_.size());
+  return all;
 }
 
 }  // namespace ringwood::verbs

@@ -41,6 +41,13 @@ class PathEvents {
 
 inline constexpr const char* kUnreadable = "its completion queue cannot be read";
 
+// What the paths of a link carry.
+struct Carried {
+  double part = 0;  // of the paths, that can carry
+  // Bytes of large writes (PostedWrites::kLargeBytes): on their way, and landed in all.
+  uint64_t open = 0, landed = 0;
+};
+
 class PathSet final {
  public:
   PathSet(LinkState& link, PathEvents& events);
@@ -77,6 +84,7 @@ class PathSet final {
   void took_turn(const PathSlot& slot) { next_ = (slot.index + 1) % slots_.size(); }
   // No path carries anything (as of watch()): the wire has to.
   bool none_left() const { return none_left_; }
+  Carried carried() const;
 
   void close();
   void stop() noexcept;
@@ -91,6 +99,7 @@ class PathSet final {
   std::deque<LinkRail> rails_;
   std::vector<PathSlot> slots_;  // destroyed before the queues
   size_t next_ = 0;
+  uint64_t landed_ = 0;
   bool none_left_ = false;
 };
 
