@@ -68,7 +68,11 @@ struct NetworkParameters {
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
   double eager = 1 << 18;              // what the sockets of a connection hold
+  double burst = 0;                    // bytes that a port passes at once after it was idle
   int rails = 1;                       // interfaces of each host, which together are `nic`
+  // Hosts that run on the same cores, as containers of one machine do; they have successive
+  // numbers. Where not all of them are there, those that are have their part of the cores.
+  int sharing = 1;
   // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
   bool rail_of_rank = false;
   std::optional<PathParameters> far;  // the far path; none: as the near one
@@ -138,6 +142,11 @@ struct MachineModel {
 
 int host_count(const MachineModel& machine);
 
+// Sets of `sharing` hosts among `hosts`, the set of a host, and the part of a set that is there.
+int sharing_sets(const MachineModel& machine, int hosts);
+inline int sharing_set(const MachineModel& machine, int host) { return host / machine.net.sharing; }
+double part_of_set(const MachineModel& machine, int hosts, int set);
+
 // Each parameter that is a number of its own: the median over `machines`, of which the first one
 // gives all others. At least one.
 MachineModel median_of(const std::vector<MachineModel>& machines);
@@ -156,7 +165,7 @@ double port_rate(const NetworkParameters& net, int host, int port);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-7 hosts=2x8 nodes= cores=2 ...". Lists of
+// One line of key=value, each key once: "ringwood-machine-8 hosts=2x8 nodes= cores=2 ...". Lists of
 // places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
