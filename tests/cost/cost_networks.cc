@@ -7,6 +7,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/cost/cost_model.h"
+#include "collectives/cost/token_buckets.h"
 
 namespace ringwood {
 namespace {
@@ -132,6 +133,19 @@ TEST(CostOfNetworks, HostsThatShareCoresAgreeInTurns) {
   };
   EXPECT_NEAR(agreed(1), 3 * 2 * kPost, 1e-9);  // three rounds
   EXPECT_NEAR(agreed(8), 3 * 2 * kPost * 8 / 2, 1e-9);
+}
+
+TEST(TokenBuckets, AreFilledAtTheirRate) {
+  TokenBuckets buckets(100);
+  EXPECT_EQ(buckets.take(0, 0, 60, 10), 60);
+  EXPECT_EQ(buckets.take(0, 0, 60, 10), 40);    // the rest takes until 2, and filling it until 12
+  EXPECT_EQ(buckets.take(0, 12, 30, 10), 30);   // until 15
+  EXPECT_EQ(buckets.take(0, 13, 500, 10), 80);  // 20 are missing
+  EXPECT_EQ(buckets.take(1, 13, 500, 10), 100);
+  EXPECT_EQ(buckets.busiest(), 65);
+  TokenBuckets none(0);
+  EXPECT_EQ(none.take(0, 0, 60, 10), 0);
+  EXPECT_EQ(none.busiest(), 0);
 }
 
 // A port passes `burst` bytes at once, and then is filled again at its rate.
