@@ -18,6 +18,7 @@ constexpr int kResults = 2;
 constexpr double kIdle = 8, kSlowLatency = 0.25e-3;
 constexpr double kGrowth = 8;  // of one transfer over the one before, at most
 constexpr double kShortest = 1e-6;
+constexpr double kTurns = 2e-3;  // messages one by one, to measure a core's time for them
 // For at_once(): seconds, and a part of the first transfer.
 constexpr double kMinExpected = 0.2e-3, kMinBurst = 0.2;
 
@@ -90,11 +91,10 @@ void Probe::measure_rate(int to, ProbeReport& report) {
 // is done: in the median of all hosts nothing is lost.
 void Probe::measure_core(const ProbeStep& step, ProbeReport& report) {
   const double round_trip = std::max(2 * near_latency_, kShortest);
-  const int times = static_cast<int>(std::clamp(kLong / round_trip, 4.0, 30.0));
-  talk_.take_turns(step.to, 2, step.first);  // the first ones wake the other side
+  const int times = static_cast<int>(std::clamp(kTurns / round_trip, 3.0, 20.0));
+  talk_.take_turns(step.to, 1, step.first);  // the first one wakes the other side
   report.post = talk_.take_turns(step.to, times, step.first) / 2;
   const uint64_t bytes = bytes_in(kLong, step.rate, kFirstTransfer, LinkTalk::kMaxTransfer);
-  talk_.transfer(step.to, bytes, step.from);
   const LinkTalk::Transfer moved = talk_.transfer(step.to, bytes, step.from);
   report.byte = moved.core / static_cast<double>(bytes + moved.received);
 }
