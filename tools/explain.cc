@@ -112,10 +112,10 @@ void run_explain(const Typed& typed) {
     return;
   }
   const int hosts = host_count(machine);
-  fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {} core{} each\n",
+  fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {}\n",
              RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.words.bytes),
              to_string(q.type), q.n, q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
-             machine.cores, machine.cores == 1 ? "" : "s");
+             cores_of(machine));
   fmt::print("{}", print(std::move(candidates)));
   fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
 }

@@ -125,6 +125,12 @@ std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {
   return places;
 }
 
+std::string cores_of(const MachineModel& machine) {
+  const std::string cores = fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s");
+  return machine.net.sharing > 1 ? fmt::format("{} for {} hosts", cores, machine.net.sharing)
+                                 : cores + " each";
+}
+
 std::vector<ParameterLine> lines_of(const Parameters& parameters) {
   MachineModel machine = parameters.machine, defaults;
   machine.hosts = machine.nodes = {};

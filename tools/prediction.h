@@ -43,6 +43,9 @@ std::vector<int> hosts_of(const std::string& hosts, int ranks);
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
 
+// "2 cores each", or of several hosts that share them "2 cores for 4 hosts".
+std::string cores_of(const MachineModel& machine);
+
 // Every parameter but for the places: "net_latency=3.8e-06", with its origin.
 struct ParameterLine {
   std::string name, value, origin;  // "default", "prior", or Parameters::origin

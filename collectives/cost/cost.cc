@@ -47,6 +47,7 @@ class Simulation : private MessagePhases<Simulation> {
     }
     Prediction result = steps_.result();
     result.work = work();
+    result.seconds = std::max(result.seconds, machines_.busiest_port());
     return result;
   }
   size_t work() const { return machines_.work(); }

@@ -17,30 +17,35 @@ size_t port_at(const CostModel& model, int rank, const CostMessage& m) {
   return host * static_cast<size_t>(model.ports) + static_cast<size_t>(m.port);
 }
 
-// Seconds for each byte of a message that is alone on its way.
+// Seconds for the bytes of a message that is alone on its way.
 double alone(const CostModel& model, const CostMessage& m) {
   const double port = std::min(model.port_rates[port_at(model, m.from, m)],
                                model.port_rates[port_at(model, m.to, m)]);
-  return std::max({m.out.core, m.in.core, m.wire / port, m.middle});
+  const double waiting = std::max(0.0, m.bytes - model.burst);
+  return std::max(
+      {m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.wire / port, waiting * m.middle});
 }
 
 // The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
 std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
   const auto host = [&](int rank) { return model.ranks[rank].host; };
   std::vector<double> thread(model.ranks.size(), model.agreeing);
-  std::vector<double> posts(model.ranks.size(), 0), host_posts(model.hosts, 0);
-  std::vector<double> cores(model.hosts, 0), memory(model.hosts, 0);
+  const auto sets = static_cast<size_t>(sharing_sets(machine, model.hosts));
+  std::vector<double> posts(model.ranks.size(), 0), set_posts(sets, 0);
+  std::vector<double> cores(sets, 0), memory(sets, 0);
+  const auto set = [&](int rank) { return sharing_set(machine, host(rank)); };
+  const auto part = [&](int rank) { return part_of_set(machine, model.hosts, set(rank)); };
   std::vector<double> out(model.port_rates.size(), 0), in = out;
   std::vector<double> middle_out(model.hosts, 0), middle_in(model.hosts, 0);
   const auto work = [&](int rank, double seconds, double memory_seconds) {
     thread[rank] += seconds;
-    cores[host(rank)] += seconds / machine.cores;
-    memory[host(rank)] += memory_seconds;
+    cores[set(rank)] += seconds / (machine.cores * part(rank));
+    memory[set(rank)] += memory_seconds / part(rank);
   };
   for (const CostMessage& m : model.messages) {
     for (const int rank : {m.from, m.to}) {
       posts[rank] += m.post;
-      host_posts[host(rank)] += m.post / machine.cores;
+      set_posts[set(rank)] += m.post / (machine.cores * part(rank));
     }
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
@@ -64,7 +69,7 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
   const auto most = [](const auto&... kinds) {
     return std::max({*std::max_element(kinds.begin(), kinds.end())...});
   };
-  return {most(thread, cores, memory, out, in, middle_out, middle_in), most(posts, host_posts)};
+  return {most(thread, cores, memory, out, in, middle_out, middle_in), most(posts, set_posts)};
 }
 
 // The longest path over all ranks' steps: within a rank by its graph, between ranks from a send to
@@ -130,7 +135,7 @@ class Path {
       end.add(m.post, takes ? 0 : m.bytes * m.encode.core);
       if (!takes) {
         Length arrival = end;
-        arrival.add(m.latency, m.bytes * alone(model_, m));
+        arrival.add(m.latency, alone(model_, m));
         reach(m.to, m.recv_step, arrival);
       }
     }

@@ -42,6 +42,7 @@ class Binder {
     model_.plans = std::move(plans);
     model_.hosts = symmetry ? 1 : prices_.hosts();
     model_.ports = port_count(machine.net);
+    model_.burst = machine.net.burst;
     for (int h = 0; h < model_.hosts; ++h)
       for (int port = 0; port < model_.ports; ++port)
         model_.port_rates.push_back(port_rate(machine.net, h, port));

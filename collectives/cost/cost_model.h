@@ -45,7 +45,7 @@ struct CostRank {
   PerByte copies, reduces;       // in this rank's working set
   double in_l2 = 0, in_l3 = 0;   // the parts of the working set in these caches
   double own_block = 0;          // bytes that it copies in addition, once the ranks have agreed
-  int on_host = 1;               // ranks of its host, this one included
+  int on_cores = 1;              // ranks that share its cores, this one included
   bool sends = true, receives = true;  // any message inside its host
   double turn = 0;                     // seconds that it waits for a core
 };
@@ -57,6 +57,7 @@ struct CostModel {
   std::vector<int32_t> heads;      // the first message of each link and direction
   int hosts = 1, ports = 1;        // ports of each host
   std::vector<double> port_rates;  // by host and port: of a whole interface that is not slow
+  double burst = 0;                // of each port (machine_model.h)
   double agreed = 0;               // time from which receives may be posted
   double agreeing = 0;             // seconds of each core until then
 };

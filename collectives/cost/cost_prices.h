@@ -54,6 +54,7 @@ class Prices final {
   double inside(bool between_nodes) const;  // latency of a message inside a host
   double line(bool between_nodes) const;
   double turn(int on_host) const;
+  double in_turns(double seconds, int of_host) const;
   double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
   void set_written(CostMessage& m, const CostRank& from, const PerByte& takes, double rate) const;
   void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;

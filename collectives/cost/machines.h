@@ -12,6 +12,7 @@
 #include "collectives/cost/cost_share.h"
 #include "collectives/cost/link_queues.h"
 #include "collectives/cost/threads.h"
+#include "collectives/cost/token_buckets.h"
 
 namespace ringwood {
 
@@ -34,6 +35,8 @@ class CostMachines final {
   double next() { return queued_ ? queues_.next() : share_.next(); }
   // Advances to `time` <= next(); `ended` becomes the jobs that end there.
   void advance(double time, std::vector<CostJob>& ended);
+  // As TokenBuckets::busiest().
+  double busiest_port() const { return buckets_.busiest(); }
   // As FairShare::work().
   size_t work() const { return queued_ ? work_ : share_.work(); }
 
@@ -48,7 +51,8 @@ class CostMachines final {
     }
   };
   struct Host {
-    // Resources, with those of a port from the first one on.
+    // Resources, with those of a port from the first one on; cores and memory are those of all
+    // hosts that share them.
     int32_t cores, memory, ports_out, ports_in, middle_out, middle_in;
   };
 
@@ -57,7 +61,6 @@ class CostMachines final {
     int32_t resources = 0;  // queues that it has not left
   };
 
-  int32_t add_ports(int host);
   int32_t add_resource(double capacity);
   void add_core(Uses& uses, int rank, double seconds) const;
   void launch(const CostJob& job, double seconds, const Uses& uses);
@@ -72,6 +75,7 @@ class CostMachines final {
   size_t work_ = 0;              // likewise
   std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<Host> hosts_;
+  TokenBuckets buckets_;       // by resource, of ports
   std::vector<Running> jobs_;  // by tag
   std::vector<int32_t> free_, finished_;
   std::vector<LinkQueues::Left> left_;

@@ -42,7 +42,7 @@ bool over_sockets(const Mesh& mesh) {
 
 HostFacts own_facts(const Mesh& mesh, const Options& options) {
   return {options.host_id.empty() ? host_name() : options.host_id,
-          host_facts(mesh.transports_in_use()), print(host_parameters(options))};
+          host_facts(mesh.transports_in_use()), print(host_parameters(options)), cores_token()};
 }
 
 template <class Message>
@@ -88,13 +88,17 @@ class Leader final {
   void gather(const Options& options) {
     std::vector<MachineModel> machines;
     std::vector<HostFacts> hosts;
+    std::vector<std::string> cores;
     for (const int rank : leaders_) {
       hosts.push_back(rank == mesh_.rank ? own_facts(mesh_, options)
                                          : received<HostFacts>(talk_, rank, true));
       machines.push_back(parse_machine_model(hosts.back().parameters));
       names_.push_back(hosts.back().name);
+      cores.push_back(hosts.back().cores);
     }
     machine_ = median_of(machines);
+    machine_.net.sharing = hosts_sharing(cores);
+    sleeps_ = options.spin_us == 0;
     if (again_) {
       const NetworkParameters told = parse_machine_model(mesh_.announcement).net;
       machine_.net.leaves = told.leaves;
@@ -117,7 +121,10 @@ class Leader final {
     for (size_t h = 0; h < steps.size(); ++h) {
       if (leaders[h] == mesh_.rank) continue;
       auto report = received<ProbeReport>(talk_, leaders[h]);
-      reports[h] = {checked(report.latency), report.rate};
+      for (double* value :
+           {&report.latency, &report.rate, &report.post, &report.byte, &report.burst})
+        *value = checked(*value);
+      reports[h] = report;
     }
     for (ProbeReport& report : reports) report.rate = possible_rate(report.rate, machine_);
     return reports;
@@ -130,6 +137,7 @@ class Leader final {
     // Interruptions only ever add, and everything later is compared with these.
     auto again = carry_out(ProbeStage::near, 0, results.alone);
     if (median_rate(again) > median_rate(results.near)) results.near = std::move(again);
+    if (over_sockets(mesh_)) results.busy = carry_out(ProbeStage::busy, 0, results.near);
     const bool far = leaders_.size() > 2;
     if (far) results.far = carry_out(ProbeStage::far, 0, results.alone);
     for (size_t rail = 1; rail < rails_.size() && over_sockets(mesh_); ++rail) {
@@ -157,7 +165,7 @@ class Leader final {
     }
     results = measured(std::move(results));
     if (median_rate(results.alone) <= 0) return use_prior(results, begin);
-    use_results(machine_, results, names_);
+    use_results(machine_, results, names_, sleeps_);
     if (!again_ || machine_.net.exceptions.empty()) keep_network(directory, title_, machine_);
     tell("measured", begin);
     warn();
@@ -171,14 +179,14 @@ class Leader final {
     }
     const auto prior = port_prior();
     if (prior) machine_.net.nic = prior->rate;
-    use_results(machine_, results, names_);
+    use_results(machine_, results, names_, sleeps_);
     tell(prior ? "with rates of the ports, since those measured were impossible,"
                : "with default rates, since those measured were impossible,",
          begin);
   }
 
-  static bool as_known(double latency, const MachineModel& known) {
-    const double before = known.net.latency + 2 * known.net.post;
+  bool as_known(double latency, const MachineModel& known) const {
+    const double before = ping_of(known, sleeps_);
     return std::abs(latency - before) <= kLatencySlack ||
            (latency <= kLatencyTimes * before && before <= kLatencyTimes * latency);
   }
@@ -218,6 +226,7 @@ class Leader final {
   const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};
   MachineModel machine_;
+  bool sleeps_ = false;  // the group's ranks do in their waits
   std::vector<std::string> names_;
   std::string title_;
 };

@@ -1,5 +1,7 @@
 #include "collectives/machine/link_talk.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,6 +29,13 @@ constexpr Duration kLongestSleep = std::chrono::milliseconds(10);
   throw e;
 }
 
+// That this thread has had a core.
+double core_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 // `each` for every piece of a transfer.
 template <class Each>
 void in_pieces(uint64_t bytes, Each each) {
@@ -43,6 +52,12 @@ LinkTalk::LinkTalk(Mesh& mesh, const Deadline& deadline, bool sleeps, int channe
       sleeps_(sleeps) {
   for (const Completions& total : mesh.totals[channel_])
     posted_.push_back({total.sent, total.received});
+}
+
+void LinkTalk::allocate() {
+  if (!out_.empty()) return;
+  out_.assign(kPiece, std::byte{1});
+  in_.assign(kPiece, std::byte{0});
 }
 
 void LinkTalk::post_send(int rank, const void* data, size_t bytes) {
@@ -144,6 +159,7 @@ std::string LinkTalk::receive_text(int rank, size_t max, bool patient) {
 
 // A word of 0 is a ping; any other is the result.
 double LinkTalk::ping(int rank) {
+  allocate();
   double best = 0;
   const auto begin = Clock::now();
   for (int i = 0; i < kMaxPings; ++i) {
@@ -165,6 +181,7 @@ double LinkTalk::ping(int rank) {
 }
 
 double LinkTalk::answer_pings(int rank) {
+  allocate();
   while (true) {
     uint64_t word = 0;
     post_receive(rank, &word, sizeof word);
@@ -177,14 +194,25 @@ double LinkTalk::answer_pings(int rank) {
   }
 }
 
-auto LinkTalk::transfer(int to, uint64_t bytes, int from) -> Transfer {
-  if (out_.empty()) {
-    out_.assign(kPiece, std::byte{1});
-    in_.assign(kPiece, std::byte{0});
+double LinkTalk::take_turns(int rank, int times, bool first) {
+  const double begin = core_seconds();
+  for (int i = 0; i < times; ++i) {
+    uint64_t word = 0, theirs = 0;
+    if (first) post_send(rank, &word, sizeof word);
+    post_receive(rank, &theirs, sizeof theirs);
+    await_receives(rank);
+    if (!first) post_send(rank, &word, sizeof word);
+    await_sends();
   }
+  return (core_seconds() - begin) / std::max(1, times);
+}
+
+auto LinkTalk::transfer(int to, uint64_t bytes, int from) -> Transfer {
+  allocate();
   Transfer result;
   uint64_t receipt = 0;
   const auto begin = Clock::now();
+  const double core_before = core_seconds();
   if (to >= 0) {
     post_send(to, &bytes, sizeof bytes);
     in_pieces(bytes, [&](size_t piece) { post_send(to, out_.data(), piece); });
@@ -204,6 +232,7 @@ auto LinkTalk::transfer(int to, uint64_t bytes, int from) -> Transfer {
     result.seconds = seconds_since(begin);
   }
   await_sends();
+  result.core = core_seconds() - core_before;
   return result;
 }
 

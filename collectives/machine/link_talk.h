@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transports/base/clock.h"
@@ -35,11 +36,20 @@ class LinkTalk final {
   double answer_pings(int rank);
 
   static constexpr uint64_t kMaxTransfer = 64 << 20;
+  // So many messages of 8 bytes to and from one other rank, in turns; `first`: of this one. Returns
+  // the seconds of this thread's core for one that it sends and one that it receives.
+  double take_turns(int rank, int times, bool first);
+
+  // Whether it waits asleep from now on; returns whether it did. An awake thread has no other
+  // work, so only the time of one that sleeps says what a core does for a message.
+  bool sleep_in_waits(bool sleeps) { return std::exchange(sleeps_, sleeps); }
+
   // Sends `bytes` to `to` while it receives what `from` sends, which says how much; a rank of -1:
   // none. Both sides name each other. `seconds`: until the last byte's arrival was acknowledged;
-  // while both directions are busy, until both were. `received`: 0 without a sender.
+  // while both directions are busy, until both were. `core`: of them, those in which this thread
+  // had a core. `received`: 0 without a sender.
   struct Transfer {
-    double seconds = 0;
+    double seconds = 0, core = 0;
     uint64_t received = 0;
   };
   Transfer transfer(int to, uint64_t bytes, int from);
@@ -48,6 +58,8 @@ class LinkTalk final {
   struct Posted {
     uint64_t sends = 0, receives = 0;
   };
+  // For transfers; not in their time.
+  void allocate();
   void post_send(int rank, const void* data, size_t bytes);
   void post_receive(int rank, void* data, size_t bytes);
   // Until all posted receives from this rank are complete, or all posted sends.
@@ -61,7 +73,7 @@ class LinkTalk final {
   Mesh& mesh_;
   const Deadline deadline_;
   const int channel_;
-  const bool sleeps_;
+  bool sleeps_;
   bool armed_ = false;          // the links were, and one more pass is due before a sleep
   std::vector<Posted> posted_;  // by rank, since the links were made
   std::vector<int> sending_;    // ranks to which sends are not complete

@@ -61,6 +61,7 @@ constexpr Key kKeys[] = {
     {"nic", [](MachineModel& f) -> double& { return f.net.nic; }, 1, kMaxParameter},
     {"net_both_ways", [](MachineModel& f) -> double& { return f.net.both_ways; }, 1e-3, 1},
     {"net_eager", [](MachineModel& f) -> double& { return f.net.eager; }, 0, kMaxParameter},
+    {"net_burst", [](MachineModel& f) -> double& { return f.net.burst; }, 0, kMaxParameter},
 };
 
 struct LimitKey {
@@ -142,6 +143,15 @@ int host_count(const MachineModel& machine) {
   return most == machine.hosts.end() ? 1 : *most + 1;
 }
 
+int sharing_sets(const MachineModel& machine, int hosts) {
+  return (hosts + machine.net.sharing - 1) / machine.net.sharing;
+}
+
+double part_of_set(const MachineModel& machine, int hosts, int set) {
+  const int there = std::min(machine.net.sharing, hosts - set * machine.net.sharing);
+  return static_cast<double>(there) / machine.net.sharing;
+}
+
 MachineModel median_of(const std::vector<MachineModel>& machines) {
   MachineModel median = machines.front();
   std::vector<double> values(machines.size());
@@ -190,11 +200,11 @@ std::string print(const HostException& one) {
 
 std::string print(const MachineModel& machine) {
   std::string text = fmt::format(
-      "{} hosts={} nodes={} cores={} staged={:d} loopback={:d} rails={} "
+      "{} hosts={} nodes={} cores={} sharing={} staged={:d} loopback={:d} rails={} "
       "rail_of_rank={:d} leaves={} far={} exceptions={}",
       kVersion, print_places(machine.hosts), print_places(machine.nodes), machine.cores,
-      machine.staged, machine.loopback, machine.net.rails, machine.net.rail_of_rank,
-      print_places(machine.net.leaves), print_far(machine.net.far),
+      machine.net.sharing, machine.staged, machine.loopback, machine.net.rails,
+      machine.net.rail_of_rank, print_places(machine.net.leaves), print_far(machine.net.far),
       print_exceptions(machine.net.exceptions));
   MachineModel copy = machine;
   for (const Key& key : kKeys) text += fmt::format(" {}={}", key.name, key.parameter(copy));
@@ -218,6 +228,7 @@ MachineModel parse_machine_model(std::string_view text) {
   machine.hosts = parse_places("hosts", value_of("hosts"));
   machine.nodes = parse_places("nodes", value_of("nodes"));
   machine.cores = model_number("cores", value_of("cores"), 1, kMaxCores);
+  machine.net.sharing = model_number("sharing", value_of("sharing"), 1, kMaxPlaces);
   machine.staged = model_number("staged", value_of("staged"), 0, 1) == 1;
   machine.loopback = model_number("loopback", value_of("loopback"), 0, 1) == 1;
   machine.net.rails = model_number("rails", value_of("rails"), 1, kMaxRails);

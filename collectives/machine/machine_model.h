@@ -70,7 +70,11 @@ struct NetworkParameters {
   // What a connection holds while its receiver is not ready: of sockets what the kernel takes,
   // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
   double eager = 1 << 18;
-  int rails = 1;  // interfaces of each host, which together are `nic`
+  double burst = 0;  // bytes that a port passes at once after it was idle
+  int rails = 1;     // interfaces of each host, which together are `nic`
+  // Hosts that run on the same cores, as containers of one machine do; they have successive
+  // numbers. Where not all of them are there, those that are have their part of the cores.
+  int sharing = 1;
   // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
   bool rail_of_rank = false;
   std::optional<PathParameters> far;  // the far path; none: as the near one
@@ -139,6 +143,11 @@ struct MachineModel {
 };
 
 int host_count(const MachineModel& machine);
+
+// Sets of `sharing` hosts among `hosts`, the set of a host, and the part of a set that is there.
+int sharing_sets(const MachineModel& machine, int hosts);
+inline int sharing_set(const MachineModel& machine, int host) { return host / machine.net.sharing; }
+double part_of_set(const MachineModel& machine, int hosts, int set);
 
 // Each parameter that is a number of its own: the median over `machines`, of which the first one
 // gives all others. At least one.

@@ -65,11 +65,16 @@ std::string host_facts(const std::string& transports) {
 std::string network_title(const std::vector<HostFacts>& hosts, size_t rails,
                           const Options& options) {
   std::set<std::string> kinds;
-  for (const HostFacts& host : hosts) kinds.insert(host.facts);
+  std::vector<std::string> cores;
+  for (const HostFacts& host : hosts) {
+    kinds.insert(host.facts);
+    cores.push_back(host.cores);
+  }
   const auto size = std::bit_width(hosts.size());
   const std::string all =
-      fmt::format("{}\n{} {} {} {} {}", fmt::join(kinds, "\n"), size, rails, options.tcp_sockets,
-                  options.socket_interface, options.verbs.ring_bytes);
+      fmt::format("{}\n{} {} {} {} {} {} {}", fmt::join(kinds, "\n"), size, rails,
+                  hosts_sharing(cores), options.tcp_sockets, options.socket_interface,
+                  options.verbs.ring_bytes, options.spin_us == 0);
   return fmt::format("network {:016x} of {} hosts", fnv1a_64(all), size_t{1} << (size - 1));
 }
 

@@ -5,10 +5,13 @@
 //
 //   stage   a host of number h, of H                             result
 //   ping    20 round trips with h^1                              latency of the near path
-//   alone   growing transfers to h^1, one way, even h first      rate of the near path
+//   alone   growing transfers to h^1, one way, even h first      rate of the near path, and what
+//                                                                it passes at once
 //   near    transfers to h^1, both ways, all pairs at once       the same, both ways
 //   far     round trips with h + H/2, then transfers to it, both latency and rate of the far
 //           ways, all hosts at once                              path, both ways
+//   busy    messages of 8 bytes and then transfers with h^1,     a core's time for a message and
+//           both ways, all pairs at once, asleep in between      for a byte
 //
 // Where each rank uses one rail of its host (rail_leaders.h), ping, near and far are repeated for
 // each further rail, one after the other, by the first ranks that use it: 20 ms each.
@@ -36,9 +39,10 @@ class Probe final {
   ProbeReport carry_out(const ProbeStep& step);
 
  private:
-  double measure_rate(int to);
+  void measure_rate(int to, ProbeReport& report);
   void receive_transfers(int from);
   double both_ways(const ProbeStep& step);
+  void measure_core(const ProbeStep& step, ProbeReport& report);
 
   LinkTalk& talk_;
   const Mesh& mesh_;

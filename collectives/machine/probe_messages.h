@@ -17,10 +17,11 @@ struct HostFacts {
   std::string name;
   std::string facts;       // its processors, interfaces and transports, in one line
   std::string parameters;  // print(MachineModel) of this host alone; empty: not asked for
+  std::string cores;       // cores_token()
 };
 
 // A part of the probe (probe.h), or its end.
-enum class ProbeStage : uint8_t { ping, alone, near, far, end };
+enum class ProbeStage : uint8_t { ping, alone, near, far, busy, end };
 
 // The other hosts' ranks with which a host carries out a stage; -1: none.
 struct ProbeStep {
@@ -34,6 +35,9 @@ struct ProbeStep {
 
 struct ProbeReport {
   double latency = 0, rate = 0;  // seconds, bytes/s; 0: not measured
+  // Seconds of a core at one end, for a message and for a byte; likewise.
+  double post = 0, byte = 0;
+  double burst = 0;  // bytes that its port passed at once
 };
 
 void real(auto& io, double& value) {
@@ -46,6 +50,7 @@ void fields(auto& io, HostFacts& host) {
   io.text(host.name, kMaxFacts);
   io.text(host.facts, kMaxFacts);
   io.blob(host.parameters, kMaxModelText);
+  io.text(host.cores, kMaxFacts);
 }
 
 void fields(auto& io, ProbeStep& step) {
@@ -59,8 +64,8 @@ void fields(auto& io, ProbeStep& step) {
 }
 
 void fields(auto& io, ProbeReport& report) {
-  real(io, report.latency);
-  real(io, report.rate);
+  for (double* value : {&report.latency, &report.rate, &report.post, &report.byte, &report.burst})
+    real(io, *value);
 }
 
 }  // namespace ringwood

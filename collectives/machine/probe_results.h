@@ -11,7 +11,7 @@ namespace ringwood {
 
 // Of all hosts, by host.
 struct ProbeResults {
-  std::vector<ProbeReport> ping, alone, near, far;
+  std::vector<ProbeReport> ping, alone, near, far, busy;
   // By rail but for the first, of which the others are: where each rank uses one.
   struct Rail {
     std::vector<ProbeReport> near, far;
@@ -39,11 +39,20 @@ double possible_rate(double rate, const MachineModel& machine);
 // As HostException::name has it.
 std::string plain_name(std::string name);
 
+// Hosts on each set of cores, on average; `cores`: by host, equal for those that share them.
+int hosts_sharing(const std::vector<std::string>& cores);
+
 // Sets near, far, rails and exceptions of machine.net, whose leaves are those of the steps.
 // `names`: by host. A host, or one of its rails, is an exception where both of its paths out, or
 // both of its paths in, have less than kException of the median rate.
+// Where the ranks sleep while they wait, as hosts that share their cores should, what a message
+// takes of a core is what it took in the probe, with waking up; a rank that spins saves that.
 void use_results(MachineModel& machine, const ProbeResults& results,
-                 const std::vector<std::string>& names);
+                 const std::vector<std::string>& names, bool sleeps);
 inline constexpr double kException = 0.8;
+
+// Seconds one way that the probe would have measured on the near path: of `machine`, whose network
+// use_results() has set with this `sleeps`.
+double ping_of(const MachineModel& machine, bool sleeps);
 
 }  // namespace ringwood

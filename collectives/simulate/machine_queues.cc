@@ -18,7 +18,11 @@ constexpr double kNoTime = 1e-15;
 
 MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine,
                              const Network& network, const Faults& faults, Recording* recording)
-    : traffic_(traffic), machine_(machine), network_(network), recording_(recording) {
+    : traffic_(traffic),
+      machine_(machine),
+      network_(network),
+      recording_(recording),
+      buckets_(machine.net.burst) {
   const auto n = static_cast<int>(traffic.ranks.size());
   std::vector<double> speed(n, 1);
   for (const RankFault& fault : faults.slow) {
@@ -32,10 +36,15 @@ MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine
   first_thread_ = network.links();
   for (int r = 0; r < n; ++r) queues_.add_link(speed[r]);
   first_cores_ = first_thread_ + n;
-  for (int h = 0; h < network.hosts(); ++h) queues_.add_link(machine.cores, machine.cores);
-  first_memory_ = first_cores_ + network.hosts();
-  for (int h = 0; h < network.hosts(); ++h) queues_.add_link(1);
-  first_middle_ = first_memory_ + network.hosts();
+  const int sets = sharing_sets(machine, network.hosts());
+  const auto part = [&](int set) { return part_of_set(machine, network.hosts(), set); };
+  for (int set = 0; set < sets; ++set) {
+    const double cores = machine.cores * part(set);
+    queues_.add_link(cores, std::max(1, static_cast<int>(cores)));
+  }
+  first_memory_ = first_cores_ + sets;
+  for (int set = 0; set < sets; ++set) queues_.add_link(part(set));
+  first_middle_ = first_memory_ + sets;
   for (int h = 0; h < 2 * network.hosts(); ++h) queues_.add_link(1);
 }
 
@@ -58,14 +67,14 @@ void MachineQueues::use(int32_t link, double amount, int32_t running, double now
 
 void MachineQueues::use_thread(int rank, double seconds, int32_t running, double now) {
   use(first_thread_ + rank, seconds, running, now);
-  if (traffic_.ranks[rank].on_host > machine_.cores)
-    use(first_cores_ + network_.host_of(rank), seconds, running, now);
+  if (traffic_.ranks[rank].on_cores > machine_.cores)
+    use(first_cores_ + set_of(network_.host_of(rank)), seconds, running, now);
 }
 
 void MachineQueues::start(const CostJob& job, double now) {
   const int32_t running = open(job, now);
   use_thread(job.rank, std::max(job.seconds, kNoTime), running, now);
-  use(first_memory_ + network_.host_of(job.rank), job.memory, running, now);
+  use(first_memory_ + set_of(network_.host_of(job.rank)), job.memory, running, now);
 }
 
 void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool both_ends,
@@ -78,17 +87,17 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   use_thread(m.to, bytes * in.core, running, now);
   const int here = network_.host_of(m.from), there = network_.host_of(m.to);
   if (!price.between_hosts) {
-    use(first_memory_ + here, bytes * (price.out.memory + in.memory), running, now);
+    use(first_memory_ + set_of(here), bytes * (price.out.memory + in.memory), running, now);
     if (network_.same_island(m.from, m.to))
       for (const int32_t link : network_.island_path(m.from, m.to))
         use(link, bytes * price.wire, running, now);
     return;
   }
-  use(first_memory_ + here, bytes * price.out.memory, running, now);
-  use(first_memory_ + there, bytes * in.memory, running, now);
+  use(first_memory_ + set_of(here), bytes * price.out.memory, running, now);
+  use(first_memory_ + set_of(there), bytes * in.memory, running, now);
   use(first_middle_ + 2 * here, bytes * price.middle, running, now);
   use(first_middle_ + 2 * there + 1, bytes * price.middle, running, now);
-  if (bytes * price.wire > 0) use_network(m, bytes * price.wire, running, now);
+  if (bytes * price.wire > 0) use_network(m, bytes, running, now);
 }
 
 // Seconds that one more message would take for each second of work on the path's slowest link.
@@ -99,22 +108,29 @@ double MachineQueues::waiting(const Network::Path& path) const {
   return most;
 }
 
-void MachineQueues::use_piece(const Network::Path& path, double seconds, int32_t running,
+void MachineQueues::use_piece(const Network::Path& path, double bytes, double wire, int32_t running,
                               double now) {
-  for (int i = 0; i < path.count; ++i) use(path.links[i], seconds, running, now);
+  for (int i = 0; i < path.count; ++i) {
+    const int32_t link = path.links[i];
+    const double rate = queues_.rate(link) / wire;
+    const double at_once = buckets_.take(static_cast<size_t>(link), now, bytes, rate);
+    use(link, (bytes - at_once) * wire, running, now);
+  }
 }
 
 // Each piece goes to the path that has least on its way, so paths get parts by how fast they are
 // at the moment.
-void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t running,
+void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t running,
                                 double now) {
   const auto message = static_cast<int32_t>(&m - traffic_.messages.data());
   network_.paths(m.from, m.to, paths_, traffic_.rail_owner(message));
-  if (paths_.size() == 1) return use_piece(paths_[0], seconds, running, now);
+  const double wire = traffic_.prices[m.price].wire;
+  if (paths_.size() == 1) return use_piece(paths_[0], bytes, wire, running, now);
   double speeds = 0;
   if (!in_pieces(traffic_.prices[m.price].bytes)) {
     const auto less = [&](const auto& a, const auto& b) { return waiting(a) < waiting(b); };
-    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), seconds, running, now);
+    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), bytes, wire, running,
+                     now);
   }
   std::vector<double> speed;
   for (const Network::Path& path : paths_) {
@@ -122,7 +138,7 @@ void MachineQueues::use_network(const TrafficMessage& m, double seconds, int32_t
     speeds += speed.back();
   }
   for (size_t i = 0; i < paths_.size(); ++i)
-    use_piece(paths_[i], seconds * speed[i] / speeds, running, now);
+    use_piece(paths_[i], bytes * speed[i] / speeds, wire, running, now);
 }
 
 void MachineQueues::leave(std::vector<CostJob>& ended) {

@@ -8,6 +8,7 @@
 
 #include "collectives/cost/link_queues.h"
 #include "collectives/cost/threads.h"
+#include "collectives/cost/token_buckets.h"
 #include "collectives/simulate/events.h"
 #include "collectives/simulate/recording.h"
 
@@ -30,6 +31,8 @@ class MachineQueues final {
   // Appends the jobs that end at next().
   void leave(std::vector<CostJob>& ended);
   std::vector<LinkUse> busiest() const;
+  // As TokenBuckets::busiest().
+  double busiest_port() const { return buckets_.busiest(); }
 
  private:
   struct Running {
@@ -42,17 +45,20 @@ class MachineQueues final {
   void record_leave(const LinkQueues::Left& left, double now);
   void use(int32_t link, double amount, int32_t running, double now);
   void use_thread(int rank, double seconds, int32_t running, double now);
-  void use_network(const TrafficMessage& m, double seconds, int32_t running, double now);
-  void use_piece(const Network::Path& path, double seconds, int32_t running, double now);
+  void use_network(const TrafficMessage& m, double bytes, int32_t running, double now);
+  // `wire`: seconds of a whole interface for a byte.
+  void use_piece(const Network::Path& path, double bytes, double wire, int32_t running, double now);
   double waiting(const Network::Path& path) const;
+  int set_of(int host) const { return sharing_set(machine_, host); }
 
   const Traffic& traffic_;
   const MachineModel& machine_;
   const Network& network_;
   Recording* const recording_;
   LinkQueues queues_;
-  // Links: of the network, threads by rank, cores by host, memory by host, and each host's part of
-  // what lies between far ones, out and in.
+  TokenBuckets buckets_;  // by link of the network
+  // Links: of the network, threads by rank, cores and memory by set of hosts that share them, and
+  // each host's part of what lies between far ones, out and in.
   int32_t first_thread_ = 0, first_cores_ = 0, first_memory_ = 0, first_middle_ = 0;
   std::vector<Running> running_;
   std::vector<int32_t> free_;

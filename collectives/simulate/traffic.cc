@@ -256,7 +256,7 @@ class TrafficBinder {
       prices_.set_rates(costs, ranks_.number(r), sets_[r],
                         of_host[machine_.host_of(ranks_.number(r))]);
       if (network_.shape().island > 0) costs.copies = costs.reduces = {};
-      traffic_.ranks[r].on_host = costs.on_host;
+      traffic_.ranks[r].on_cores = costs.on_cores;
       traffic_.ranks[r].own_block = {costs.own_block * costs.copies.core,
                                      costs.own_block * costs.copies.memory};
     }

@@ -29,7 +29,7 @@ struct StepShape {
 
 struct TrafficRank {
   int32_t shape = 0;
-  int32_t on_host = 1;      // ranks of its host
+  int32_t on_cores = 1;     // ranks that share its cores
   uint32_t first_item = 0;  // of its steps in Traffic::items
   PerByte own_block;        // seconds; 0: it has none
 };

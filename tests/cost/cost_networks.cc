@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/cost/cost.h"
+#include "collectives/cost/cost_model.h"
+#include "collectives/cost/token_buckets.h"
 
 namespace ringwood {
 namespace {
@@ -94,6 +95,88 @@ TEST(CostOfNetworks, TheMiddleIsNotThePort) {
   EXPECT_NEAR(predict(direct, load, f).seconds, 8 * S * kBeta, 0.02 * S * kBeta);
   f.net.far->rate = f.net.nic * 0.9;
   EXPECT_NEAR(predict(direct, load, f).seconds, 7 * S * kBeta, 0.02 * S * kBeta);
+}
+
+// 8 hosts send and receive 7 messages each, and the cores do nothing but their ends.
+TEST(CostOfNetworks, HostsMayShareTheirCores) {
+  constexpr double kPost = 10e-6;
+  MachineModel f = network_of(8);
+  f.cores = 2;
+  f.net.nic = 1e17;
+  f.net.post = kPost;
+  const Load load{Collective::all_gather, 8};
+  const auto direct = direct_all_gather(8);
+  for (const auto& [sharing, ends] :
+       {std::pair{1, 14.0}, {2, 14.0}, {4, 14.0 * 4 / 2}, {8, 14.0 * 8 / 2}}) {
+    f.net.sharing = sharing;
+    EXPECT_NEAR(predict(direct, load, f).seconds, ends * kPost, 0.03 * ends * kPost) << sharing;
+    // A slow port decides how resources are shared, and is of no weight here.
+    MachineModel slow = f;
+    slow.net.exceptions = {{7, 0.5, "slow"}};
+    EXPECT_NEAR(predict(direct, load, slow).seconds, ends * kPost, 0.03 * ends * kPost) << sharing;
+    const CostModel model = model_of(plans_of(direct, 1, load, f), load, f);
+    EXPECT_LE(bounds_of(model, f).lower(), ends * kPost * 1.001) << sharing;
+    EXPECT_GE(bounds_of(model, f).lower(), ends * kPost * 0.99) << sharing;
+  }
+}
+
+TEST(CostOfNetworks, HostsThatShareCoresAgreeInTurns) {
+  constexpr double kPost = 10e-6;
+  MachineModel f = network_of(8);
+  f.cores = 2;
+  f.net.post = kPost;
+  Load load{Collective::all_gather, 8};
+  load.agreement = true;
+  const auto agreed = [&](int sharing) {
+    f.net.sharing = sharing;
+    return model_of(plans_of(direct_all_gather(8), 1, load, f), load, f).agreed;
+  };
+  EXPECT_NEAR(agreed(1), 3 * 2 * kPost, 1e-9);  // three rounds
+  EXPECT_NEAR(agreed(8), 3 * 2 * kPost * 8 / 2, 1e-9);
+}
+
+TEST(TokenBuckets, AreFilledAtTheirRate) {
+  TokenBuckets buckets(100);
+  EXPECT_EQ(buckets.take(0, 0, 60, 10), 60);
+  EXPECT_EQ(buckets.take(0, 0, 60, 10), 40);    // the rest takes until 2, and filling it until 12
+  EXPECT_EQ(buckets.take(0, 12, 30, 10), 30);   // until 15
+  EXPECT_EQ(buckets.take(0, 13, 500, 10), 80);  // 20 are missing
+  EXPECT_EQ(buckets.take(1, 13, 500, 10), 100);
+  EXPECT_EQ(buckets.busiest(), 65);
+  TokenBuckets none(0);
+  EXPECT_EQ(none.take(0, 0, 60, 10), 0);
+  EXPECT_EQ(none.busiest(), 0);
+}
+
+// A port passes `burst` bytes at once, and then is filled again at its rate.
+TEST(CostOfNetworks, AnIdlePortPassesABurstAtOnce) {
+  const AlgorithmRow* row = find_algorithm(Collective::broadcast, "chain");
+  std::vector<Schedule> chain;
+  for (int r = 0; r < 4; ++r) chain.push_back(row->build({r, 4}));
+  for (const double S : {1e6, 8e6}) {
+    const Load load{Collective::broadcast, static_cast<size_t>(S)};
+    for (const double slow : {1.0, 0.5}) {
+      MachineModel f = network_of(4);
+      if (slow < 1) f.net.exceptions = {{3, slow, "slow"}};
+      const double whole = predict(chain, load, f).seconds;
+      EXPECT_NEAR(whole, (2 + 1 / slow) * S * kBeta, 0.01 * S * kBeta);
+      f.net.burst = 0.5e6;
+      const double held = S - f.net.burst;
+      EXPECT_NEAR(predict(chain, load, f).seconds,
+                  std::max((2 + 1 / slow) * held, S / slow) * kBeta, 0.01 * S * kBeta);
+      f.net.burst = S;  // all at once; but the next operation finds what is filled until then
+      EXPECT_NEAR(predict(chain, load, f).seconds, S / slow * kBeta, 0.01 * S * kBeta);
+      const CostModel model = model_of(plans_of(chain, 1, load, f), load, f);
+      EXPECT_LE(bounds_of(model, f).lower(), predict(chain, load, f).seconds * 1.001);
+    }
+  }
+  // Messages in a row find what the one before has left.
+  const auto direct = direct_all_gather(4);
+  const double S = 1e6;
+  MachineModel f = network_of(4);
+  f.net.burst = 0.5e6;
+  EXPECT_NEAR(predict(direct, {Collective::all_gather, static_cast<size_t>(S)}, f).seconds,
+              3 * S * kBeta, 0.01 * S * kBeta);
 }
 
 }  // namespace

@@ -48,6 +48,35 @@ std::optional<HostSymmetry> symmetry_of(const AlgorithmRow& row, const SharedPla
   return ringwood::symmetry_of(on, schedules, build);
 }
 
+// One of the hosts that share their cores has its part of them.
+TEST(CostQuotient, OfHostsThatShareCoresHasItsPart) {
+  size_t found = 0;
+  MachineModel machine = on_hosts(8, 2)->machine;
+  machine.cores = 2;
+  machine.net.sharing = 4;
+  machine.net.post = 10e-6;
+  machine.net.socket = 1e9;
+  const SharedPlacement on = placement_of(machine, 16);
+  for (const AlgorithmRow& row : algorithm_table()) {
+    const auto symmetry = row.accepts(on->where(0)) && moves_data(row.collective)
+                              ? symmetry_of(row, on)
+                              : std::optional<HostSymmetry>();
+    if (!symmetry) continue;
+    ++found;
+    Load load{row.collective, 4096};
+    const auto plans = [&](const std::vector<int>& ranks) {
+      return plans_of(of_ranks(row, *on, ranks), 1, load, machine);
+    };
+    const double whole =
+        predict(model_of(plans(all_ranks(16)), load, machine), load, machine).seconds;
+    const double part =
+        predict(model_of(plans(on->hosts.ranks[0]), load, machine, &*symmetry), load, machine)
+            .seconds;
+    EXPECT_NEAR(part / whole, 1, 0.02) << to_string(row.collective) << " " << row.name;
+  }
+  EXPECT_GE(found, 10u);
+}
+
 TEST(HostSymmetry, CountsDigitByDigit) {
   const SharedPlacement on = on_hosts(12, 1);
   const HostSymmetry rotation(on, {12}), mixed(on, {2, 2, 3});

@@ -103,6 +103,7 @@ std::optional<std::string> read_frames(std::string_view bytes) {
 std::string a_machine(Random& r) {
   MachineModel machine;
   machine.cores = r.from(1, 64);
+  machine.net.sharing = r.from(1, 8);
   machine.latency = double(r.below(1000)) * 1e-9;
   for (int h = r.from(1, 5), i = 0; i < h; ++i) machine.hosts.push_back(i / 2);
   machine.net.leaves = {0, 0, 1};
@@ -240,7 +241,7 @@ const Decoder kDecoders[] = {
             }),
     message("host_facts",
             [](Random& r) {
-              return HostFacts{r.text(), r.text(), r.blob(60)};
+              return HostFacts{r.text(), r.text(), r.blob(60), r.text()};
             }),
     message("probe_steps",
             [](Random& r) {
@@ -254,7 +255,7 @@ const Decoder kDecoders[] = {
             }),
     message("probe_reports",
             [](Random& r) {
-              return ProbeReport{double(r.bits()), 1e-6};
+              return ProbeReport{double(r.bits()), 1e-6, 2e-6, 1e-9};
             }),
     message("verbs_addresses",
             [](Random& r) {

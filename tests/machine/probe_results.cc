@@ -46,7 +46,7 @@ std::vector<std::string> names_of(size_t hosts) {
 MachineModel fitted(const std::vector<double>& out, const std::vector<double>& in, double far) {
   MachineModel machine;
   machine.net.post = 1e-6;
-  use_results(machine, probed(out, in, far), names_of(out.size()));
+  use_results(machine, probed(out, in, far), names_of(out.size()), false);
   return machine;
 }
 
@@ -126,7 +126,7 @@ MachineModel fitted_rails(const std::vector<double>& second) {
   const ProbeResults other = probed(second, second, 1e18);
   results.rails.push_back({other.near, other.far});
   MachineModel machine;
-  use_results(machine, results, names_of(second.size()));
+  use_results(machine, results, names_of(second.size()), false);
   return machine;
 }
 
@@ -173,6 +173,62 @@ TEST(ProbeResults, ExceptionsFollowTheirNames) {
   EXPECT_EQ(found, expected);
 }
 
+// ---- what a core does
+
+ProbeResults with_cores(size_t hosts) {
+  const std::vector<double> all(hosts, kRate);
+  ProbeResults results = probed(all, all, 1e18);
+  results.busy.resize(hosts);
+  for (ProbeReport& report : results.busy) report.post = 3e-6, report.byte = 2e-9;
+  results.busy[0].post = results.busy[0].byte = 1;  // something else ran there
+  return results;
+}
+
+TEST(ProbeResults, ACoreThatSleepsPaysForItsMessages) {
+  for (const bool sleeps : {false, true})
+    for (const int sharing : {1, 4}) {
+      MachineModel machine;
+      machine.net.post = 1e-6;
+      machine.net.sharing = sharing;
+      use_results(machine, with_cores(4), names_of(4), sleeps);
+      EXPECT_DOUBLE_EQ(machine.net.socket, 0.5e9);
+      const bool measured = sleeps || sharing > 1;
+      EXPECT_EQ(machine.net.post > 3e-6, measured) << sleeps << " " << sharing;
+      if (!measured) EXPECT_DOUBLE_EQ(machine.net.post, 1e-6);
+      EXPECT_DOUBLE_EQ(machine.net.latency, measured ? 4e-6 : 8e-6);
+      EXPECT_DOUBLE_EQ(ping_of(machine, sleeps), 10e-6);
+    }
+}
+
+TEST(ProbeResults, AnUnknownCoreLeavesTheCalibration) {
+  const std::vector<double> all(4, kRate);
+  MachineModel machine;
+  const NetworkParameters before = machine.net;
+  use_results(machine, probed(all, all, 1e18), names_of(4), true);
+  EXPECT_EQ(machine.net.post, before.post);
+  EXPECT_EQ(machine.net.socket, before.socket);
+  EXPECT_EQ(machine.net.burst, 0);
+}
+
+TEST(ProbeResults, ABurstIsThatOfMostHosts) {
+  const std::vector<double> all(4, kRate);
+  for (const size_t with : {1, 2, 3, 4}) {
+    ProbeResults results = probed(all, all, 1e18);
+    for (size_t h = 0; h < with; ++h) results.alone[h].burst = 20e3;
+    MachineModel machine;
+    use_results(machine, results, names_of(4), false);
+    EXPECT_EQ(machine.net.burst, with > 2 ? 20e3 : 0) << with;
+  }
+}
+
+TEST(ProbeResults, HostsThatShareCoresAreThoseOfEqualTokens) {
+  EXPECT_EQ(hosts_sharing({}), 1);
+  EXPECT_EQ(hosts_sharing({"a", "b", "c"}), 1);
+  EXPECT_EQ(hosts_sharing({"a", "a", "a", "a"}), 4);
+  EXPECT_EQ(hosts_sharing({"a", "a", "b", "b"}), 2);
+  EXPECT_EQ(hosts_sharing({"a", "a", "a", "b"}), 2);
+}
+
 TEST(ProbeResults, HostsParametersAreMedians) {
   std::vector<MachineModel> hosts(3);
   hosts[0].post = 3;
@@ -188,10 +244,16 @@ TEST(ProbeResults, HostsParametersAreMedians) {
 TEST(NetworkTitle, IsThatOfLikeHosts) {
   const Options options;
   const auto title = [&](std::vector<HostFacts> hosts) { return network_title(hosts, 1, options); };
-  const HostFacts a{"a", "x; tcp", "1"}, b{"b", "x; tcp", "2"}, other{"c", "y; tcp", ""};
-  EXPECT_EQ(title({a, b}), title({b, a, a}));
+  const HostFacts a{"a", "x; tcp", "1", "m"}, b{"b", "x; tcp", "2", "n"},
+      other{"c", "y; tcp", "", "o"};
+  HostFacts another = a;
+  another.cores = "p";
+  EXPECT_EQ(title({a, b}), title({b, a, another}));
   EXPECT_NE(title({a, b}), title({a, b, a, b}));
   EXPECT_NE(title({a, b}), title({a, other}));
+  HostFacts container = b;
+  container.cores = a.cores;
+  EXPECT_NE(title({a, b}), title({a, container}));
 }
 
 // 2 MiB in the microsecond that a late clock leaves: 16,777 Gbit/s.

@@ -95,6 +95,32 @@ TEST(Events, AgreeWithTheMaxMinSimulation) {
   EXPECT_LE(std::fabs(all[count * 9 / 10].part), 0.08) << worst;
 }
 
+// Hosts that share their cores, and ports that pass a burst at once: against the same.
+TEST(Events, ShareCoresAndFillBuckets) {
+  constexpr int kHosts = 8;
+  MachineModel machine = on_hosts(MachineModel{}, kHosts, 1);
+  machine.cores = 2;
+  machine.net.post = 10e-6;
+  machine.net.socket = 1e9;
+  machine.net.nic = 100e6;
+  for (const double burst : {0.0, 20e3})
+    for (const int sharing : {1, 3, kHosts})
+      for (const AlgorithmRow& row : algorithm_table()) {
+        const Where where{0, kHosts, 0, machine.hosts, machine.nodes};
+        if (!row.accepts(where) || !moves_data(row.collective)) continue;
+        machine.net.burst = burst;
+        machine.net.sharing = sharing;
+        for (const size_t bytes : {size_t{8}, size_t{4} << 10, size_t{256} << 10}) {
+          Load load = load_of(row.collective, bytes, kHosts);
+          load.agreement = true;
+          const double expected = predict(ringwood::build_all(row, where), load, machine).seconds;
+          EXPECT_NEAR(events_of(row, load, machine).seconds / expected, 1, 0.02)
+              << to_string(row.collective) << " " << row.name << ", " << bytes << " bytes, "
+              << sharing << " share, burst " << burst;
+        }
+      }
+}
+
 // ---- what goes wrong
 
 // Two rails of 10 Gbit/s, leaves of 4 hosts.

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/prediction.h"
+
 namespace ringwood::tools {
 namespace {
 
@@ -186,11 +188,11 @@ Bandwidth bandwidth_of(const SimulateOptions& options, double seconds) {
 std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
   const TuningQuery& q = options.query;
   std::string text = fmt::format(
-      "# ringwood {} simulate: {} of {} bytes, {}, {} ranks on {} host{}, {} core{} each\n"
+      "# ringwood {} simulate: {} of {} bytes, {}, {} ranks on {} host{}, {}\n"
       "# network: {}\n",
       RINGWOOD_VERSION, to_string(q.collective), options.bytes, to_string(q.type), q.n,
-      options.hosts, options.hosts == 1 ? "" : "s", options.machine.cores,
-      options.machine.cores == 1 ? "" : "s", network_line(options));
+      options.hosts, options.hosts == 1 ? "" : "s", cores_of(options.machine),
+      network_line(options));
   if (options.faults.any())
     text += fmt::format("# faults: {}\n", fmt::join(options.fault_texts, ", "));
   const std::string times = fmt::format(" {:>12} {:>8} {:>8}", "time", "algbw", "busbw");

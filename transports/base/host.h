@@ -8,6 +8,9 @@ namespace ringwood {
 // Identifies a host to its ranks: boot id and network namespace. Two ranks with different tokens
 // never try shared memory; equal tokens are only a reason to try.
 std::string host_token();
+// Identifies the cores on which this thread may run: equal on hosts that share them, as containers
+// of one machine do.
+std::string cores_token();
 // As the kernel knows it; "unknown-host" if it does not say. For messages to people.
 std::string host_name();
 

@@ -1,0 +1,52 @@
+// What the ports of a network let through at once after they were idle, in a simulation (cost.h): a
+// token bucket each, which is how providers and switches limit a rate. Pure; not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace ringwood {
+
+class TokenBuckets final {
+ public:
+  // `burst`: bytes that a bucket holds; all are full.
+  explicit TokenBuckets(double burst) : burst_(burst) {}
+
+  // A port's rate as the caller counts it, for the caller; 1 where none is set.
+  void set_rate(size_t port, double rate) {
+    if (port >= ports_.size()) ports_.resize(port + 1);
+    ports_[port].rate = rate;
+  }
+  double rate(size_t port) const { return port < ports_.size() ? ports_[port].rate : 1; }
+
+  // No operation of many alike is faster, whatever a bucket held at first: it is filled again.
+  double busiest() const { return busiest_; }
+
+  // Sends these bytes through port `port` from `now` on, which is never before that of earlier
+  // calls; the port is filled at `rate` bytes/s. Returns how many of them take no time. What others
+  // send meanwhile finds the bucket empty.
+  double take(size_t port, double now, double bytes, double rate) {
+    if (burst_ <= 0) return 0;
+    if (port >= ports_.size()) ports_.resize(port + 1);
+    double& full = ports_[port].full;
+    const double missing = std::max(0.0, full - now) * rate;
+    full = std::max(now, full) + bytes / rate;
+    ports_[port].busy += bytes / rate;
+    busiest_ = std::max(busiest_, ports_[port].busy);
+    return std::clamp(burst_ - missing, 0.0, bytes);
+  }
+
+ private:
+  struct Port {
+    double rate = 1;
+    double full = 0;  // when its bucket is full again
+    double busy = 0;  // seconds for all bytes at its rate
+  };
+
+  const double burst_;
+  double busiest_ = 0;
+  std::vector<Port> ports_;
+};
+
+}  // namespace ringwood
