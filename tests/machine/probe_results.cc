@@ -280,7 +280,7 @@ TEST(ProbeResults, WithoutARateThePriorRemains) {
   ProbeResults results = probed({kRate, kRate, kRate, kRate}, {kRate, kRate, kRate, kRate}, kRate);
   for (auto* reports : {&results.alone, &results.near, &results.far})
     for (ProbeReport& report : *reports) report.rate = 0;
-  use_results(machine, results, names_of(4));
+  use_results(machine, results, names_of(4), false);
   EXPECT_EQ(machine.net.nic, 3e9);
   EXPECT_EQ(machine.net.both_ways, 1);
   EXPECT_FALSE(machine.net.far);
