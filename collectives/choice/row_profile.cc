@@ -8,7 +8,7 @@
 
 #include "collectives/choice/cost_candidates.h"
 #include "collectives/cost/cost_model.h"
-#include "collectives/plan/plan.h"
+#include "collectives/plan/passes.h"
 
 namespace ringwood {
 namespace {
@@ -351,17 +351,6 @@ const SharedPlacement& Siblings::get(int hosts, int ranks_of_a_host) {
 
 RowProfile profile_of(const AlgorithmRow& row, Siblings& siblings) {
   return Profiler(row, siblings).run();
-}
-
-size_t bound_steps(const Schedule& schedule, Collective collective) {
-  if (cut_from_one_buffer(collective)) return schedule.steps.size();
-  size_t count = 0;
-  for (const Step& step : schedule.steps) {
-    const auto in_scratch = [&](Span s) { return s.count == 0 || s.first >= schedule.chunks; };
-    const bool one = in_scratch(step.dst) && in_scratch(step.src);
-    count += one ? 1 : static_cast<size_t>(std::max(step.dst.count, step.src.count));
-  }
-  return count;
 }
 
 }  // namespace ringwood

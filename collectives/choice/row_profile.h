@@ -70,7 +70,4 @@ class Siblings final {
 
 RowProfile profile_of(const AlgorithmRow& row, Siblings& siblings);
 
-// What a plan makes of a step: blocks travel one by one (plan.h).
-size_t bound_steps(const Schedule& schedule, Collective collective);
-
 }  // namespace ringwood

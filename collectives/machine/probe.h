@@ -16,10 +16,11 @@
 // Where each rank uses one rail of its host (rail_leaders.h), ping, near and far are repeated for
 // each further rail, one after the other, by the first ranks that use it: 20 ms each.
 //
-// The first rail: at most 100 ms where the rate is at least 100 Mbit/s. A rate is that of whole
-// transfers, acknowledged: buffers on the way make the end of one look much faster. The first long
-// one does not count, because a token bucket's burst makes it faster. Of two others alone the
-// better one does, since interruptions only ever add; for that reason near is measured twice.
+// The first rail: meant to take at most 100 ms where the rate is at least 100 Mbit/s; 8 hosts that
+// shared 2 cores took up to 146. A rate is that of whole transfers, acknowledged: buffers on the
+// way make the end of one look much faster. The first long one does not count, because a token
+// bucket's burst makes it faster. Of two others alone the better one does, since interruptions only
+// ever add; for that reason near is measured twice.
 #pragma once
 
 #include "collectives/machine/link_talk.h"

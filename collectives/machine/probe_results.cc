@@ -100,6 +100,10 @@ void use_cores(NetworkParameters& net, const ProbeResults& results, bool of_mess
   const double post = median_of(std::move(posts)), byte = median_of(std::move(bytes));
   if (post > 0 && of_messages) net.post = kOfOperation * post;
   if (byte > 0) net.socket = std::max(1.0, 1 / byte);
+}
+
+// Most hosts' ports pass something at once, or none is said to.
+void use_bursts(NetworkParameters& net, const ProbeResults& results) {
   std::vector<double> bursts;
   for (const ProbeReport& r : results.alone) bursts.push_back(r.rate > 0 ? r.burst : 0);
   const size_t with = bursts.size() - static_cast<size_t>(std::ranges::count(bursts, 0));
@@ -184,6 +188,7 @@ void use_results(MachineModel& machine, const ProbeResults& results,
   const std::vector<int> order = by_leaf(names.size(), machine.net.leaves);
   NetworkParameters& net = machine.net;
   use_cores(net, results, posts_are_measured(machine, sleeps));
+  use_bursts(net, results);
   // Half of a round trip contains the posts of one message at both ends.
   const double posts = posts_of_a_ping(machine, sleeps);
   const auto latency = [&](const std::vector<ProbeReport>& reports) {

@@ -91,30 +91,26 @@ class Layout {
   size_t scratch_bytes_ = 0;
 };
 
-// Within scratch, which is contiguous: the schedule language guarantees that at both ends of a
+// The steps that a step of a block-wise collective becomes: one for each chunk, but within scratch,
+// which is contiguous, it stays whole. The schedule language guarantees that at both ends of a
 // message.
-bool stays_whole(const Schedule& s, const Step& step) {
-  const auto in_scratch = [&](Span span) { return span.count == 0 || span.first >= s.chunks; };
-  return in_scratch(step.dst) && in_scratch(step.src);
+size_t parts_of(const Schedule& s, const Step& step) {
+  return touches_only_scratch(s, step)
+             ? 1
+             : static_cast<size_t>(std::max(step.dst.count, step.src.count));
 }
 
-// Splits other multi-chunk spans of block-wise collectives into one step per chunk.
-void split_spans(Schedule& s, std::vector<int32_t>& ordinals) {
-  size_t all = 0;
-  for (const Step& step : s.steps)
-    all += stays_whole(s, step) ? 1 : static_cast<size_t>(std::max(step.dst.count, step.src.count));
-  const auto one = [&](const Step& step) {
-    return stays_whole(s, step) || std::max(step.dst.count, step.src.count) == 1;
-  };
-  if (all == s.steps.size() && std::ranges::all_of(s.steps, one)) return;
+// Splits the steps of a block-wise collective into their parts.
+void split_spans(Schedule& s, std::vector<int32_t>& ordinals, size_t all) {
+  if (all == s.steps.size()) return;
   std::vector<Step> steps;
   std::vector<int32_t> of_steps;
   steps.reserve(all);
   of_steps.reserve(all);
   for (size_t k = 0; k < s.steps.size(); ++k) {
     const Step& step = s.steps[k];
-    const int count = std::max(step.dst.count, step.src.count);
-    if (stays_whole(s, step)) {
+    const auto count = static_cast<int>(parts_of(s, step));
+    if (count == 1) {
       steps.push_back(step);
       of_steps.push_back(ordinals[k]);
       continue;
@@ -188,6 +184,13 @@ bool writes_own_block(const Plan& plan) {
 
 }  // namespace
 
+size_t bound_steps(const Schedule& schedule, Collective collective) {
+  if (cut_from_one_buffer(collective)) return schedule.steps.size();
+  size_t count = 0;
+  for (const Step& step : schedule.steps) count += parts_of(schedule, step);
+  return count;
+}
+
 Piece piece(size_t count, int parts, int index, size_t unit) {
   return Cut(count, parts, unit)[static_cast<size_t>(index)];
 }
@@ -223,7 +226,7 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
   plan.schedule = after_agreement(schedule, args.collective);
   std::vector<int32_t> ordinals = ordinals_of(plan.schedule, segment_count);
   if (segment_count != 1) plan.schedule = segments(plan.schedule, segment_count);
-  if (!cut_from_one_buffer(args.collective)) split_spans(plan.schedule, ordinals);
+  split_spans(plan.schedule, ordinals, bound_steps(plan.schedule, args.collective));
   const Layout layout(schedule, plan.schedule, args, segment_count);
   plan.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());

@@ -39,6 +39,8 @@ Bundled bundle(const Schedule& schedule, const CollectiveArgs& args, const Proto
 // the steps. The result can be run: exact, rounding at each addition.
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
           int segment_count);
+// The steps that bind() makes of a schedule in one segment: blocks travel one by one (plan.h).
+size_t bound_steps(const Schedule& schedule, Collective collective);
 // Precondition of one_round: fits_one_round() of all ranks' schedules; one segment. `wire` says
 // how the ranks agree (agreement.h).
 Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire);

@@ -169,13 +169,16 @@ Schedule publish(const Schedule& s, Collective collective) {
   return result;
 }
 
+bool touches_only_scratch(const Schedule& s, const Step& step) {
+  const auto in_scratch = [&](Span span) { return span.count == 0 || span.first >= s.chunks; };
+  return in_scratch(step.dst) && in_scratch(step.src);
+}
+
 bool moves_in_scratch(const Schedule& s) {
   if (s.steps.empty() || s.steps[0].kind != StepKind::copy || s.steps[0].dst.first < s.chunks)
     return false;
   return std::ranges::all_of(s.steps, [&](const Step& step) {
-    if (step.kind == StepKind::copy) return true;
-    return (step.src.count == 0 || step.src.first >= s.chunks) &&
-           (step.dst.count == 0 || step.dst.first >= s.chunks);
+    return step.kind == StepKind::copy || touches_only_scratch(s, step);
   });
 }
 

@@ -42,6 +42,8 @@ Schedule publish(const Schedule& s, Collective collective);
 // The same, all in scratch: a chunk of the user's that is read before it is written is copied there
 // first, and what is written is copied back at the end. Only these copies touch the user's chunks.
 Schedule in_scratch(const Schedule& s);
+// Whether what a step reads and writes, if anything, is all scratch.
+bool touches_only_scratch(const Schedule& s, const Step& step);
 // Whether `s` is like that already: it begins with a copy to scratch, and only copies touch the
 // user's chunks.
 bool moves_in_scratch(const Schedule& s);
