@@ -12,6 +12,16 @@ from pathlib import Path
 SECONDS_PER_RUN = 120
 
 
+def built(folder: Path, program: str) -> Path:
+    """A program of bench/ in this build folder, made anew where its sources have changed."""
+    ninja = Path(__file__).resolve().parents[1] / ".venv" / "bin" / "ninja"
+    command = [ninja if ninja.exists() else "ninja", "-C", folder, Path("bench") / program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{program} cannot be built in {folder}:\n{done.stdout}{done.stderr}")
+    return folder / "bench" / program
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
