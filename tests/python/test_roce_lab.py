@@ -27,7 +27,7 @@ FIRST_BOOT_S, SLOW_BOOT_S = 120, 45
 # `import torch` alone takes two minutes there.
 TRAINING_S = 1200
 
-pytestmark = pytest.mark.timeout(2 * BOOT_S)
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(2 * BOOT_S)]
 
 
 @functools.cache
