@@ -1,4 +1,4 @@
-"""The scripts in tools/: what they refuse and how they say it, and that the runner counts right."""
+"""The scripts in tools/: what they refuse and how they say it."""
 
 import os
 import subprocess
@@ -8,10 +8,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import arrows
-import class_sizes
 import glossary
 import pytest
-import suites
 from processes import ROOT
 
 SETUP = ROOT / "tools" / "setup"
@@ -144,135 +142,6 @@ def test_demo_puts_two_runs_side_by_side():
     accuracy = next(row for row in table if row.startswith("held-out accuracy"))
     assert min(map(float, accuracy.split()[-2:])) >= 0.97
     assert float(table[-1].split()[-1]) < 1e-5
-
-
-GTEST = """
-[==========] Running 4 tests from 1 test suite.
-[ RUN      ] Links.order
-[       OK ] Links.order (3 ms)
-[ RUN      ] Links/All.sizes/0
-partial line [  FAILED  ] Links/All.sizes/0, where GetParam() = shm (12 ms)
-[ RUN      ] Links.verbs
-[  SKIPPED ] Links.verbs (0 ms)
-[  FAILED  ] Links/All.sizes/0, where GetParam() = shm
-[ RUN      ] Links.crash
-"""
-PYTEST = """
-tests/python/test_a.py::test_one PASSED                    [ 25%]
-tests/python/test_a.py::test_two[x y] FAILED               [ 50%]
-tests/python/test_a.py::test_three SKIPPED (no network)    [ 75%]
-tests/python/test_a.py::test_four ERROR                    [100%]
-FAILED tests/python/test_a.py::test_two[x y] - assert 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("output", "passed", "failed", "skipped", "running"),
-    [
-        (GTEST, 1, ["Links/All.sizes/0"], 1, "Links.crash"),
-        (
-            PYTEST,
-            1,
-            ["tests/python/test_a.py::test_two[x y]", "tests/python/test_a.py::test_four"],
-            1,
-            "",
-        ),
-    ],
-)
-def test_runner_counts(output, passed, failed, skipped, running):
-    count = suites.Count()
-    for line in output.splitlines():
-        count.read(line)
-    assert (count.passed, count.failed, count.skipped) == (passed, failed, skipped)
-    assert count.running == running
-
-
-@pytest.mark.parametrize(
-    ("script", "timeout_s", "failed"),
-    [
-        ("echo '[ RUN      ] A.a'; kill -SEGV $$", 60, ["A.a: ended the program with status -11"]),
-        ("echo '[ RUN      ] A.a'; sleep 1000", 1, ["A.a: took more than 1 s"]),
-        ("exit 3", 60, ["probe: ended with status 3"]),
-        ("(setsid sleep 1000 >/dev/null 2>&1 &) ; exit 0", 60, []),
-    ],
-)
-def test_runner_survives_its_suites(script, timeout_s, failed, monkeypatch, tmp_path):
-    monkeypatch.setattr(suites, "LOGS", tmp_path)
-    count = suites.run_suite(suites.Suite("probe", ["bash", "-c", script], timeout_s), "[1]")
-    assert count.failed == failed
-
-
-CLASSES = r"""
-namespace ringwood {
-template <class T, int kCount = (1 < 2)>
-class [[nodiscard]] Outer final : public Base<T, std::map<int, T>>, private Other {
- public:
-  explicit Outer(int a, std::function<void(int)> b) : Base<T, int>{a}, b_(std::move(b)) { run(); }
-  Outer(const Outer&) = delete;
-  Outer& operator=(const Outer&) = delete;
-  Outer(Outer&&) = default;
-  ~Outer() override { end(); }
-  int size() const noexcept override;  // ; } {
-  template <class U>
-    requires std::is_same_v<U, T>
-  [[nodiscard]] static auto twice(U u = {1, 2}) -> decltype(u) {
-    struct Local {
-      int here;
-    };
-    return "};{" + u;
-  }
-  bool operator()(int) const;
-  bool operator<(const Outer& b) const { return a_ < b.a_; }
-  friend bool same(const Outer& a, const Outer& b) { return a.a_ == b.a_; }
-  friend class Stranger;
-  using Base<T, int>::run;
-  using Map = std::map<int, T>;
-  enum class Kind : int { one, two };
-  static_assert(sizeof(T) == 8, "a; b");
-
- private:
-  struct Inner {
-    int a, b = 1 < 2 ? 3 : 4;
-    std::pair<int, int> c{1, 2}, d[2];
-  } inner_;
-  void (*call_)(int, int) = nullptr;
-  alignas(64) std::atomic<int> a_{0};
-  std::function<int(int, int)> b_ = [](int a, int) { return a; };
-#if defined(__x86_64__)
-  static constexpr int kMany = 1 << 4, kFew = kMany >> 2;
-#endif
-};
-struct Forward;
-enum class Free { a };
-class Outer<int>::Late {};
-}  // namespace ringwood
-"""
-
-
-def test_members_are_counted():
-    sizes = class_sizes.sizes_of(CLASSES, "a.h")
-    lines = CLASSES.splitlines()
-    assert {size.name: size.members for size in sizes} == {
-        # Functions: two constructors, twice, () and <. Types: Map, Kind, Inner. Six objects.
-        "Outer": 5 + 3 + 6,
-        "Outer::Local": 1,
-        "Outer::Inner": 4,
-        "Outer::Late": 0,
-    }
-    assert all(size.name.split("::")[-1] in lines[size.line - 1] for size in sizes)
-
-
-def test_what_cannot_be_counted_is_an_error():
-    with pytest.raises(ValueError, match=r"a\.h:1: the brackets do not match"):
-        class_sizes.sizes_of("class A {\n  int a;\n", "a.h")
-
-
-@pytest.mark.parametrize(
-    ("members", "said"), [(30, []), (31, ["a.h:2: Box has 31 members, more than 30"])]
-)
-def test_large_classes_are_found(members, said):
-    lines = ["// A box.", "class Box {", *(f"  int a{i};" for i in range(members)), "};"]
-    assert class_sizes.findings(class_sizes.sizes_of("\n".join(lines), "a.h")) == said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""clang-tidy over these files, each of which is looked at once. `tools/lint` runs it.
+
+    tools/tidy.py FILE...    sources that build/compile_commands.json has
+
+A file without remarks is not looked at again while it, what it includes of the project, the checks
+and clang-tidy stay the same: the user's cache keeps an empty file named by a hash of all of them.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ringwood-lint"
+KEPT_S = 30 * 24 * 3600
+TOLD_S = 15
+
+
+def commands() -> dict[str, list[str]]:
+    """How each file of the project is compiled; a file that is not in the build has no flags."""
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    found = {}
+    for entry in entries:
+        file = os.path.relpath(BUILD / entry["file"], ROOT)
+        found.setdefault(file, shlex.split(entry["command"]))
+    return found
+
+
+def included(command: list[str]) -> list[str]:
+    """The file itself and what it includes, without the system's headers."""
+    words = [word for word in command if word != "-c"]
+    cut = words.index("-o")
+    words = [w for w in words[:cut] + words[cut + 2 :] if not w.startswith(("-M", "-Wp"))]
+    words = [w for w in words if not w.endswith((".o.d", "ccache"))]
+    done = subprocess.run([*words, "-MM"], cwd=BUILD, capture_output=True, text=True, check=True)
+    return done.stdout.replace("\\\n", " ").partition(":")[2].split()
+
+
+def key(file: str, command: list[str], checks: bytes) -> str:
+    whole = hashlib.sha256(checks)
+    flags = [word for word in command if not word.startswith("/")]
+    whole.update("\0".join([file, *flags]).encode())
+    for name in included(command):
+        whole.update((BUILD / name).read_bytes())
+    return whole.hexdigest()
+
+
+def remarks(file: str, command: list[str], checks: bytes) -> str:
+    """What clang-tidy says to it; "" where it has nothing to say."""
+    try:
+        seen = CACHE / key(file, command, checks)
+    except (subprocess.CalledProcessError, OSError, ValueError):
+        seen = None  # clang-tidy says what is wrong with it
+    if seen and seen.exists():
+        seen.touch()
+        return ""
+    words = ["clang-tidy", "-p", str(BUILD), "--quiet", file]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 0:
+        if seen:
+            seen.touch()
+        return ""
+    return done.stdout or done.stderr or f"clang-tidy {file}: status {done.returncode}"
+
+
+def main() -> int:
+    flags = commands()
+    files = [file for file in sys.argv[1:] if file in flags]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    for old in CACHE.iterdir():
+        if time.time() - old.stat().st_mtime > KEPT_S:
+            old.unlink(missing_ok=True)
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+    checks = version + (ROOT / ".clang-tidy").read_bytes()
+    said, told = False, time.monotonic()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        looked = pool.map(lambda file: remarks(file, flags[file], checks), files)
+        for number, text in enumerate(looked, 1):
+            if text:
+                print(text, flush=True)
+                said = True
+            if time.monotonic() - told > TOLD_S:
+                told = time.monotonic()
+                print(f"    {number} of {len(files)}", flush=True)
+    return said
+
+
+if __name__ == "__main__":
+    sys.exit(main())
