@@ -1,8 +1,8 @@
 """Builds and runs the test suites of a prepared checkout; `tools/test` calls it.
 
-Two queues run side by side, the C++ suites and the Python tests, and beside them the suites that
-mostly wait. A test that fails is run again at the end, alone, twice at most. One that passes then
-is FLAKY: a fault to be found, of which build/logs/flaky.json tells more, but no reason to stop.
+Two suites run side by side, and a third where it mostly waits. A test that fails is run again at
+the end, alone, twice at most. One that passes then is FLAKY: a fault to be found, of which
+build/logs/flaky.json tells more, but no reason to stop.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from gate import builds, limits, selection
 from gate.output import Result
 from gate.processes import collect_orphans
 from gate.progress import show
-from gate.queues import run_queues
 from gate.runner import LOGS, Suite, run_suite
+from gate.side_by_side import run_suites
 
 # Of a whole run, by what is run.
 CUT_MINUTES = {"all": 60, "sanitize": 240, "lab": 60, "slow": 240}
@@ -27,25 +27,19 @@ MAX_AGAIN = 30
 FLAKY = LOGS / "flaky.json"
 
 
-def queues(arguments: argparse.Namespace) -> tuple[list[list[Suite]], str]:
-    """What is to run, and what went wrong in building it, or ""."""
+def chosen(arguments: argparse.Namespace) -> tuple[list[Suite], str]:
+    """What is to run, in this order, and what went wrong in building it, or ""."""
     only, kind = arguments.only, arguments.sanitize
     if arguments.lab:
-        marks = "lab" if arguments.slow else "lab and not slow"
-        return [[selection.python_suite("lab", marks, only)]], builds.build_tests()
+        return selection.laboratory(only, arguments.slow), builds.build_tests()
     if kind:
         folder = f"build-{kind}"
         error = builds.build_sanitized(folder, kind)
-        cpp = selection.cpp_suites(folder, selection.programs(), only)
-        cpp = selection.sanitized(cpp, kind)
-        python = []
-    else:
-        error = builds.build_tests()
-        cpp = selection.cpp_suites("build", selection.programs(), only)
-        marks = "not lab" if arguments.slow else "not slow and not lab"
-        python = [selection.python_suite("python", marks, only)]
-    waiting = [suite for suite in cpp if suite.waits]
-    return [python, [suite for suite in cpp if not suite.waits], waiting], error
+        suites = selection.cpp_suites(folder, selection.programs(), only)
+        return selection.sanitized(suites, kind), error
+    error = builds.build_tests()
+    suites = selection.cpp_suites("build", selection.programs(), only)
+    return [*selection.python_suites(only, arguments.slow), *suites], error
 
 
 def alone(suite: Suite, test: str, number: int, cut_at: float) -> Result:
@@ -111,19 +105,19 @@ def main() -> int:
         os.environ["SLOW_TESTS"] = "1"
     began = time.monotonic()
     kind = next((kind for kind in ("sanitize", "lab", "slow") if getattr(arguments, kind)), "all")
-    to_run, error = queues(arguments)
+    to_run, error = chosen(arguments)
     errors = [error] if error else []
     built = time.monotonic()
     cut_at = built + CUT_MINUTES[kind] * 60
     results: list[Result] = []
-    for ended in run_queues([] if error else to_run, cut_at):
+    for ended in run_suites([] if error else to_run, cut_at):
         results += ended
     failed = [result for result in results if result.outcome == "failed"]
     flaky = []
     if len(failed) > MAX_AGAIN:
         show(f"{len(failed)} tests have failed: more than chance explains; none is run again")
     elif failed:
-        flaky = run_again([suite for queue in to_run for suite in queue], failed, cut_at)
+        flaky = run_again(to_run, failed, cut_at)
     write_logs(results, flaky)
     if arguments.record:
         limits.record({result.test: result.seconds for result in results if result.test})

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import suites
-from gate import builds, limits, output, queues, runner
+from gate import builds, limits, output, runner, side_by_side
 from gate.output import Result
 from gate.runner import Suite
 
@@ -147,19 +147,28 @@ def test_programs_without_a_test_to_blame(script, failed, logs, monkeypatch):
 
 def test_a_run_that_is_cut_names_what_was_running(logs):
     script = "echo '[ RUN      ] A.a'; sleep 1000"
-    queue = [Suite(name, ["bash", "-c", script]) for name in ("one", "two")]
-    found = list(queues.run_queues([queue], time.monotonic() + 2))
-    said = [str(result) for results in found for result in results]
-    assert said == ["A.a: the whole run was cut here", "two: was not run"]
+    queue = [Suite(name, ["bash", "-c", script]) for name in ("one", "two", "three")]
+    found = list(side_by_side.run_suites(queue, time.monotonic() + 2))
+    said = sorted(str(result) for results in found for result in results)
+    cut = "A.a: the whole run was cut here"
+    assert said == [cut, cut, "three: was not run"]
 
 
-def test_suites_that_nothing_ran_are_not_forgotten(logs, monkeypatch):
-    def dies(suite, place, cut_at):
-        sys.exit(1)
+def test_a_suite_that_nothing_ran_is_not_forgotten(logs, monkeypatch):
+    monkeypatch.setattr(side_by_side, "run_suite", lambda suite, place, cut_at: sys.exit(1))
+    found = list(side_by_side.run_suites([Suite("one", ["true"])], FAR))
+    assert [str(result) for result in found[0]] == ["one: was not run"]
 
-    monkeypatch.setattr(queues, "run_suite", dies)
-    found = list(queues.run_queues([[Suite("one", ["true"]), Suite("two", ["true"])]], FAR))
-    assert [str(result) for result in found[0]] == ["one: was not run", "two: was not run"]
+
+@pytest.mark.parametrize(
+    ("running", "begins"),
+    [((), "a"), (("a",), "b"), (("a", "b"), "w"), (("a", "b", "w"), None), (("a", "w"), "b")],
+)
+def test_two_suites_run_side_by_side_and_one_that_waits(running, begins):
+    by_name = {name: Suite(name, ["true"], waits=name == "w") for name in "abcw"}
+    waiting = [suite for name, suite in by_name.items() if name not in running]
+    found = side_by_side.next_suite(waiting, [by_name[name] for name in running], False)
+    assert (found and found.name) == begins
 
 
 def test_limits_are_ten_times_the_usual_within_bounds(monkeypatch, tmp_path):

@@ -103,7 +103,7 @@ def test_second_set_up_does_nothing_and_needs_no_network():
     done = shell(*unplugged, SETUP)
     assert done.returncode == 0, done
     lines = done.stdout.splitlines()
-    assert [line[:5] for line in lines] == [f"[{step}/5]" for step in range(1, 6)]
+    assert [line[:5] for line in lines] == [f"[{step}/6]" for step in range(1, 7)]
     assert all(line.endswith(("all there", "up to date")) for line in lines[1:])
 
 

@@ -8,7 +8,16 @@ from gate.runner import ROOT, Suite
 
 # Tests that wait, for a delay that they planted or for a host that has gone dark, and hardly
 # compute: they are suites of their own, which run beside the others.
-WAITING = {"collective_tests": ("Lateness", "DarkHosts"), "verbs_tests": ("DataPath",)}
+WAITING = {"collective_tests": ("Lateness", "DarkHosts", "DataPath")}
+PYTHON = ROOT / "tests" / "python"
+# Groups and training: half of Python's tests by time.
+TORCH = (
+    "backend",
+    "test_examples.py",
+    "test_train.py",
+    "test_train_data.py",
+    "test_train_faults.py",
+)
 # They start no thread, so that the thread sanitizer could find nothing in them.
 WITHOUT_THREADS = ("schedule_tests", "cost_tests", "checker_tests", "fuzz_tests")
 # Not detect_stack_use_after_return: GCC 12's fake stack misaligns 64-byte vectors.
@@ -65,8 +74,24 @@ def sanitized(suites: list[Suite], kind: str) -> list[Suite]:
     ]
 
 
-def python_suite(name: str, marks: str, only: str) -> Suite:
+def pytest_suite(name: str, marks: str, only: str, where: list[str]) -> Suite:
     command = [".venv/bin/python", "-m", "pytest", "-q", "--no-header", "--no-summary"]
     command += ["--color=no", "-p", "no:cacheprovider", "-m", marks]
     command += ["-k", " and ".join(filter(None, only.split("*")))] if only else []
-    return Suite(name, [*command, "tests/python"], pytest=True)
+    return Suite(name, [*command, *where], pytest=True)
+
+
+def laboratory(only: str, slow: bool) -> list[Suite]:
+    marks = "lab" if slow else "lab and not slow"
+    return [pytest_suite("lab", marks, only, ["tests/python"])]
+
+
+def python_suites(only: str, slow: bool) -> list[Suite]:
+    """In two halves: what imports torch, and what runs programs and makes networks of its own."""
+    marks = "not lab" if slow else "not slow and not lab"
+    torch = sorted(str(p.relative_to(ROOT)) for name in TORCH for p in PYTHON.glob(name))
+    others = [f"--ignore={path}" for path in torch]
+    return [
+        pytest_suite("python-torch", marks, only, torch),
+        pytest_suite("python", marks, only, [*others, "tests/python"]),
+    ]
