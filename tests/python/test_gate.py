@@ -109,6 +109,19 @@ def test_a_program_that_is_taken_down_goes_on_with_the_tests_after(logs, short_l
     assert "it waits for" in (logs / "program.log").read_text()
 
 
+def test_what_a_program_does_while_its_stacks_are_read_is_done_again(logs, monkeypatch):
+    # Its test ends and the next one begins between the verdict and the kill.
+    monkeypatch.setattr(limits, "limit_s", lambda test: 1 if test == "B.hangs" else 30)
+    monkeypatch.setattr(runner, "dump_stacks", lambda pid, log: time.sleep(2))
+    script = logs / "slow.py"
+    slow = PROGRAM.replace("time.sleep(1000)", "time.sleep(2.5)").replace("ONCE", repr("/"))
+    script.write_text(slow.replace("failed =", "time.sleep(3 * (test == 'B.passes')); failed ="))
+    results = runner.run_suite(Suite("slow", [sys.executable, str(script)]), "[1]", FAR)
+    failed = ["A.crashes", "B.hangs"]
+    assert [result.test for result in results if result.outcome == "failed"] == failed
+    assert len(results) == 5
+
+
 def test_failed_tests_run_again_alone(logs, short_limits, capsys):
     suite = program(logs)
     results = runner.run_suite(suite, "[1]", FAR)

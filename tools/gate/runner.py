@@ -136,7 +136,8 @@ def run_once(suite: Suite, reader: Reader, place: str, log, cut_at: float) -> in
     for line in lines(process):
         if line is not None:
             log.write(line + "\n")
-            reader.read(line)
+            if not ended:  # what it does while its stacks are read is done again
+                reader.read(line)
         said = f"{suite.name}: {count(reader.results)}, {time.monotonic() - began:.0f} s"
         show(f"{place} {said}  {reader.running}", end="")
         if not sys.stdout.isatty() and time.monotonic() - told > TOLD_S:
