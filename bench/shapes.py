@@ -26,6 +26,7 @@ class Shape:
     ranks_per_host: int = 1
     rails: int = 1  # ports of each host; its ranks take them in turns
     slow_port: tuple[int, int, float] | None = None  # host, rail, factor of its rate
+    slow_out: tuple[int, int, float] | None = None  # the same, of what leaves the host only
     middle: float = 0  # the hosts' rate by that of the middle between two leaves; 0: one leaf
     delay_ms: float = 0  # one way
 
@@ -37,9 +38,11 @@ class Shape:
     def leaves(self) -> int:
         return 2 if self.middle else 1
 
-    def rate_of(self, host: int, rail: int) -> float:
-        slow = self.slow_port and self.slow_port[:2] == (host, rail)
-        return self.rate * (self.slow_port[2] if slow else 1)
+    def rate_of(self, host: int, rail: int, out: bool = False) -> float:
+        """Into the host, or out of it."""
+        factors = [self.slow_port, self.slow_out] if out else [self.slow_port]
+        slow = (f[2] for f in factors if f and f[:2] == (host, rail))
+        return self.rate * min(slow, default=1)
 
 
 SHAPES = {
@@ -55,6 +58,7 @@ SHAPES = {
         slow_port=(1, 1, 0.25),
     ),
     "middle": Shape("8 hosts at 2 leaves, 2:1 between them", hosts=8, rate=200, middle=2),
+    "slow-out": Shape("4 hosts, one sends at a tenth of the rate", rate=100, slow_out=(2, 0, 0.1)),
     "delay": Shape("4 hosts, 1 ms one way", rate=200, delay_ms=1),
 }
 
@@ -65,6 +69,10 @@ class Cluster:
 
     shape: Shape
     namespaces: list[str]
+
+    @property
+    def ranks(self) -> int:
+        return self.shape.ranks
 
     def place(self, rank: int) -> tuple[str, dict[str, str]]:
         """The rank's namespace, and what tells it who and where it is."""
@@ -111,9 +119,8 @@ def plug_in(shape: Shape, switch: str, namespace: str, host: int, rail: int) -> 
     address = f"10.{214 + rail}.0.{host + 1}/24"
     command("ip", "-n", namespace, "address", "add", address, "dev", f"rail{rail}")
     up(namespace, f"rail{rail}")
-    rate = shape.rate_of(host, rail)
-    shaped(namespace, f"rail{rail}", rate)
-    shaped(switch, port, rate)
+    shaped(namespace, f"rail{rail}", shape.rate_of(host, rail, out=True))
+    shaped(switch, port, shape.rate_of(host, rail))
 
 
 def delayed_cables(shape: Shape, switch: str, hosts: list[str], folder: str) -> subprocess.Popen:

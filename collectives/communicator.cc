@@ -12,33 +12,38 @@
 #include "collectives/executors/eager_slots.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/machine/group_model.h"
+#include "collectives/runtime/group_parts.h"
 #include "collectives/runtime/plan_cache.h"
 #include "collectives/runtime/progress_engine.h"
+#include "collectives/tuning/group_tuning.h"
 
 namespace ringwood {
 namespace {
 
 // Turns the calls of the interface into arguments, a plan and a table of buffers.
-class LiveCommunicator final : public Communicator {
+class LiveCommunicator final : public Communicator, public GroupParts {
  public:
-  LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options)
+  LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options,
+                   const std::string& tuning)
       : engine_(std::move(engine)),
-        plans_(std::make_shared<PlanCache>(rank(), size(), machine_model_of(engine_->mesh()),
-                                           options, slots_to_all(engine_->mesh()))),
-        publishes_(engine_->reads_in_place() && engine_->mesh().size > 2),
+        plans_(std::make_shared<PlanCache>(rank(), size(), machine_model_of(mesh()), options,
+                                           slots_to_all(mesh()), parse_tuning(tuning))),
+        publishes_(engine_->reads_in_place() && size() > 2),
         timeout_(options.timeout) {
     engine_->use(plans_);
   }
   ~LiveCommunicator() override {
-    if (engine_->mesh().process != getpid()) {
+    if (mesh().process != getpid()) {
       // A forked child has none of its parent's threads: nothing can be ended, only leaked.
       new std::shared_ptr<ProgressEngine>(engine_);
       return;
     }
     (void)engine_->shutdown(std::chrono::milliseconds(0));
   }
-  int rank() const noexcept override { return engine_->mesh().rank; }
-  int size() const noexcept override { return engine_->mesh().size; }
+  const Mesh& mesh() const override { return engine_->mesh(); }
+  const PlanCache& plans() const override { return *plans_; }
+  int rank() const noexcept override { return mesh().rank; }
+  int size() const noexcept override { return mesh().size; }
 
   OperationPtr all_reduce(void* data, size_t count, DataType type, ReduceOp op,
                           const CallOptions& call) override {
@@ -206,11 +211,8 @@ class LiveCommunicator final : public Communicator {
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
     const auto a = plans_->tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
-    return {a.algorithm, a.segments, to_string(a.wire), engine_->mesh().transports_in_use()};
-  }
-  void change_parameters(const MachineModel& machine) {
-    if (rank() != 0) refuse("change_parameters: only rank 0 changes them");
-    engine_->mesh().control->propose(plans_->proposal(machine));
+    return {a.own ? a.tuned->algorithm : a.algorithm, a.segments, to_string(a.wire),
+            mesh().transports_in_use(), a.tuned != nullptr};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
@@ -219,7 +221,7 @@ class LiveCommunicator final : public Communicator {
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
       refuse(fmt::format("no rank {} in a group of {}", peer, size()));
-    return engine_->mesh().peers[peer].transport;
+    return mesh().peers[peer].transport;
   }
 
  private:
@@ -236,7 +238,7 @@ class LiveCommunicator final : public Communicator {
     return state;
   }
   // A call like a recent one, carried out; null: it needs the full checks.
-  OperationPtr again(const EvenCall& even, const CallOptions& call) {
+  [[gnu::flatten]] OperationPtr again(const EvenCall& even, const CallOptions& call) {
     if (!call.synchronous || call.persistent || group_.open()) return nullptr;
     const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     const RecentCalls::State* state = nullptr;
@@ -375,10 +377,6 @@ class LiveCommunicator final : public Communicator {
 
 }  // namespace
 
-void change_parameters(Communicator& group, const MachineModel& machine) {
-  dynamic_cast<LiveCommunicator&>(group).change_parameters(machine);
-}
-
 auto Communicator::create(std::shared_ptr<Store> store, int rank, int size)
     -> std::unique_ptr<Communicator> {
   return create(std::move(store), rank, size, Options::from_environment());
@@ -391,10 +389,11 @@ auto Communicator::create(std::shared_ptr<Store> store, int rank, int size, cons
   if (!store && size > 1) refuse("a group of several ranks needs a store");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
-  const std::string parameters = rank == 0 && size > 1 ? announced_parameters(options) : "";
-  auto engine = ProgressEngine::create(std::move(store), rank, size, options, parameters);
+  GroupTuning tuning(rank, size, options);
+  auto engine = ProgressEngine::create(std::move(store), rank, size, options, tuning.announcement(),
+                                       name, &tuning);
   log(LogLevel::info, "group", fmt::format("{}: rank {} of {} is ready", name, rank, size));
-  return std::make_unique<LiveCommunicator>(std::move(engine), options);
+  return std::make_unique<LiveCommunicator>(std::move(engine), options, tuning.text());
 }
 
 }  // namespace ringwood

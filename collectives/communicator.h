@@ -123,10 +123,10 @@ class Communicator {
     int segments = 1;
     std::string wire;        // between hosts: "float32", "bf16", "int8"
     std::string transports;  // in use: "shm", "shm+tcp"
+    bool tuned = false;      // by a tuning file (RINGWOOD_TUNING_FILE), not by prediction
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
-  // Every row of the table of algorithms, with its predicted time in this group, and why it is not
-  // chosen; in the table's order. Computed anew at each call: milliseconds.
+  // The table's rows, with predicted times here, and why they are not chosen. Takes milliseconds.
   virtual std::vector<Candidate> explain(Collective collective, size_t bytes,
                                          DataType type = DataType::float32,
                                          ReduceOp op = ReduceOp::sum) const = 0;

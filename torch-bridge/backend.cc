@@ -8,6 +8,7 @@
 
 #include "torch-bridge/call_checks.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/gil.h"
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
@@ -18,20 +19,7 @@
 
 namespace ringwood {
 
-namespace {
-
 using c10d::OpType;
-
-template <class F>
-auto guarded(const std::string& note, F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const Error& error) {
-    raise(error, note);
-  }
-}
-
-}  // namespace
 
 TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
                            c10::intrusive_ptr<Options> options)
@@ -53,6 +41,7 @@ void TorchBackend::give_back() noexcept {
     new std::shared_ptr<Communicator>(std::move(communicator_));
     return;
   }
+  if (noted_.text) FlightRecorder::instance().end_group(recorded_.group);
   std::shared_ptr<Communicator> last;
   {
     const std::lock_guard lock(mutex_);
@@ -65,11 +54,17 @@ void TorchBackend::give_back() noexcept {
 }
 
 const std::shared_ptr<const std::string>& TorchBackend::note() const {
-  std::call_once(noted_, [this] {
-    note_ = std::make_shared<const std::string>(
+  std::call_once(noted_.once, [this] {
+    noted_.text = std::make_shared<const std::string>(
         group_note(options_->group_name, getGroupDesc(), options_->global_ranks_in_group));
+    std::vector<uint64_t> ranks = options_->global_ranks_in_group;
+    for (int rank = 0; ranks.size() < static_cast<size_t>(size_); ++rank)
+      ranks.push_back(static_cast<uint64_t>(rank));
+    recorded_.group =
+        FlightRecorder::instance().add_group({options_->group_name, getGroupDesc(), rank_, ranks});
+    recorded_.rank_in_job = ranks[static_cast<size_t>(rank_)];
   });
-  return note_;
+  return noted_.text;
 }
 
 std::shared_ptr<Communicator> TorchBackend::held() const {
@@ -89,18 +84,6 @@ void TorchBackend::usable() const {
               "ProcessGroupRingwood: this process was forked after the group was made; the "
               "group belongs to its parent, process ",
               made_by_, ". Make a new group here.", *note());
-}
-
-TorchBackend::Made TorchBackend::run(Kind kind, const List& inputs, Tensors tensors,
-                                     c10::function_ref<Operations(Communicator&)> start) {
-  const auto communicator = guarded(*note(), [&] { return this->communicator(); });
-  auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
-                                        callbacks_, note());
-  if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
-  ++begun_;
-  work->start(guarded(*note(), [&] { return start(*communicator); }));
-  rethrow_interrupt();
-  return work;
 }
 
 std::shared_ptr<c10::Allocator> TorchBackend::getMemAllocator() {
@@ -137,13 +120,21 @@ void TorchBackend::abort() {
     guarded(*note(), [&] { communicator->abort("abort() was called"); });
 }
 
+// A rank that made no call since then has had no failed one, but its calls are wanted, too.
+void TorchBackend::dump_failure(Communicator& communicator) const {
+  if (note() && !communicator.health())
+    FlightRecorder::instance().dump_failure(recorded_.rank_in_job);
+}
+
 void TorchBackend::shutdown() {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
   // What could not be finished has told its own Work; ending a group after an error is no second
   // error.
-  if (const auto communicator = held())
+  if (const auto communicator = held()) {
+    dump_failure(*communicator);
     guarded(*note(), [&] { (void)communicator->shutdown().ok(); });
+  }
   give_back();
   rethrow_interrupt();
 }
@@ -152,8 +143,10 @@ void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
   const Deadline deadline = Deadline::after(most);
-  if (const auto communicator = held())
+  if (const auto communicator = held()) {
+    dump_failure(*communicator);
     guarded(*note(), [&] { (void)communicator->shutdown(most).ok(); });
+  }
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
   give_back();
 }
@@ -168,7 +161,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts);
   return run(
-      {OpType::BROADCAST, "ringwood:broadcast"}, tensors, std::move(memory),
+      {OpType::BROADCAST, "ringwood:broadcast"}, how, tensors, std::move(memory),
       [&](Communicator& group) -> Operations {
         return {group.broadcast(data.data, data.count, type, static_cast<int>(opts.rootRank), how)};
       });
@@ -183,7 +176,7 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, std::move(memory),
+  return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
              });
@@ -202,7 +195,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   }
   check_outputs(call, tensors, false);
   const CallOptions how = call_options(opts, parts[0].second.factor);
-  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, std::move(memory),
+  return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) {
                return begin_all(group, parts, [&](const Block& data, const Reduction& by) {
                  return group.all_reduce(data.data, data.count, by.type, by.op, how);
@@ -241,10 +234,11 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   memory.set_outputs({tensor});
   how.synchronous = !opts.asyncOp;
   Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
-  return run(std::move(kind), tensors, std::move(memory), [&](Communicator& group) -> Operations {
-    return {group.all_gather(indices, all_indices, DataType::int64, how),
-            group.all_gather(values, all_values, type, how)};
-  });
+  return run(std::move(kind), how, tensors, std::move(memory),
+             [&](Communicator& group) -> Operations {
+               return {group.all_gather(indices, all_indices, DataType::int64, how),
+                       group.all_gather(values, all_values, type, how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
@@ -256,7 +250,7 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
   const CallOptions how = call_options(opts, by.factor);
-  return run({OpType::REDUCE, "ringwood:reduce"}, tensors, std::move(memory),
+  return run({OpType::REDUCE, "ringwood:reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce(data.data, data.count, by.type, by.op,
                                     static_cast<int>(opts.rootRank), how)};
@@ -272,7 +266,7 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const ConstBlock data = memory.read(tensor);
-  return run({OpType::SEND, "ringwood:send"}, tensors, std::move(memory),
+  return run({OpType::SEND, "ringwood:send", {}, peer}, {}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
              });
@@ -287,14 +281,15 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const Block data = memory.write(tensor);
-  return run(std::move(kind), tensors, std::move(memory), [&](Communicator& group) -> Operations {
-    return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
-  });
+  return run(std::move(kind), {}, tensors, std::move(memory),
+             [&](Communicator& group) -> Operations {
+               return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
+             });
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
   CallChecks("recv", note()).peer(peer, size_);
-  return receive({OpType::RECV, "ringwood:recv"}, "recv", tensors, peer, tag);
+  return receive({OpType::RECV, "ringwood:recv", {}, peer}, "recv", tensors, peer, tag);
 }
 
 TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
@@ -304,7 +299,7 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
-  return run({OpType::BARRIER, "ringwood:barrier"}, {}, Tensors(),
+  return run({OpType::BARRIER, "ringwood:barrier"}, how, {}, Tensors(),
              [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 
@@ -313,7 +308,7 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
   CallOptions how = call_options(opts);
   if (opts.timeout != c10d::kUnsetTimeout)
     how.timeout = std::max(opts.timeout, std::chrono::milliseconds(1));
-  ++begun_;
+  ++recorded_.begun;
   const Status status = guarded(*note(), [&] { return communicator()->barrier(how)->wait(); });
   rethrow_interrupt();
   if (status) return;

@@ -51,7 +51,7 @@ class TorchBackend final : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   // Counts the calls that were begun; equal on all ranks that call the same.
   void setSequenceNumberForGroup() override {}
-  uint64_t getSequenceNumberForGroup() override { return begun_; }
+  uint64_t getSequenceNumberForGroup() override { return recorded_.begun; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   c10d::ErrorType getError() override;
   void abort() override;
@@ -99,12 +99,19 @@ class TorchBackend final : public c10d::Backend {
   using Operations = std::vector<OperationPtr>;
   struct Kind {
     c10d::OpType type;
-    const char* title;                      // for the profiler
-    std::function<void()> afterwards = {};  // makes the outputs from what has arrived
+    const char* title;                                 // for the profiler
+    std::function<void()> afterwards = {};             // makes the outputs from what has arrived
+    int peer = -1;                                     // of a message
+    c10::IntArrayRef in_splits = {}, out_splits = {};  // for the profiler
+    bool reduces = false;                              // of two kinds of the type COALESCED
   };
-  // A Work for the operations that `start` begins; `tensors` are all that they touch.
-  Made run(Kind kind, const List& inputs, Tensors tensors,
+  // A Work for the operations that `start` begins; `tensors` are all that they touch. The call is
+  // recorded, and shown to a profiler (run.cc).
+  Made run(Kind kind, const CallOptions& how, const List& inputs, Tensors tensors,
            c10::function_ref<Operations(Communicator&)> start);
+  // `number`: of its kind, collective or message.
+  Made run_now(Kind kind, uint64_t number, const CallOptions& how, const List& inputs,
+               Tensors tensors, c10::function_ref<Operations(Communicator&)> start);
   void usable() const;
   // What is appended to all errors: group_note(). Fixed by the first call, since torch gives a
   // group its description only after it is made.
@@ -112,6 +119,7 @@ class TorchBackend final : public c10d::Backend {
   std::shared_ptr<Communicator> held() const;  // null: shut down
   // The same for a call; throws instead.
   std::shared_ptr<Communicator> communicator() const;
+  void dump_failure(Communicator& communicator) const;
   // All that this group costs; nothing in a forked child.
   void give_back() noexcept;
 
@@ -139,9 +147,16 @@ class TorchBackend final : public c10d::Backend {
   const int made_by_;  // process id
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<CallbackThreads> callbacks_;
-  std::atomic<uint64_t> begun_{0};
-  mutable std::once_flag noted_;
-  mutable std::shared_ptr<const std::string> note_;
+  struct {
+    std::atomic<uint64_t> begun{0}, collectives{0}, messages{0};
+    // Set with noted_.
+    mutable int group = 0;  // in the flight recorder
+    mutable uint64_t rank_in_job = 0;
+  } recorded_;
+  mutable struct {
+    std::once_flag once;
+    std::shared_ptr<const std::string> text;
+  } noted_;
   mutable std::mutex mutex_;                    // of the pointer, not of what it points to
   std::shared_ptr<Communicator> communicator_;  // null: shut down
 };

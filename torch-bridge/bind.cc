@@ -12,6 +12,8 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/flight_recorder.h"
+#include "torch-bridge/interpreter_end.h"
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/shared.h"
 #include "torch-bridge/store.h"
@@ -32,6 +34,7 @@ class Alive final {
     backends_.emplace_back(backend);
   }
   void leave_all() {
+    python_is_ending.store(true);
     std::vector<c10::weak_intrusive_ptr<TorchBackend>> backends;
     {
       std::lock_guard lock(mutex_);
@@ -100,6 +103,17 @@ PYBIND11_MODULE(_C, module) {
         return std::exchange(priority_of_thread, now) == Priority::high;
       },
       py::arg("high"), "The priority of what this thread calls; returns the one before.");
+  module.def(
+      "dump_fr_trace",
+      [](bool calls, bool only_active) {
+        std::string pickled;
+        {
+          const py::gil_scoped_release released;
+          pickled = FlightRecorder::instance().dump(calls, only_active);
+        }
+        return py::bytes(pickled);
+      },
+      py::arg("calls"), py::arg("only_active"));
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

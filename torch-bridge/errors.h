@@ -62,4 +62,14 @@ inline std::exception_ptr as_exception(const Error& error, const std::string& no
   }
 }
 
+// What f returns; our errors as torch's.
+template <class F>
+auto guarded(const std::string& note, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Error& error) {
+    raise(error, note);
+  }
+}
+
 }  // namespace ringwood

@@ -7,12 +7,13 @@
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <exception>
 #include <string>
 #include <utility>
+
+#include "torch-bridge/interpreter_end.h"
 
 namespace ringwood {
 
@@ -26,7 +27,6 @@ inline Raised& raised_by_handler() {
   static Raised raised;
   return raised;
 }
-inline bool in_main_thread() { return gettid() == getpid(); }
 
 // Takes the GIL. Empty: no handler raised anything, or this is not the main thread.
 inline std::string run_signal_handlers() {
@@ -42,6 +42,7 @@ inline std::string run_signal_handlers() {
 
 // At the end of everything that may have waited.
 inline void rethrow_interrupt() {
+  stay_if_python_ends();
   Raised& raised = raised_by_handler();
   if (!raised.any.load(std::memory_order_relaxed) || !in_main_thread()) return;
   raised.any.store(false);

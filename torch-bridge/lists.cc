@@ -7,81 +7,12 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/call_checks.h"
+#include "torch-bridge/list_checks.h"
 #include "torch-bridge/tensors.h"
 
 namespace ringwood {
 
-namespace {
-
 using c10d::OpType;
-
-// Elements for each rank: rows of the first dimension, or equal parts if no splits are given. Even
-// these go as blocks of any sizes, and not by the form of one size, which has more algorithms: all
-// ranks must call the same form, and where one gives no splits another may give equal ones.
-std::vector<size_t> split_counts(const CallChecks& call, const at::Tensor& tensor,
-                                 const std::vector<int64_t>& splits, int size) {
-  call.require(tensor.dim() > 0, "requires tensors of at least one dimension");
-  const int64_t rows = tensor.size(0);
-  const int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
-  if (splits.empty()) {
-    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size",
-                call.note());
-    return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size * row));
-  }
-  TORCH_CHECK(splits.size() == static_cast<size_t>(size),
-              "Number of tensor splits not equal to group size", call.note());
-  std::vector<size_t> counts;
-  int64_t sum = 0;
-  for (const int64_t split : splits) {
-    call.require(split >= 0, "negative split size");
-    sum += split;
-    counts.push_back(static_cast<size_t>(split * row));
-  }
-  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size", call.note());
-  return counts;
-}
-
-// Consecutive pieces of a block; Byte is char or const char.
-template <class Byte, class B>
-std::vector<B> pieces(B whole, const std::vector<size_t>& counts, size_t element_bytes) {
-  std::vector<B> blocks;
-  auto* at = static_cast<Byte*>(whole.data);
-  for (const size_t count : counts) {
-    blocks.push_back({at, count});
-    at += count * element_bytes;
-  }
-  return blocks;
-}
-
-// The root's list for a group of `size`, of tensors like `like`.
-const std::vector<at::Tensor>& root_list(const CallChecks& call,
-                                         const std::vector<std::vector<at::Tensor>>& lists,
-                                         const at::Tensor& like, int size, const char* side) {
-  if (lists.size() != 1) {
-    call.refuse(c10::str("requires a single-element ", side, " list containing a list with ", size,
-                         " tensors."));
-  }
-  const std::vector<at::Tensor>& list = lists[0];
-  if (list.size() != static_cast<size_t>(size)) {
-    call.refuse(c10::str("Incorrect ", side, " list size ", list.size(), ". ",
-                         side == std::string("input") ? "In" : "Out", "put list size should be ",
-                         size, ", same as size of the process group."));
-  }
-  for (const auto i : c10::irange(list.size())) {
-    call.placed(list[i]);
-    call.same_type(like, list[i], i);
-    call.same_size(like, list[i], i);
-  }
-  return list;
-}
-
-// An empty list of lists, or one that holds an empty list, is how ranks other than the root say
-// "nothing".
-bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
-  return lists.empty() || (lists.size() == 1 && lists[0].empty());
-}
-
-}  // namespace
 
 void TorchBackend::check_outputs(const CallChecks& call, const List& outputs, bool repeated) {
   const std::string wrong = shared_outputs(outputs, repeated);
@@ -116,7 +47,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
     parts.emplace_back(in, memory.write(outputs[i], !written.disjoint()), call.moved(inputs[i]));
   }
-  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
+  return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const auto& out, DataType type) {
       return group.all_gather(in, out, type, how);
     });
@@ -182,7 +113,7 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
     parts.emplace_back(in, memory.write(outputs[i]), call.moved(inputs[i]));
   }
-  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
+  return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, DataType type) {
       return group.all_gather(in.data, out.data, in.count, type, how);
     });
@@ -221,7 +152,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   }
   const ConstBlock in = memory.read(input, apart);
   const CallOptions how = call_options(opts);
-  return run({OpType::GATHER, "ringwood:gather"}, inputs, std::move(memory),
+  return run({OpType::GATHER, "ringwood:gather"}, how, inputs, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
@@ -245,7 +176,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
   }
   const Block out = memory.write(output);
   const CallOptions how = call_options(opts);
-  return run({OpType::SCATTER, "ringwood:scatter"}, nothing(inputs) ? List() : inputs[0],
+  return run({OpType::SCATTER, "ringwood:scatter"}, how, nothing(inputs) ? List() : inputs[0],
              std::move(memory), [&](Communicator& group) -> Operations {
                return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
@@ -276,7 +207,7 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     in.push_back(memory.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = memory.write(output);
-  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, list, std::move(memory),
+  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, how, list, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce_scatter(in, out, by.type, by.op, how)};
              });
@@ -310,7 +241,7 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     parts.emplace_back(in, memory.write(outputs[i]), by);
   }
   const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
-  return run(std::move(kind), inputs, std::move(memory), [&](Communicator& group) {
+  return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, const auto& by) {
       return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how);
     });
@@ -325,7 +256,7 @@ TorchBackend::Made TorchBackend::_reduce_scatter_base(at::Tensor& output, at::Te
 
 TorchBackend::Made TorchBackend::reduce_scatter_tensor_coalesced(
     List& outputs, List& inputs, const c10d::ReduceScatterOptions& opts) {
-  return scatter_blocks({OpType::COALESCED, "ringwood:reduce_scatter"},
+  return scatter_blocks({OpType::COALESCED, "ringwood:reduce_scatter", {}, -1, {}, {}, true},
                         "reduce_scatter_tensor_coalesced", outputs, inputs, opts);
 }
 
@@ -350,9 +281,10 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
       pieces<const char>(memory.read(input, Tensors::overlap(input, output)), in_counts, bytes);
   const auto out = pieces<char>(memory.write(output), out_counts, bytes);
   const CallOptions how = call_options(opts);
-  return run(
-      {OpType::ALLTOALL_BASE, "ringwood:all_to_all"}, {input}, std::move(memory),
-      [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
+  return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all", {}, -1, input_splits, output_splits},
+             how, {input}, std::move(memory), [&](Communicator& group) -> Operations {
+               return {group.all_to_all(in, out, type, how)};
+             });
 }
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
@@ -385,7 +317,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   const std::vector<Block> out = memory.write(outputs);
   const CallOptions how = call_options(opts);
   return run(
-      {OpType::ALLTOALL, "ringwood:all_to_all"}, inputs, std::move(memory),
+      {OpType::ALLTOALL, "ringwood:all_to_all"}, how, inputs, std::move(memory),
       [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });
 }
 

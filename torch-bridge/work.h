@@ -33,6 +33,8 @@
 
 #include "collectives/communicator.h"
 #include "torch-bridge/errors.h"
+#include "torch-bridge/flight_recorder.h"
+#include "torch-bridge/interpreter_end.h"
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/tensors.h"
 #include "transports/base/clock.h"
@@ -69,6 +71,7 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
 
  private:
   void run() {
+    awaited_at_end = true;
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
@@ -109,6 +112,9 @@ class Work final : public c10d::Work {
 
   // Makes the outputs from what has arrived; without the GIL, before wait() returns.
   void afterwards(std::function<void()> function) { afterwards_ = std::move(function); }
+
+  // What tells the flight recorder of the end.
+  void recorded(FlightRecorder::Ticket ticket) { ticket_ = ticket; }
 
   // Once, with the operations that this call consists of.
   void start(std::vector<OperationPtr> operations) {
@@ -234,6 +240,9 @@ class Work final : public c10d::Work {
       }
       afterwards_ = nullptr;
       forget_operations();
+      const bool any_source = opType_ == c10d::OpType::RECVANYSOURCE;
+      FlightRecorder::instance().end(ticket_, !error_, any_source ? source_ : -1);
+      if (error_) FlightRecorder::instance().dump_failure(ticket_.rank_in_job);
       finish(error_);
     });
   }
@@ -277,6 +286,7 @@ class Work final : public c10d::Work {
   Tensors tensors_;
   const std::shared_ptr<CallbackThreads> threads_;
   const std::shared_ptr<const std::string> note_;
+  FlightRecorder::Ticket ticket_;
   std::function<void()> afterwards_;
   CallState call_state_;  // none: it ended inside the call
   std::atomic<size_t> pending_{0};

@@ -32,6 +32,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "transports/base/error.h"
 
@@ -47,9 +49,10 @@ struct Completions {
 // What a link has sent since it was made, as far as the peer's host has acknowledged it.
 struct LinkTraffic {
   uint64_t messages = 0, bytes = 0;
-  double busy = 0;      // seconds in which bytes were on their way, or waited
-  double held = 0;      // of them: the peer had no room, which says nothing of the network
-  double carrying = 1;  // the part of its paths that carry now
+  double busy = 0;               // seconds in which bytes were on their way, or waited
+  double held = 0;               // of them: the peer had no room, which says nothing of the network
+  double carrying = 1;           // the part of its paths that carry now
+  uint64_t retransmissions = 0;  // of packets, where the link's own kernel counts them
 };
 
 class Link {
@@ -96,6 +99,10 @@ class Link {
 
   // The transport that has carried bytes of this link as a fallback; null: none. Any thread.
   virtual const char* fallback() const { return nullptr; }
+
+  // The device ports that it may use, as Transport::ports() has them; none where it has no devices
+  // of its own.
+  virtual std::vector<std::string> ports() const { return {}; }
 
   // Nothing where the link does not know. Any thread.
   virtual std::optional<LinkTraffic> traffic() const { return std::nullopt; }

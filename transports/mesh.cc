@@ -40,10 +40,9 @@ std::string token_of(const Options& options) {
   return host_token() + (options.host_id.empty() ? "" : " " + options.host_id);
 }
 
-std::string introduce(const Options& options) {
+RankIntroduction introduction_of(const Options& options) {
   const int node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-  return encode(
-      RankIntroduction{token_of(options), host_name(), own_cores(), node, options.in_flight});
+  return {token_of(options), host_name(), own_cores(), node, options.in_flight, ""};
 }
 
 RankIntroduction parse_introduction(const std::string& bytes) {
@@ -164,21 +163,10 @@ void tell_all(const Mesh& mesh, Error& error) {
   while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kGroupErrorPause);
 }
 
-void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Handlers handlers) {
-  Group group;
-  group.options = &options;
-  group.deadline = bootstrap.deadline();
-  std::vector<RankIntroduction> all;
-  for (const std::string& text : bootstrap.meet(introduce(options), mesh.announcement))
-    all.push_back(parse_introduction(text));
-  check_in_flight(all, mesh.rank);
-  group.identity = bootstrap.identity();
-  const std::string token = all[mesh.rank].token;
-  std::vector<std::string> host_names;
-  for (const RankIntroduction& one : all) {
-    mesh.hosts.push_back(one.token);
-    host_names.push_back(one.host);
-  }
+// Where the ranks are.
+void place(Mesh& mesh, const std::vector<RankIntroduction>& all) {
+  for (const RankIntroduction& one : all) mesh.hosts.push_back(one.token);
+  const std::string& token = mesh.hosts[static_cast<size_t>(mesh.rank)];
   mesh.ranks_on_this_host =
       static_cast<int>(std::count(mesh.hosts.begin(), mesh.hosts.end(), token));
   mesh.host_numbers = numbered(mesh.hosts);
@@ -186,19 +174,73 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   mesh.several_hosts = mesh.hosts != std::vector<std::string>(mesh.size, mesh.hosts[0]);
   mesh.cores_on_this_host = count_cores(all, token);
   mesh.cores_on_root_host = count_cores(all, all[0].token);
+}
+
+// Rank 0's.
+LinkSettings settings_from(const std::string& text) try {
+  return parse_link_settings(text);
+} catch (Error& error) {
+  error.cause = "rank 0 sets the links of all ranks to what they cannot be: " + error.cause;
+  throw;
+}
+
+// All ranks' addresses, and rank 0's word on the links: it knows the hosts when it sends it.
+std::vector<std::string> exchange_contacts(Mesh& mesh, Bootstrap& bootstrap, const std::string& own,
+                                           const LinkAgreement& links,
+                                           const std::vector<RankIntroduction>& all) {
+  RankContact mine{own, ""};
+  if (mesh.rank == 0 && links.decide) {
+    std::vector<std::string> told;
+    for (const RankIntroduction& one : all) told.push_back(one.facts);
+    mine.link_settings = print(links.decide(mesh, told));
+  }
+  std::vector<std::string> addresses;
+  for (const std::string& bytes : bootstrap.exchange("addr", encode(mine))) {
+    RankContact contact;
+    if (!decode(bytes, contact))
+      throw Error(ErrorCode::internal, "a rank's address in the store is damaged");
+    if (addresses.empty()) mesh.link_settings = settings_from(contact.link_settings);
+    addresses.push_back(std::move(contact.addresses));
+  }
+  return addresses;
+}
+
+void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Handlers handlers,
+          const LinkAgreement& links) {
+  Group group;
+  group.deadline = bootstrap.deadline();
+  // Made before rank 0's announcement comes, as far as it can be: then others wait for it.
+  RankIntroduction own = introduction_of(options);
+  const auto introduce = [&](const std::string& announcement) {
+    if (links.introduce) own.facts = links.introduce(announcement);
+    return encode(own);
+  };
+  std::vector<RankIntroduction> all;
+  for (const std::string& text : bootstrap.meet(introduce, mesh.announcement))
+    all.push_back(parse_introduction(text));
+  check_in_flight(all, mesh.rank);
+  group.identity = bootstrap.identity();
+  for (const uint8_t byte : group.identity.session) mesh.session += fmt::format("{:02x}", byte);
+  place(mesh, all);
+  std::vector<std::string> host_names;
+  for (const RankIntroduction& one : all) host_names.push_back(one.host);
   group.hosts = mesh.hosts;
   group.store = &bootstrap.store();
   group.wait_set = mesh.wait_set.get();
   const AddressChoice choice =
       choose_local_address(options, bootstrap.master(), mesh.several_hosts);
+  mesh.interface = choice.interface;
   std::vector<std::string> own_hosts = {choice.host};
   if (!choice.other_host.empty()) own_hosts.push_back(choice.other_host);
   auto listener = listen(group.identity, own_hosts, options);
   group.listener = listener.get();
-  group.addresses = bootstrap.exchange("addr", to_string(listener->addresses()));
+  group.addresses =
+      exchange_contacts(mesh, bootstrap, to_string(listener->addresses()), links, all);
   check_families(group.addresses, host_names);
   for (const std::string& address : group.addresses)
     mesh.addresses.push_back(parse_net_addresses(address).front().host);
+  const Options agreed = with(options, mesh.link_settings);
+  group.options = &agreed;
   mesh.control = make_control(group, also_raise(mesh, std::move(handlers)));
   // All ranks have dialled rank 0, so all have read all keys.
   bootstrap.remove_keys();
@@ -226,6 +268,22 @@ std::string Mesh::transports_in_use() const {
   return all;
 }
 
+std::string Mesh::way_to(int peer) const {
+  const Peer& to = peers[static_cast<size_t>(peer)];
+  const Link* const link = to.link[collective_channel(0)].get();
+  const std::vector<std::string> ports = link ? link->ports() : std::vector<std::string>{};
+  if (ports.empty()) return to.transport == "tcp" ? "tcp over " + interface : to.transport;
+  std::string numbers;
+  for (const auto& transport : transports) {
+    const std::vector<std::string> all = transport->ports();
+    for (size_t rail = 0; rail < all.size(); ++rail)
+      if (std::ranges::find(ports, all[rail]) != ports.end())
+        numbers += fmt::format("{}{}", numbers.empty() ? "" : "+", rail);
+  }
+  return fmt::format("{} {} ({})", ports.size() == 1 ? "rail" : "rails", numbers,
+                     fmt::join(ports, ", "));
+}
+
 void Mesh::arm() noexcept {
   for (auto& transport : transports) transport->arm();
 }
@@ -243,7 +301,7 @@ void set_up(Mesh& mesh, const std::function<void()>& part) try { part(); } catch
 
 std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size,
                                 const Options& options, Control::Handlers handlers,
-                                const std::string& announcement) {
+                                const std::string& announcement, const LinkAgreement& links) {
   check_names(options);
   auto mesh = std::make_unique<Mesh>();
   mesh->announcement = announcement;
@@ -266,7 +324,7 @@ std::unique_ptr<Mesh> make_mesh(std::shared_ptr<Store> store, int rank, int size
   }
   Bootstrap bootstrap(std::move(store), rank, size, options);
   try {
-    fill(*mesh, bootstrap, options, std::move(handlers));
+    fill(*mesh, bootstrap, options, std::move(handlers), links);
   } catch (...) {
     bootstrap.give_up();
     throw;

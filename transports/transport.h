@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transports/group.h"
@@ -30,6 +31,8 @@ class Transport {
   // therefore arms before every sleep, and polls its links between arm() and wait().
   virtual void arm() noexcept {}
   virtual void disarm() noexcept {}
+  // The device ports of its links, "mlx5_0/1"; none where it has no devices of its own. Any thread.
+  virtual std::vector<std::string> ports() const { return {}; }
 };
 
 // One row per transport, in order of preference; transports.cc is the only table.

@@ -17,6 +17,7 @@ struct Candidate {
   bool simulated = false;
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
+  std::string why;      // of the chosen one, where it is not the prediction: "tuned: ..."
 };
 
 }  // namespace ringwood

@@ -13,9 +13,6 @@
 namespace ringwood {
 namespace {
 
-// Nine collectives of a few dozen sizes each; beyond this the queries do not repeat.
-constexpr size_t kMaxChoices = 4096;
-
 // "all_reduce:ring,broadcast:chain", or one name for every collective that has it.
 std::string from_options(const std::string& text, Collective collective) {
   size_t begin = 0;
@@ -79,13 +76,6 @@ double tolerance_of(const TuningQuery& q, const Options& options) {
   return options.reproducible || !may_encode(q.collective, q.type, q.op) ? 0 : q.tolerance;
 }
 
-// Written so that a NaN is refused.
-void check_tolerance(const TuningQuery& q) {
-  if (q.tolerance < 1) return;
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: a tolerance of {} is not below 1",
-                                                       to_string(q.collective), q.tolerance));
-}
-
 // The choice where nothing can be costed.
 TuningChoice first_row(const TuningQuery& q, const Options& options, const AlgorithmRow* row,
                        int segments) {
@@ -140,6 +130,11 @@ std::string time_text(const Candidate& c, double seconds) {
                                       : 0);
 }
 
+std::string why_of(const Candidate& c) {
+  if (!c.chosen) return c.why_not;
+  return c.why.empty() ? "chosen" : "chosen: " + c.why;
+}
+
 }  // namespace
 
 MachineModel default_machine_model(int n, bool several_hosts) {
@@ -155,6 +150,17 @@ size_t size_class(size_t bytes) {
   return bytes >> drop << drop;
 }
 
+bool names_row(const Options& options, Collective collective) {
+  return !from_options(options.algorithm, collective).empty();
+}
+
+// Written so that a NaN is refused.
+void check_tolerance(const TuningQuery& q) {
+  if (q.tolerance < 1) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: a tolerance of {} is not below 1",
+                                                       to_string(q.collective), q.tolerance));
+}
+
 TuningChoice choose(const TuningQuery& q, const Options& options, const std::string& algorithm,
                     int segments, RowProfiles* profiles) {
   check_tolerance(q);
@@ -163,7 +169,8 @@ TuningChoice choose(const TuningQuery& q, const Options& options, const std::str
   const bool nothing_to_weigh = q.n == 1 || weighed_bytes(q) == 0 || named_whole;
   if (nothing_to_weigh && moves_data(q.collective)) return first_row(q, options, row, segments);
   for (const Candidate& c : weigh_query(q, query_of(q, options, row, segments), profiles))
-    if (c.chosen) return {c.algorithm, c.segments, c.wire};
+    if (c.chosen)
+      return {c.algorithm, c.segments, c.wire, std::isfinite(c.seconds) ? c.seconds : 0};
   return first_row(q, options, row, segments);
 }
 
@@ -200,38 +207,8 @@ std::string print(std::vector<Candidate> candidates) {
   for (const Candidate& c : candidates)
     text += fmt::format("{} {:<25} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ',
                         name_of(c.algorithm, c.wire), c.segments, time_text(c, c.seconds),
-                        time_text(c, c.zero_copy_seconds), c.chosen ? "chosen" : c.why_not);
+                        time_text(c, c.zero_copy_seconds), why_of(c));
   return text;
 }
-
-Chooser::Chooser(MachineModel machine, const Options& options)
-    : machine_(std::move(machine)), options_(options) {}
-
-TuningChoice Chooser::choose(TuningQuery q, const std::string& algorithm, int segments) {
-  check_tolerance(q);  // no key can be made of a NaN
-  q.machine = &machine_;
-  Key key{q.collective, size_class(q.bytes), q.type,    q.op,    q.n,
-          q.uneven,     q.tolerance,         algorithm, segments};
-  std::lock_guard lock(mutex_);
-  const auto it = choices_.find(key);
-  if (it != choices_.end()) return it->second;
-  if (choices_.size() >= kMaxChoices) choices_.clear();
-  TuningChoice choice = ringwood::choose(q, options_, algorithm, segments, &profiles(q.n));
-  return choices_.emplace(std::move(key), std::move(choice)).first->second;
-}
-
-std::vector<Candidate> Chooser::explain(TuningQuery q) {
-  q.machine = &machine_;
-  std::lock_guard lock(mutex_);
-  return ringwood::explain(q, options_, "", 0, &profiles(q.n));
-}
-
-RowProfiles& Chooser::profiles(int n) {
-  std::unique_ptr<RowProfiles>& found = profiles_[n];
-  if (!found) found = std::make_unique<RowProfiles>(machine_, n);
-  return *found;
-}
-
-Chooser::~Chooser() = default;
 
 }  // namespace ringwood

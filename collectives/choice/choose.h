@@ -6,7 +6,8 @@
 // other options.
 //
 // Sizes are costed in classes, eight for each doubling, so that a sweep of sizes need not cost each
-// anew. All roots cost the same here: root 0 stands for all.
+// anew. All roots cost the same here: root 0 stands for all. Where a tuning file says what was
+// measured (tuning_file.h), a Chooser takes that, and predicts nothing.
 //
 // The first choice in a class takes this time of a core, measured on a loaded machine with 7
 // collectives of 6 sizes and hosts of 8: 2 ranks 1.0 ms in the mean and 5 at most, 8 ranks 1.3 and
@@ -25,6 +26,7 @@
 #include "collectives/kernels/reduce.h"
 #include "collectives/machine/machine_model.h"
 #include "collectives/schedule/schedule.h"
+#include "collectives/tuning/tuning_file.h"
 #include "transports/base/options.h"
 
 namespace ringwood {
@@ -34,6 +36,7 @@ struct TuningQuery {
   size_t bytes = 0;  // of the whole buffer, or of one block; uneven: the mean, or 0
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
+  int root = 0;  // only a tuning file tells them apart
   int n = 1;
   bool several_hosts = false;             // without a machine model: each rank on its own host
   bool uneven = false;                    // block sizes differ
@@ -44,11 +47,24 @@ struct TuningChoice {
   std::string algorithm;
   int segments = 1;
   WireFormat wire = WireFormat::exact;
-  bool operator==(const TuningChoice&) const = default;
+  double seconds = 0;  // predicted for private buffers of the size's class; 0: not known
+  // Of a tuning file: the range that says so, which is its memory, and schedules of its own, with
+  // kUserSchedules as the algorithm; else null.
+  const TunedRange* tuned = nullptr;
+  std::shared_ptr<const ProvedSchedules> own = nullptr;
+  // Whether the same is run.
+  bool operator==(const TuningChoice& o) const {
+    return algorithm == o.algorithm && segments == o.segments && wire == o.wire && own == o.own;
+  }
 };
 
 // The documented parameters of machine_model.h, with a core for every rank.
 MachineModel default_machine_model(int n, bool several_hosts);
+
+// Whether RINGWOOD_ALGORITHM names a row of the collective.
+bool names_row(const Options& options, Collective collective);
+// Throws Error(invalid_argument) for one of 1 and more.
+void check_tolerance(const TuningQuery& query);
 
 // The bytes that represent a class: its smallest size. Powers of two represent themselves.
 size_t size_class(size_t bytes);
@@ -82,20 +98,31 @@ std::string print(std::vector<Candidate> candidates);
 // choose() with a cache, for one group. Thread-safe.
 class Chooser final {
  public:
-  Chooser(MachineModel machine, const Options& options);
+  // `tuning`: null, or of a group with this fingerprint.
+  Chooser(MachineModel machine, const Options& options,
+          std::shared_ptr<const TuningFile> tuning = nullptr);
   ~Chooser();
-  // The query's machine model is replaced by the chooser's.
+  // The query's machine model is replaced by the chooser's. A tuning file's range is taken where
+  // neither call nor options name a row or segments, block sizes are alike, and results need not be
+  // reproducible.
   TuningChoice choose(TuningQuery query, const std::string& algorithm = "", int segments = 0);
   std::vector<Candidate> explain(TuningQuery query);
   const MachineModel& machine() const { return machine_; }
 
  private:
-  using Key =
-      std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, double, std::string, int>;
+  using Key = std::tuple<Collective, size_t, DataType, ReduceOp, int, bool, double, std::string,
+                         int, const TunedRange*>;
   RowProfiles& profiles(int n);
+  const TunedRange* tuned_range(const TuningQuery& query, const std::string& algorithm,
+                                int segments) const;
+  // What the range says, where that can be.
+  TuningChoice tuned_choice(const TuningQuery& query, const TunedRange& range);
+  void explain_tuned(const TuningQuery& query, const TunedRange& range,
+                     std::vector<Candidate>& candidates);
 
   const MachineModel machine_;
   const Options options_;
+  const std::shared_ptr<const TuningFile> tuning_;
   std::mutex mutex_;
   std::map<Key, TuningChoice> choices_;
   std::map<int, std::unique_ptr<RowProfiles>> profiles_;  // by ranks

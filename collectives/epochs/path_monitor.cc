@@ -142,7 +142,10 @@ Proposal PathMonitor::conclude(const Found& found, const Planner& planner) {
   return {};
 }
 
-void PathMonitor::measure(int channel) { found(measure_again(*mesh_, options_, channel)); }
+void PathMonitor::measure(int channel) {
+  Mesh& mesh = *mesh_;
+  found(measure_again(mesh, with(options_, mesh.link_settings), channel));
+}
 
 void PathMonitor::found(const NetworkParameters& measured) {
   const std::lock_guard lock(mutex_);

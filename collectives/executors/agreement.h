@@ -29,6 +29,8 @@ class Agreement {
   // To be called when the whole plan is done.
   virtual void finish() = 0;
   virtual void add_waits(WaitList& waits) const = 0;
+  // The first of them; -1: none.
+  virtual int waits_for() const = 0;
 };
 
 }  // namespace ringwood

@@ -53,6 +53,12 @@ Status EagerSlots::gone(int peer) const {
   return error;
 }
 
+int EagerSlots::first_missing() const {
+  for (const Slot& slot : slots_)
+    if (slot.heard != round_) return slot.peer;
+  return -1;
+}
+
 void EagerSlots::add_waits(WaitList& waits) const {
   for (const Slot& slot : slots_)
     if (slot.heard != round_) waits.add_fingerprint(slot.peer);

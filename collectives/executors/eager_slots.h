@@ -80,6 +80,8 @@ class EagerSlots final {
   }
 
   void add_waits(WaitList& waits) const;
+  // A rank whose head of this round has not arrived; -1: all have.
+  int first_missing() const;
   // The error of a peer that closed its end before it wrote everything.
   Status gone(int peer) const;
 

@@ -46,6 +46,8 @@ class Executor {
   virtual void release() = 0;
   // Precondition: started and not finished.
   virtual void add_waits(WaitList& waits) const = 0;
+  // The first of them, cheaply; -1: none. Same precondition.
+  virtual int waits_for() const = 0;
 };
 
 }  // namespace ringwood

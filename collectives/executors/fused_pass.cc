@@ -40,8 +40,7 @@ FusedPass::Operand FusedPass::look(const Fusion& fusion, size_t k) {
 
 // `done`: all operands are in operands_.
 FusedPass::Attempt FusedPass::gather(const Fusion& fusion) {
-  const Plan& plan = *execution_->plan;
-  void* const own = execution_->at(plan.steps[fusion.receives[0]].dst);
+  void* const own = execution_->at(execution_->plan->steps[fusion.receives[0]].dst);
   places_.assign(1, own);
   operands_.assign(1, own);
   for (size_t k = 0; k < fusion.receives.size(); ++k) {
@@ -50,7 +49,7 @@ FusedPass::Attempt FusedPass::gather(const Fusion& fusion) {
     if (operand == Operand::not_in_place) return Attempt::one_by_one;
     const auto now = Clock::now();
     if (waiting_since_ == Clock::time_point{}) waiting_since_ = now;
-    return now - waiting_since_ > plan.fusion_patience ? Attempt::one_by_one : Attempt::waiting;
+    return now - waiting_since_ > fusion.patience ? Attempt::one_by_one : Attempt::waiting;
   }
   waiting_since_ = {};
   return Attempt::done;

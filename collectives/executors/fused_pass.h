@@ -28,7 +28,7 @@ class FusedPass final {
   };
   // To be called when a link shows the first byte of one of the fusion's receives. one_by_one is
   // final: the memory of the peers does not allow the fusion, or some operands have waited for the
-  // others longer than Plan::fusion_patience.
+  // others longer than Fusion::patience.
   Attempt attempt(int32_t fusion);
   // Fusions carried out, over all executions.
   uint64_t count() const { return count_; }

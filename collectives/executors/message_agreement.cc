@@ -83,4 +83,10 @@ void MessageAgreement::add_waits(WaitList& waits) const {
     if (talks_[i].heard < links_[i].preambles_in) waits.add_fingerprint(links_[i].queue->peer);
 }
 
+int MessageAgreement::waits_for() const {
+  for (size_t i = 0; i < links_.size(); ++i)
+    if (talks_[i].heard < links_[i].preambles_in) return links_[i].queue->peer;
+  return -1;
+}
+
 }  // namespace ringwood

@@ -20,6 +20,7 @@ class MessageAgreement final : public Agreement {
   Status check() override;
   void finish() override {}
   void add_waits(WaitList& waits) const override;
+  int waits_for() const override;
 
  private:
   // The exchange with one peer.

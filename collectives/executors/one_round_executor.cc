@@ -40,6 +40,7 @@ Status OneRoundExecutor::post_preambles(bool& progressed) {
       const BoundStep& step = execution_->plan->steps[sends[0]];
       std::memcpy(talk.mine.payload, execution_->at(step.src), step.bytes);
       talk.mine.carries = 1;
+      if (execution_->times) execution_->times->posted(sends[0]);
     }
     talk.preambles_out = talk.preambles_in = 1;
     if (Status s = talk.link->post_send(&talk.mine, sizeof talk.mine); !s) return s;
@@ -54,6 +55,7 @@ Status OneRoundExecutor::post_data() {
     if (sends.empty() || talk.mine.carries || talk.sends_posted > 0) continue;
     const BoundStep& step = execution_->plan->steps[sends[0]];
     talk.sends_posted = 1;
+    if (execution_->times) execution_->times->posted(sends[0]);
     if (Status s = talk.link->post_send(execution_->at(step.src), step.bytes); !s)
       return at_step(s.error(), sends[0]);
   }
@@ -134,10 +136,19 @@ Status OneRoundExecutor::run(Pass& pass) {
     }
     if (Status s = receive(next_, pass.progressed); !s) return s;
     if (!talk_with(step.peer).taken) return push();
+    if (execution_->times) execution_->times->completed(static_cast<int32_t>(next_));
   }
   if (Status s = poll_open(&PeerLink::outstanding, none); !s || !none) return s;
+  if (execution_->times) note_sent();
   pass.progressed = pass.finished = true;
   return {};
+}
+
+// Nobody has looked when each of them was sent.
+void OneRoundExecutor::note_sent() {
+  for (const Talk& talk : talks_)
+    if (const auto& sends = talk.queue->sends; !sends.empty())
+      execution_->times->completed(sends[0]);
 }
 
 OneRoundExecutor::Talk& OneRoundExecutor::talk_with(int peer) {
@@ -193,6 +204,13 @@ Status OneRoundExecutor::receive(size_t index, bool& progressed) {
     progressed = true;
   }
   return {};
+}
+
+int OneRoundExecutor::waits_for() const {
+  for (const Talk& talk : talks_)
+    if ((talk.preambles_in > 0 && !talk.heard) || (talk.receives_posted > 0 && !talk.taken))
+      return talk.queue->peer;
+  return -1;
 }
 
 void OneRoundExecutor::add_waits(WaitList& waits) const {

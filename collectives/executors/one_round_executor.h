@@ -25,6 +25,7 @@ class OneRoundExecutor final : public Executor {
   bool agreed() const override { return agreed_; }
   void release() override { held_ = false; }
   void add_waits(WaitList& waits) const override;
+  int waits_for() const override;
 
  private:
   struct Talk : PeerLink {
@@ -44,6 +45,7 @@ class OneRoundExecutor final : public Executor {
   Status receive(size_t index, bool& progressed);
   Status receive_carried(Talk& talk, size_t index);
   void take(Talk& talk, size_t index, std::span<const std::byte> piece);
+  void note_sent();
   Talk& talk_with(int peer);
   bool any_sending() const;
   Status poll_open(bool (PeerLink::*open)() const, bool& none);

@@ -11,6 +11,7 @@
 
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/plan.h"
+#include "collectives/recorder/track_recorder.h"
 #include "transports/base/error.h"
 
 namespace ringwood {
@@ -27,6 +28,7 @@ struct PlanExecution {
   // Of Plan::scratch_bytes and Plan::wide_bytes; owned by PlanRunner.
   std::byte* scratch = nullptr;
   std::byte* wide = nullptr;
+  StepTimes* times = nullptr;  // where the times of the steps go; null: they are not recorded
 
   std::byte* at(Place place) const {
     std::byte* const base =

@@ -58,6 +58,8 @@ class PlanRunner final {
   uint64_t fused() const { return queued_.fused(); }
   // For errors; empty when idle.
   WaitList waits() const;
+  // The first peer of them, cheaply; -1: none.
+  int waits_for() const { return idle_ ? -1 : executor_->waits_for(); }
 
  private:
   Executor& executor_of(Protocol protocol);

@@ -85,6 +85,7 @@ Status QueuedExecutor::post_sends(QueuedLink& link, bool& progressed) {
     if (encoded && link.sends_done < static_cast<size_t>(step.staged_after)) return {};
     ++link.sends_posted;
     progressed = true;
+    note_posted(index);
     if (Status s = post_send(link, step); !s) return at_step(s.error(), index);
     if (encoded) return {};  // one at a time: it leaves before the next is encoded
   }
@@ -115,6 +116,7 @@ Status QueuedExecutor::post_receives(QueuedLink& link, bool& progressed) {
     const int32_t index = receives[link.receives_posted++];
     const BoundStep& step = execution_->plan->steps[index];
     progressed = true;
+    note_posted(index);
     Status s = goes_to_its_place(step) ? link.link->post_recv(execution_->at(step.dst), step.bytes)
                                        : link.link->post_incoming(step.message_bytes);
     if (!s) return at_step(s.error(), index);
@@ -143,9 +145,15 @@ Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
 
 void QueuedExecutor::complete_messages(QueuedLink& link) {
   while (link.sends_done + link.preambles_out < link.sent())
-    steps_.complete(link.queue->sends[link.sends_done++]);
+    complete(link.queue->sends[link.sends_done++]);
   while (link.receives_done + link.preambles_in < link.received())
-    steps_.complete(link.queue->receives[link.receives_done++]);
+    complete(link.queue->receives[link.receives_done++]);
+}
+
+void QueuedExecutor::complete(int32_t step) {
+  if (execution_->times) [[unlikely]]
+    execution_->times->completed(step);
+  steps_.complete(step);
 }
 
 bool QueuedExecutor::take_in_place(QueuedLink& link) {
@@ -188,14 +196,20 @@ void QueuedExecutor::run_ready(bool& progressed) {
   const Plan& plan = *execution_->plan;
   for (int32_t index; (index = steps_.take()) >= 0;) {
     progressed = true;
-    if (plan.steps[index].peer < 0) run_local(*execution_, additions_, plan.steps[index]);
-    steps_.complete(index);
+    if (plan.steps[index].peer >= 0) {
+      steps_.complete(index);
+      continue;
+    }
+    note_posted(index);
+    run_local(*execution_, additions_, plan.steps[index]);
+    complete(index);
   }
   const int32_t rounding = steps_.take_rounding();
   if (rounding < 0) return;
   progressed = true;
+  note_posted(rounding);
   round_in_place(*execution_, plan.steps[rounding]);
-  steps_.complete(rounding);
+  complete(rounding);
 }
 
 void QueuedExecutor::add_waits(WaitList& waits) const {
@@ -206,6 +220,13 @@ void QueuedExecutor::add_waits(WaitList& waits) const {
       waits.add_message(link.queue->peer, plan, link.queue->receives[link.receives_done]);
     else if (link.sends_done < link.sends_posted)
       waits.add_message(link.queue->peer, plan, link.queue->sends[link.sends_done]);
+}
+
+int QueuedExecutor::waits_for() const {
+  if (const int peer = agreed_ ? -1 : agreement_->waits_for(); peer >= 0) return peer;
+  for (const QueuedLink& link : links_)
+    if (link.receives_done < link.receives_posted) return link.queue->peer;
+  return -1;
 }
 
 }  // namespace ringwood

@@ -25,6 +25,7 @@ class QueuedExecutor final : public Executor {
   bool agreed() const override { return agreed_; }
   void release() override { held_ = false; }
   void add_waits(WaitList& waits) const override;
+  int waits_for() const override;
   // Reductions carried out in one pass (fusion.h), over all executions.
   uint64_t fused() const { return fused_pass_.count(); }
 
@@ -39,6 +40,11 @@ class QueuedExecutor final : public Executor {
   bool postable(int32_t receive) const;
   Status poll(QueuedLink& link, bool& progressed);
   void complete_messages(QueuedLink& link);
+  void complete(int32_t step);
+  void note_posted(int32_t step) {
+    if (execution_->times) [[unlikely]]
+      execution_->times->posted(step);
+  }
   bool take_in_place(QueuedLink& link);
   bool take_piece(QueuedLink& link, std::span<const std::byte> piece);
   void run_ready(bool& progressed);

@@ -18,6 +18,7 @@ class SlotAgreement final : public Agreement {
   Status check() override;
   void finish() override { slots_.end_round(); }
   void add_waits(WaitList& waits) const override { slots_.add_waits(waits); }
+  int waits_for() const override { return slots_.first_missing(); }
 
  private:
   void begin_second_round();

@@ -127,6 +127,11 @@ inline bool SlotExecutor::use(const BoundStep& step, std::span<const std::byte> 
   return true;
 }
 
+int SlotExecutor::waits_for() const {
+  const int missing = slots_.first_missing();
+  return missing < 0 && next_ != end_ ? next_->peer : missing;
+}
+
 void SlotExecutor::add_waits(WaitList& waits) const {
   slots_.add_waits(waits);
   if (agreed_ && next_ != end_ && next_->peer >= 0)

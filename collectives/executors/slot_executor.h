@@ -22,6 +22,7 @@ class SlotExecutor final : public Executor {
   bool agreed() const override { return agreed_; }
   void release() override { held_ = false; }
   void add_waits(WaitList& waits) const override;
+  int waits_for() const override;
 
  private:
   void skip_empty();

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -25,6 +24,7 @@
 #include "collectives/plan/buffers.h"
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
+#include "transports/base/input_file.h"
 #include "transports/base/numa.h"
 #include "transports/base/thread.h"
 
@@ -37,7 +37,7 @@ using std::chrono::milliseconds;
 
 std::string first_line(const std::string& path) {
   std::string line;
-  std::getline(std::ifstream(path), line);
+  std::getline(InputFile(path), line);
   return line;
 }
 
@@ -281,7 +281,7 @@ bool measure_here(MachineModel& machine) {
 
 std::string host_description() {
   std::string processor = "unknown processor";
-  std::ifstream file("/proc/cpuinfo");
+  InputFile file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind("model name", 0) != 0 && line.rfind("CPU part", 0) != 0) continue;
     processor = line.substr(std::min(line.find(':') + 2, line.size()));

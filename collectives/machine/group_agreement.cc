@@ -155,12 +155,13 @@ class Leader final {
     const auto begin = Clock::now();
     ProbeResults results;
     results.ping = carry_out(ProbeStage::ping);
-    if (known && !again_ && as_known(median_latency(results.ping), *known)) {
+    const auto exceptions = known ? exceptions_among(known->net.exceptions, names_) : std::nullopt;
+    if (exceptions && !again_ && as_known(median_latency(results.ping), *known)) {
       const NetworkParameters told = machine_.net;  // by the file of the topology
       machine_.net = known->net;
       machine_.net.leaves = told.leaves;
       if (!machine_.net.rail_of_rank) machine_.net.rails = told.rails;
-      machine_.net.exceptions = exceptions_among(known->net.exceptions, names_);
+      machine_.net.exceptions = *exceptions;
       return tell("as measured before", begin);
     }
     results = measured(std::move(results));

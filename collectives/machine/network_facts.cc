@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@
 #include "collectives/machine/calibrate.h"
 #include "collectives/machine/probe_results.h"
 #include "transports/base/hash.h"
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::chrono::hours kMaxAge{7 * 24};
 
 std::string first_line(const std::filesystem::path& path) {
   std::string line;
-  std::getline(std::ifstream(path), line);
+  std::getline(InputFile(path), line);
   return line;
 }
 
@@ -99,16 +100,26 @@ void keep_network(const std::string& directory, const std::string& title,
   if (!directory.empty()) write_parameters(parameters_path(directory, title), title, machine);
 }
 
-std::vector<HostException> exceptions_among(const std::vector<HostException>& exceptions,
-                                            const std::vector<std::string>& names) {
-  std::vector<HostException> found;
-  for (size_t h = 0; h < names.size() && found.size() < kMaxExceptions; ++h)
-    for (const HostException& one : exceptions)
-      if (!one.name.empty() && one.name == plain_name(names[h])) {
-        found.push_back({static_cast<int>(h), one.rate, one.name, one.rail});
-        if (found.size() == kMaxExceptions) return found;
-      }
-  return found;
+std::optional<std::vector<HostException>> exceptions_among(
+    const std::vector<HostException>& exceptions, const std::vector<std::string>& names) {
+  std::map<std::string, int> host_of;
+  std::set<std::string> shared;
+  for (size_t h = 0; h < names.size(); ++h)
+    if (const std::string name = plain_name(names[h]);
+        !host_of.emplace(name, static_cast<int>(h)).second)
+      shared.insert(name);
+  std::map<std::pair<int, int>, HostException> found;  // by host and rail
+  for (const HostException& one : exceptions) {
+    const auto host = host_of.find(one.name);
+    if (one.name.empty() || host == host_of.end()) continue;
+    const auto added = found.emplace(std::pair(host->second, one.rail), one);
+    if (shared.contains(one.name) || !added.second) return std::nullopt;
+    added.first->second.host = host->second;
+  }
+  std::vector<HostException> all;
+  for (auto& [place, one] : found)
+    if (all.size() < kMaxExceptions) all.push_back(std::move(one));
+  return all;
 }
 
 }  // namespace ringwood

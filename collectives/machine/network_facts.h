@@ -27,8 +27,9 @@ std::optional<MachineModel> known_network(const std::string& directory, const st
 void keep_network(const std::string& directory, const std::string& title,
                   const MachineModel& machine);
 
-// The exceptions of hosts that are among `names`, with their numbers there.
-std::vector<HostException> exceptions_among(const std::vector<HostException>& exceptions,
-                                            const std::vector<std::string>& names);
+// The exceptions of hosts that are among `names`, with their numbers there, in order. None: hosts
+// of one name, as containers may have it, cannot be told apart.
+std::optional<std::vector<HostException>> exceptions_among(
+    const std::vector<HostException>& exceptions, const std::vector<std::string>& names);
 
 }  // namespace ringwood

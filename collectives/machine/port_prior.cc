@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -11,14 +12,14 @@ namespace fs = std::filesystem;
 
 std::string first_word(const fs::path& path) {
   std::string word;
-  std::ifstream(path) >> word;
+  InputFile(path) >> word;
   return word;
 }
 
 // In the file's own unit; 0 where there is none.
 double number_in(const fs::path& path) {
   double value = 0;
-  return std::ifstream(path) >> value && value > 0 ? value : 0;
+  return InputFile(path) >> value && value > 0 ? value : 0;
 }
 
 template <class Each>

@@ -14,8 +14,9 @@ constexpr uint64_t kFirstTransfer = 32 << 10;
 constexpr double kLong = 3e-3, kPlanned = 4e-3, kBudget = 20e-3;
 constexpr int kResults = 2;
 // Between two transfers a round trip is idle, in which a token bucket is filled again: transfers
-// are longer by so many latencies, and where that takes time one result is enough.
-constexpr double kIdle = 8, kSlowLatency = 0.25e-3;
+// are longer by so many latencies, but for the one that does not count, and where that takes time
+// one result is enough.
+constexpr double kIdle = 6, kSlowLatency = 0.25e-3;
 constexpr double kGrowth = 8;  // of one transfer over the one before, at most
 constexpr double kShortest = 1e-6;
 constexpr double kTurns = 2e-3;  // messages one by one, to measure a core's time for them
@@ -65,12 +66,13 @@ ProbeReport Probe::carry_out(const ProbeStep& step) {
   return report;
 }
 
+int Probe::near_results() const { return near_latency_ > kSlowLatency ? 1 : kResults; }
+
 void Probe::measure_rate(int to, ProbeReport& report) {
   double best = 0, spent = 0, first = 0;
   uint64_t bytes = kFirstTransfer;
   bool warm = false;  // a long transfer is over
-  const int wanted = near_latency_ > kSlowLatency ? 1 : kResults;
-  const double planned = kPlanned + kIdle * near_latency_;
+  const int wanted = near_results();
   for (int results = 0; results < wanted && (results == 0 || spent < kBudget);) {
     const double whole = talk_.transfer(to, bytes, -1).seconds;
     spent += whole;
@@ -83,6 +85,7 @@ void Probe::measure_rate(int to, ProbeReport& report) {
       ++results;
     }
     warm |= enough;
+    const double planned = kPlanned + (warm ? kIdle * near_latency_ : 0);
     const double most = std::min(kGrowth * double(bytes), double(LinkTalk::kMaxTransfer));
     bytes = bytes_in(planned, rate, kFirstTransfer, static_cast<uint64_t>(most));
   }
@@ -95,7 +98,7 @@ void Probe::measure_rate(int to, ProbeReport& report) {
 // is done: in the median of all hosts nothing is lost.
 void Probe::measure_core(const ProbeStep& step, ProbeReport& report) {
   const double round_trip = std::max(2 * near_latency_, kShortest);
-  const int times = static_cast<int>(std::clamp(kTurns / round_trip, 3.0, 20.0));
+  const int times = static_cast<int>(std::clamp(kTurns / round_trip, 2.0, 20.0));
   talk_.take_turns(step.to, 1, step.first);  // the first one wakes the other side
   report.post = talk_.take_turns(step.to, times, step.first) / 2;
   const uint64_t bytes = bytes_in(kLong, step.rate, kFirstTransfer, LinkTalk::kMaxTransfer);
@@ -110,14 +113,17 @@ void Probe::receive_transfers(int from) {
 double Probe::both_ways(const ProbeStep& step) {
   if (step.to < 0 && step.from < 0) return 0;
   const uint64_t bytes = bytes_in(kLong, step.rate, kFirstTransfer, LinkTalk::kMaxTransfer);
-  const double latency = step.stage == ProbeStage::far ? far_latency_ : near_latency_;
+  const bool far = step.stage == ProbeStage::far;
+  const double latency = far ? far_latency_ : near_latency_;
+  // As many at both ends: these have measured one latency; far away there may be two partners.
+  const int wanted = far ? kResults : near_results();
   // All of them count: of two that share a path, each has a transfer now and then that is alone.
   double spent = 0;
-  for (int i = 0; i <= kResults; ++i) {
+  for (int i = 0; i <= wanted; ++i) {
     const double seconds = talk_.transfer(step.to, bytes, step.from).seconds;
     if (i > 0) spent += seconds_of_bytes(seconds, latency);
   }
-  return step.to < 0 ? 0 : kResults * static_cast<double>(bytes) / spent;
+  return step.to < 0 ? 0 : wanted * static_cast<double>(bytes) / spent;
 }
 
 }  // namespace ringwood

@@ -43,6 +43,7 @@ class Probe final {
   void measure_rate(int to, ProbeReport& report);
   void receive_transfers(int from);
   double both_ways(const ProbeStep& step);
+  int near_results() const;
   void measure_core(const ProbeStep& step, ProbeReport& report);
 
   LinkTalk& talk_;

@@ -110,6 +110,13 @@ void use_bursts(NetworkParameters& net, const ProbeResults& results) {
   net.burst = 2 * with > bursts.size() ? median_of(std::move(bursts)) : 0;
 }
 
+// Of two directions of the measured path the faster one: a transfer too long costs time, one too
+// short its accuracy. Of a path not measured yet, what the slower of both hosts can do, if known.
+double expected(ProbeStage stage, const ProbeReport& one, const ProbeReport& other) {
+  const double faster = std::max(one.rate, other.rate), slower = std::min(one.rate, other.rate);
+  return stage == ProbeStage::far && slower > 0 ? slower : faster;
+}
+
 }  // namespace
 
 int hosts_sharing(const std::vector<std::string>& cores) {
@@ -135,7 +142,7 @@ std::vector<ProbeStep> probe_steps(ProbeStage stage, const std::vector<int>& lea
     step.stage = stage;
     const size_t other = stage == ProbeStage::far ? (i + half) % n : i ^ 1;
     if (!alone.empty() && other < n)
-      step.rate = std::max(alone[order[i]].rate, alone[order[other]].rate);
+      step.rate = expected(stage, alone[order[i]], alone[order[other]]);
     const auto rank = [&](size_t at) { return at < n ? leaders[order[at]] : -1; };
     if (stage == ProbeStage::far) {
       step.to = rank((i + half) % n);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -156,7 +156,7 @@ Topology parse_topology(std::string_view text, const std::string& name) {
 
 std::vector<int> leaves_of(const std::string& file, const std::vector<std::string>& hosts,
                            int& rails) {
-  std::ifstream in(file);
+  InputFile in(file);
   std::string text(kMaxFile + 1, '\0');
   if (!in) refuse(fmt::format("RINGWOOD_TOPOLOGY={}: the file cannot be read on rank 0", file));
   in.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -160,9 +160,10 @@ class CollectiveState final : public OperationState {
   std::function<void()> finish;
   // The memory that it touches besides `buffers` and `factors`; see footprint_of().
   Footprint footprint;
-  uint32_t epoch = 0;  // the plan's
-  int track = 0;       // on which it is carried out; the same on all ranks
-  uint32_t parts = 0;  // of a pack: `blocks` of its fingerprint
+  uint32_t epoch = 0;      // the plan's
+  int64_t entered_ns = 0;  // the call, if it is recorded (recorder/recorder.h); else 0
+  int track = 0;           // on which it is carried out; the same on all ranks
+  uint32_t parts = 0;      // of a pack: `blocks` of its fingerprint
   bool prepared = false;
   bool holds = true;    // no data moves before `prepare` has run
   bool recent = false;  // the communicator may reuse it

@@ -1,5 +1,6 @@
 // The first pass: binds every chunk to its bytes and its place.
 #include <algorithm>
+#include <numeric>
 
 #include "collectives/plan/passes.h"
 #include "collectives/schedule/compose.h"
@@ -213,6 +214,20 @@ size_t queue_of(Plan& plan, int peer) {
     return static_cast<size_t>(known - plan.peers.data());
   plan.peers.push_back({peer, 0, 0, {}, {}, {}});
   return plan.peers.size() - 1;
+}
+
+uint64_t bytes_of_call(const CollectiveArgs& args, int n) {
+  const uint64_t element = size_of(args.type);
+  const auto ranks = static_cast<size_t>(n);
+  if (!in_blocks(args.collective)) return args.count * element;
+  if (args.blocks.empty()) return args.count * element * ranks;
+  const std::span<const size_t> blocks = args.blocks;
+  const auto sum = [&](std::span<const size_t> of) {
+    return std::accumulate(of.begin(), of.end(), uint64_t{0}) * element;
+  };
+  // Blocks of the input come first; those of the output follow where pairs know the sizes.
+  const size_t first = std::min(ranks, blocks.size());
+  return std::max(sum(blocks.first(first)), sum(blocks.subspan(first)));
 }
 
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,

@@ -53,14 +53,16 @@ int row_of(Collective collective, const std::string& algorithm) {
   return kUnknownRow;
 }
 
-std::string algorithm_name(Collective collective, int index) {
+}  // namespace
+
+std::string algorithm_of(const Fingerprint& fingerprint) {
+  int index = fingerprint.algorithm;
   if (index == kUserRow) return "the user's schedules";
   for (const AlgorithmRow& row : algorithm_table())
-    if (row.collective == collective && index-- == 0) return row.name;
+    if (row.collective == static_cast<Collective>(fingerprint.collective) && index-- == 0)
+      return row.name;
   return "unknown";
 }
-
-}  // namespace
 
 uint32_t hash_counts(const std::vector<size_t>& counts) {
   return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(size_t)});
@@ -150,13 +152,11 @@ std::optional<std::string> compare(const Fingerprint& mine, int me, const Finger
         "call's tolerance alike on all ranks",
         me, a, to_string(static_cast<WireFormat>(mine.wire)), peer,
         to_string(static_cast<WireFormat>(theirs.wire)));
-  const auto c = static_cast<Collective>(mine.collective);
   return fmt::format(
       "rank {} runs {} as {} with {} segments while rank {} runs it as {} with {}: set "
       "RINGWOOD_ALGORITHM, "
       "RINGWOOD_SEGMENT_BYTES and the call's options alike on all ranks",
-      me, a, algorithm_name(c, mine.algorithm), mine.segments, peer,
-      algorithm_name(c, theirs.algorithm), theirs.segments);
+      me, a, algorithm_of(mine), mine.segments, peer, algorithm_of(theirs), theirs.segments);
 }
 
 Status check_fingerprint(const Fingerprint& mine, int me, const Fingerprint& theirs, int peer) {

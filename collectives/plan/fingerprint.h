@@ -66,6 +66,8 @@ Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algori
 uint32_t hash_counts(const std::vector<size_t>& counts);
 // For sizes of pairs: what one end of a pair states about it.
 void set_pair(Fingerprint& fingerprint, uint64_t sent, uint64_t expected);
+// Its row, "ring"; accepts any bytes.
+std::string algorithm_of(const Fingerprint& fingerprint);
 // "all_reduce float32 x 1024, sum (#17)"; accepts any bytes.
 std::string describe(const Fingerprint& fingerprint);
 // The difference in words, or nothing.

@@ -103,7 +103,6 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 }  // namespace
 
 Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
-  plan.fusion_patience = limits.fusion_patience;
   plan.fusion_of.assign(plan.steps.size(), -1);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
@@ -112,6 +111,7 @@ Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
     if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;
+    fusion.patience = limits.fusion_patience;
     for (int32_t s : fusion.sends) {
       const PeerQueue& queue = *queue_to(plan, plan.steps[s].peer);
       fusion.queues.push_back(static_cast<int32_t>(&queue - plan.peers.data()));

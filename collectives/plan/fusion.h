@@ -16,9 +16,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "transports/base/clock.h"
+
 namespace ringwood {
 
-// All four are equal in number and in the same order of peers.
+// The lists are equal in number and in the same order of peers.
 struct Fusion {
   std::vector<int32_t>
       // recv_reduce, not encoded, into one span, which no other step touches in between
@@ -26,6 +28,7 @@ struct Fusion {
   std::vector<int32_t> sends;    // of that span, to the same peers
   std::vector<int32_t> queues;   // index into Plan::peers of each
   std::vector<int32_t> numbers;  // number of each send among the sends to its peer
+  Duration patience{};           // so long the first operands wait for the others
 };
 
 }  // namespace ringwood

@@ -11,8 +11,9 @@
 //   add_rounding  where the sums of a row of additions are rounded
 //   add_fusion    which steps are carried out in one pass over memory
 //   add_slots     where the group has eager slots: what they carry instead of links
+//   add_recording which of its executions are recorded, and how
 //
-// They are applied in this order (make_plan() in plan.h applies all but the last). None changes
+// They are applied in this order (make_plan() in plan.h applies all but add_slots). None changes
 // what those before it have set. Pure; any thread.
 #pragma once
 
@@ -64,6 +65,8 @@ Plan add_fusion(Plan plan, const ProtocolLimits& limits);
 // what arrives in a slot stays there until the last step is done. So data that is received only to
 // be added is added directly from the slot.
 Plan add_slots(Plan plan);
+// `predicted_seconds`: of private buffers of about this size; 0: not known, as make_plan() has it.
+Plan add_recording(Plan plan, double predicted_seconds);
 
 // The index of a peer in Plan::peers; its queue is made where it is missing.
 size_t queue_of(Plan& plan, int peer);

@@ -19,7 +19,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& 
   if (sums) plan = add_scaling(std::move(plan), *sums);
   plan = add_rounding(std::move(plan), !sums || sums->rows_agree);
   plan.uses = uses_of(plan.steps);
-  return std::make_shared<Plan>(add_fusion(std::move(plan), limits));
+  return std::make_shared<Plan>(add_recording(add_fusion(std::move(plan), limits), 0));
 }
 
 }  // namespace ringwood

@@ -33,6 +33,7 @@
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/fusion.h"
 #include "collectives/plan/protocol.h"
+#include "collectives/plan/recording.h"
 #include "collectives/plan/sums.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/schedule.h"
@@ -153,8 +154,9 @@ struct Plan {
   Fingerprint fingerprint;  // without a sequence number
   std::string algorithm;
   int segments = 1;
-  bool published = false;        // see publish() in compose.h; may differ between ranks
-  int bundles = 0;               // messages of several blocks that travel as one
+  bool published = false;  // see publish() in compose.h; may differ between ranks
+  int bundles = 0;         // messages of several blocks that travel as one
+  RecordedFacts recorded;
   size_t element = 1;            // bytes
   Schedule schedule;             // in segments; its spans are cut as messages are: step i is
   std::vector<BoundStep> steps;  // bound to steps[i]
@@ -177,8 +179,7 @@ struct Plan {
   size_t sends_until = 0;  // one round: the first step that writes what a message carries
   std::vector<Fusion> fusions;
   std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
-  Duration fusion_patience{};
-  std::vector<BufferUse> uses;  // by buffer
+  std::vector<BufferUse> uses;     // by buffer
   // all_gather: a step writes this rank's own block, so that block cannot be the caller's
   // read-only input.
   bool writes_own = false;
@@ -213,6 +214,11 @@ struct Wire {
 // What remains of a schedule once the ranks have agreed: nothing of a barrier, because each rank
 // has then heard, transitively, from all others. Pure.
 Schedule after_agreement(Schedule schedule, Collective collective);
+
+// Of a call of `n` ranks, as perf counts them: of the whole buffer, which is that of all blocks
+// where there are any. Where their sizes differ and only pairs of ranks know them: what this rank
+// sends or gets. Pure.
+uint64_t bytes_of_call(const CollectiveArgs& args, int n);
 
 // `protocol`: queued or one_round, the same on all ranks. `schedule` is before segments(), and,
 // with a wire format, after with_roundings(). `sums`: of all ranks' schedules, before publish();

@@ -5,11 +5,11 @@
 namespace ringwood {
 
 InFlight::InFlight(Mesh& mesh, const Options& options, Role& role, WorkQueue& queue,
-                   RunningStatus& status)
+                   RunningStatus& status, Recorder& recorder)
     : mesh_(mesh),
       role_(role),
       queue_(queue),
-      collectives_(mesh, options, status),
+      collectives_(mesh, options, status, recorder),
       messages_(mesh) {}
 
 void InFlight::take() {

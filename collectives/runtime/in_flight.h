@@ -17,7 +17,8 @@ namespace ringwood {
 
 class InFlight final {
  public:
-  InFlight(Mesh& mesh, const Options& options, Role& role, WorkQueue& queue, RunningStatus& status);
+  InFlight(Mesh& mesh, const Options& options, Role& role, WorkQueue& queue, RunningStatus& status,
+           Recorder& recorder);
 
   // Takes everything from the queue.
   void take();

@@ -65,11 +65,12 @@ void PlanCache::Kept::add(const PlanKey& key, std::shared_ptr<const Plan> plan) 
 }
 
 PlanCache::PlanCache(int rank, int n, const MachineModel& machine, const Options& options,
-                     bool slots)
+                     bool slots, std::shared_ptr<const TuningFile> tuning)
     : machine_(machine),
       options_(options),
       slots_(slots),
-      maker_(std::make_shared<PlanMaker>(rank, n, machine, options, slots)),
+      tuning_(std::move(tuning)),
+      maker_(std::make_shared<PlanMaker>(rank, n, machine, options, slots, 0, tuning_)),
       plans_(kMaxBytes, kMaxPlans),
       uneven_(kMaxUnevenBytes, kMaxUneven) {}
 
@@ -156,7 +157,8 @@ std::shared_ptr<PlanMaker> PlanCache::make_maker(const NetworkParameters& networ
   MachineModel machine = machine_;
   machine.net = network;
   const auto now = maker();
-  return std::make_shared<PlanMaker>(now->rank(), now->size(), machine, options_, slots_, epoch);
+  return std::make_shared<PlanMaker>(now->rank(), now->size(), machine, options_, slots_, epoch,
+                                     alike(network, machine_.net) ? tuning_ : nullptr);
 }
 
 void PlanCache::prepare(uint32_t epoch, const std::string& parameters) {

@@ -33,8 +33,9 @@ class PlanCache final : public Planner {
  public:
   // `machine` is the group's machine model, equal on all ranks, with the host of each. `slots`:
   // every rank has eager slots to every other.
+  // `tuning`: of the group, or null; taken as long as the network is as it was at first.
   PlanCache(int rank, int n, const MachineModel& machine, const Options& options,
-            bool slots = false);
+            bool slots = false, std::shared_ptr<const TuningFile> tuning = nullptr);
   // A negative tolerance means that of the options. `private_source`: peers could read this rank's
   // scratch in place, but not the buffer it sends. `own`: the schedules to run instead of an
   // algorithm. Throws Error(invalid_argument) for an unusable algorithm.
@@ -46,6 +47,7 @@ class PlanCache final : public Planner {
   std::vector<Candidate> explain(const CollectiveArgs& args) const;
   // Kinds of plans that were checked and found correct (checker/checker.h).
   size_t checked() const;
+  const MachineModel& machine() const { return machine_; }
   // Bytes and number of the plans that are kept.
   size_t kept_bytes() const;
   size_t kept() const;
@@ -110,6 +112,7 @@ class PlanCache final : public Planner {
   const MachineModel machine_;  // of the first epoch
   const Options options_;
   const bool slots_;
+  const std::shared_ptr<const TuningFile> tuning_;
   mutable std::mutex mutex_;
   std::shared_ptr<PlanMaker> maker_;                     // of the present epoch
   std::map<uint32_t, std::shared_ptr<PlanMaker>> next_;  // of later ones

@@ -14,15 +14,16 @@ namespace {
 // Limit of the steps of all ranks for which plans are checked, at about 2 us each.
 constexpr size_t kMaxChecked = 2048;
 
-std::string kind_of(const Plan& mine, const PlanKey& key) {
+std::string kind_of(const Plan& mine) {
   const CollectiveArgs& args = mine.args;
-  return fmt::format("{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}{}",
-                     to_string(args.collective), to_string(args.type), to_string(args.op),
-                     args.blocks.empty() ? "" : ", uneven", args.root, mine.algorithm,
-                     key.request.own ? fmt::format(" {:x}", key.request.own->hash()) : "",
-                     mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
-                     static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
-                     mine.published ? ", published" : "", is_early(mine) ? ", early" : "");
+  return fmt::format(
+      "{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}{}",
+      to_string(args.collective), to_string(args.type), to_string(args.op),
+      args.blocks.empty() ? "" : ", uneven", args.root, mine.algorithm,
+      mine.algorithm == kUserSchedules ? fmt::format(" {:x}", mine.fingerprint.blocks) : "",
+      mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
+      static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
+      mine.published ? ", published" : "", is_early(mine) ? ", early" : "");
 }
 
 // Sizes that only a pair of ranks knows are replaced by equal ones for all ranks.
@@ -54,7 +55,7 @@ PlanCheck check_all(PlanMaker& maker, const Plan& mine, const PlanKey& key) {
 
 void PlanChecks::check_once(PlanMaker& maker, const Plan& mine, const PlanKey& key) {
   const int n = maker.size();
-  const std::string kind = kind_of(mine, key);
+  const std::string kind = kind_of(mine);
   if (n == 1 || kinds_.contains(kind)) return;
   PlanCheck check{PlanCheck::Result::too_large, "too many steps to check"};
   if (mine.steps.size() * static_cast<size_t>(n) <= kMaxChecked)

@@ -21,14 +21,14 @@ constexpr size_t kMaxTraced = 4 << 20;
 }  // namespace
 
 PlanMaker::PlanMaker(int rank, int n, const MachineModel& machine, const Options& options,
-                     bool slots, uint32_t epoch)
+                     bool slots, uint32_t epoch, std::shared_ptr<const TuningFile> tuning)
     : rank_(rank),
       n_(n),
       tolerance_(options.tolerance),
       apart_(all_apart(machine.hosts, n, machine.loopback)),
       slots_(slots),
       epoch_(epoch),
-      chooser_(machine, options),
+      chooser_(machine, options, std::move(tuning)),
       hosts_(hosts_of({0, n, 0, machine.hosts})),
       nodes_(hosts_of({0, n, 0, machine.nodes})) {}
 
@@ -39,6 +39,7 @@ TuningQuery PlanMaker::query(const CollectiveArgs& args, double tolerance) const
   q.bytes = (args.count + blocks - 1) / blocks * size_of(args.type);
   q.type = args.type;
   q.op = args.op;
+  q.root = args.root;
   q.n = n_;
   q.uneven = !args.blocks.empty();
   q.tolerance = tolerance < 0 ? tolerance_ : tolerance;
@@ -111,6 +112,7 @@ std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey&
       make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm, a.segments,
                 way, {WireFormat::exact, machine().hosts, apart_}, sums.get(), machine().limits);
   plan->published = published;
+  *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
 }
 
@@ -127,12 +129,20 @@ std::shared_ptr<Plan> PlanMaker::make_chosen(const PlanKey& key, int rank) {
   const CollectiveArgs& args = key.args;
   const TuningChoice a =
       tuning(args, key.request.algorithm, key.request.segments, key.request.tolerance);
+  if (a.own) {
+    auto plan = make_exact({nullptr, a.own.get()}, key, a, rank);
+    plan->fingerprint.blocks = a.own->hash();
+    return plan;
+  }
   const Source source{find_algorithm(args.collective, a.algorithm), nullptr};
   if (a.wire == WireFormat::exact) return make_exact(source, key, a, rank);
   const std::span<const int> hosts = machine().hosts;
   const Schedule mine = with_roundings(schedule(source, rank, args.root), args.collective, hosts);
-  return make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts, apart_},
-                   sums(source, args, a.wire).get(), machine().limits);
+  auto plan =
+      make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts, apart_},
+                sums(source, args, a.wire).get(), machine().limits);
+  *plan = add_recording(std::move(*plan), a.seconds);
+  return plan;
 }
 
 std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
@@ -156,8 +166,10 @@ std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
 
 std::vector<Schedule> PlanMaker::schedules(const Plan& mine, const PlanKey& key) {
   const CollectiveArgs& args = mine.args;
-  const Source source{key.request.own ? nullptr : find_algorithm(args.collective, mine.algorithm),
-                      key.request.own.get()};
+  std::shared_ptr<const ProvedSchedules> own = key.request.own;
+  if (!own && mine.algorithm == kUserSchedules)
+    own = tuning(args, "", 0, key.request.tolerance).own;
+  const Source source{own ? nullptr : find_algorithm(args.collective, mine.algorithm), own.get()};
   const auto wire = static_cast<WireFormat>(mine.fingerprint.wire);
   const std::shared_ptr<const Sums> sums = this->sums(source, args, wire);
   std::vector<Schedule> all;

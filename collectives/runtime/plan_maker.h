@@ -29,9 +29,10 @@ struct PlanKey {
 class PlanMaker final {
  public:
   // `machine` is the group's machine model, equal on all ranks, with the host of each. `slots`:
-  // every rank has eager slots to every other. `epoch`: of the plans.
+  // every rank has eager slots to every other. `epoch`: of the plans. `tuning`: the group's, or
+  // null.
   PlanMaker(int rank, int n, const MachineModel& machine, const Options& options, bool slots,
-            uint32_t epoch = 0);
+            uint32_t epoch = 0, std::shared_ptr<const TuningFile> tuning = nullptr);
 
   TuningChoice tuning(const CollectiveArgs& args, const std::string& algorithm, int segments,
                       double tolerance) const;

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "collectives/machine/group_model.h"
+#include "collectives/runtime/observed.h"
+#include "collectives/tuning/group_tuning.h"
 #include "transports/base/result.h"
 
 namespace ringwood {
@@ -23,21 +25,31 @@ constexpr Duration kShutdownPause = std::chrono::milliseconds(10);
 ProgressEngine::ProgressEngine(const Options& options)
     : queue_(options.in_flight),
       waiter_(options),
-      error_([this] { role_.wake_all(); }),
+      error_([this] {
+        role_.wake_all();
+        observed_->trace->write_soon(error_.get()->message());
+      }),
       watchdog_(error_, options.heartbeat),
-      status_(options.in_flight),
+      observed_(std::make_unique<Observed>(options)),
       role_(waiter_, queue_),
       follower_(role_, queue_, options) {}
 
 std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
                                                        int size, const Options& options,
-                                                       const std::string& announcement) {
+                                                       const std::string& announcement,
+                                                       const std::string& name,
+                                                       GroupTuning* tuning) {
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
   Control::Handlers handlers;
   handlers.op_status = [e] {
     e->follower_.note_pace();
-    return e->status_.op_statuses();
+    return e->observed_->status.op_statuses();
+  };
+  handlers.report = [e] {
+    const auto error = e->error_.get();
+    return e->observed_->watched.report(e->observed_->status.op_statuses(),
+                                        error ? error->message() : "");
   };
   handlers.failed = [e](const Error& error) { e->error_.set(error); };
   handlers.left = [e](int who) { e->watchdog_.left(who); };
@@ -48,11 +60,27 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   handlers.paths = std::bind_front(&PathMonitor::look, &paths);
   handlers.reported = std::bind_front(&PathMonitor::reported, &paths);
   handlers.next_change = [e, &paths] { return paths.next_change(e->follower_.planner().get()); };
-  e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement);
-  set_up(*e->mesh_, [&] { agree_on_parameters(*e->mesh_, options); });
+  handlers.trace = [e](const TraceDone& done) {
+    const auto error = e->error_.get();
+    e->observed_->trace->print_soon(error ? error->message() : "", done);
+  };
+  handlers.clock = [e](const ClockSample& sample) { e->observed_->trace->note_clock(sample); };
+  e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement,
+                       tuning ? tuning->links() : LinkAgreement{});
+  if (tuning) tuning->unmark(e->mesh_->announcement);
+  set_up(*e->mesh_, [&] {
+    agree_on_parameters(*e->mesh_, with(options, e->mesh_->link_settings));
+    if (tuning) tuning->agree(*e->mesh_);
+  });
   e->waiter_.use(*e->mesh_);
   e->error_.use(*e->mesh_);
-  e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_, e->status_);
+  RecordedGroup recorded{name, e->mesh_->session, rank, size, e->mesh_->host_numbers, {}};
+  for (int peer = 0; peer < size; ++peer) recorded.ways.push_back(e->mesh_->way_to(peer));
+  e->observed_->trace->begin(std::move(recorded), e->queue_.calls(),
+                             print(machine_model_of(*e->mesh_)));
+  e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_,
+                                        e->observed_->status, e->observed_->trace->recorder());
+  e->observed_->watched.use(*e->mesh_, e->observed_->trace->recorder());
   paths.use(*e->mesh_);
   return engine;
 }
@@ -198,10 +226,11 @@ template <class Done>
 void ProgressEngine::drive(bool patient, Done done) {
   Waiter::Idling idling = waiter_.begin(patient);
   Clock::time_point asked;
-  Operations finished = std::exchange(spare_, {});
+  Operations finished;
+  finished.swap(spare_);
   const auto busy = [this] { return queue_.fresh() || error_.is_set(); };
   const auto look = [&](Clock::time_point now, bool slept) {
-    if (slept || watchdog_.due(now)) watchdog_.look(now, *work_);
+    watchdog_.look(now, slept, *work_);
     if (slept && !patient) check_interrupt(asked);
   };
   while (true) {
@@ -215,7 +244,7 @@ void ProgressEngine::drive(bool patient, Done done) {
       waiter_.pause(idling, busy, look);
   }
   waiter_.end();
-  spare_ = std::move(finished);
+  spare_.swap(finished);
 }
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
@@ -284,6 +313,7 @@ Status ProgressEngine::shutdown(std::chrono::milliseconds timeout) {
         kShutdownPause, idle, [&] { drive(false, idle); }, [] {});
   }
   role_.stop();
+  observed_->trace->write("");
   return result;
 }
 

@@ -24,7 +24,6 @@
 #include "collectives/runtime/in_flight.h"
 #include "collectives/runtime/parameter_follower.h"
 #include "collectives/runtime/role.h"
-#include "collectives/runtime/running_status.h"
 #include "collectives/runtime/waiter.h"
 #include "collectives/runtime/watchdog.h"
 #include "collectives/runtime/work_queue.h"
@@ -33,13 +32,19 @@
 
 namespace ringwood {
 
+class GroupTuning;  // tuning/group_tuning.h
+struct Observed;    // observed.h
+
 class ProgressEngine final : public OperationDriver,
                              public std::enable_shared_from_this<ProgressEngine> {
  public:
-  // Collective (see make_mesh). Throws Error.
+  // Collective (see make_mesh). Throws Error. `tuning`: agrees on the group's tuning file; null on
+  // all ranks: there is none.
   static std::shared_ptr<ProgressEngine> create(std::shared_ptr<Store> store, int rank, int size,
                                                 const Options& options,
-                                                const std::string& announcement = "");
+                                                const std::string& announcement = "",
+                                                const std::string& name = "world",
+                                                GroupTuning* tuning = nullptr);
   ~ProgressEngine();
 
   Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) override;
@@ -105,7 +110,7 @@ class ProgressEngine final : public OperationDriver,
   Waiter waiter_;
   GroupError error_;
   Watchdog watchdog_;
-  RunningStatus status_;
+  const std::unique_ptr<Observed> observed_;
   std::unique_ptr<InFlight> work_;
   Role role_;
   ParameterFollower follower_;

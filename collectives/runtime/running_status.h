@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collectives/plan/fingerprint.h"
-#include "collectives/runtime/seq_lock.h"
+#include "transports/base/seq_lock.h"
 #include "transports/control/control.h"
 
 namespace ringwood {

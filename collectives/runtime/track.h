@@ -10,6 +10,7 @@
 
 #include "collectives/executors/plan_runner.h"
 #include "collectives/operations/operation.h"
+#include "collectives/recorder/track_recorder.h"
 #include "collectives/runtime/running_status.h"
 #include "transports/mesh.h"
 
@@ -19,8 +20,10 @@ class Track final {
  public:
   using Collective = std::shared_ptr<CollectiveState>;
 
-  Track(Mesh& mesh, int number, RunningStatus& status)
-      : runner(mesh, collective_channel(number)), status(status.track(number)) {}
+  Track(Mesh& mesh, int number, RunningStatus& status, Recorder& recorder)
+      : runner(mesh, collective_channel(number)),
+        status(status.track(number)),
+        record(recorder, number) {}
 
   void push(Collective operation) { waiting_.push_back(std::move(operation)); }
   std::span<const Collective> waiting() const { return std::span(waiting_).subspan(first_); }
@@ -29,6 +32,7 @@ class Track final {
   // Gives up all its operations.
   template <class List>
   void drop(List& dropped) {
+    if (record.on()) record.end(RecordedEnd::failed);
     if (current) dropped.push_back(std::move(current));
     current = nullptr;
     for (; first_ < waiting_.size(); ++first_) dropped.push_back(std::move(waiting_[first_]));
@@ -40,6 +44,7 @@ class Track final {
 
   PlanRunner runner;
   RunningStatus::Row& status;
+  TrackRecorder record;
   Collective current;  // or null
   // The earlier operation of another track that the first waiting one must follow because it reads
   // or writes the same memory. Null: none is known.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/recorder/recorder.h"
+
 namespace ringwood {
 
-Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status)
+Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder)
     : remapping_(mesh, options) {
   for (int number = 0; number < mesh.in_flight; ++number)
-    tracks_.push_back(std::make_unique<Track>(mesh, number, status));
+    tracks_.push_back(std::make_unique<Track>(mesh, number, status, recorder));
 }
 
 void Tracks::add(std::span<Track::Collective> operations) {
@@ -69,6 +71,8 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   PlanRunner& runner = track.runner;
   if (runner.idle()) start(track);
   if (Status s = runner.step(progressed); !s) return s;
+  if (track.record.on()) [[unlikely]]
+    track.record.note_agreed(runner.agreed());
   if (op.prepare && !op.prepared && runner.agreed()) {
     op.prepare();
     op.prepared = progressed = true;
@@ -78,6 +82,8 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   progressed = true;
   if (op.finish) op.finish();
   track.status.end();
+  if (track.record.on()) [[unlikely]]
+    track.record.end(RecordedEnd::done);
   if (serving_ == 1 && waiting_ == 0) [[likely]]
     serving_ = 0;
   else
@@ -112,8 +118,20 @@ void Tracks::start(Track& track) {
   execution.recv_counts = op.recv_counts;
   execution.hold_sends = op.prepare && op.holds;
   execution.factors = op.factors.get();
+  execution.times = nullptr;
+  if (op.entered_ns != 0) [[unlikely]]
+    execution.times = track.record.begin(*op.plan, op.fingerprint, op.entered_ns,
+                                         &op == unshared_ ? op.entered_ns : 0);
   track.runner.start();
   track.status.begin(op.fingerprint);  // while the first messages are on their way
+}
+
+void Tracks::note_waiting(Clock::time_point now) {
+  for (size_t i = 0; i < serving_; ++i) {
+    Track& track = *served_[i];
+    const CollectiveState& op = *track.current;
+    track.record.note_waiting(clock_ns(now), *op.plan, op.fingerprint, track.runner.waits_for());
+  }
 }
 
 void Tracks::drop(Operations& dropped) {

@@ -30,7 +30,7 @@ namespace ringwood {
 
 class Tracks final {
  public:
-  Tracks(Mesh& mesh, const Options& options, RunningStatus& status);
+  Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder);
 
   // Begins a collective that bypassed the queue and whose handle has no other holder. Precondition:
   // nothing else is in flight or waits.
@@ -55,6 +55,8 @@ class Tracks final {
     }
     return {};
   }
+  // Nothing has moved for a moment.
+  void note_waiting(Clock::time_point now);
   // Gives up all of them. The links must have been aborted.
   void drop(Operations& dropped);
 

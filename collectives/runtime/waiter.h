@@ -43,9 +43,9 @@ class Waiter final {
   void use(Mesh& mesh);
 
   Idling begin(bool patient) const;
-  // To be called after a pass without progress. look(slept) is called with the clock a few times a
-  // millisecond, and after each sleep. busy() is called before a sleep and tells whether there is a
-  // reason to make another pass instead.
+  // To be called after a pass without progress. look(now, slept) is called a few times a
+  // millisecond at least, and after each sleep. busy() is called before a sleep and tells whether
+  // there is a reason to make another pass instead.
   template <class Busy, class Look>
   void pause(Idling& idling, Busy busy, Look look) {
     // The first passes do not read the clock: most messages arrive within them.
@@ -55,7 +55,7 @@ class Waiter final {
       else if (may_spin_)
         relax();
       else
-        sched_yield();
+        yield(idling, look);
       return;
     }
     const auto now = Clock::now();
@@ -88,6 +88,12 @@ class Waiter final {
 #elif defined(__aarch64__)
     asm volatile("yield");
 #endif
+  }
+  // May take as long as others use the core, so the clock is read before, but for the first time.
+  template <class Look>
+  [[gnu::noinline]] static void yield(const Idling& idling, Look look) {
+    if (idling.passes > 1) look(Clock::now(), false);
+    sched_yield();
   }
   void wait_longer(Idling& idling, Duration idle);
   void disarm();

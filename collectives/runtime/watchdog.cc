@@ -52,7 +52,12 @@ void Watchdog::left(int rank) {
   departures_.fetch_add(1);
 }
 
-void Watchdog::look(Clock::time_point now, const InFlight& work) try {
+void Watchdog::look(Clock::time_point now, bool slept, InFlight& work) {
+  work.collectives().note_waiting(now);
+  if (slept || now - looked_ > kPeriod) check(now, work);
+}
+
+void Watchdog::check(Clock::time_point now, const InFlight& work) try {
   const int departures = departures_.load();
   const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
   if (error_.reported() || error_.is_set()) return;

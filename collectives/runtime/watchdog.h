@@ -25,14 +25,14 @@ class Watchdog final {
   void left(int rank);
   // Something was sent or received.
   void moved() { moved_ = true; }
-  // To be called at least a few times a second. Errors go to the group's error.
-  void look(Clock::time_point now, const InFlight& work);
-  // Whether enough time has passed since the last look for another one to find anything.
-  bool due(Clock::time_point now) const { return now - looked_ > kPeriod; }
+  // To be called after passes in vain, at least a few times a second; `slept`: just now. What waits
+  // is noted by the recorder. Errors go to the group's error.
+  void look(Clock::time_point now, bool slept, InFlight& work);
 
  private:
   static constexpr Duration kPeriod = std::chrono::milliseconds(1);
 
+  void check(Clock::time_point now, const InFlight& work);
   // How long, as far as is known, nothing has moved, as of the look before the last.
   Duration count_in_vain(Clock::time_point now, int departures);
   void check_departed(const InFlight& work);

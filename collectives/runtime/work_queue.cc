@@ -2,11 +2,21 @@
 
 #include <utility>
 
+#include "collectives/recorder/recorder.h"
+
 namespace ringwood {
+namespace {
+
+// Apart, so that an operation without a record pays for no call.
+[[gnu::noinline]] void note_entry(CollectiveState& operation) { operation.entered_ns = clock_ns(); }
+
+}  // namespace
 
 void WorkQueue::number(CollectiveState& operation) {
-  operation.number = static_cast<int64_t>(sequence_);
-  operation.fingerprint.sequence = sequence_++;
+  const RecordedFacts& recorded = operation.plan->recorded;
+  const uint64_t number = calls_->take(recorded.kind);
+  operation.number = static_cast<int64_t>(number);
+  operation.fingerprint.sequence = number;
   operation.fingerprint.priority = static_cast<uint8_t>(operation.priority);
   if (operation.priority == Priority::high) {
     operation.track = tracks_ - 1;
@@ -14,9 +24,13 @@ void WorkQueue::number(CollectiveState& operation) {
     operation.track = next_track_;
     if (++next_track_ >= tracks_ - 1) next_track_ = 0;
   }
-  if (operation.parts == 0) return;
-  operation.fingerprint.blocks = operation.parts;
-  operation.fingerprint.even = Fingerprint::kPacked;
+  if (operation.parts != 0) {
+    operation.fingerprint.blocks = operation.parts;
+    operation.fingerprint.even = Fingerprint::kPacked;
+  }
+  operation.entered_ns = 0;
+  if (is_recorded(recorded, number)) [[unlikely]]
+    note_entry(operation);
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {

@@ -16,6 +16,7 @@
 
 #include "collectives/epochs/epochs.h"
 #include "collectives/operations/operation.h"
+#include "collectives/recorder/call_counter.h"
 
 namespace ringwood {
 
@@ -38,9 +39,11 @@ class WorkQueue final {
   void end_alone() { alone_.store(false, std::memory_order_release); }
   // The collective may be pushed, or begun alone, as it was planned.
   bool admits(const EngineLock&, const CollectiveState& operation) const {
-    return epochs_.admit(sequence_, operation.epoch);
+    return epochs_.admit(calls_->next(), operation.epoch);
   }
-  uint64_t next_number(const EngineLock&) const { return sequence_; }
+  uint64_t next_number(const EngineLock&) const { return calls_->next(); }
+  // For the recorder, which outlives the queue. Any thread.
+  std::shared_ptr<const CallCounter> calls() const { return calls_; }
   Epochs& epochs(const EngineLock&) { return epochs_; }
   // The number is not held back by a change of parameters.
   bool open(uint64_t sequence) const { return epochs_.open(sequence); }
@@ -71,8 +74,8 @@ class WorkQueue final {
   const int tracks_;
   std::vector<std::shared_ptr<CollectiveState>> collectives_;
   std::vector<std::shared_ptr<MessageState>> messages_;
-  uint64_t sequence_ = 0;  // number of the next collective
-  int next_track_ = 0;     // track of the next normal one
+  const std::shared_ptr<CallCounter> calls_ = std::make_shared<CallCounter>();
+  int next_track_ = 0;  // track of the next normal one
   Epochs epochs_;
   std::atomic<bool> closed_{false};
   std::atomic<int> pending_{0};     // operations that were pushed

@@ -69,7 +69,7 @@ std::optional<int> read_rank(Reader& reader) {
 }  // namespace
 
 bool Faults::any() const {
-  return !ports.empty() || !uplinks.empty() || !slow.empty() || !late.empty();
+  return !ports.empty() || !links.empty() || !uplinks.empty() || !slow.empty() || !late.empty();
 }
 
 double parse_seconds(std::string_view what, std::string_view text) {
@@ -88,10 +88,28 @@ double parse_seconds(std::string_view what, std::string_view text) {
 void add_slow_port(Faults& faults, std::string_view text) {
   Reader reader(text);
   std::optional<PortFault> port = read_port(reader);
+  if (port && reader.skip("/out"))
+    port->way = PortWay::out;
+  else if (port && reader.skip("/in"))
+    port->way = PortWay::in;
   const auto rate = port ? read_fraction(reader) : std::nullopt;
   if (!rate) refuse("--slow", text, "host7/rail1=0.5, with a fraction above 0 and up to 1");
   port->rate = *rate;
   faults.ports.push_back(*port);
+}
+
+void add_slow_link(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  std::optional<int> from, to, rail = -1;
+  if (reader.skip("host")) from = reader.number();
+  if (from && reader.skip("-host")) to = reader.number();
+  if (to && reader.skip("/rail")) rail = reader.number();
+  const auto rate = to && rail ? read_fraction(reader) : std::nullopt;
+  if (!rate || *from == *to)
+    refuse("--slow-link", text,
+           "host2-host3=0.25 or host2-host3/rail1=0.25, from one host to another one, with a "
+           "fraction above 0 and up to 1");
+  faults.links.push_back({*from, *to, *rail, *rate});
 }
 
 void add_dead_port(Faults& faults, std::string_view text) {

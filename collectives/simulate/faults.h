@@ -2,6 +2,9 @@
 // it:
 //
 //   slow         host7/rail1=0.5, host7=0.5   the port, or all ports of the host, at that rate
+//                host7/out=0.5, host7/rail1/in=0.5    only what it sends, or receives
+//   slow link    host2-host3=0.25             from one host to the other one, on all rails, or
+//                host2-host3/rail1=0.25       on that one
 //   dead         host3/rail0                  the port
 //   dead uplink  leaf0/3, leaf0/rail1/0-7     uplinks of a leaf switch, in the plane of a rail (0)
 //   slow rank    rank5=0.1                    its thread gets a tenth of its core
@@ -10,14 +13,23 @@
 // Plain values. Numbers are not compared with what the group has; Network and run_events() do so.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace ringwood {
 
+enum class PortWay : uint8_t { both, out, in };
 struct PortFault {
   int host = 0, rail = -1;  // -1: all rails
   double rate = 0;          // fraction that remains
+  PortWay way = PortWay::both;
+};
+// Of what one host can send to the other one; not of what they exchange with others.
+struct PairFault {
+  int from = 0, to = 0;  // hosts
+  int rail = -1;         // -1: all rails
+  double rate = 1;       // fraction that remains
 };
 struct UplinkFault {
   int leaf = 0, rail = 0;
@@ -30,6 +42,7 @@ struct RankFault {
 
 struct Faults {
   std::vector<PortFault> ports;
+  std::vector<PairFault> links;
   std::vector<UplinkFault> uplinks;
   std::vector<RankFault> slow, late;
   bool any() const;
@@ -37,6 +50,7 @@ struct Faults {
 
 // Each adds one fault. Throws Error(invalid_argument) with the form that is wanted.
 void add_slow_port(Faults& faults, std::string_view text);
+void add_slow_link(Faults& faults, std::string_view text);
 void add_dead_port(Faults& faults, std::string_view text);
 void add_dead_uplink(Faults& faults, std::string_view text);
 void add_slow_rank(Faults& faults, std::string_view text);

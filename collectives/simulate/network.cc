@@ -26,6 +26,44 @@ uint64_t mix(uint64_t x) {
 
 bool in_pieces(double bytes) { return bytes > verbs::kPieceBytes; }
 
+PairLinks::PairLinks(const NetworkShape& shape, int hosts, const std::vector<PairFault>& faults,
+                     int first)
+    : hosts_(hosts), rails_(shape.rails), first_(first) {
+  if (shape.pair <= 0 && faults.empty()) return;
+  if (hosts > kMaxHosts)
+    refuse(
+        fmt::format("links between two hosts are simulated for at most {} hosts, and here are {}",
+                    kMaxHosts, hosts));
+  const double whole = (shape.pair > 0 ? shape.pair : 1) / shape.rails;
+  links_.assign(static_cast<size_t>(hosts) * hosts * rails_, -1);
+  const auto rate = [&](int from, int to, int rail) -> double& {
+    int32_t& link = links_[index(from, to, rail)];
+    if (link < 0) {
+      link = first_ + static_cast<int32_t>(rates_.size());
+      rates_.push_back(whole);
+    }
+    return rates_[link - first_];
+  };
+  for (int from = 0; shape.pair > 0 && from < hosts; ++from)
+    for (int to = 0; to < hosts; ++to)
+      for (int rail = 0; rail < rails_ && from != to; ++rail) rate(from, to, rail);
+  for (const PairFault& fault : faults) {
+    if (const int host = std::max(fault.from, fault.to); host >= hosts)
+      refuse(fmt::format("there is no host{}: the last one is host{}", host, hosts - 1));
+    if (fault.rail >= rails_)
+      refuse(fmt::format("host{} has no rail{}: the last one is rail{} (--rails {})", fault.from,
+                         fault.rail, rails_ - 1, rails_));
+    for (int rail = 0; rail < rails_; ++rail)
+      if (fault.rail < 0 || fault.rail == rail) rate(fault.from, fault.to, rail) *= fault.rate;
+  }
+}
+
+std::string PairLinks::name(int32_t link) const {
+  const auto at = static_cast<int>(std::ranges::find(links_, link) - links_.begin());
+  const int pair = at / rails_;
+  return fmt::format("host{} -> host{}, rail{}", pair / hosts_, pair % hosts_, at % rails_);
+}
+
 Network::Network(const MachineModel& machine, int ranks, const NetworkShape& shape,
                  const Faults& faults)
     : shape_(shape), ranks_(ranks) {
@@ -48,6 +86,8 @@ Network::Network(const MachineModel& machine, int ranks, const NetworkShape& sha
   for (int rail = 0; rail < shape.rails; ++rail)
     salt_.push_back(mix(shape.seed * kMaxRails + static_cast<uint64_t>(rail)));
   add_faults(faults);
+  pairs_ = PairLinks(shape, hosts_, faults.links, links());
+  rates_.insert(rates_.end(), pairs_.rates().begin(), pairs_.rates().end());
   require_ways();
 }
 
@@ -60,7 +100,9 @@ void Network::add_faults(const Faults& faults) {
                          fault.rail, shape_.rails - 1, shape_.rails));
     for (int rail = 0; rail < shape_.rails; ++rail)
       for (const bool in : {false, true})
-        if (fault.rail < 0 || fault.rail == rail) rates_[port(fault.host, rail, in)] *= fault.rate;
+        if ((fault.rail < 0 || fault.rail == rail) &&
+            fault.way != (in ? PortWay::out : PortWay::in))
+          rates_[port(fault.host, rail, in)] *= fault.rate;
   }
   for (const UplinkFault& fault : faults.uplinks) {
     if (fault.leaf >= leaves_ || fault.rail >= shape_.rails || fault.last >= shape_.uplinks)
@@ -104,6 +146,7 @@ void Network::require_ways() const {
 }
 
 std::string Network::name(int32_t link) const {
+  if (pairs_.has(link)) return pairs_.name(link);
   if (link >= first_island_)
     return fmt::format("rank{} island {}", (link - first_island_) / 2,
                        (link - first_island_) % 2 ? "in" : "out");
@@ -141,12 +184,13 @@ void Network::paths(int from, int to, std::vector<Path>& paths, int rail_owner) 
 
 Network::Path Network::path(int from, int to, int rail) const {
   const int a = host_[from], b = host_[to];
-  Path path{{port(a, rail, false), port(b, rail, true), 0, 0}, 2, rail};
+  Path path{{port(a, rail, false), port(b, rail, true), 0, 0, 0}, 2, rail};
+  const auto add = [&](int32_t link) { path.links[path.count++] = link; };
+  if (const int32_t own = pairs_.find(a, b, rail); own >= 0) add(own);
   if (shape_.uplinks == 0 || a / shape_.leaf == b / shape_.leaf) return path;
   const int u = pick_uplink(from, to, rail);
-  path.links[2] = uplink(a / shape_.leaf, rail, u, false);
-  path.links[3] = uplink(b / shape_.leaf, rail, u, true);
-  path.count = 4;
+  add(uplink(a / shape_.leaf, rail, u, false));
+  add(uplink(b / shape_.leaf, rail, u, true));
   return path;
 }
 

@@ -11,6 +11,8 @@
 //   alive, most of them over those that are least busy; a small one has a single piece (as in
 //   transports/verbs). Or each rank has a rail of its own, by its index on its host, as GPUs have;
 //   a message takes that of the lower of its two ranks (machine_model.h).
+// - From one host to another one there may be less than their ports could take: of all pairs, as
+//   where one flow gets only its part of a port, or of one, whose link is slow.
 // - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
 //   among those that are alive at both leaves.
 // - The ranks of a host are in islands (NVLink): there each rank has a port of its own, in and out,
@@ -40,6 +42,8 @@ struct NetworkShape {
   int uplinks = 0;                             // of a leaf to each plane of spines
   int island = 0;                              // ranks of an island; 0: none
   double island_rate = 0, island_latency = 0;  // bytes/s of a rank in each direction; seconds
+  // What a host can send to one other host, as a fraction of its whole interface; 0: all of it.
+  double pair = 0;
   uint64_t seed = 1;
   bool operator==(const NetworkShape&) const = default;
 };
@@ -47,10 +51,35 @@ struct NetworkShape {
 // A message of that many bytes is cut, where it is striped.
 bool in_pieces(double bytes);
 
+// The links that some pairs of hosts have for themselves, numbered from `first` on.
+class PairLinks final {
+ public:
+  static constexpr int kMaxHosts = 1024;
+
+  PairLinks() = default;
+  // Throws as Network does.
+  PairLinks(const NetworkShape& shape, int hosts, const std::vector<PairFault>& faults, int first);
+  // -1: none.
+  int32_t find(int from, int to, int rail) const {
+    return links_.empty() ? -1 : links_[index(from, to, rail)];
+  }
+  const std::vector<double>& rates() const { return rates_; }
+  bool has(int32_t link) const { return !rates_.empty() && link >= first_; }
+  std::string name(int32_t link) const;
+
+ private:
+  size_t index(int from, int to, int rail) const {
+    return (static_cast<size_t>(from) * hosts_ + to) * rails_ + rail;
+  }
+  int hosts_ = 0, rails_ = 0, first_ = 0;
+  std::vector<int32_t> links_;  // by index(); empty: no pair has one
+  std::vector<double> rates_;
+};
+
 class Network final {
  public:
   struct Path {
-    std::array<int32_t, 4> links;
+    std::array<int32_t, 5> links;
     int count = 0;
     int rail = 0;
   };
@@ -92,6 +121,7 @@ class Network final {
   int first_uplink_ = 0, first_island_ = 0;  // links
   std::vector<int> host_, index_;            // by rank
   std::vector<double> rates_;                // by link; 0: dead
+  PairLinks pairs_;                          // their links come last
   std::vector<char> lame_;                   // by leaf: some of its uplinks are dead
   std::vector<uint64_t> salt_;               // by rail, for the switches' hash
 };

@@ -218,6 +218,9 @@ def main() -> None:
     dist.init_process_group(args.backend, timeout=timedelta(seconds=args.timeout))
     run(args, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     dist.destroy_process_group()
+    # gloo's threads need Python's lock to drop their last tensors, after the call has returned: one
+    # that has not got it when Python ends aborts the process.
+    time.sleep(0.1)
 
 
 if __name__ == "__main__":

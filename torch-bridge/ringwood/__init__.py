@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-__all__ = ["empty", "high_priority", "monitored_barrier", "register", "share_large_tensors"]
+__all__ = [
+    "dump_flight_recorder",
+    "empty",
+    "high_priority",
+    "monitored_barrier",
+    "register",
+    "share_large_tensors",
+]
 
 register()
 
@@ -78,6 +85,23 @@ def high_priority() -> Iterator[None]:
         yield
     finally:
         prioritize(before)
+
+
+def dump_flight_recorder(prefix: str) -> str:
+    """Writes the last calls of this process to `prefix` followed by its rank; returns that name.
+
+    Called on all ranks, with a prefix in one folder: `torchfrtrace FOLDER` then says which rank
+    made another call than the others, or did not come. With TORCH_FR_DUMP_TEMP_FILE=prefix every
+    rank of a group does it when the group has failed. TORCH_FR_BUFFER_SIZE (2000) calls are kept.
+    """
+    import torch.distributed as dist
+
+    from ._autoload import _module
+
+    file = f"{prefix}{dist.get_rank() if dist.is_initialized() else 0}"
+    with open(file, "wb") as out:
+        out.write(_module().dump_fr_trace(calls=True, only_active=False))
+    return file
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None) -> None:

@@ -75,8 +75,9 @@ def _module():
 
     import atexit
 
-    from . import _C
+    from . import _C, _flight
 
+    _flight.join_torch(_C)
     # While Python can still run callbacks; afterwards a thread that asks for the GIL never returns.
     atexit.register(_C.leave_all)
     return _C

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <string>
 
 #include "transports/base/host.h"
+
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 
@@ -15,7 +16,7 @@ namespace {
 
 std::string boot_token() {
   std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::getline(InputFile("/proc/sys/kernel/random/boot_id"), boot);
   // Some sandboxes hide the boot id; hosts of equal name would then have equal tokens.
   return boot.empty() ? host_name() : boot;
 }

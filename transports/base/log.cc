@@ -4,7 +4,9 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <deque>
 #include <memory>
+#include <mutex>
 
 namespace ringwood {
 namespace {
@@ -46,6 +48,23 @@ spdlog::logger& logger() {
   return *logger;
 }
 
+struct LastLines {
+  std::mutex mutex;
+  std::deque<LoggedLine> lines;
+};
+// Never destroyed, as the logger.
+LastLines& last_lines() {
+  static auto* lines = new LastLines;
+  return *lines;
+}
+
+void remember(LogLevel level, std::string_view subsystem, const std::string& text) {
+  LastLines& last = last_lines();
+  std::lock_guard lock(last.mutex);
+  last.lines.push_back({Clock::now(), level, fmt::format("{}: {}", subsystem, text)});
+  if (last.lines.size() > kMaxLogged) last.lines.pop_front();
+}
+
 }  // namespace
 
 void log_set_level(LogLevel level) { logger().set_level(level_of(level)); }
@@ -56,7 +75,14 @@ void log_configure(LogLevel level, int rank) {
 }
 
 void log(LogLevel level, std::string_view subsystem, const std::string& text) {
+  if (level <= LogLevel::warn) remember(level, subsystem, text);
   logger().log(level_of(level), "{} {}: {}", name_of(level), subsystem, text);
+}
+
+std::vector<LoggedLine> last_logged() {
+  LastLines& last = last_lines();
+  std::lock_guard lock(last.mutex);
+  return {last.lines.begin(), last.lines.end()};
 }
 
 }  // namespace ringwood

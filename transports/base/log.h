@@ -5,6 +5,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "transports/base/clock.h"
 
 namespace ringwood {
 
@@ -14,5 +17,15 @@ enum class LogLevel { error, warn, info, debug };
 void log_configure(LogLevel level, int rank);
 void log_set_level(LogLevel level);  // the level alone
 void log(LogLevel level, std::string_view subsystem, const std::string& text);
+
+// The last errors and warnings of this process, the oldest first, also those that the level keeps
+// from the log; at most kMaxLogged.
+struct LoggedLine {
+  Clock::time_point at;
+  LogLevel level;
+  std::string text;  // "subsystem: text"
+};
+inline constexpr size_t kMaxLogged = 16;
+std::vector<LoggedLine> last_logged();
 
 }  // namespace ringwood

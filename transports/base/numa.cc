@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
+
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -38,7 +39,7 @@ std::vector<int> numa_nodes(const std::vector<int>& processors, const std::strin
         std::from_chars(name.data() + 4, name.data() + name.size(), node).ec != std::errc())
       continue;
     std::string list;
-    std::getline(std::ifstream(entry.path() / "cpulist"), list);
+    std::getline(InputFile(entry.path() / "cpulist"), list);
     add_list(list, node, node_of);
   }
   std::vector<int> nodes;
@@ -50,7 +51,7 @@ std::vector<int> numa_nodes(const std::vector<int>& processors, const std::strin
 }
 
 int device_numa_node(const std::string& folder) {
-  std::ifstream file(folder + "/device/numa_node");
+  InputFile file(folder + "/device/numa_node");
   int node = -1;
   return file >> node ? node : -1;
 }

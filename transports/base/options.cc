@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <numeric>
+#include <ranges>
 #include <set>
 #include <string_view>
 
 #include "transports/base/error.h"
 #include "transports/base/knobs/knob_text.h"
 #include "transports/base/knobs/knobs.h"
+#include "transports/base/knobs/nearest.h"
 
 namespace ringwood {
 namespace {
@@ -26,37 +27,18 @@ void warn_once(LogLevel level, const std::string& text) {
   if (seen->insert(text).second) log(level, "options", text);
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
 void warn_about_unknown() {
   constexpr std::string_view kPrefix = "RINGWOOD_";
   for (char** entry = environ; entry && *entry; ++entry) {
     std::string_view name(*entry);
     name = name.substr(0, name.find('='));
     if (name.substr(0, kPrefix.size()) != kPrefix) continue;
-    const Knob* nearest = nullptr;
-    size_t distance = SIZE_MAX;
-    for (const Knob& knob : knobs()) {
-      size_t d = edit_distance(name, knob.name);
-      if (d < distance) distance = d, nearest = &knob;
-    }
-    if (distance == 0) continue;
+    const std::string_view known =
+        nearest(name, knobs() | std::views::transform([](const Knob& knob) { return knob.name; }));
+    if (known == name) continue;
     warn_once(LogLevel::warn,
               fmt::format("{} is not a known variable and has no effect; the nearest is {}", name,
-                          nearest->name));
+                          known));
   }
 }
 

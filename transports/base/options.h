@@ -59,6 +59,7 @@ struct Options {
   size_t segment_bytes = size_t{512} << 10;                       // RINGWOOD_SEGMENT_BYTES
   std::string calibration = "keep";                               // RINGWOOD_CALIBRATION
   std::string topology;                                           // RINGWOOD_TOPOLOGY
+  std::string tuning_file;                                        // RINGWOOD_TUNING_FILE
   std::chrono::milliseconds remeasure{std::chrono::seconds(30)};  // RINGWOOD_REMEASURE
   bool reproducible = false;                                      // RINGWOOD_REPRODUCIBLE
   double tolerance = 0;                                           // RINGWOOD_TOLERANCE
@@ -67,7 +68,9 @@ struct Options {
   int in_flight = 2;                                              // RINGWOOD_IN_FLIGHT
   int spin_us = -1;                                               // RINGWOOD_SPIN_US
   std::string simd;                                               // RINGWOOD_SIMD
+  bool status = true;                                             // RINGWOOD_STATUS
   LogLevel log_level = LogLevel::warn;                            // RINGWOOD_LOG
+  std::string trace_dir;                                          // RINGWOOD_TRACE_DIR
 
   static Options from_environment();
 };

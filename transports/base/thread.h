@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <functional>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,9 +23,12 @@ inline std::thread start_thread(const char* name, std::function<void()> body) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread thread(std::move(body));
+    // By the thread itself: for another, libc opens a file that a program started then inherits.
+    std::thread thread([name = std::string(name), body = std::move(body)] {
+      pthread_setname_np(pthread_self(), name.c_str());
+      body();
+    });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_setname_np(thread.native_handle(), name);
     return thread;
   } catch (const std::system_error& refused) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -39,9 +39,9 @@ Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Opt
 
 void Bootstrap::enter() { store_ = prefix_store(root_, to_hex(me_.session) + "/"); }
 
-std::vector<std::string> Bootstrap::meet(const std::string& introduction,
-                                         std::string& announcement) {
+std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string& announcement) {
   if (me_.rank != 0) await_welcome(announcement);
+  const std::string introduction = introduce(announcement);
   if (me_.rank == 0) {
     me_.session = random_session();
     enter();

@@ -13,6 +13,7 @@
 // end; a job that was killed or gave up leaves a few.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,8 +33,9 @@ class Bootstrap final {
   Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options);
 
   // To be called first. Returns the introductions of all ranks, by rank; `announcement` becomes
-  // rank 0's.
-  std::vector<std::string> meet(const std::string& introduction, std::string& announcement);
+  // rank 0's, and then this rank introduces itself with what introduce(announcement) returns.
+  using Introduce = std::function<std::string(const std::string& announcement)>;
+  std::vector<std::string> meet(const Introduce& introduce, std::string& announcement);
   // Then: returns `mine` of all ranks, by rank.
   std::vector<std::string> exchange(const char* what, const std::string& mine);
   // To be called once all ranks have read everything; rank 0 removes the keys of all.

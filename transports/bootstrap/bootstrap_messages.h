@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transports/base/bytes.h"
+#include "transports/base/knobs/link_knobs.h"
 #include "transports/bootstrap/handshake.h"
 
 namespace ringwood {
@@ -24,9 +25,17 @@ struct RankIntroduction {
   std::vector<int> cores;   // that it may use
   int node = -1;            // its memory node; -1: it may run on several
   int in_flight = 1;
+  std::string facts;  // what rank 0's announcement has asked for
 };
 
-inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15;
+// How a rank is reached; and of rank 0, what the links of all ranks are set to.
+struct RankContact {
+  std::string addresses;      // as parse_net_addresses() reads them
+  std::string link_settings;  // as parse_link_settings() reads them
+};
+
+inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15,
+                        kMaxRankFacts = 8 << 10;
 
 void fields(auto& io, Welcome& welcome) {
   io.constant(kProtocolVersion);
@@ -41,6 +50,12 @@ void fields(auto& io, RankIntroduction& rank) {
   io.list(rank.cores, kMaxCores, [&](int& core) { io.number(core); });
   io.number(rank.node);
   io.number(rank.in_flight);
+  io.blob(rank.facts, kMaxRankFacts);
+}
+
+void fields(auto& io, RankContact& contact) {
+  io.text(contact.addresses, kMaxToken);
+  io.text(contact.link_settings, kMaxLinkSettings);
 }
 
 }  // namespace ringwood

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -63,6 +64,9 @@ struct KeyedAcceptor::Pending {
     int fd = socket.release(error);
     return error ? -1 : fd;
   }
+  // Its peer may know that already, and goes on: to refuse it now would leave a connection that one
+  // side believes in.
+  bool is_welcome() const { return steps.wanted() == 0 && steps.result().ok(); }
   Protocol::socket socket;
   asio::steady_timer timer;
   AcceptSteps steps;
@@ -106,7 +110,10 @@ void KeyedAcceptor::accept_all() {
 // False: accepting goes on when this pause is over.
 bool KeyedAcceptor::make_room() {
   if (pending_.size() < kMaxPending) return true;
-  PendingPtr oldest = pending_.front();
+  const auto first =
+      std::ranges::find_if(pending_, [](const PendingPtr& one) { return !one->is_welcome(); });
+  if (first == pending_.end()) return true;
+  const PendingPtr oldest = *first;
   if (auto ripe = oldest->since + kGrace; Clock::now() < ripe) {
     pause_until(ripe);
     return false;
@@ -140,7 +147,8 @@ void KeyedAcceptor::begin(int fd) {
   pending_.push_back(one);
   one->timer.expires_after(kHandshakeTime);
   one->timer.async_wait([this, one](asio::error_code error) {
-    if (!error && !one->over) refuse(one, "it did not finish the handshake in 5 s");
+    if (!error && !one->over && !one->is_welcome())
+      refuse(one, "it did not finish the handshake in 5 s");
   });
   read_next(one);
 }

@@ -3,7 +3,8 @@
 //
 //   1. Strangers cost a bounded amount: at most kMaxPending handshakes, 5 s each. When there are
 //      more, the oldest is dropped, but none younger than 100 ms: a crowd must not push out a peer
-//      whose reply is on its way. Further connections wait in the kernel's queue.
+//      whose reply is on its way, nor one that has proved the key. Further connections wait in the
+//      kernel's queue.
 //   2. A Unix socket admits only processes of this user.
 //   3. No connection survives an exec, or a fork of this process.
 //

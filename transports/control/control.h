@@ -24,6 +24,9 @@
 // number on that all agree on, or none does (parameter_change.h). What the ranks see of the paths
 // between them goes to rank 0 with their heartbeats.
 //
+// Whoever watches the group asks one of its ranks, by a Unix socket (status/status_endpoint.h);
+// that one asks rank 0, and rank 0 all ranks, for a report of each, or for what it has recorded.
+//
 // Messages are bounded (control_messages.h); a malformed one closes the connection. Handlers run
 // in the control thread, without locks held, and must not block. They may be called before
 // make_control() has returned. In a group of one, `failed` runs inside fail().
@@ -37,6 +40,8 @@
 #include <vector>
 
 #include "transports/base/error.h"
+#include "transports/control/clock_messages.h"
+#include "transports/control/status/trace_messages.h"
 #include "transports/group.h"
 
 namespace ringwood {
@@ -84,6 +89,15 @@ class Control {
     std::function<std::vector<PathReport>()> paths;
     std::function<Proposal()> next_change;
     std::function<void(const PathReport&)> reported;  // rank 0: by any rank
+    // What this rank tells those who watch the group: opaque here, at most kMaxReport bytes
+    // (status/report_messages.h).
+    std::function<std::string()> report;
+    // Begins to make what this rank has recorded into a text, at most kMaxTraceText bytes
+    // (status/trace_messages.h), for those who watch. Returns at once; what it is given is called
+    // once, by any thread, at once or later, also when the control has ended. May throw Error.
+    std::function<void(TraceDone)> trace;
+    // How far rank 0's clock is ahead: a few times at first, then about once a second. Other ranks.
+    std::function<void(const ClockSample&)> clock;
   };
   virtual ~Control() = default;  // leaves, unless leave() was called; never in a handler
   // Reports an error to the group; `failed` follows. Any thread, any number of times; only the

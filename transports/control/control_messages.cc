@@ -20,7 +20,7 @@ MessageReader::Found MessageReader::next(Message& message, std::string& why) {
   const size_t bytes = in.number<uint16_t>();
   if (!in.ok()) return Found::nothing;
   const bool known =
-      type >= uint8_t(MessageType::introduce) && type <= uint8_t(MessageType::path_report);
+      type >= uint8_t(MessageType::introduce) && type <= uint8_t(MessageType::trace_piece);
   if (!known || reserved != 0 || bytes > max_bytes(static_cast<MessageType>(type))) {
     why = fmt::format("a message of type {} and {} bytes", type, bytes);
     return Found::malformed;

@@ -1,5 +1,7 @@
 // The messages of the control connection: [type 1][reserved 1][length 2][body]. A body has at most
-// 2048 bytes, new parameters 16 KiB and some. Bodies are encoded and decoded by base/bytes.h.
+// 2048 bytes, new parameters 16 KiB and some, a report 8 KiB, a page of them or a piece of a trace
+// 32 KiB and some.
+// Bodies are encoded and decoded by base/bytes.h.
 #pragma once
 
 #include <bit>
@@ -9,8 +11,11 @@
 
 #include "transports/base/bytes.h"
 #include "transports/base/options.h"
+#include "transports/control/clock_messages.h"
 #include "transports/control/control.h"
 #include "transports/control/parameter_messages.h"
+#include "transports/control/status/report_messages.h"
+#include "transports/control/status/trace_messages.h"
 
 namespace ringwood {
 
@@ -28,7 +33,14 @@ enum class MessageType : uint8_t {
   change_reply,    // rank -> root
   commit_change,   // root -> all
   abandon_change,  // root -> all
-  path_report      // rank -> root: a path from it
+  path_report,     // rank -> root: a path from it
+  report_request,  // root -> rank: asks for its report, for those who watch the group
+  report,          // rank -> root: the reply, opaque
+  report_query,    // rank -> root: asks for a page of all ranks' reports
+  report_page,     // root -> rank: the reply
+  clock,           // rank -> root, and its answer (clock_messages.h)
+  trace_query,     // both ways: asks for a piece of what a rank recorded, for those who watch
+  trace_piece      // both ways: the reply (trace_messages.h)
 };
 
 struct Message {
@@ -87,7 +99,13 @@ void fields(auto& io, Error& error) {
 
 // Of the body.
 constexpr size_t max_bytes(MessageType type) {
-  return type == MessageType::prepare_change ? kMaxParameters + 8 : kMaxBody;
+  switch (type) {
+    case MessageType::prepare_change: return kMaxParameters + 8;
+    case MessageType::report: return kMaxReport;
+    case MessageType::report_page: return kMaxPage;
+    case MessageType::trace_piece: return kMaxTraceReply;
+    default: return kMaxBody;
+  }
 }
 
 std::string frame(MessageType type, std::string_view body = {});

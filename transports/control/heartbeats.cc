@@ -1,5 +1,6 @@
 #include "transports/control/heartbeats.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/core.h>
@@ -36,7 +37,8 @@ void Heartbeats::tick() {
   // Time during which this process itself stood still says nothing about the others.
   auto own_pause = now - ticked_ - period_;
   if (own_pause > period_) {
-    for (Pulse& pulse : pulses_) pulse.heard += own_pause;
+    // One that has been heard since the pause is not put into the future.
+    for (Pulse& pulse : pulses_) pulse.heard = std::min(now, pulse.heard + own_pause);
   }
   ticked_ = now;
   said_ = op_status_();

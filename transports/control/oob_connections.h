@@ -29,6 +29,8 @@ class OobConnections final {
   void introduce(int rank, Introduction who) { ends_[rank].who = std::move(who); }
   // Its introduction has come.
   bool introduced(int rank) const { return ends_[rank].who.pid != 0; }
+  // Its introduction; pid 0: none has come.
+  const Introduction& who(int rank) const { return ends_[rank].who; }
   // "rank 3 (host-b, pid 4711)".
   std::string name(int rank) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "transports/base/hash.h"
 #include "transports/base/host.h"
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
@@ -56,6 +57,12 @@ Control::Handlers without_empty(Control::Handlers handlers) {
   if (!handlers.paths) handlers.paths = [] { return std::vector<PathReport>{}; };
   if (!handlers.next_change) handlers.next_change = [] { return Proposal{}; };
   if (!handlers.reported) handlers.reported = [](auto&) {};
+  if (!handlers.report) handlers.report = [] { return std::string(); };
+  if (!handlers.trace)
+    handlers.trace = [](const auto& done) {
+      done(Error(ErrorCode::unsupported, "it records nothing"));
+    };
+  if (!handlers.clock) handlers.clock = [](auto&) {};
   return handlers;
 }
 
@@ -63,7 +70,7 @@ std::unique_ptr<OobSide> make_side(int rank, asio::io_context& io, OobConnection
                                    const Heartbeats& heartbeats, OobError& error,
                                    const Control::Handlers& handlers) {
   if (rank == 0) return std::make_unique<OobRoot>(io, connections, heartbeats, error, handlers);
-  return std::make_unique<OobPeer>(connections, error, handlers);
+  return std::make_unique<OobPeer>(io, rank, connections, heartbeats, error, handlers);
 }
 
 }  // namespace
@@ -77,10 +84,12 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
       heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status,
                   [this] { on_heartbeat(); }),
       goodbyes_(connections_),
-      side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)) {
+      side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)),
+      traces_(io_, rank_, connections_, handlers_.trace) {
   connect(group);
   connections_.send_to_present(MessageType::introduce, encode(Introduction{getpid(), host_name()}));
   heartbeats_.start();
+  open_status(group);
   thread_ = start_thread("ringwood-ctrl", [this] { run(); });
 }
 
@@ -93,6 +102,25 @@ void OobEndpoint::connect(const Group& group) {
   auto fd = dial(addresses_of(group, 0), group.identity, greeting_of(rank_), group.deadline);
   if (!fd.ok()) throw fd.error();
   add(0, *fd);
+}
+
+// Without it the group lacks nothing, so it goes on.
+void OobEndpoint::open_status(const Group& group) {
+  if (!group.options || !group.options->status) return;
+  const auto& session = group.identity.session;
+  const uint64_t id = fnv1a_64({reinterpret_cast<const char*>(session.data()), session.size()});
+  try {
+    status_ = std::make_unique<StatusEndpoint>(
+        io_, StatusName{.user = geteuid(), .pid = getpid(), .group = id, .rank = rank_},
+        StatusEndpoint::Answers{[this](const ReportQuery& query, ReportReply reply) {
+                                  side_->ask_reports(query, std::move(reply));
+                                },
+                                [this](const TraceQuery& query, TraceReply reply) {
+                                  traces_.ask(query, std::move(reply));
+                                }});
+  } catch (const Error& error) {
+    log(LogLevel::info, "control", "`ringwood top` cannot see this rank: " + error.cause);
+  }
 }
 
 void OobEndpoint::add(int rank, int fd) {
@@ -122,6 +150,7 @@ void OobEndpoint::run() {
 
 void OobEndpoint::on_heartbeat() {
   if (error_.begun() || goodbyes_.said()) return;
+  side_->on_heartbeat();
   for (const PathReport& path : handlers_.paths()) side_->report(path);
   if (rank_ == 0) side_->propose(handlers_.next_change());
 }
@@ -139,8 +168,18 @@ bool OobEndpoint::on_message(int rank, const Message& message) {
       goodbyes_.note_seen(rank);
       goodbyes_.check();
       return message.body.empty();
+    case MessageType::trace_query:
+    case MessageType::trace_piece: return on_trace(rank, message);
     default: return side_->on_message(rank, message);
   }
+}
+
+bool OobEndpoint::on_trace(int rank, const Message& message) {
+  TraceQuery query;
+  TracePiece piece;
+  if (message.type == MessageType::trace_query)
+    return decode(message.body, query) && traces_.on_query(rank, query);
+  return decode(message.body, piece) && traces_.on_piece(rank, piece);
 }
 
 bool OobEndpoint::on_goodbye(int rank) {
@@ -175,6 +214,7 @@ void OobEndpoint::propose(Proposal proposal) {
 }
 
 void OobEndpoint::say_goodbye() {
+  if (status_) status_->close();
   side_->on_leaving();
   goodbyes_.say();
 }

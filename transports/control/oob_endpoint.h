@@ -17,6 +17,8 @@
 #include "transports/control/oob_connections.h"
 #include "transports/control/oob_error.h"
 #include "transports/control/oob_side.h"
+#include "transports/control/status/status_endpoint.h"
+#include "transports/control/status/trace_relay.h"
 
 namespace ringwood {
 
@@ -32,9 +34,11 @@ class OobEndpoint final {
 
  private:
   void connect(const Group& group);
+  void open_status(const Group& group);
   void add(int rank, int fd);
   void run();
   bool on_message(int rank, const Message& message);
+  bool on_trace(int rank, const Message& message);
   bool on_goodbye(int rank);
   void on_ended(int rank, const std::string& why);
   void on_heartbeat();
@@ -49,6 +53,8 @@ class OobEndpoint final {
   Heartbeats heartbeats_;
   Goodbyes goodbyes_;
   const std::unique_ptr<OobSide> side_;
+  TraceRelay traces_;
+  std::unique_ptr<StatusEndpoint> status_;  // null: nobody may watch
   std::atomic<bool> leave_called_{false};
   std::thread thread_;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "transports/control/compose_error.h"
 
 namespace ringwood {
@@ -9,13 +11,19 @@ namespace {
 
 constexpr int kRoot = 0;
 constexpr std::chrono::milliseconds kRootPatience{300};
+// Heartbeats between two questions about the clock, and how many follow at once at first.
+constexpr int kClockPeriods = 4, kClockBurst = 16;
 // A timer that fires this late belongs to a process that was itself kept from running.
 constexpr std::chrono::milliseconds kStarved{100};
 
 }  // namespace
 
-OobPeer::OobPeer(OobConnections& connections, OobError& error, const Control::Handlers& handlers)
-    : connections_(connections), error_(error), handlers_(handlers) {}
+OobPeer::OobPeer(asio::io_context& io, int rank, OobConnections& connections,
+                 const Heartbeats& heartbeats, OobError& error, const Control::Handlers& handlers)
+    : connections_(connections),
+      error_(error),
+      handlers_(handlers),
+      reports_(io, rank, connections, heartbeats, handlers.report) {}
 
 bool OobPeer::on_message(int, const Message& message) {
   OpStatuses op_statuses;
@@ -31,11 +39,44 @@ bool OobPeer::on_message(int, const Message& message) {
     handlers_.left(left.rank);
     return true;
   }
+  ClockQuestion answer;
+  if (message.type == MessageType::clock && decode(message.body, answer)) {
+    on_clock(answer);
+    return true;
+  }
   if (message.type == MessageType::group_error && decode(message.body, error)) {
     error_.deliver(error);
     return true;
   }
-  return on_change(message);
+  return on_change(message) || on_report(message);
+}
+
+bool OobPeer::on_report(const Message& message) {
+  ReportPage page;
+  if (message.type == MessageType::report_request && message.body.empty()) {
+    reports_.on_request();
+    return true;
+  }
+  return message.type == MessageType::report_page && decode(message.body, page) &&
+         reports_.on_page(page);
+}
+
+// A root that does not answer is not asked again, so that its buffers never fill.
+void OobPeer::on_heartbeat() {
+  if (asked_ns_ == 0 && heartbeats_++ % kClockPeriods == 0) ask_clock();
+}
+
+void OobPeer::ask_clock() {
+  if (leaving_ || error_.begun() || !connections_.present(kRoot)) return;
+  asked_ns_ = Clock::now().time_since_epoch().count();
+  connections_.send(kRoot, MessageType::clock, encode(ClockQuestion{asked_ns_}));
+}
+
+void OobPeer::on_clock(const ClockQuestion& answer) {
+  const ClockSample sample = sample_of(answer, Clock::now().time_since_epoch().count());
+  const bool mine = answer.asked_ns == std::exchange(asked_ns_, 0) && answer.asked_ns != 0;
+  if (mine && sample.uncertainty_ns >= 0) handlers_.clock(sample);
+  if (mine && ++answers_ < kClockBurst) ask_clock();
 }
 
 bool OobPeer::on_change(const Message& message) {

@@ -8,30 +8,43 @@
 
 #include "transports/control/oob_error.h"
 #include "transports/control/oob_side.h"
+#include "transports/control/status/report_relay.h"
 
 namespace ringwood {
 
 class OobPeer final : public OobSide {
  public:
   // No handler is empty. All references must outlive this.
-  OobPeer(OobConnections& connections, OobError& error, const Control::Handlers& handlers);
+  OobPeer(asio::io_context& io, int rank, OobConnections& connections, const Heartbeats& heartbeats,
+          OobError& error, const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
   void report(Error error) override;
   void report(const PathReport& path) override;
+  void ask_reports(const ReportQuery& query, ReportReply reply) override {
+    reports_.ask(query, std::move(reply));
+  }
   void propose(Proposal) override {}
+  void on_heartbeat() override;
   void on_leaving() override;
 
  private:
+  void ask_clock();
+  void on_clock(const ClockQuestion& answer);
   bool on_change(const Message& message);
+  bool on_report(const Message& message);
   void await_group_error();
 
   OobConnections& connections_;
   OobError& error_;
   const Control::Handlers& handlers_;
+  ReportRelay reports_;
   bool leaving_ = false;
   uint32_t prepared_ = 0;  // the epoch of the last change
+  // Answers to questions about the clock; the last question, 0: it was answered.
+  int answers_ = 0, heartbeats_ = 0;
+  int64_t asked_ns_ = 0;
 };
 
 }  // namespace ringwood

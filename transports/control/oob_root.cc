@@ -20,13 +20,16 @@ OobRoot::OobRoot(asio::io_context& io, OobConnections& connections, const Heartb
       error_(error),
       handlers_(handlers),
       query_(connections.size()),
-      change_(io, connections, error, handlers) {}
+      change_(io, connections, error, handlers),
+      reports_(io, connections, heartbeats, handlers.report) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
   OpStatuses op_statuses;
   Error error;
   ChangeReply reply;
   PathReport path;
+  ReportQuery report_query;
+  ClockQuestion question;
   if (message.type == MessageType::heartbeat && decode(message.body, op_statuses)) {
     query_.note_heartbeat(rank, op_statuses);
     compare_channels(rank, op_statuses);
@@ -44,7 +47,29 @@ bool OobRoot::on_message(int rank, const Message& message) {
     return change_.on_reply(rank, reply);
   if (message.type == MessageType::path_report && decode(message.body, path))
     return on_path(rank, path);
+  if (message.type == MessageType::report) return reports_.on_report(rank, message.body);
+  if (message.type == MessageType::report_query && decode(message.body, report_query))
+    return on_report_query(rank, report_query);
+  if (message.type == MessageType::clock && decode(message.body, question)) {
+    question.heard_ns = question.answered_ns = Clock::now().time_since_epoch().count();
+    connections_.send(rank, MessageType::clock, encode(question));
+    return true;
+  }
   return false;
+}
+
+bool OobRoot::on_report_query(int rank, const ReportQuery& query) {
+  reports_.ask(query.first, [this, rank](const ReportPage& page) {
+    if (connections_.present(rank)) connections_.send(rank, MessageType::report_page, encode(page));
+  });
+  return true;
+}
+
+void OobRoot::ask_reports(const ReportQuery& query, ReportReply reply) {
+  if (query.own)
+    reply(reports_.own_page());
+  else
+    reports_.ask(query.first, std::move(reply));
 }
 
 bool OobRoot::on_path(int rank, const PathReport& path) {
@@ -60,10 +85,12 @@ void OobRoot::on_goodbye(int rank) {
   connections_.send_to_present(MessageType::left, encode(LeftRank{rank}));
   handlers_.left(rank);
   change_.on_goodbye();
+  reports_.on_end();
   conclude_when_complete();
 }
 
 void OobRoot::on_death(int rank, Error death) {
+  reports_.on_end();
   if (error_.is_loss_of(rank)) {
     error_.explain_loss(death);
     return conclude();

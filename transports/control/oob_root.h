@@ -8,6 +8,7 @@
 #include "transports/control/oob_error.h"
 #include "transports/control/oob_side.h"
 #include "transports/control/parameter_change.h"
+#include "transports/control/status/report_rounds.h"
 #include "transports/control/status_query.h"
 
 namespace ringwood {
@@ -22,11 +23,14 @@ class OobRoot final : public OobSide {
   void on_death(int rank, Error death) override;
   void report(Error error) override;
   void report(const PathReport& path) override { handlers_.reported(path); }
+  void ask_reports(const ReportQuery& query, ReportReply reply) override;
   void propose(Proposal proposal) override { change_.propose(std::move(proposal)); }
+  void on_heartbeat() override {}
   void on_leaving() override;
 
  private:
   bool on_path(int rank, const PathReport& path);
+  bool on_report_query(int rank, const ReportQuery& query);
   void freeze(Error error);
   void count(int rank, const OpStatuses& op_statuses);
   void compare_channels(int rank, const OpStatuses& theirs);
@@ -39,6 +43,7 @@ class OobRoot final : public OobSide {
   const Control::Handlers& handlers_;
   StatusQuery query_;
   ParameterChange change_;
+  ReportRounds reports_;
   bool leaving_ = false;
 };
 

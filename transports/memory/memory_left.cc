@@ -1,10 +1,11 @@
 #include "transports/memory/memory_left.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -22,7 +23,7 @@ constexpr Kind kFirst{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.
 
 // Null for "max", which means no limit.
 std::optional<uint64_t> number(const std::string& path) {
-  std::ifstream file(path);
+  InputFile file(path);
   uint64_t value = 0;
   if (!(file >> value)) return std::nullopt;
   return value;
@@ -30,7 +31,7 @@ std::optional<uint64_t> number(const std::string& path) {
 
 // The sum of the lines that begin with one of the names: "inactive_file 4096".
 uint64_t sum(const std::string& path, const std::string& one, const std::string& other) {
-  std::ifstream file(path);
+  InputFile file(path);
   uint64_t total = 0, value = 0;
   std::string rest;
   for (std::string name; file >> name; std::getline(file, rest))
@@ -67,7 +68,7 @@ MemoryLeft memory_left(const std::string& root) {
   const uint64_t swap = sum(machine, "SwapFree:", "") * 1024;
   if (const uint64_t kib = sum(machine, "MemAvailable:", ""))
     at_most(left, kib * 1024 + swap, "the machine");
-  std::ifstream groups(root + "/proc/self/cgroup");
+  InputFile groups(root + "/proc/self/cgroup");
   // "0::/a/b", and for the first kind "4:memory:/a/b".
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);

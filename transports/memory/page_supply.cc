@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 
 #include "transports/base/error.h"
+#include "transports/base/input_file.h"
 #include "transports/base/shared_file.h"
 #include "transports/memory/memory_left.h"
 
@@ -22,7 +22,7 @@ constexpr uint64_t kLookFrom = 1 << 20, kLookEvery = 64 << 20, kMargin = 8 << 20
 std::string why_no_pages() {
   const int error = errno;
   int mode = 0;
-  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  InputFile("/proc/sys/vm/overcommit_memory") >> mode;
   if (error != ENOMEM && error != ENOSPC) return system_message("reserving its pages", error);
   if (mode == 2)
     return "vm.overcommit_memory is 2 and no more can be committed; raise vm.overcommit_ratio, or "

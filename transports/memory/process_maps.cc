@@ -6,11 +6,11 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <string>
 
 #include "transports/base/error.h"
+#include "transports/base/input_file.h"
 
 namespace ringwood {
 namespace {
@@ -127,7 +127,7 @@ bool ProcessMaps::holds(uintptr_t begin, uintptr_t end, const FileId& file,
 }
 
 bool ProcessMaps::ordinary(uintptr_t begin, uintptr_t end, const FileId& file) const {
-  std::ifstream smaps("/proc/self/smaps");
+  InputFile smaps("/proc/self/smaps");
   uintptr_t next = begin;
   Head head;
   bool below_is_closed = false;

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 
+#include "transports/base/input_file.h"
 #include "transports/base/shared_file.h"
 
 namespace ringwood::shm {
@@ -28,7 +28,7 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 // a SIGBUS.
 bool strict_accounting() {
   int mode = 0;
-  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  InputFile("/proc/sys/vm/overcommit_memory") >> mode;
   return mode == 2;
 }
 

@@ -109,8 +109,12 @@ LinkTraffic Stream::traffic() const {
   socklen_t size = sizeof info;
   // A kernel that knows less leaves the rest 0: then the link seems never to be busy.
   if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
-  return {0, info.tcpi_bytes_acked, static_cast<double>(info.tcpi_busy_time) * 1e-6,
-          static_cast<double>(info.tcpi_rwnd_limited) * 1e-6};
+  return {0,
+          info.tcpi_bytes_acked,
+          static_cast<double>(info.tcpi_busy_time) * 1e-6,
+          static_cast<double>(info.tcpi_rwnd_limited) * 1e-6,
+          1,
+          info.tcpi_total_retrans};
 }
 
 // Large pieces are sent zero-copy, one by one; small ones go together, as copies.

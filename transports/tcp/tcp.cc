@@ -145,6 +145,7 @@ class TcpLink final : public Link {
       all.bytes += one.bytes;
       all.busy = std::max(all.busy, one.busy);
       all.held = std::max(all.held, one.held);
+      all.retransmissions += one.retransmissions;
     }
     return all;
   }

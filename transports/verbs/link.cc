@@ -26,6 +26,13 @@ VerbsLink::~VerbsLink() {
   if (!link_.inherited() && !link_.over()) connection_->drain();
 }
 
+std::vector<std::string> VerbsLink::ports() const {
+  std::vector<std::string> names;
+  for (const LinkRail& rail : connection_->paths().rails())
+    names.push_back(rail.rail->address().name);
+  return names;
+}
+
 // Only poll() sends, so that messages that were posted together are written together.
 Status VerbsLink::post_send(const void* data, size_t bytes) {
   if (unusable(bytes)) return connection_->why(bytes);

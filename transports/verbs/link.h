@@ -32,6 +32,7 @@ class VerbsLink final : public Link {
   Status poll(Completions& completions) override;
   void abort() noexcept override { connection_->abort(); }
   const char* fallback() const override { return connection_->data().fallback() ? "tcp" : nullptr; }
+  std::vector<std::string> ports() const override;
   std::optional<LinkTraffic> traffic() const override { return connection_->traffic().traffic(); }
 
  private:

@@ -85,6 +85,12 @@ class Verbs final : public Transport {
     look_->fetch_add(1, std::memory_order_release);
   }
 
+  std::vector<std::string> ports() const override {
+    std::vector<std::string> names;
+    for (const auto& rail : rails_) names.push_back(rail->address().name);
+    return names;
+  }
+
  private:
   using Links = std::vector<std::vector<std::unique_ptr<LinkSetup>>>;  // [peer][channel]
 

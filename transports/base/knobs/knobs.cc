@@ -2,77 +2,13 @@
 
 #include <fmt/ranges.h>
 
-#include "transports/base/knobs/knob_text.h"
+#include "transports/base/knobs/knob_values.h"
 
 namespace ringwood {
 namespace {
 
-using Text = const std::string&;
 using enum KnobFor;
-
-// The field of a row, wherever it is nested.
-template <class T>
-auto& field(auto& options, T Options::*member) {
-  return options.*member;
-}
-template <class T>
-auto& field(auto& options, T VerbsOptions::*member) {
-  return options.verbs.*member;
-}
-
-template <auto member, int lowest, int highest>
-constexpr KnobText kNumber = {
-    [](Text text, Options& o) { field(o, member) = parse_number(text, lowest, highest); },
-    [](const Options& o) { return std::to_string(field(o, member)); }};
-
-template <auto member>
-constexpr KnobText kSwitch = {
-    [](Text text, Options& o) { field(o, member) = parse_number(text, 0, 1) != 0; },
-    [](const Options& o) { return std::string(field(o, member) ? "1" : "0"); }};
-
-template <auto member>
-constexpr KnobText kText = {[](Text text, Options& o) { field(o, member) = text; },
-                            [](const Options& o) { return field(o, member); }};
-
-template <auto member, size_t lowest, size_t highest, bool power_of_two = false>
-constexpr KnobText kBytes = {[](Text text, Options& o) {
-                               field(o, member) = parse_bytes(text, lowest, highest, power_of_two);
-                             },
-                             [](const Options& o) { return std::to_string(field(o, member)); }};
-
-template <auto member>
-constexpr KnobText kSeconds = {
-    [](Text text, Options& o) { field(o, member) = parse_seconds(text); },
-    [](const Options& o) { return show_seconds(field(o, member)); }};
-
-template <auto member, const auto& words>
-constexpr KnobText kWord = {
-    [](Text text, Options& o) { field(o, member) = words[parse_word(text, words)]; },
-    [](const Options& o) { return field(o, member); }};
-
-constexpr std::array kFamilies = {"AF_INET", "AF_INET6"};
-constexpr std::array kCalibrations = {"keep", "refresh", "off"};
-constexpr std::array kLevels = {"error", "warn", "info", "debug"};
-
-constexpr size_t kKiB = size_t{1} << 10, kGiB = size_t{1} << 30;
-
-// Values with a format of their own.
-constexpr KnobText kTransports = {
-    [](Text text, Options& o) { o.transports = parse_list(text); },
-    [](const Options& o) { return fmt::format("{}", fmt::join(o.transports, ",")); }};
-constexpr KnobText kPorts = {
-    [](Text text, Options& o) { o.ports = parse_ports(text); },
-    [](const Options& o) { return fmt::format("{}-{}", o.ports.first, o.ports.last); }};
-constexpr KnobText kHeartbeat = {
-    [](Text text, Options& o) {
-      o.heartbeat = std::chrono::milliseconds(parse_number(text, 10, 60000));
-    },
-    [](const Options& o) { return std::to_string(o.heartbeat.count()); }};
-constexpr KnobText kTolerance = {[](Text text, Options& o) { o.tolerance = parse_tolerance(text); },
-                                 [](const Options& o) { return fmt::format("{}", o.tolerance); }};
-constexpr KnobText kLog = {
-    [](Text text, Options& o) { o.log_level = LogLevel(parse_word(text, kLevels)); },
-    [](const Options& o) { return std::string(kLevels[static_cast<size_t>(o.log_level)]); }};
+using namespace knob_values;
 
 constexpr Knob kTable[] = {
     {"RINGWOOD_TRANSPORTS",
@@ -158,6 +94,16 @@ constexpr Knob kTable[] = {
      "buffers from this size on that are used repeatedly become shared in place (0: never)",
      "The ranks of a host then read them in place, whatever allocated them. Off: not every "
      "program may be treated so (memory/remap.h says which)."},
+    {"RINGWOOD_TUNING_FILE",
+     user,
+     {},
+     "/shared/tuning.txt",
+     kText<&Options::tuning_file>,
+     "rank 0's file of `ringwood tune`, or a folder of them, or off (empty: those of the cache)",
+     "What was measured on these hosts goes before what is predicted for them, and sets those "
+     "knobs "
+     "of links that are not set. A file of other hosts, links or algorithms is refused with a word "
+     "on what differs (tuning/tuning_file.h)."},
     {"RINGWOOD_IN_FLIGHT",
      user,
      {},
@@ -184,6 +130,16 @@ constexpr Knob kTable[] = {
      kLog,
      "error, warn, info or debug",
      "info says which network, transports and knobs were taken, once for each group."},
+    {"RINGWOOD_TRACE_DIR",
+     user,
+     {},
+     "/tmp/traces",
+     kText<&Options::trace_dir>,
+     "a folder: at its end, or an error, each rank writes GROUP-rankN.json there, for ringwood "
+     "trace",
+     "Recording is always on; only the file is optional. It has the last 4,096 recorded operations "
+     "of a group, and is written once, at the end of the group or at its error, or at SIGTERM "
+     "where the program does not handle that."},
     {"RINGWOOD_VERBS_DISABLE",
      user,
      {"NCCL_IB_DISABLE"},
@@ -239,6 +195,15 @@ constexpr Knob kTable[] = {
      "milliseconds between heartbeats; silence of 6 is warned about, 12 are a loss",
      "Of the control connection. 250: a host that vanished is lost in 3 s, at 4 small messages a "
      "second; a dead process is noticed at once without it."},
+    {"RINGWOOD_STATUS",
+     expert,
+     {"NCCL_RAS_ENABLE"},
+     "0",
+     kSwitch<&Options::status>,
+     "1: processes of the same user on this host, and root, may ask what a group does "
+     "(`ringwood top`)",
+     "On: it costs a socket per group, and nothing until somebody asks. Off: for hosts on which "
+     "one user name stands for several people."},
     {"RINGWOOD_HOST_ID",
      expert,
      {"NCCL_HOSTID"},

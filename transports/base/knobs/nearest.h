@@ -1,0 +1,44 @@
+// The name that somebody may have meant.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ringwood {
+
+// How many characters must be put in, taken out, replaced, or exchanged with the next one ("pref"
+// is one from "perf"): the distance of Damerau and Levenshtein, each place changed once.
+inline size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = last[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::exchange(last, row);
+  }
+  return last.back();
+}
+
+// The first of those with the least distance; "" if there are none.
+template <class Names>
+std::string_view nearest(std::string_view name, const Names& names) {
+  std::string_view found;
+  size_t least = SIZE_MAX;
+  for (const std::string_view candidate : names) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < least) least = distance, found = candidate;
+  }
+  return found;
+}
+
+}  // namespace ringwood
