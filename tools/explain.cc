@@ -8,8 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/choice/choose.h"
+#include "collectives/machine/network_facts.h"
+#include "collectives/tuning/link_tuning.h"
+#include "tools/command/help.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
+#include "transports/base/error.h"
 
 namespace ringwood::tools {
 namespace {
@@ -17,7 +21,7 @@ namespace {
 // As they are typed.
 struct Typed {
   QueryWords words;
-  std::string hosts, parameters = "host", save;
+  std::string hosts, parameters = "host", save, tuning;
   int ranks = 0, nodes = 1;  // ranks 0: as many as the hosts have, or 2
   double tolerance = -1;
   bool json = false;
@@ -44,17 +48,20 @@ TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
 
 nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
                                const std::vector<Candidate>& candidates,
-                               const Parameters& parameters) {
+                               const Parameters& parameters, const FoundTuning& tuning) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
     nlohmann::ordered_json row = {{"algorithm", c.algorithm},  {"segments", c.segments},
                                   {"wire", to_string(c.wire)}, {"time_us", nullptr},
                                   {"simulated", c.simulated},  {"chosen", c.chosen},
-                                  {"why_not", c.why_not}};
+                                  {"why_not", c.why_not},      {"why", c.why}};
     if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
     if (!std::isinf(c.seconds)) row["shared_time_us"] = c.zero_copy_seconds * 1e6;
     rows.push_back(std::move(row));
   }
+  nlohmann::ordered_json links = nlohmann::ordered_json::object();
+  if (tuning.file)
+    for (const LinkSetting& s : tuning.file->links) links[s.name] = s.value;
   nlohmann::ordered_json origins;
   for (const ParameterLine& line : lines_of(parameters)) origins[line.name] = line.origin;
   return {{"version", RINGWOOD_VERSION},
@@ -63,6 +70,8 @@ nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
           {"hosts", host_count(*q.machine)},
           {"bytes", parse_bytes("BYTES", typed.words.bytes)},
           {"dtype", to_string(q.type)},
+          {"tuning", tuning.file ? nlohmann::ordered_json(tuning.path) : nullptr},
+          {"links", std::move(links)},
           {"parameters", print(*q.machine)},
           {"origins", std::move(origins)},
           {"candidates", std::move(rows)}};
@@ -88,6 +97,40 @@ std::string print_origins(const Parameters& parameters) {
   return all;
 }
 
+// The tuning file that a group on this host would find, or the one that is named, whatever its
+// hosts are.
+FoundTuning tuning_of(const Typed& typed, const TuningQuery& q, const Options& options) {
+  const int hosts = host_count(*q.machine);
+  if (!typed.tuning.empty() && typed.tuning != "off") {
+    FoundTuning found;
+    found.path = typed.tuning;
+    try {
+      found.file = parse_tuning_file(read_tuning_text(typed.tuning));
+    } catch (const Error& error) {
+      refuse(fmt::format("--tuning {}: {}", typed.tuning, error.cause));
+    }
+    if (found.file->fingerprint.ranks() != q.n)
+      refuse(fmt::format("--tuning {}: it is for {} ranks, not {}", typed.tuning,
+                         found.file->fingerprint.ranks(), q.n));
+    return found;
+  }
+  if (typed.tuning == "off" || typed.parameters != "host" || hosts != 1 || q.n < 2) return {};
+  TuningFingerprint here;
+  here.hosts.assign(static_cast<size_t>(q.n), 0);
+  here.nodes = q.machine->nodes;
+  here.hardware = hardware_of({host_facts("shm")});
+  here.table = table_hash();
+  const std::vector<RankFacts> ranks(static_cast<size_t>(q.n), own_rank_facts(options));
+  LinkChoice links = choose_link_file(link_files(options.tuning_file, q.n), here, options, ranks);
+  here.knobs = link_knobs(with(options, links.file ? links.file->file->links : LinkSettings{}));
+  FoundTuning found = find_tuning(options.tuning_file, here);
+  if (found.path != links.path) return found;
+  FoundTuning refused;
+  refused.path = links.path;
+  refused.refusal = links.refusal;
+  return refused;
+}
+
 void run_explain(const Typed& typed) {
   const Options options = Options::from_environment();
   const bool file = is_file(typed.parameters);
@@ -106,9 +149,12 @@ void run_explain(const Typed& typed) {
   if (!typed.save.empty()) save_parameters(typed.save, machine);
   TuningQuery q = query_of(typed, machine);
   if (typed.tolerance < 0) q.tolerance = options.tolerance;
-  std::vector<Candidate> candidates = explain(q, options);
+  const FoundTuning tuning = tuning_of(typed, q, options);
+  Chooser chooser(machine, options,
+                  tuning.file ? std::make_shared<const TuningFile>(*tuning.file) : nullptr);
+  std::vector<Candidate> candidates = chooser.explain(q);
   if (typed.json) {
-    fmt::print("{}\n", json_of(typed, q, candidates, parameters).dump(2));
+    fmt::print("{}\n", json_of(typed, q, candidates, parameters, tuning).dump(2));
     return;
   }
   const int hosts = host_count(machine);
@@ -117,6 +163,8 @@ void run_explain(const Typed& typed) {
              to_string(q.type), q.n, q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
              cores_of(machine));
   fmt::print("{}", print(std::move(candidates)));
+  if (tuning.file) fmt::print("# tuning file {}: {}\n", tuning.path, summary(*tuning.file));
+  if (!tuning.refusal.empty()) fmt::print("# {}\n", tuning.refusal);
   fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
 }
 
@@ -139,7 +187,7 @@ void add_explain_command(CLI::App& app) {
       "hosts like this one: how many (1), or where the ranks are: 2048x8, or 0,0,1,1,1");
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
       ->check(CLI::Range(1, 256).description(""));
-  add("-d,--type", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
+  add("-d,--datatype", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
   add("-o,--op", typed->words.op, "OP", "sum, avg, max, ... (sum)");
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
@@ -147,11 +195,17 @@ void add_explain_command(CLI::App& app) {
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
   add("--save", typed->save, "FILE", "write the parameters to a file for --parameters");
+  add("--tuning", typed->tuning, "FILE|off",
+      "a file of ringwood tune, or none (on one host: the one that a group here finds)");
   command->add_flag("--json", typed->json, "an object with the parameters and all candidates");
-  command->footer(
-      "Example:\n"
-      "  ringwood explain all_reduce 1M --ranks 8 --hosts 2\n"
-      "  ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt");
+  add_help(
+      *command,
+      {{"ringwood explain all_reduce 1M --ranks 8", "on this host, as it was measured"},
+       {"ringwood explain all_reduce 64M --ranks 16 --hosts 4", "four hosts like this one"},
+       {"ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt", ""},
+       {"ringwood explain all_reduce 64M --hosts 2 --tolerance 0.016", "fewer bytes between hosts"},
+       {"ringwood explain broadcast 8 --datatype bfloat16 --json", "for programs"}},
+      {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
   command->callback([typed] { run_explain(*typed); });
 }
 

@@ -4,62 +4,59 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <memory>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
 
-#include "collectives/algorithms/algorithms.h"
+#include "tools/command/completion.h"
+#include "tools/command/help.h"
+#include "tools/command/man.h"
+#include "tools/command/refusal.h"
+#include "tools/command/tables.h"
+#include "tools/doctor/doctor.h"
 #include "tools/explain.h"
+#include "tools/matrix/matrix_command.h"
+#include "tools/perf/nccl_tests/nccl_options.h"
 #include "tools/perf/perf.h"
-#include "tools/schedule.h"
+#include "tools/schedule/schedule.h"
 #include "tools/simulate/simulate.h"
+#include "tools/top/top.h"
+#include "tools/trace/trace.h"
+#include "tools/tune/tune.h"
 #include "transports/base/error.h"
-#include "transports/base/knobs/knobs.h"
 
 namespace ringwood::tools {
 namespace {
 
-// Those for users, and those for experts.
-void print_knobs(bool with_reasons) {
-  const Options options = Options::from_environment();
-  const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
-  const Knob* before = nullptr;
-  for (const Knob& knob : knobs()) {
-    if (!before || knob.audience != before->audience) {
-      fmt::print("{}# for {}\n", before ? "\n" : "",
-                 knob.audience == KnobFor::user ? "users" : "experts");
-      fmt::print("{:<32} {:<16} {:<12} {:<16} {}\n", "# name", "value", "origin", "default",
-                 "description");
-    }
-    before = &knob;
-    std::string description = knob.does;
-    for (const char* alias : knob.aliases)
-      if (alias) description += fmt::format(" [{}]", alias);
-    fmt::print("{:<32} {:<16} {:<12} {:<16} {}\n", knob.name, shown(knob.text.show(options)),
-               setting_of(knob).name ? "environment" : "default", shown(knob.text.show({})),
-               description);
-    if (with_reasons) fmt::print("#   {}={}\n#   {}\n", knob.name, knob.example, knob.why);
+// In the order of the help.
+void add_commands(CLI::App& app, int& exit_code) {
+  add_perf_command(app, exit_code);
+  add_schedule_command(app, exit_code);
+  add_doctor_command(app, exit_code);
+  add_explain_command(app);
+  add_simulate_command(app);
+  add_matrix_command(app, exit_code);
+  add_top_command(app);
+  add_trace_command(app);
+  add_tune_command(app, exit_code);
+  add_env_command(app);
+  add_algorithms_command(app);
+  add_completion_command(app);
+  add_man_command(app, exit_code, add_commands);
+}
+
+// A link to this command with the name of a program of nccl-tests does what that program does.
+std::vector<const char*> arguments_of(int argc, char** argv) {
+  static std::string collective;
+  refuse_other_programs(argv[0]);
+  std::vector<const char*> arguments{argv[0]};
+  if (const auto found = collective_of_program(argv[0])) {
+    collective = *found;
+    arguments.insert(arguments.end(), {"perf", collective.c_str(), "--format", "nccl-tests"});
   }
-}
-
-void add_knobs_command(CLI::App& app) {
-  const auto with_reasons = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
-      "env", "Every knob, those for users first: value, origin, default, what it does");
-  command->add_flag("--why", *with_reasons, "also an example, why it exists, and why its default");
-  command->callback([with_reasons] { print_knobs(*with_reasons); });
-}
-
-void print_algorithms() {
-  for (const AlgorithmRow& row : algorithm_table()) {
-    fmt::print("{:<16} {:<22} {}\n", to_string(row.collective), row.name, row.description);
-  }
-}
-
-// Parser messages name the option but neither begin nor end as a sentence of ours does.
-int refuse(const CLI::App& app, const std::string& why) {
-  const auto chosen = app.get_subcommands();
-  fmt::print(stderr, "ringwood: {}{} see ringwood {}--help\n", why, why.back() == '?' ? "" : ";",
-             chosen.empty() ? "" : chosen[0]->get_name() + " ");
-  return 2;
+  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  return arguments;
 }
 
 int run(int argc, char** argv) {
@@ -68,22 +65,28 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "ringwood " RINGWOOD_VERSION);
   app.require_subcommand(0, 1);
   int exit_code = 0;
-  add_perf_command(app, exit_code);
-  add_schedule_command(app, exit_code);
-  add_explain_command(app);
-  add_simulate_command(app);
-  add_knobs_command(app);
-  app.add_subcommand("algorithms", "The table of algorithms")->callback(print_algorithms);
-  app.footer("ringwood COMMAND --help explains a command.");
+  add_commands(app, exit_code);
+  add_help(app, {{"ringwood perf all_reduce --ranks 2", "measures, and checks every result"},
+                 {"ringwood explain all_reduce 1M --ranks 8", "what each algorithm would take"},
+                 {"ringwood COMMAND --help", "explains a command, with examples"}});
   try {
-    app.parse(argc, argv);
+    std::vector<const char*> arguments = arguments_of(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
     if (!app.get_subcommands().empty()) return exit_code;
-    return refuse(app, "which command?");
+    return refuse_command_line(app, "which command?");
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : refuse(app, error.what());
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return refuse_command_line(app, reason_of(app, error));
   } catch (const Error& error) {
-    if (error.code == ErrorCode::invalid_argument) return refuse(app, error.cause);
+    if (error.code == ErrorCode::invalid_argument) return refuse_command_line(app, error.cause);
     fmt::print(stderr, "ringwood: {}\n", error.message());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "ringwood: there is not enough memory for this; ask for less at a time\n");
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ringwood: {}; this should not happen: please report the command\n",
+               error.what());
     return 1;
   }
 }

@@ -11,6 +11,7 @@
 #include "collectives/machine/calibrate.h"
 #include "collectives/machine/places.h"
 #include "collectives/machine/port_prior.h"
+#include "tools/command/text_files.h"
 #include "tools/perf/perf.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
@@ -82,9 +83,7 @@ Parameters read_parameters_from(const std::string& source, const Options& option
 }
 
 void save_parameters(const std::string& file, const MachineModel& machine) {
-  std::ofstream out(file);
-  if (!(out << print(machine) << "\n" << std::flush))
-    refuse(fmt::format("--save {}: the file cannot be written", file));
+  write_all("--save", file, print(machine) + "\n");
 }
 
 std::vector<int> hosts_of(const std::string& hosts, int ranks) {
@@ -104,7 +103,7 @@ std::vector<int> hosts_of(const std::string& hosts, int ranks) {
         fmt::format("--hosts {}: {} ranks, not in range 1 to {}", hosts, places.size(), kMaxRanks));
   if (ranks > 0 && ranks != static_cast<int>(places.size()))
     refuse(
-        fmt::format("--hosts {} places {} ranks, but --ranks is {}", hosts, places.size(), ranks));
+        fmt::format("--hosts {} places {} ranks, but there are {}", hosts, places.size(), ranks));
   return places;
 }
 

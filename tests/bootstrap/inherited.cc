@@ -75,7 +75,8 @@ std::string inherited() {
   return std::string(line, strcspn(line, "\n"));
 }
 
-// One rank of a job: its store's server or a client, listener, control, and data connections.
+// One rank of a job: its store's server or a client, listener, control, and data connections. They
+// stay until `meanwhile` returns, which is when the test has heard of both ranks.
 void set_up(const std::string& transport, int rank, int port,
             const std::function<void()>& meanwhile) {
   Options options;
@@ -84,8 +85,6 @@ void set_up(const std::string& transport, int rank, int port,
   auto store = tcp_store("127.0.0.1", port, rank == 0, patiently());
   auto mesh = make_mesh(store, rank, 2, options, {});
   meanwhile();
-  store->set("done/" + std::to_string(rank), "");
-  store->get("done/" + std::to_string(1 - rank), patiently());
 }
 
 class Inherited : public OnTransport {};
@@ -97,8 +96,10 @@ TEST_P(Inherited, NoDescriptorIsEverOpenToAProgramThatIsStarted) {
   const int port = free_port();
   Processes ranks(2, [&](int rank, const Reporter& reporter) {
     refuse_inheritable();
-    set_up(GetParam(), rank, port, [&] { reporter.say("met"); });
-    reporter.await_go();
+    set_up(GetParam(), rank, port, [&] {
+      reporter.say("met");
+      reporter.await_go();
+    });
   });
   for (int rank : {0, 1}) EXPECT_EQ(ranks.line(rank), "met") << ranks.log_of(rank);
   ranks.go_all();
@@ -118,8 +119,8 @@ TEST_P(Inherited, AProgramThatIsStartedHasAsManyAsBefore) {
       over = true;
       others.join();
       reporter.say(inherited() == before ? "as many" : "more");
+      reporter.await_go();
     });
-    reporter.await_go();
   });
   for (int rank : {0, 1}) EXPECT_EQ(ranks.line(rank), "as many") << ranks.log_of(rank);
   ranks.go_all();

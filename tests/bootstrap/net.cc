@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include "transports/base/fork_guard.h"
 #include "transports/base/host.h"
 #include "transports/base/numa.h"
+#include "transports/base/owned_fd.h"
 #include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
@@ -203,12 +205,26 @@ const Bootstrap kBootstraps[] = {
     {"link-local only", {{"", "", ""}, {"", "", ""}}, {"", ""}, {"%eth0", "%ens3"}},
 };
 
-// A link-local address appears when the kernel has seen the carrier.
+bool can_be_bound(const std::string& host) {
+  addrinfo numeric{}, *found = nullptr;
+  numeric.ai_flags = AI_NUMERICHOST;
+  numeric.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host.c_str(), "0", &numeric, &found) != 0) return false;
+  const OwnedFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool bound = bind(socket.get(), found->ai_addr, found->ai_addrlen) == 0;
+  freeaddrinfo(found);
+  return bound;
+}
+
+// A link-local address appears when the kernel has seen the carrier, and can be bound a moment
+// later: a work queue clears "tentative", even where no duplicates are detected.
 AddressChoice choose_patiently(const std::string& master) {
   Deadline deadline = patiently();
   for (;;) {
     try {
-      return choose_local_address({}, master, true);
+      AddressChoice choice = choose_local_address({}, master, true);
+      if (can_be_bound(choice.host)) return choice;
+      throw Error(ErrorCode::network, choice.host + " is still tentative");
     } catch (const Error&) {
       if (deadline.passed()) throw;
       poll(nullptr, 0, 5);

@@ -10,6 +10,7 @@
 #include "collectives/kernels/row_sums.h"
 #include "collectives/plan/sums.h"
 #include "tests/support/inputs.h"
+#include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/special_numbers.h"
 #include "tests/support/transports.h"
@@ -171,7 +172,7 @@ TEST_P(Averages, OfFloatsRoundOnceAndNeverOverflow) {
     const int n = c.size();
     std::vector<int> hosts;
     for (int r = 0; GetParam().transports == "mixed" && r < n; ++r) hosts.push_back(r % 2);
-    int nth = 0;
+    int nth = 0, pair = 0;
     for (const AlgorithmRow& row : algorithm_table()) {
       const Where where{0, n, 0, hosts};
       if (!reduces(row.collective) || !row.accepts(where)) continue;
@@ -182,6 +183,7 @@ TEST_P(Averages, OfFloatsRoundOnceAndNeverOverflow) {
         for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum}) {
           const auto type = static_cast<DataType>(t);
           if (!is_float(type) || !scales_operands(type, op)) continue;
+          if (kSlower > 1 && (++pair + n) % 3) continue;  // a sanitizer finds no wrong number
           for (const size_t count : kCounts) {
             if (count > kFewElements && (++nth + n) % 6) continue;
             const int root = static_cast<int>(count) % n;

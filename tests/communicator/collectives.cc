@@ -7,6 +7,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/candidate.h"
 #include "tests/support/inputs.h"
+#include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/transports.h"
 #include "tests/support/values.h"
@@ -75,6 +76,8 @@ TEST_P(Collectives, AllReduceEveryTypeAndOp) {
         const auto type = static_cast<DataType>(t);
         const auto op = static_cast<ReduceOp>(o);
         if (!supports(type, op)) continue;
+        // Of what a sanitizer finds nothing depends on the type and the operation together.
+        if (kSlower > 1 && c.size() > 3 && (t + o) % 4) continue;
         for (size_t count : {0, 1, 7, 4099}) {
           if (count == 4099 && (t + o + c.size()) % 3)
             continue;  // a third of the pairs at each n, all over the n

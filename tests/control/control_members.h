@@ -19,6 +19,7 @@
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 #include "transports/control/control.h"
+#include "transports/control/status/status_socket.h"
 
 namespace ringwood::testing {
 
@@ -66,6 +67,8 @@ class Told {
     };
     handlers.next_change = [this] {
       std::lock_guard lock(mutex_);
+      ++heartbeats_;
+      changed_.notify_all();
       return std::exchange(next_change_, {});
     };
     return handlers;
@@ -109,6 +112,12 @@ class Told {
   bool await_changes(size_t count, Deadline deadline = patiently()) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, deadline.at(), [&] { return changes_.size() >= count; });
+  }
+  // At rank 0: until what it was asked for before is done, which is so after two heartbeats.
+  bool await_heartbeats(Deadline deadline = patiently()) {
+    std::unique_lock lock(mutex_);
+    const int enough = heartbeats_ + 2;
+    return changed_.wait_until(lock, deadline.at(), [&] { return heartbeats_ >= enough; });
   }
   // What this rank has to report once, and to propose at rank 0.
   void set_paths(std::vector<PathReport> paths) {
@@ -154,6 +163,7 @@ class Told {
   OpStatuses op_statuses_ = {OpStatus()};
   std::vector<Error> failed_;
   std::set<int> left_;
+  int heartbeats_ = 0;
   std::vector<PathReport> paths_, reported_;
   Proposal next_change_;
 };
@@ -173,9 +183,34 @@ class Member {
     group_.listener = listener_.get();
     store.set("address/" + std::to_string(rank), to_string(listener_->address()));
     group_.addresses.push_back(store.get("address/0", deadline));
-    control = make_control(group_, told.handlers());
+    Control::Handlers handlers = told.handlers();
+    handlers.report = [this] {
+      std::lock_guard lock(report_mutex_);
+      return report_;
+    };
+    handlers.trace = [this](TraceDone done) {
+      std::function<void(TraceDone)> make;
+      {
+        std::lock_guard lock(report_mutex_);
+        make = make_trace_;
+      }
+      if (!make) throw Error(ErrorCode::unsupported, "no records here");
+      make(std::move(done));
+    };
+    control = make_control(group_, std::move(handlers));
   }
   const Group& group() const { return group_; }
+  // What it tells those who watch.
+  void set_report(std::string report) {
+    std::lock_guard lock(report_mutex_);
+    report_ = std::move(report);
+  }
+
+  // What makes the text of its records.
+  void set_trace(std::function<void(TraceDone)> make) {
+    std::lock_guard lock(report_mutex_);
+    make_trace_ = std::move(make);
+  }
 
   static Identity agree(Store& store, int rank, int size, Deadline deadline) {
     Identity me;
@@ -197,6 +232,9 @@ class Member {
   Options options_;
   Group group_;
   std::unique_ptr<Listener> listener_;
+  std::mutex report_mutex_;
+  std::string report_;
+  std::function<void(TraceDone)> make_trace_;
 
  public:
   Told told;
@@ -220,6 +258,13 @@ inline Options with_heartbeat(int ms) {
   Options options;
   options.heartbeat = std::chrono::milliseconds(ms);
   return options;
+}
+
+// The status sockets of a process, by rank.
+inline std::vector<StatusName> names_of(int pid = getpid()) {
+  std::vector<StatusName> names = status_names();
+  std::erase_if(names, [pid](const StatusName& name) { return name.pid != pid; });
+  return names;
 }
 
 }  // namespace ringwood::testing

@@ -59,13 +59,14 @@ TEST_P(ChangeOfRanks, ARankThatIsNotReadyChangesNothing) {
 
 TEST_P(ChangeOfRanks, OfSeveralThatWaitTheLastCounts) {
   const int n = GetParam();
-  auto members = sit_down(n);
+  auto members = sit_down(n, with_heartbeat(20));
   std::latch proposed(1);
   members[n - 1]->told.on_prepare([&] { proposed.wait(); });
-  for (const char* parameters : {"a", "b", "c", "d"})
-    members[0]->control->propose({parameters, "words"});
+  members[0]->control->propose({"a", "words"});
   for (int rank = 0; rank < n - 1; ++rank) EXPECT_TRUE(members[rank]->told.await_changes(1));
-  members[0]->control->propose({"e", "words"});
+  for (const char* parameters : {"b", "c", "d", "e"})
+    members[0]->control->propose({parameters, "words"});
+  EXPECT_TRUE(members[0]->told.await_heartbeats());
   proposed.count_down();
   expect_changes(members, {"prepare 1 a", "commit 1 0", "prepare 2 e", "commit 2 0"});
 }

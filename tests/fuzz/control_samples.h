@@ -25,7 +25,7 @@ inline Error an_error(Random& r) {
 inline std::string control_stream(Random& r) {
   std::string stream;
   for (size_t left = 1 + r.below(3); left > 0; --left)
-    stream += frame(r.from(MessageType::introduce, MessageType::path_report), r.blob(30));
+    stream += frame(r.from(MessageType::introduce, MessageType::trace_piece), r.blob(30));
   return stream;
 }
 

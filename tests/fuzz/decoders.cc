@@ -12,10 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "collectives/machine/machine_model.h"
 #include "collectives/machine/probe_messages.h"
+#include "collectives/tuning/link_tuning.h"
 #include "tests/fuzz/control_samples.h"
+#include "tests/fuzz/file_samples.h"
 #include "tests/fuzz/random.h"
+#include "tests/fuzz/status_samples.h"
 #include "tests/support/allocations.h"
 #include "tests/support/seeds.h"
 #include "transports/bootstrap/bootstrap_messages.h"
@@ -98,25 +100,6 @@ std::optional<std::string> read_frames(std::string_view bytes) {
     return true;
   });
   return again.size() == bytes.size() ? std::optional(again) : std::nullopt;
-}
-
-std::string a_machine(Random& r) {
-  MachineModel machine;
-  machine.cores = r.from(1, 64);
-  machine.net.sharing = r.from(1, 8);
-  machine.latency = double(r.below(1000)) * 1e-9;
-  for (int h = r.from(1, 5), i = 0; i < h; ++i) machine.hosts.push_back(i / 2);
-  machine.net.leaves = {0, 0, 1};
-  if (r.below(2)) machine.net.far = PathParameters{1e-6, 1e9 / 3, 0.75};
-  if (r.below(2)) machine.net.exceptions = {{0, 0.5, "node-1"}};
-  return print(machine);
-}
-
-std::optional<std::string> read_machine(std::string_view bytes) try {
-  return print(parse_machine_model(bytes));
-} catch (const Error& error) {
-  EXPECT_FALSE(error.cause.empty());
-  return std::nullopt;
 }
 
 std::string net_addresses(Random& r) {
@@ -208,6 +191,14 @@ const Decoder kDecoders[] = {
             [](Random& r) {
               return PathReport{r.from(0, 1 << 20), r.from(0, 1 << 20), double(r.bits()), 1e9};
             }),
+    message("report_queries",
+            [](Random& r) {
+              return ReportQuery{r.flag(), r.from(0, 1 << 20)};
+            }),
+    message("report_pages", a_page),
+    message("rank_reports", a_report),
+    message("trace_queries", a_trace_query),
+    message("trace_pieces", a_trace_piece),
     message("abandon_changes", [](Random& r) { return AbandonChange{r.from(1u, ~0u)}; }),
     message("store_requests",
             [](Random& r) {
@@ -236,8 +227,17 @@ const Decoder kDecoders[] = {
             }),
     message("rank_introductions",
             [](Random& r) {
-              return RankIntroduction{r.text(), r.text(), r.some(9, [&] { return r.number(); }),
-                                      r.from(-1, 9), r.from(1, 8)};
+              return RankIntroduction{
+                  r.text(),      r.text(),     r.some(9, [&] { return r.number(); }),
+                  r.from(-1, 9), r.from(1, 8), r.blob(40)};
+            }),
+    message("rank_contacts",
+            [](Random& r) {
+              return RankContact{r.text(), r.text()};
+            }),
+    message("rank_facts",
+            [](Random& r) {
+              return RankFacts{r.text(), r.text()};
             }),
     message("host_facts",
             [](Random& r) {
@@ -282,6 +282,9 @@ const Decoder kDecoders[] = {
     {"control_messages", Kind::sequence, control_stream, read_control_stream},
     {"verbs_frames", Kind::sequence, frames, read_frames},
     {"machine_models", Kind::sequence, a_machine, read_machine},
+    {"tuning_files", Kind::text, a_tuning_file, read_tuning_file},
+    {"link_settings", Kind::text, [](Random& r) { return print(some_link_settings(r)); },
+     read_link_settings},
     {"addresses", Kind::text, net_addresses, read_net_addresses},
     {"hellos", Kind::stranger, hello_and_proof,
      [](std::string_view bytes) {

@@ -173,6 +173,14 @@ TEST(ProbeResults, ExceptionsFollowTheirNames) {
   EXPECT_EQ(found, expected);
 }
 
+// Containers may all have the name of the image.
+TEST(ProbeResults, ExceptionsOfHostsOfOneNameAreNotKnownAgain) {
+  EXPECT_FALSE(exceptions_among({{1, 0.25, "vm"}}, {"vm", "vm"}));
+  EXPECT_FALSE(exceptions_among({{0, 0.25, "vm"}, {1, 0.5, "vm"}}, {"a", "vm"}));
+  EXPECT_TRUE(exceptions_among({{0, 0.25, "vm"}, {1, 0.5, "vm"}}, {"a", "b"})->empty());
+  EXPECT_EQ(exceptions_among({{0, 0.25, "slow"}}, {"vm", "vm", "slow"})->size(), 1u);
+}
+
 // ---- what a core does
 
 ProbeResults with_cores(size_t hosts) {

@@ -11,7 +11,7 @@ import pytest
 from processes import EXAMPLES, ROOT, descendants, processes, release_ports
 
 sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
-sys.path.append(str(ROOT / "bench"))
+sys.path += [str(ROOT / "bench"), str(ROOT / "tests" / "python" / "commands")]
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_MEMORY = Path("/dev/shm")
 # Data loading processes look for their parent every 5 seconds.

@@ -152,12 +152,15 @@ def test_parameters_are_measured_once(tmp_path):
         (["all_reduce", "1M", "--hosts", "0,2"], "--hosts=2 is not a number from 0 to 1"),
         (
             ["all_reduce", "1M", "--hosts", "0,1", "--ranks", "3"],
-            "places 2 ranks, but --ranks is 3",
+            "places 2 ranks, but there are 3",
         ),
         (["all_reduce", "1M", "--hosts", "200x200"], "more than 32768 entries"),
         (["all_reduce", "1M", "--parameters", "/no/such"], "the file cannot be read"),
         (["all_reduce", "1M", "--parameters", "/etc/passwd"], "no line of it begins with"),
-        (["all_reduce", "1M", "--type", "complex64", "--op", "max"], "cannot be reduced by max"),
+        (
+            ["all_reduce", "1M", "--datatype", "complex64", "--op", "max"],
+            "cannot be reduced by max",
+        ),
         (["all_reduce", "1M", "--ranks", "0"], "not in range 1 to 16384"),
     ],
 )

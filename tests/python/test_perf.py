@@ -15,6 +15,9 @@ from ringwood_command import BINARY, absent_here, environment, run, transports
 KEYS = [
     *("collective", "ranks", "bytes", "count", "dtype", "op", "time_us_best", "time_us_median"),
     *("algbw_gbs", "busbw_gbs", "cpu_percent", "wrong", "algorithm", "segments", "transports"),
+    *("time_us_p50", "time_us_p99", "samples", "slowest_rank", "skew_us_p50", "skew_us_p99"),
+    *("last_rank", "last_rank_us", "clock_error_us", "predicted_us", "limit_us", "limit_percent"),
+    *("cpu_s_per_gb", "root", "rank_us"),
 ]
 COLLECTIVES = [
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "reduce_scatter", "scatter"),
@@ -53,7 +56,7 @@ def rows_of(*arguments: str, **more: str) -> list[dict]:
 def bus_factor(collective: str, n: int) -> float:
     if collective == "all_reduce":
         return 2 * (n - 1) / n
-    if collective in ("all_gather", "reduce_scatter", "all_to_all"):
+    if collective in ("all_gather", "gather", "reduce_scatter", "scatter", "all_to_all"):
         return (n - 1) / n
     return 1
 
@@ -81,18 +84,20 @@ def test_table_has_the_columns_of_nccl_tests():
     for row in rows:
         size, time_us, algbw, wrong = int(row[0]), float(row[5]), float(row[6]), row[8]
         assert algbw == pytest.approx(size / time_us / 1e3, abs=0.006, rel=0.01)
-        assert (wrong, row[12]) == ("0", "shm")
-    assert lines[-2] == "# Out of bounds values : 0 OK"
-    assert lines[-1].startswith("# Avg bus bandwidth    : ")
+        assert (wrong, row[-1]) == ("0", "shm")
+    end = lines.index("# Out of bounds values : 0 OK")
+    assert lines[end + 1].startswith("# Avg bus bandwidth    : ")
 
 
 def test_json_is_one_object_and_the_table_goes_to_standard_error():
     done = run("perf", "all_reduce", "--json", "-e", "16", "-n", "3")
     assert done.returncode == 0
     report = json.loads(done.stdout)
-    assert list(report) == ["version", "host", "fabric", "rows"]
+    assert list(report) == [
+        *("version", "host", "environment", "fabric", "hosts", "limits", "failed", "rows")
+    ]
     assert re.fullmatch(r"\d+\.\d+\.\d+", report["version"])
-    assert [list(row) for row in report["rows"]] == [KEYS, KEYS]
+    assert [list(row) for row in report["rows"]] == 2 * [KEYS]
     assert "# Out of bounds values : 0 OK" in done.stderr
     for row in report["rows"]:
         assert 0 < row["time_us_best"] <= row["time_us_median"]
@@ -100,15 +105,63 @@ def test_json_is_one_object_and_the_table_goes_to_standard_error():
 
 def test_files_of_csv_and_json_agree(tmp_path):
     table, tree = tmp_path / "a.csv", tmp_path / "a.json"
-    arguments = ["perf", "broadcast", "all_gather", "-e", "1K", "-f", "8", "-n", "3"]
+    arguments = ["perf", "broadcast", "all_gather", "-e", "1K", "-f", "8", "-n", "3", "-r", "all"]
     done = run(*arguments, "--csv", str(table), "--json", str(tree))
     assert (done.returncode, done.stderr) == (0, "")
     assert "# Out of bounds values : 0 OK" in done.stdout
     lines = list(csv.DictReader(io.StringIO(table.read_text())))
     rows = json.loads(tree.read_text())["rows"]
     assert list(lines[0]) == KEYS
-    for key in ("collective", "bytes", "count", "dtype", "op", "wrong", "algorithm", "transports"):
+    same = ["collective", "bytes", "count", "dtype", "op", "wrong", "algorithm", "transports"]
+    for key in [*same, "root"]:
         assert [line[key] for line in lines] == [str(row[key]) for row in rows]
+    assert {row["root"] for row in rows if row["collective"] == "broadcast"} == {0, 1}
+    assert {row["root"] for row in rows if row["collective"] == "all_gather"} == {-1}
+    for line, row in zip(lines, rows, strict=True):
+        each = [float(us) for us in line["rank_us"].split(";")]
+        assert each == pytest.approx(row["rank_us"], abs=1e-3)
+
+
+def test_rows_say_how_times_spread_and_who_was_slow():
+    (row,) = rows_of("all_reduce", "--ranks", "3", "--sizes", "64K")
+    assert row["samples"] == 4  # as many as the batches had
+    assert 0 < row["time_us_p50"] <= row["time_us_p99"]
+    assert 0 < row["skew_us_p50"] <= row["skew_us_p99"]
+    assert len(row["rank_us"]) == 3
+    assert row["rank_us"][row["slowest_rank"]] == max(row["rank_us"])
+    assert row["last_rank"] in (0, 1, 2) and row["last_rank_us"] > 0
+    assert row["clock_error_us"] == 0  # the ranks of a host have one clock
+    assert row["predicted_us"] > 0
+    assert row["limit_percent"] == pytest.approx(row["limit_us"] / row["time_us_best"] * 100)
+    assert row["cpu_s_per_gb"] > 0
+
+
+def test_too_little_bandwidth_fails_the_run():
+    small = ["perf", "all_reduce", "--sizes", "64,64K", "-n", "2", "--batches", "2"]
+    assert run(*small, "--min-busbw", "0.000001").returncode == 0
+    done = run(*small, "--min-busbw", "1e5", "--json")
+    assert done.returncode == 1
+    why = done.stderr.splitlines()[-1]
+    assert re.fullmatch(
+        r"ringwood: all_reduce of 64 B reaches \S+ GB/s of bus bandwidth, less than the 1e\+05 of "
+        r"--min-busbw \(2 of 2 lines are below it\)",
+        why,
+    )
+    assert json.loads(done.stdout)["failed"] == [why.removeprefix("ringwood: ")]
+
+
+def test_a_transport_that_is_not_used_fails_the_run():
+    barrier = ["perf", "barrier", "-n", "1", "--batches", "1", "--require"]
+    assert run(*barrier, "shm").returncode == 0
+    done = run(*barrier, "verbs,tcp")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "ringwood: no rank reaches another one over verbs or tcp as --require says; all ranks are "
+        "on one host\n"
+    )
+    refused = run(*barrier, "pigeons")
+    assert refused.returncode == 2
+    assert 'no transport "pigeons"' in refused.stderr
 
 
 def test_csv_to_standard_output():
@@ -191,6 +244,7 @@ def test_transport_by_name(transport):
         (["-b", "1K", "-e", "1M", "-f", "32"], [1024, 32768, 1048576]),
         (["-b", "4KiB", "-e", "12kb", "-i", "4096"], [4096, 8192, 12288]),
         (["--sizes", "64,8,8"], [8, 64]),
+        (["--sizes", "1.5K,0.5k"], [512, 1536]),
         (["-b", "1", "-e", "8"], [4, 8]),  # at least one element
     ],
 )
@@ -215,6 +269,11 @@ def test_unchecked_is_not_called_right():
         (["perf", "all_reduce", "--frob"], "--frob"),
         (["perf", "all_reduce", "-b", "x"], "is not a size"),
         (["perf", "all_reduce", "-e", "3T"], "is not a size"),
+        (["perf", "all_reduce", "-e", "1.5"], "more than"),
+        (["perf", "all_reduce", "-e", "1.x5G"], "is not a size"),
+        (["perf", "all_reduce", "-e", "9999999999G"], "is not a size"),
+        # More than 32 bits can be a number of bytes.
+        (["perf", "all_reduce", "-b", "8589934592", "-e", "4294967296"], "more than"),
         (["perf", "all_reduce", "-b", "1M", "-e", "8"], "more than"),
         (["perf", "all_reduce", "-f", "1"], "--stepfactor"),
         (["perf", "all_reduce", "-n", "-3"], "--iters"),
@@ -229,6 +288,7 @@ def test_unchecked_is_not_called_right():
         (["perf", "sendrecv", "--ranks", "1"], "2 ranks"),
         (["perf", "sendrecv", "-a", "ring"], "no algorithms"),
         (["perf", "all_reduce", "--json", "--csv"], "both"),
+        (["perf", "all_reduce", "--matrix", "m.json"], "give both"),
         (["perf", "all_reduce", "--json", "/nowhere/x"], "cannot write"),
     ],
 )
@@ -301,7 +361,7 @@ def test_progress_is_shown_on_a_terminal_only():
     ) as process:
         os.close(slave)
         shown = b""
-        while b"batch 7 of 7" not in shown:
+        while b"batch 1 of 7" not in shown:  # later ones at most ten times a second
             shown += os.read(master, 4096)
         assert process.wait(60) == 0
     os.close(master)

@@ -152,6 +152,28 @@ def test_joins_by_variables(way, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_transports_are_those_of_all_ranks(tmp_path):
+    """Rank 0 is alone on its host: only the other two see shared memory."""
+    arguments = ["perf", "all_reduce", "sendrecv", "--sizes", "1K", "-n", "2", "--json"]
+    arguments += ["--rendezvous", f"file://{tmp_path}/meeting"]
+    ranks = [
+        subprocess.Popen(
+            [str(BINARY), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(
+                RANK=str(rank), WORLD_SIZE="3", RINGWOOD_HOST_ID="alone" if rank == 0 else "pair"
+            ),
+        )
+        for rank in range(3)
+    ]
+    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0, 0], outputs
+    rows = json.loads(outputs[0][0])["rows"]
+    assert [row["transports"] for row in rows] == ["tcp+shm", "tcp+shm"]
+
+
 def test_ranks_that_contradict_the_launcher():
     done = run("perf", "all_reduce", "--ranks", "2", RANK="0", WORLD_SIZE="4")
     assert done.returncode == 2

@@ -1,7 +1,11 @@
-"""`ringwood schedule`: prints, proves and draws; and the pictures of the documents are current."""
+"""`ringwood schedule`: shows, proves, costs, draws and runs; and the pictures of the documents are
+current."""
 
+import json
+import os
 import re
 import subprocess
+import sys
 
 import pytest
 from ringwood_command import BINARY, ROOT, environment, run
@@ -27,6 +31,7 @@ def test_every_picture_is_tested(drawn):
     names = {file.name for file in drawn.iterdir()}
     assert names == {file.name for file in PICTURES.iterdir()}
     documents = [ROOT / "README.md", *ROOT.glob("*/README.md")]
+    documents += ROOT.glob("tools/*/README.md")
     shown = {
         (document.parent / picture).resolve()
         for document in documents
@@ -46,7 +51,7 @@ def test_the_document_counts_the_algorithms():
 
 
 def test_a_text_is_proved_and_drawn(tmp_path):
-    text = run("schedule", "print", "broadcast", "chain", "--root", "2").stdout
+    text = run("schedule", "show", "broadcast", "chain", "--root", "2").stdout
     file = tmp_path / "chain.txt"
     file.write_text(text)
     of_file = ["broadcast", "--file", str(file), "--root", "2"]
@@ -92,12 +97,56 @@ def test_rows_that_differ_are_told(tmp_path):
         (["draw", "all_reduce", "ring", "--svg", "/nowhere/x"], "cannot be written"),
         (["print", "all_reduce", "--file", "/nowhere/x"], "cannot be read"),
         (["print", "all_reduce", "--file", "/dev/null"], "no line"),
+        (["cost", "all_reduce", "ring", "-b", "1M", "-e", "1K"], "--minbytes 1M is more than"),
+        (["cost", "all_reduce", "ring", "-d", "int1"], "is not a data type"),
+        (["cost", "all_reduce", "ring", "--hosts", "9"], "--hosts 9 is more than"),
+        (["run", "all_reduce"], "either an algorithm"),
+        (["run", "all_reduce", "ring", "--file", "x"], "either an algorithm"),
+        (["run", "all_reduce", "ring", "--algorithm", "ring"], "give one of them"),
+        (["run", "all_reduce", "ring", "direct"], "one word too many"),
+        (["cost", "all_reduce", "ring", "--algorithm", "ring"], "--algorithm"),
+        (["draw", "all_reduce", "ring", "--json", "--svg", "x"], "--svg excludes --json"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, told):
     done = run("schedule", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("action", ["show", "verify", "cost", "draw", "run"])
+def test_an_algorithm_is_a_word_or_an_option(action):
+    more = ["-e", "8", "--json"] if action in ("cost", "run") else ["--json"]
+    done = [
+        run("schedule", action, "all_reduce", *named, "--ranks", "3", *more)
+        for named in (["ring"], ["--algorithm", "ring"])
+    ]
+    assert [it.returncode for it in done] == [0, 0], done
+    one, other = (json.loads(it.stdout) for it in done)
+    assert set(one) == set(other)
+    told = one["rows"][0] if action == "run" else one
+    assert told["algorithm"] == "ring" and told["ranks"] == 3
+    assert action in ("cost", "run") or one == other
+
+
+def test_a_drawing_for_programs_is_that_of_the_table():
+    drawn = json.loads(run("schedule", "draw", "broadcast", "chain", "--json").stdout)
+    assert (drawn["collective"], drawn["root"], drawn["rounds"]) == ("broadcast", 0, 3)
+    told = [(m["round"], m["arrival"], m["from"], m["to"], m["adds"]) for m in drawn["messages"]]
+    assert told == [(i, i + 1, i, i + 1, False) for i in range(3)]
+    assert all(message["chunks"] == [0] for message in drawn["messages"])
+
+
+def test_what_the_memory_cannot_hold_is_one_sentence(tmp_path):
+    steps = ["send 1 [0:16777216]", "recv 0 [0:16777216]"]
+    lines = [f"schedule rank {rank} of 2 chunks 16777216\n{steps[rank]}\n" for rank in (0, 1)]
+    (tmp_path / "huge.txt").write_text("".join(lines))
+    words = [str(BINARY), "schedule", "draw", "broadcast", "--file", str(tmp_path / "huge.txt")]
+    limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", *words]
+    done = subprocess.run(limited, capture_output=True, text=True, env=environment(), timeout=60)
+    assert done.returncode == 1
+    assert "not enough memory" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -117,3 +166,117 @@ def test_a_text_is_run_on_real_ranks(tmp_path):
     refuted = run("schedule", "run", "all_gather", "--file", str(file))
     assert refuted.returncode == 2
     assert "these schedules are no all_gather" in refuted.stderr
+
+
+def costs(*arguments: str) -> dict:
+    done = run("schedule", "cost", *arguments, "--parameters", "default", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "group"),
+    [
+        ("all_reduce", "ring", ["--ranks", "4"]),
+        ("all_reduce", "direct", ["--ranks", "4"]),
+        ("broadcast", "binomial", ["--hosts", "2x2"]),
+        ("all_gather", "ring", ["--hosts", "0,1,2,3"]),
+        ("reduce_scatter", "direct", ["--ranks", "3"]),
+        ("all_to_all", "pairwise", ["--ranks", "4"]),
+    ],
+)
+def test_a_row_costs_what_explain_says(collective, algorithm, group):
+    """`cost` simulates the row by itself; `explain` among all others."""
+    sizes = {"all_reduce": "1K,4M", "reduce_scatter": "3K,12M"}.get(collective, "4K,16M")
+    told = costs(collective, algorithm, *group, "--sizes", sizes)
+    for row, size in zip(told["rows"], sizes.split(","), strict=True):
+        found = run("explain", collective, size, *group, "--parameters", "default", "--json")
+        candidates = json.loads(found.stdout)["candidates"]
+        (chosen,) = [c for c in candidates if c["chosen"]]
+        assert row["choice"].split()[0] == chosen["algorithm"]
+        assert row["choice_time_us"] == pytest.approx(chosen["time_us"])
+        same = [c for c in candidates if c["algorithm"] == algorithm and c["segments"] == 1]
+        simulated = [c["time_us"] for c in same if c["simulated"]]
+        assert simulated, "explain did not simulate this row: take another"
+        assert row["time_us"] == pytest.approx(simulated[0], rel=1e-4)
+
+
+def test_a_text_costs_what_its_row_costs(tmp_path):
+    file = tmp_path / "ring.txt"
+    file.write_text(run("schedule", "show", "all_reduce", "ring", "--hosts", "2x2").stdout)
+    of_row = costs("all_reduce", "ring", "--hosts", "2x2", "--segments", "4")
+    of_text = costs("all_reduce", "--file", str(file), "--hosts", "2", "--segments", "4")
+    assert of_text["rows"] == of_row["rows"]
+    assert (of_text["algorithm"], of_row["algorithm"]) == (None, "ring")
+    apart = costs("all_reduce", "--file", str(file), "--hosts", "0,1,2,3", "--segments", "4")
+    assert apart["rows"] != of_row["rows"]
+
+
+def test_what_is_refuted_is_not_costed(tmp_path):
+    file = tmp_path / "wrong.txt"
+    file.write_text(run("schedule", "show", "all_reduce", "ring").stdout.replace("[0]", "[1]"))
+    done = run("schedule", "cost", "all_reduce", "--file", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "these schedules are no all_reduce: rank" in done.stderr
+
+
+def test_schedules_and_proofs_are_there_as_json(tmp_path):
+    shown = json.loads(
+        run("schedule", "show", "broadcast", "chain", "--ranks", "2", "--json").stdout
+    )
+    assert [s["steps"] for s in shown["schedules"]] == [
+        [{"step": "send", "peer": 1, "from": [0, 1]}],
+        [{"step": "recv", "peer": 0, "to": [0, 1]}],
+    ]
+    proof = json.loads(run("schedule", "verify", "broadcast", "chain", "--json").stdout)
+    assert (proof["proved"], proof["ranks"], proof["steps"], proof["rounds"]) == (True, 4, 6, 3)
+    file = tmp_path / "chain.txt"
+    file.write_text(run("schedule", "show", "broadcast", "chain").stdout)
+    refuted = run("schedule", "verify", "broadcast", "--file", str(file), "--root", "1", "--json")
+    assert refuted.returncode == 1
+    told = json.loads(refuted.stdout)
+    assert not told["proved"]
+    assert told["counterexample"].startswith("rank ")
+
+
+EXAMPLE = ROOT / "collectives" / "examples" / "two_rings.py"
+
+
+def test_the_documented_program_makes_a_new_algorithm():
+    """What tools/schedule/README.md shows: 15 lines of Python, then the shell's lines."""
+    readme = (ROOT / "tools" / "schedule" / "README.md").read_text()
+    program = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    assert program == EXAMPLE.read_text()
+    assert len([line for line in program.splitlines() if line.strip()]) <= 15
+    shell = re.search(r"```\n(python3 two_rings.py.*?)```", readme, re.DOTALL)[1]
+    outputs = []
+    for line in shell.splitlines():
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line.partition("#")[0]],
+            cwd=EXAMPLE.parent,
+            env=environment(
+                PATH=f"{BINARY.parent}:{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1"
+            ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        outputs.append(done.stdout)
+    proof, cost, drawing, measured = outputs
+    assert proof == "proved: 5 ranks, 160 steps, 8 rounds\n"
+    assert proof in readme
+    assert "all_reduce by a text, 5 ranks" in cost
+    assert drawing.splitlines()[1].startswith("0      [0] +> 1")
+    assert re.search(r" schedules +1  shm$", measured, re.MULTILINE)
+    assert "# Out of bounds values : 0 OK" in measured
+
+
+def test_the_documented_program_is_no_row_of_the_table():
+    text = subprocess.run(
+        [sys.executable, EXAMPLE], capture_output=True, text=True, check=True
+    ).stdout
+    rows = json.loads(run("algorithms", "all_reduce", "--json").stdout)["algorithms"]
+    shown = [run("schedule", "show", "all_reduce", row["name"], "--ranks", "5") for row in rows]
+    assert any("chunks 10" in one.stdout for one in shown)  # bidirectional_ring, another text
+    assert all(one.stdout != text for one in shown)

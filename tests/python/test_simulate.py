@@ -62,6 +62,9 @@ def test_a_fault_costs_and_another_row_is_named():
     [
         ["--slow", "host3/rail0=0.25"],
         ["--slow", "host3=0.25"],
+        ["--slow", "host3/out=0.25"],
+        ["--slow", "host3/rail1/in=0.25"],
+        ["--slow-link", "host2-host3=0.25"],
         ["--slow-rank", "rank5=0.01"],
         ["--late", "rank5=20ms"],
         ["--dead-uplink", "leaf1/0", "--dead-uplink", "leaf1/rail1/0-0"],
@@ -73,6 +76,134 @@ def test_each_fault_costs_something(fault):
     assert row["time_us_with_faults"] > row["time_us"] * 1.01
     if fault[0] == "--late":
         assert row["time_us_with_faults"] > 20e3
+
+
+def test_a_slow_link_is_named_and_holds_up_only_what_passes_it():
+    place = ["all_reduce", "64M", "--hosts", "4", "--parameters", "default", "-a", "ring"]
+    (there,) = simulated(*place, "--slow-link", "host2-host3=0.25")["rows"]
+    assert there["time_us_with_faults"] == pytest.approx(4 * there["time_us"], rel=0.1)
+    (back,) = simulated(*place, "--slow-link", "host3-host2=0.25")["rows"]
+    assert back["time_us_with_faults"] == pytest.approx(back["time_us"], rel=0.01)
+    report = simulated(*place, "--slow-link", "host2-host3=0.25")
+    assert report["details"]["busiest_links"][0]["link"] == "host2 -> host3, rail0"
+
+
+def measured_cluster(**changes) -> dict:
+    """As `ringwood matrix --json` writes it: 100 MB/s, host 2 to host 3 a quarter of that."""
+    rates = [[1e8 * (a != b) for b in range(4)] for a in range(4)]
+    rates[2][3] = 2.5e7
+    rail = {
+        "rail": "",
+        "transport": "tcp",
+        "latency_s": [[2e-5 * (a != b) for b in range(4)] for a in range(4)],
+        "alone_bytes_per_s": rates,
+        "pairs_bytes_per_s": rates,
+        "all_bytes_per_s": [[rate / 3 for rate in row] for row in rates],
+    }
+    slow = {
+        "kind": "link",
+        "from": "c",
+        "to": "d",
+        "rail": "",
+        "bytes_per_s": 2.5e7,
+        "expected_bytes_per_s": 1e8,
+    }
+    return {
+        "hosts": ["a", "b", "c", "d"],
+        "ranks": [1, 1, 1, 1],
+        "rails": [rail],
+        "rail_by_rail": None,
+        "slow": [slow],
+        "machine": "",
+        "hosts_on_the_same_cores": 1,
+        "seconds": 1,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: {"matrix": m}], ids=["matrix", "doctor"])
+def test_like_is_the_cluster_that_was_measured(tmp_path, wrap):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(wrap(measured_cluster())))
+    report = simulated("all_reduce", "64M", "--like", str(path), "-a", "ring")
+    assert (report["hosts"], report["ranks"], report["faults"]) == (4, 4, ["c -> d at 0.25"])
+    (row,) = report["rows"]
+    # Of a ring, three quarters of the buffer pass each link twice.
+    assert row["time_us"] == pytest.approx(2 * 0.75 * 2**26 / 1e8 * 1e6, rel=0.05)
+    assert row["time_us_with_faults"] == pytest.approx(4 * row["time_us"], rel=0.05)
+    # Of two hosts the link is not among them; more hosts are like the measured ones.
+    two = simulated("all_reduce", "1M", "--like", str(path), "--hosts", "2")
+    assert (two["hosts"], two["faults"]) == (2, [])
+    points = simulated("all_reduce", "1M", "--like", str(path), "--scale", "2..8")
+    assert [point["faults"] for point in points] == [[], ["c -> d at 0.25"], ["c -> d at 0.25"]]
+    assert simulated("all_reduce", "1M", "--like", str(path), "--hosts", "8")["ranks"] == 8
+
+
+def test_like_knows_rails_that_are_slow_or_disturb_each_other(tmp_path):
+    """Rails of 100 and 50 MB/s, and of each half while both are busy."""
+    cluster = measured_cluster(slow=[])
+    healthy = {**cluster["rails"][0], "rail": "a"}
+    for kind in ("alone", "pairs", "all"):
+        healthy[f"{kind}_bytes_per_s"] = [[1e8 * (a != b) for b in range(4)] for a in range(4)]
+    slow = {**healthy, "rail": "b"}
+    slow["alone_bytes_per_s"] = [[5e7 * (a != b) for b in range(4)] for a in range(4)]
+    cluster["rails"] = [healthy, slow]
+    cluster["ranks"] = [2] * 4
+    path = tmp_path / "m.json"
+
+    def faults(together: list[float]) -> list[str]:
+        cluster["rail_by_rail"] = {
+            "cross_bytes_per_s": [[1e8, 5e7], [5e7, 5e7]],
+            "pair_bytes_per_s": [[1e8, 5e7], [5e7, 5e7]],
+            "all_bytes_per_s": together,
+        }
+        path.write_text(json.dumps(cluster))
+        report = simulated("all_reduce", "64M", "--like", str(path))
+        assert "2 rails" in report["network"], report["network"]
+        return report["faults"]
+
+    assert faults([1e8, 5e7]) == ["b at 0.50"]
+    busy = [f"{name} while all rails are busy at 0.50" for name in "ab"]
+    assert faults([5e7, 2.5e7]) == [busy[0], "b at 0.50", busy[1]]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"findings": [], "hosts": []}', '[{"process": {}}]', '{"process": {}}']
+)
+def test_like_says_what_a_diagnosis_lacks(tmp_path, text):
+    path = tmp_path / "d.json"
+    path.write_text(text)
+    done = run("simulate", "all_reduce", "1M", "--like", str(path))
+    assert done.returncode == 2 and "has no matrix: run it with --probe" in done.stderr
+
+
+def test_a_flow_may_get_only_a_part_of_a_port(tmp_path):
+    cluster = measured_cluster(slow=[])
+    cluster["rails"][0]["all_bytes_per_s"] = [[1e8 * (a != b) for b in range(4)] for a in range(4)]
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(cluster))
+    report = simulated("all_to_all", "64M", "--like", str(path), "-a", "pairwise")
+    assert "0.1 GB/s from a host to another one" in report["network"]
+    assert report["rows"][0]["time_us"] == pytest.approx(2**24 / 1e8 * 1e6, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"hosts": ["a"]}, "is not of 1 numbers"),
+        ({"hosts": ["a", "b", "c", "c"]}, "a host is there twice"),
+        ({"ranks": [1, 1, 1, 2]}, "different numbers of ranks"),
+        ({"rails": []}, "no matrix of two hosts"),
+        ({"slow": [{"kind": "link", "from": "a", "to": "x"}]}, "is not one of the hosts"),
+        ({"machine": "ringwood-machine-0"}, "ringwood-machine"),
+        ({"seconds": "long"}, "something else than a number"),
+    ],
+)
+def test_like_refuses_what_was_not_measured(tmp_path, change, why):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(measured_cluster(**change)))
+    done = run("simulate", "all_reduce", "1M", "--like", str(path))
+    assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
 def test_seeds_are_reproducible_and_matter():
@@ -227,6 +358,9 @@ def test_16384_ranks_in_bounded_memory(row):
         (["all_reduce", "1M", "--hosts", "4096", "--ranks-per-host", "8"], "more than 16384 ranks"),
         (["all_reduce", "1M", *SMALL, "--slow", "host3"], "is not of the form host7/rail1=0.5"),
         (["all_reduce", "1M", *SMALL, "--slow", "host3=2"], "a fraction above 0 and up to 1"),
+        (["all_reduce", "1M", *SMALL, "--slow-link", "host3=0.5"], "form host2-host3=0.25"),
+        (["all_reduce", "1M", *SMALL, "--slow-link", "host3-host8=0.5"], "the last one is host7"),
+        (["all_reduce", "1M", "--like", "/nonesuch"], "the file cannot be read"),
         (["all_reduce", "1M", *SMALL, "--slow", "host8=0.5"], "the last one is host7"),
         (["all_reduce", "1M", *SMALL, "--dead", "host3/rail1"], "the last one is rail0"),
         (["all_reduce", "1M", *SMALL, "--dead", "host3/rail0"], "has no rail left"),

@@ -103,9 +103,10 @@ def shapes(*all_of_them: Shape):
 def test_the_rate_is_found_and_kept(on, tmp_path):
     wires = measured(on, tmp_path, lambda w: near(w.mbit, on.shape.rate))
     assert "slower than" not in wires.log
-    again = found(on, tmp_path)
-    if again.how == "measured":  # the latency of a machine at work
+    for _ in range(8):  # the latency of a machine at work is another one
         again = found(on, tmp_path)
+        if again.how == "as measured before":
+            break
     assert again.how == "as measured before"
 
 

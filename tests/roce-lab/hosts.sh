@@ -1,5 +1,5 @@
 #!/bin/sh
-# What virtual hosts with two rails do in one boot, step by step; tests/python/test_roce_lab.py
+# What virtual hosts with two rails do in one boot, step by step; tests/python/laboratory/test_roce_lab.py
 # starts it and reads what each step leaves in $LAB_OUT: NAME.RANK.{out,err,rc}.
 #   $1: the ringwood command; the rest: names of the steps, in their order
 ringwood=$1

@@ -55,7 +55,10 @@ inline std::string wired(const std::string& name, const std::string& addresses) 
                          end + " up; ip link set " + name + " up; ";
   for (size_t at = 0; at < addresses.size();) {
     size_t space = std::min(addresses.find(' ', at), addresses.size());
-    commands += "ip addr add " + addresses.substr(at, space - at) + " dev " + name + "; ";
+    const std::string one = addresses.substr(at, space - at);
+    // The kernel clears "tentative" later, in a work queue, even where it detects no duplicates.
+    const bool v6 = one.find(':') != one.npos;
+    commands += "ip addr add " + one + " dev " + name + (v6 ? " nodad; " : "; ");
     at = space + 1;
   }
   return commands;

@@ -18,8 +18,21 @@ TORCH = (
     "test_train_data.py",
     "test_train_faults.py",
 )
-# They start no thread, so that the thread sanitizer could find nothing in them.
-WITHOUT_THREADS = ("schedule_tests", "cost_tests", "checker_tests", "fuzz_tests")
+# They start no thread, or only those of groups that other suites run in more ways: the thread
+# sanitizer could find nothing more in them.
+WITHOUT_THREADS = (
+    "schedule_tests",
+    "cost_tests",
+    "checker_tests",
+    "fuzz_tests",
+    "number_tests",
+    "reduce_tests",
+    "simulate_tests",
+    "tool_tests",
+    "top_tests",
+    "trace_tests",
+    "tune_tests",
+)
 # Not detect_stack_use_after_return: GCC 12's fake stack misaligns 64-byte vectors.
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "strict_string_checks=1",

@@ -26,6 +26,14 @@ class App;
 
 namespace ringwood::tools {
 
+struct NcclTestsOptions;  // nccl_tests/nccl_trial.h
+
+// Instead of operations, the calls of a recorded run (perf_replay.h).
+struct ReplayOptions {
+  std::string trace, group;  // "": none; its only one
+  bool gaps = false;         // with the run's pauses
+};
+
 struct PerfOptions {
   std::vector<const OperationRow*> operations;
   std::vector<DataType> types;
@@ -35,6 +43,7 @@ struct PerfOptions {
   bool check = true;
   BufferKind memory = BufferKind::ordinary;
   int root = 0;
+  bool all_roots = false;
   // None: chosen by the communicator. Several, or "all": each in turn.
   std::vector<std::string> algorithms;
   bool all_algorithms() const { return algorithms == std::vector<std::string>{"all"}; }
@@ -45,9 +54,22 @@ struct PerfOptions {
   double tolerance = -1;  // negative: that of the environment
   std::vector<std::string> transports;
   double timeout_s = 0;  // 0: that of the environment
+  bool ladder = false;   // instead of operations: ladder/ladder.h
+  ReplayOptions replay;
   LaunchOptions launch;
+  int ranks_by_gpus = 0;  // of -g and -t, where no launcher has started ranks; 0: not given
   ReportOptions report;
+  double min_busbw = 0;              // GB/s that every line has to reach
+  std::vector<std::string> require;  // transports, one of which all hosts have to use
+  // Not null: --format nccl-tests.
+  std::shared_ptr<NcclTestsOptions> nccl;
+  std::vector<std::string> warnings;  // for standard error
+
+  // Of every measured call, but for the factor of PREMUL_SUM.
+  CallOptions call_options() const;
 };
+// One, or each.
+std::vector<int> roots_of(const PerfOptions& perf, int ranks);
 
 // Declares the subcommand. When it is given, `exit_code` is set: 0, or 1 if a result was wrong or
 // the run failed. Parsing throws CLI::ParseError or Error(invalid_argument).
@@ -60,8 +82,8 @@ std::function<PerfOptions()> declare_perf_options(CLI::App& command);
 // Throws Error(invalid_argument), before anything is started, for what cannot be measured.
 int run_perf(const PerfOptions& options);
 
-// "64M" -> 67108864; K, M and G are powers of 1024. Throws Error(invalid_argument) naming the
-// option.
+// "64M" -> 67108864, "1.5K" -> 1536; K, M and G are powers of 1024. Throws Error(invalid_argument)
+// naming the option.
 size_t parse_bytes(const std::string& option, const std::string& text);
 
 }  // namespace ringwood::tools

@@ -172,6 +172,11 @@ const OperationRow& find_operation(std::string_view name) {
                           fmt::join(names, ", ")));
 }
 
+size_t count_for(const OperationRow& row, size_t bytes, DataType type, int ranks) {
+  const size_t blocks = row.in_blocks() ? static_cast<size_t>(ranks) : 1;
+  return std::max<size_t>(1, bytes / (blocks * size_of(type)));
+}
+
 void finish(const OperationPtr& operation) {
   Status status = operation->wait();
   if (!status.ok()) throw Error(std::move(status.error()));

@@ -84,6 +84,9 @@ std::span<const OperationRow> operation_table();
 // Throws Error(invalid_argument) listing the names.
 const OperationRow& find_operation(std::string_view name);
 
+// Elements of a block: whole blocks that fit into `bytes`; at least one element each.
+size_t count_for(const OperationRow& row, size_t bytes, DataType type, int ranks);
+
 // Waits; throws the operation's error.
 void finish(const OperationPtr& operation);
 // Carried out in the calling thread, as a blocking call is; everything else as the communicator

@@ -4,11 +4,20 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <string_view>
 
+#include "tools/command/help.h"
+#include "tools/command/refusal.h"
+#include "tools/ladder/ladder.h"
+
+#include "tools/perf/nccl_tests/nccl_call.h"
+#include "tools/perf/nccl_tests/nccl_options.h"
+#include "tools/perf/nccl_tests/nccl_trial.h"
 #include "tools/perf/perf.h"
+#include "tools/replay/perf_replay.h"
 
 namespace ringwood::tools {
 namespace {
@@ -23,8 +32,10 @@ struct Typed {
   std::string min_bytes = "8", max_bytes = "64M", step_bytes = "0", sizes;
   int64_t factor = 2;
   std::string type = "float32", op = "sum", algorithms, transports;
-  std::string csv, json;
+  std::string csv, json, html, require;
+  std::string root = "0";
   int check = 1, pin = 1;
+  NcclTyped nccl;
   PerfOptions perf;
   std::string memory = "private";
 };
@@ -53,8 +64,9 @@ std::vector<size_t> parse_sizes(const Typed& typed) {
   for (size_t size = std::max<size_t>(first, 1); size <= last;) {
     sizes.push_back(size);
     const size_t factor = static_cast<size_t>(typed.factor);
-    if (step == 0 && size > last / factor) break;
-    size = step > 0 ? size + step : size * factor;
+    const bool multiply = step == 0 || (typed.nccl.chosen() && factor > 1);
+    if (multiply && size > last / factor) break;
+    size = multiply ? size * factor : size + step;
   }
   return sizes;
 }
@@ -74,7 +86,7 @@ std::vector<const OperationRow*> parse_operations(const std::vector<std::string>
 std::vector<DataType> parse_types(const std::string& text) {
   std::vector<DataType> types;
   for (const std::string& name : split(text)) {
-    if (name != "all") types.push_back(parse_data_type(name));
+    if (name != "all") types.push_back(parse_data_type(from_nccl_name(name)));
     for (int type = 0; name == "all" && type < kDataTypes; ++type)
       types.push_back(static_cast<DataType>(type));
   }
@@ -84,7 +96,7 @@ std::vector<DataType> parse_types(const std::string& text) {
 std::vector<ReduceOp> parse_ops(const std::string& text) {
   std::vector<ReduceOp> ops;
   for (const std::string& name : split(text)) {
-    if (name != "all") ops.push_back(parse_reduce_op(name));
+    if (name != "all") ops.push_back(parse_reduce_op(from_nccl_name(name)));
     for (int op = 0; name == "all" && op < kReduceOps; ++op)
       ops.push_back(static_cast<ReduceOp>(op));
   }
@@ -92,8 +104,7 @@ std::vector<ReduceOp> parse_ops(const std::string& text) {
 }
 
 // "all" leaves out what does not exist; what was asked for by name must.
-void require_supported(const Typed& typed, const PerfOptions& perf) {
-  if (typed.type == "all" || typed.op == "all") return;
+void require_supported(const PerfOptions& perf) {
   for (DataType type : perf.types) {
     for (ReduceOp op : perf.ops) {
       const auto lacks = [&](const OperationRow* row) {
@@ -119,27 +130,77 @@ std::optional<std::string> output_file(const CLI::Option& option, const std::str
   return "-";
 }
 
+// `-r -1` is how nccl-tests says all.
+void parse_root(const std::string& text, PerfOptions& perf) {
+  perf.all_roots = text == "all" || text == "-1";
+  if (perf.all_roots) return;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), perf.root);
+  if (error != std::errc() || end != text.data() + text.size())
+    refuse(fmt::format("--root {:?} is not a rank, nor all", text));
+}
+
+// In its own format nccl-tests has 32 MiB alone, in steps of bytes, and its own types.
+void take_nccl_defaults(Typed& typed, const CLI::App& command) {
+  if (!typed.nccl.chosen()) return;
+  const auto given = [&](const char* name) { return command.get_option(name)->count() > 0; };
+  if (!given("--minbytes")) typed.min_bytes = "32M";
+  if (!given("--maxbytes")) typed.max_bytes = "32M";
+  if (!given("--stepbytes")) typed.step_bytes = "1M";
+  if (!given("--stepfactor")) typed.factor = 1;
+  if (typed.type == "all")
+    typed.type = "int8,uint8,int32,uint32,int64,half,float,double,bfloat16,f8e4m3,f8e5m2";
+  if (typed.op == "all") typed.op = "sum,prod,max,min,avg,mulsum";
+}
+
+void take_sizes(const Typed& typed, NcclTestsOptions& nccl) {
+  nccl.min_bytes = parse_bytes("--minbytes", typed.min_bytes);
+  nccl.max_bytes = parse_bytes("--maxbytes", typed.max_bytes);
+  nccl.step_bytes = parse_bytes("--stepbytes", typed.step_bytes);
+  nccl.step_factor = typed.factor;
+}
+
 PerfOptions interpret(Typed& typed, const CLI::App& command) {
   PerfOptions perf = typed.perf;
   perf.report.csv = output_file(*command.get_option("--csv"), typed.csv, typed);
   perf.report.json = output_file(*command.get_option("--json"), typed.json, typed);
+  if (!typed.html.empty()) perf.report.html = typed.html;
+  if (!perf.report.matrix.empty() && !perf.report.html)
+    refuse("--matrix shows rates of pairs in the report of --html; give both");
+  if (!perf.report.compare.empty() && !perf.report.html)
+    refuse("--compare shows earlier results in the report of --html; give both");
   if (perf.report.csv == "-" && perf.report.json == "-")
     refuse("--csv and --json cannot both go to standard output; name a file");
-  if (typed.collectives.empty()) refuse("which collective? For example: ringwood perf all_reduce");
+  const CLI::Option* const replay = command.get_option_no_throw("--replay");
+  if (typed.perf.ladder && !typed.collectives.empty())
+    refuse("--ladder takes the place of the collectives: give one of them");
+  if (typed.collectives.empty() && !typed.perf.ladder && !(replay && *replay))
+    refuse("which collective? For example: ringwood perf all_reduce");
+  const bool has_all = typed.type == "all" || typed.op == "all";
+  take_nccl_defaults(typed, command);
   perf.operations = parse_operations(typed.collectives);
   perf.types = parse_types(typed.type);
   perf.ops = parse_ops(typed.op);
   perf.sizes = parse_sizes(typed);
+  parse_root(typed.root, perf);
   perf.transports = split(typed.transports);
+  perf.require = split(typed.require);
+  if (!typed.nccl.chosen() && !typed.nccl.a.empty()) {
+    if (!typed.algorithms.empty()) refuse("-a and --algorithm both name algorithms; give one");
+    typed.algorithms = typed.nccl.a;
+  }
   perf.algorithms = split(typed.algorithms);
   if (std::ranges::count(perf.algorithms, "all") > 0) perf.algorithms = {"all"};
   perf.check = typed.check != 0;
   static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
                                                         {"shared", BufferKind::shared},
-                                                        {"remapped", BufferKind::remapped}};
+                                                        {"remapped", BufferKind::remapped},
+                                                        {"0", BufferKind::ordinary},
+                                                        {"1", BufferKind::ordinary}};
   perf.memory = kKinds.at(typed.memory);
   perf.launch.pin = typed.pin != 0;
-  require_supported(typed, perf);
+  if (!has_all) require_supported(perf);
+  interpret_nccl_options(typed.nccl, command, typed.check, perf);
+  if (perf.nccl) take_sizes(typed, *perf.nccl);
   return perf;
 }
 
@@ -156,15 +217,19 @@ void add_what(CLI::App& command, Typed& typed) {
   command
       .add_option("collective", typed.collectives,
                   "all_reduce, broadcast, ..., sendrecv; several, or all")
-      ->type_name("NAME");
+      ->type_name("COLLECTIVE|all");
   add("-b,--minbytes", typed.min_bytes, "SIZE", "smallest size (8); K, M, G are powers of 1024");
   add("-e,--maxbytes", typed.max_bytes, "SIZE", "largest size (64M)");
   add("-f,--stepfactor", typed.factor, "N", "each size is the last one times N (2)");
   add("-i,--stepbytes", typed.step_bytes, "SIZE", "or the last one plus SIZE");
+  command
+      .add_flag("--ladder", typed.perf.ladder,
+                "instead: port, raw socket and verbs, link, collective, torch; where the time goes")
+      ->group("What");
   add("--sizes", typed.sizes, "LIST", "or exactly these: 8,4K,64M");
-  add("-d,--datatype", typed.type, "LIST", "float32, bfloat16, ...; or all (float32)");
-  add("-o,--op", typed.op, "LIST", "sum, avg, max, ...; or all (sum)");
-  add("-r,--root", typed.perf.root, "RANK", "of the collectives that have one (0)");
+  add("-d,--datatype", typed.type, "TYPE,...|all", "float32, bfloat16, ...; or all (float32)");
+  add("-o,--op", typed.op, "OP,...|all", "sum, avg, max, ...; or all (sum)");
+  add("-r,--root", typed.root, "RANK|all", "of the collectives that have one; or all (0)");
 }
 
 void add_how(CLI::App& command, Typed& typed) {
@@ -174,17 +239,17 @@ void add_how(CLI::App& command, Typed& typed) {
   };
   add("--ranks", perf.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
       ->check(in_range(1, 1024));
-  add("-a,--algorithm", typed.algorithms, "LIST",
+  add("--algorithm", typed.algorithms, "ALGORITHM,...|all",
       "instead of the choice; several, or all, take turns; see ringwood algorithms");
   add("--segments", perf.segments, "N", "pipeline segments instead of the choice")
       ->check(in_range(1, 4096));
   add("--tolerance", perf.tolerance, "ERROR",
       "relative error that fp32 sums between hosts may have (RINGWOOD_TOLERANCE)")
       ->check(in_range(0.0, 0.999));
-  add("--transport", typed.transports, "LIST", "only these: shm, tcp, ...");
-  add("--memory", typed.memory, "KIND",
+  add("--transport", typed.transports, "TRANSPORT,...", "only these: shm, tcp, ...");
+  add("--memory", typed.memory, "private|shared|remapped",
       "private; shared: the ranks of a host read it in place; remapped: becomes so (private)")
-      ->check(CLI::IsMember({"private", "shared", "remapped"}));
+      ->check(CLI::IsMember({"private", "shared", "remapped", "0", "1"}).description(""));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(in_range(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")
@@ -195,11 +260,11 @@ void add_how(CLI::App& command, Typed& typed) {
       .add_flag("--touch", perf.trial.touch,
                 "write the input before, read the output within each timed operation")
       ->group("How");
-  add("--check", typed.check, "0|1", "compare every result (1)")->check(in_range(0, 1));
+  add("-c,--check", typed.check, "N", "0: compare no result (1)")->check(in_range(0, 1000000));
   add("--pin", typed.pin, "0|1", "one core per started rank, where there are enough (1)")
       ->check(in_range(0, 1));
-  add("-T,--timeout", perf.timeout_s, "SECONDS", "for one operation (RINGWOOD_TIMEOUT)")
-      ->check(in_range(0.001, 1e6));
+  add("-T,--timeout", perf.timeout_s, "SECONDS", "for one operation; 0: RINGWOOD_TIMEOUT (0)")
+      ->check(in_range(0.0, 1e6));
   add("--rendezvous", perf.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
 }
@@ -213,6 +278,19 @@ void add_output(CLI::App& command, Typed& typed) {
   };
   add("--csv", typed.csv, "rows as CSV, to FILE or standard output");
   add("--json", typed.json, "an object with version, host and rows, likewise");
+  const auto add_output = [&](const char* name, auto& value, const char* type, const char* what) {
+    return command.add_option(name, value, what)->group("Output")->type_name(type);
+  };
+  add_output("--html", typed.html, "FILE", "a report with plots, which opens without a network");
+  add_output("--compare", typed.perf.report.compare, "[NAME=]FILE",
+             "earlier JSON, also of nccl-tests or bench/peers, beside it; as often as wanted");
+  add_output("--matrix", typed.perf.report.matrix, "FILE",
+             "heat maps of ringwood matrix --json in the report");
+  add_output("--min-busbw", typed.perf.min_busbw, "GB/s",
+             "exit code 1 if a line has less bus bandwidth (of its median time)")
+      ->check(in_range(0.0, 1e6));
+  add_output("--require", typed.require, "verbs|tcp,...",
+             "exit code 1 unless hosts reach each other over one of these: verbs, tcp");
 }
 
 }  // namespace
@@ -220,17 +298,23 @@ void add_output(CLI::App& command, Typed& typed) {
 size_t parse_bytes(const std::string& option, const std::string& text) {
   static constexpr std::string_view kUnits[] = {"",   "B",   "K", "KB", "KIB", "M",
                                                 "MB", "MIB", "G", "GB", "GIB"};
-  size_t value = 0;
+  static constexpr double kMaxBytes = 0x1p62;  // so that the sum of two is a size, too
+  // Numbers with a fraction as nccl-tests takes them: 1.5G.
+  size_t whole = 0;
+  double value = 0;
   const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  auto [rest, error] = std::from_chars(text.data(), end, whole);
+  const bool fraction = error == std::errc() && rest != end && *rest == '.';
+  if (fraction) rest = std::from_chars(text.data(), end, value, std::chars_format::fixed).ptr;
   std::string unit(rest, end);
   for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const auto known = std::find(std::begin(kUnits), std::end(kUnits), unit);
-  if (error != std::errc() || known == std::end(kUnits) || value >= size_t{1} << 32) {
-    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M or 1G", option, text));
-  }
   const auto row = static_cast<size_t>(known - std::begin(kUnits));
-  return row < 2 ? value : value << 10 * ((row + 1) / 3);
+  const size_t shift = row < 2 ? 0 : 10 * ((row + 1) / 3);
+  value = std::ldexp(fraction ? value : static_cast<double>(whole), static_cast<int>(shift));
+  if (error != std::errc() || known == std::end(kUnits) || value >= kMaxBytes)
+    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M or 1.5G", option, text));
+  return fraction ? static_cast<size_t>(value) : whole << shift;
 }
 
 std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
@@ -238,21 +322,73 @@ std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
   add_what(command, *typed);
   add_how(command, *typed);
   add_output(command, *typed);
+  declare_nccl_options(command, typed->nccl);
   return [typed, &command] { return interpret(*typed, command); };
 }
 
+namespace {
+
+// Nothing that is typed is left aside in silence: a gate as --min-busbw would never fail.
+void require_ladder_options(const CLI::App& command) {
+  static constexpr std::string_view kTaken[] = {
+      "--ladder",    "--sizes",      "--minbytes", "--maxbytes",  "--stepfactor",
+      "--stepbytes", "--ranks",      "--batches",  "--transport", "--pin",
+      "--timeout",   "--rendezvous", "--json",     "--html"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && std::ranges::find(kTaken, name) == std::end(kTaken))
+      refuse(
+          fmt::format("--ladder measures each layer by itself and has no use for {}; leave it "
+                      "out, or --ladder",
+                      name));
+  }
+}
+
+LadderOptions ladder_of(const PerfOptions& perf, const CLI::App& command) {
+  LadderOptions ladder;
+  // Those of a sweep are too many.
+  for (const char* option : {"--sizes", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"})
+    if (command.count(option) > 0) ladder.sizes = perf.sizes;
+  if (command.count("--batches") > 0) ladder.repeats = perf.trial.batches;
+  ladder.transports = perf.transports;
+  ladder.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
+  ladder.launch = perf.launch;
+  ladder.json = perf.report.json;
+  ladder.html = perf.report.html;
+  return ladder;
+}
+
+}  // namespace
+
 void add_perf_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("perf", "Time collectives and check their results");
+  command->option_defaults()->take_last();  // scripts append what overrides their defaults
   const auto options = declare_perf_options(*command);
-  command->footer(
-      "Examples:\n"
-      "  ringwood perf all_reduce --ranks 4                 forks 4 ranks\n"
-      "  mpirun -n 4 ringwood perf all_gather -e 1M         joins the ranks of mpirun, srun or "
-      "torchrun\n"
-      "  ringwood perf all --ranks 3 -d all -o all -e 4K    every collective, type and operation, "
-      "checked\n"
-      "  ringwood perf all_reduce --json out.json           for programs");
-  command->callback([options, &exit_code] { exit_code = run_perf(options()); });
+  const auto replay = std::make_shared<ReplayOptions>();
+  declare_replay_options(*command, *replay);
+  add_help(
+      *command,
+      {{"ringwood perf all_reduce --ranks 4", "forks 4 ranks"},
+       {"mpirun -n 2 --map-by node ringwood perf --ladder", "port, socket, link, group, torch"},
+       {"mpirun -n 4 ringwood perf all_gather -e 1M", "joins those of mpirun, srun or torchrun"},
+       {"ringwood perf all --ranks 3 -d all -o all -e 4K", "every collective, type and operation"},
+       {"ringwood perf all_reduce --json out.json", "for programs"},
+       {"ringwood perf all_reduce --html report.html", "for people, with plots"},
+       {"ringwood perf all_reduce --format nccl-tests -b 1M -e 4M -f 2 -g 2", "as nccl-tests"},
+       {"mpirun -n 8 ringwood perf --replay traces --gaps", "a recorded training step, once more"},
+       {"srun ringwood perf all_reduce -b 64M -e 64M --min-busbw 40", "exit code 1 if slower"}});
+  const auto perf = std::make_shared<PerfOptions>();
+  when_parsed(*command, [perf, options, replay, command] {
+    *perf = options();
+    perf->replay = *replay;
+    if (perf->ladder) require_ladder_options(*command);
+    if (replay->trace.empty()) return;
+    require_alone(*command);
+    if (command->count("--batches") == 0) perf->trial.batches = replay->gaps ? 1 : 3;
+  });
+  command->callback([perf, command, &exit_code] {
+    exit_code = perf->ladder ? run_ladder(ladder_of(*perf, *command)) : run_perf(*perf);
+  });
 }
 
 }  // namespace ringwood::tools

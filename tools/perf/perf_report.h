@@ -1,5 +1,6 @@
-// The results of `ringwood perf`: the table (nccl-tests' columns), CSV and JSON.
+// The results of `ringwood perf`: the table (it begins with nccl-tests' columns), CSV and JSON.
 //
+// "time" is the best and "median" that of batches; "p50" and "p99" are of single operations.
 // Where CSV or JSON goes to standard output, the table goes to standard error.
 // Bandwidths are in GB/s (1e9 bytes) and of the best time.
 #pragma once
@@ -7,10 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tools/command/fitted_table.h"
+#include "tools/command/progress_line.h"
+#include "tools/perf/perf_counters.h"
+#include "tools/perf/perf_trial.h"
 
 namespace ringwood::tools {
 
@@ -20,35 +27,53 @@ struct Row {
   size_t bytes = 0, count = 0;
   std::string dtype, op;  // "none" where nothing is reduced
   int root = -1;          // -1: has none
-  double time_us_best = 0, time_us_median = 0;
-  double algbw_gbs = 0, busbw_gbs = 0;
-  double cpu_percent = 0;        // of one core, by the busiest rank; not in the table
+  Trial::Result times;
+  double algbw_gbs = 0, busbw_gbs = 0, bus_factor = 1;
   std::optional<int64_t> wrong;  // over all ranks; none: not checked
   std::string algorithm;
   int segments = 1;
-  std::string transports;
-  // Only where all algorithms are compared.
-  std::optional<double> predicted_us;
-  bool chosen = false;
+  std::string transports;              // in use at any rank
+  std::optional<double> predicted_us;  // none: not an algorithm of the table
+  bool compared = false;               // all algorithms are
+  bool chosen = false;                 // among them
+  std::optional<double> limit_us;      // perf_limits.h
+
+  int slowest_rank() const;
+  // CPU time of all ranks for 1e9 bytes of `bytes`; 0 where no bytes are moved.
+  double cpu_s_per_gb() const;
+  std::optional<double> limit_percent() const;  // of the best time
+  double bus_gbs_at(double us) const;           // bus bandwidth of such a time
+};
+
+// Of the whole run.
+struct RunFacts {
+  std::vector<HostCounters> hosts;
+  double link_rate = 0;                 // bytes/s between hosts; 0: one host
+  std::map<size_t, double> copy_rates;  // bytes/s of a rank's copies, by their size
+  std::vector<std::string> failed;      // what --min-busbw and --require miss
 };
 
 // "-" is standard output.
 struct ReportOptions {
-  std::optional<std::string> csv, json;
+  std::optional<std::string> csv, json, html;
+  std::vector<std::string> compare;  // [NAME=]FILE: earlier results, for the HTML
+  std::string matrix;                // FILE of ringwood matrix --json, likewise; "": none
 };
 
 class Report final {
  public:
   // Opens the files; throws Error(invalid_argument) if that fails.
   Report(const ReportOptions& options, int ranks, const std::string& remarks);
-  ~Report();
 
   void begin(const std::string& collective);  // a heading
   void add(const Row& row);
-  // What is going on, on a terminal only; replaced by the next line.
-  void progress(const std::string& text);
-  // Totals and, if there is any, what the fabric's counters tell; writes the JSON object.
-  void end(const std::vector<std::string>& fabric);
+  void remark(const std::string& text);  // a line among the rows
+  // What is going on.
+  void progress(const std::string& text) { progress_.show(text); }
+  // Totals and what the counters tell; writes the JSON object.
+  void end(const RunFacts& facts);
+
+  const std::vector<Row>& rows() const { return rows_; }
 
  private:
   struct Close {
@@ -56,12 +81,18 @@ class Report final {
   };
   using File = std::unique_ptr<std::FILE, Close>;
   std::FILE* open(const std::optional<std::string>& path, File& owner);
-  void erase_progress();
+  void write_totals(const RunFacts& facts);
+  void write_json(const RunFacts& facts);
 
+  const int ranks_;
   std::vector<Row> rows_;
   File csv_file_, json_file_;
-  std::FILE *table_, *csv_ = nullptr, *json_ = nullptr;
-  bool terminal_, progress_shown_ = false;
+  std::FILE *const csv_, *const json_, *const table_;
+  const FittedTable lines_;
+  ProgressLine progress_{"perf"};
 };
+
+// Four significant digits in a column of eight.
+std::string micros(double us);
 
 }  // namespace ringwood::tools

@@ -14,6 +14,16 @@ constexpr double kBatchSeconds =
     2e-3;  // long beside a barrier, short beside the pauses of a busy machine
 constexpr int kMaxIterations = 20000;
 
+constexpr double kSampledSeconds = 20e-3;
+constexpr int kMaxSamples = 1 << 18;  // of all ranks
+
+// The least value that so many percent do not exceed.
+double percentile(std::vector<double>& values, size_t percent) {
+  std::sort(values.begin(), values.end());
+  const size_t place = (values.size() * percent + 99) / 100;
+  return values[std::max<size_t>(place, 1) - 1];
+}
+
 double cpu_seconds() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -51,14 +61,78 @@ void Trial::begin() {
 void Trial::run_batch() { seconds_.push_back(batch_seconds(iterations_)); }
 
 Trial::Result Trial::result() {
-  std::vector<double> busy{cpu_seconds_ / std::accumulate(seconds_.begin(), seconds_.end(), 0.0)};
+  const double operations = static_cast<double>(iterations_) * static_cast<double>(seconds_.size());
+  const double sum = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+  Result result;
+  result.rank_us = of_all_ranks({sum / operations * 1e6});
+  const std::vector<double> cpu = of_all_ranks({cpu_seconds_ / operations * 1e6});
+  result.cpu_us = std::accumulate(cpu.begin(), cpu.end(), 0.0);
+  std::vector<double> busy{cpu_seconds_ / sum};
   slowest(busy);
   slowest(seconds_);
   std::sort(seconds_.begin(), seconds_.end());
   const size_t middle = seconds_.size() / 2;
   const double median =
       seconds_.size() % 2 != 0 ? seconds_[middle] : (seconds_[middle - 1] + seconds_[middle]) / 2;
-  return {seconds_.front() / iterations_ * 1e6, median / iterations_ * 1e6, busy[0] * 100};
+  result.best_us = seconds_.front() / iterations_ * 1e6;
+  result.median_us = median / iterations_ * 1e6;
+  result.cpu_percent = busy[0] * 100;
+  result.spread = spread(median / iterations_);
+  return result;
+}
+
+// As many single operations as the batches had, within bounds.
+Spread Trial::spread(double operation_s) {
+  clock_.align();
+  const int most = std::max(1, kMaxSamples / call_.size());
+  const double fitting = kSampledSeconds / std::max(operation_s, 1e-9);
+  const int wanted = static_cast<int>(std::min<double>(fitting, 1000));
+  Spread spread;
+  spread.samples =
+      std::clamp(wanted, 1, std::min(most, iterations_ * static_cast<int>(seconds_.size())));
+  std::vector<double> mine;
+  finish(call_.communicator->barrier(synchronous_call()));
+  for (int i = 0; i < spread.samples; ++i) {
+    if (options_.touch) {
+      write_input(row_, call_);
+      finish(call_.communicator->barrier(synchronous_call()));
+    }
+    mine.push_back(clock_.now_s());
+    row_.run(call_);
+    if (options_.touch) read_output(row_, call_);
+    mine.push_back(clock_.now_s());
+  }
+  const std::vector<double> all = of_all_ranks(mine);
+  const auto ranks = static_cast<size_t>(call_.size()), samples = mine.size() / 2;
+  std::vector<double> times(samples, 0), skews(samples, 0), late(ranks, 0);
+  for (size_t i = 0; i < samples; ++i) {
+    double first = all[2 * i], last = first;
+    for (size_t r = 0; r < ranks; ++r) {
+      const double came = all[r * mine.size() + 2 * i], left = all[r * mine.size() + 2 * i + 1];
+      first = std::min(first, came);
+      last = std::max(last, came);
+      times[i] = std::max(times[i], left - came);
+      late[r] += came;
+    }
+    for (double& sum : late) sum -= first;
+    skews[i] = last - first;
+  }
+  spread.p50_us = percentile(times, 50) * 1e6;
+  spread.p99_us = percentile(times, 99) * 1e6;
+  spread.skew_p50_us = percentile(skews, 50) * 1e6;
+  spread.skew_p99_us = percentile(skews, 99) * 1e6;
+  spread.clock_error_us = clock_.error_us();
+  const auto latest = std::max_element(late.begin(), late.end());
+  spread.last_rank = static_cast<int>(latest - late.begin());
+  spread.last_rank_us = *latest / static_cast<double>(samples) * 1e6;
+  return spread;
+}
+
+std::vector<double> Trial::of_all_ranks(const std::vector<double>& mine) const {
+  std::vector<double> all(mine.size() * static_cast<size_t>(call_.size()));
+  finish(call_.communicator->all_gather(mine.data(), all.data(), mine.size(), DataType::float64,
+                                        synchronous_call()));
+  return all;
 }
 
 int64_t Trial::check(const Pattern& pattern) {

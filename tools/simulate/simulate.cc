@@ -1,23 +1,29 @@
 #include "tools/simulate/simulate.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 
+#include "tools/command/help.h"
+#include "tools/command/progress_line.h"
+#include "tools/command/text_files.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
+#include "tools/simulate/simulate_html.h"
+#include "tools/simulate/simulate_like.h"
+#include "tools/simulate/simulate_replay.h"
 #include "tools/simulate/simulate_report.h"
 #include "tools/simulate/simulate_rows.h"
 #include "tools/simulate/simulate_svg.h"
 #include "tools/simulate/simulate_trace.h"
+#include "tools/simulate/simulate_values.h"
 
 namespace ringwood::tools {
 namespace {
@@ -27,10 +33,13 @@ struct Typed {
   QueryWords words;
   std::string parameters = "host";
   std::string rail_use, island_rate = "150G", island_latency = "3us";
-  std::vector<std::string> slow, dead, dead_uplinks, slow_ranks, late;
+  std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
   int hosts = 1, ranks_per_host = 1, cores = 0, rails = 0;
   double oversubscription = 0;
-  std::string scale;
+  std::string scale, like, replay, group;
+  std::optional<LikeCluster> cluster;  // of --like or --replay
+  std::vector<int> places;             // by rank: its host; empty: as many on each
+  SimulatePage page;
   SimulateOptions options;
 };
 
@@ -38,28 +47,13 @@ struct Typed {
   throw Error(ErrorCode::invalid_argument, std::move(why));
 }
 
-// "150G": bytes/s, in powers of 1000.
-double parse_rate(const std::string& what, const std::string& text) {
-  constexpr std::pair<char, double> kUnits[] = {{'G', 1e9}, {'M', 1e6}, {'K', 1e3}};
-  size_t end = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  for (const auto& [unit, times] : kUnits)
-    if (end > 0 && end + 1 == text.size() && text[end] == unit && value > 0 && value < 1e6)
-      return value * times;
-  refuse(fmt::format("{} \"{}\" is not of the form 150G, in bytes a second with K, M or G", what,
-                     text));
-}
-
 void set_query(const Typed& typed, SimulateOptions& options) {
   if (int64_t{typed.hosts} * typed.ranks_per_host > kMaxRanks)
     refuse(fmt::format("--hosts {} with --ranks-per-host {} are more than {} ranks: take fewer",
                        typed.hosts, typed.ranks_per_host, kMaxRanks));
-  TuningQuery& q = options.query = parse_query(typed.words, typed.hosts * typed.ranks_per_host);
+  const int ranks = typed.places.empty() ? typed.hosts * typed.ranks_per_host
+                                         : static_cast<int>(typed.places.size());
+  TuningQuery& q = options.query = parse_query(typed.words, ranks);
   q.several_hosts = typed.hosts > 1;
   options.hosts = typed.hosts;
   options.ranks_per_host = typed.ranks_per_host;
@@ -80,6 +74,7 @@ void set_network(const Typed& typed, SimulateOptions& options) {
 }
 
 void set_faults(const Typed& typed, SimulateOptions& options) {
+  if (typed.cluster) add_faults(*typed.cluster, typed.hosts, options.faults, options.fault_texts);
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
                        void (*parse)(Faults&, std::string_view)) {
     for (const std::string& text : texts) {
@@ -88,6 +83,7 @@ void set_faults(const Typed& typed, SimulateOptions& options) {
     }
   };
   add("slow", typed.slow, add_slow_port);
+  add("slow link", typed.slow_links, add_slow_link);
   add("dead", typed.dead, add_dead_port);
   add("dead uplink", typed.dead_uplinks, add_dead_uplink);
   add("slow rank", typed.slow_ranks, add_slow_rank);
@@ -102,7 +98,8 @@ void set_faults(const Typed& typed, SimulateOptions& options) {
 // The parameters, for the hosts and leaves that were typed.
 void set_machine(const Typed& typed, SimulateOptions& options) {
   MachineModel machine =
-      read_parameters_from(typed.parameters, Options::from_environment()).machine;
+      typed.cluster ? typed.cluster->machine
+                    : read_parameters_from(typed.parameters, Options::from_environment()).machine;
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
   machine.net.leaves.clear();
@@ -115,11 +112,12 @@ void set_machine(const Typed& typed, SimulateOptions& options) {
   }
   if (typed.cores > 0)
     machine.cores = typed.cores;
-  else if (!is_file(typed.parameters))
+  else if (!is_file(typed.parameters) && !typed.cluster)
     machine.cores = std::max(machine.cores, typed.ranks_per_host);
   if (typed.rails > 0) machine.net.rails = typed.rails;
   if (!typed.rail_use.empty()) machine.net.rail_of_rank = typed.rail_use == "rank";
   options.shape.rails = machine.net.rails;
+  if (typed.cluster) options.shape.pair = typed.cluster->pair;
   if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
   options.machine = std::move(machine);
 }
@@ -129,7 +127,8 @@ SimulateOptions parse(const Typed& typed) {
   set_query(typed, options);
   set_network(typed, options);
   set_faults(typed, options);
-  for (int r = 0; r < options.query.n; ++r)
+  options.machine.hosts = typed.places;
+  for (int r = 0; typed.places.empty() && r < options.query.n; ++r)
     options.machine.hosts.push_back(r / typed.ranks_per_host);
   if (!options.algorithm.empty() && options.algorithm != "all" &&
       !find_algorithm(options.query.collective, options.algorithm))
@@ -139,59 +138,6 @@ SimulateOptions parse(const Typed& typed) {
   [[maybe_unused]] const Network network(options.machine, options.query.n, options.shape,
                                          options.faults);
   return options;
-}
-
-// One line on stderr that is written over, at most five times a second; at first after a fifth of
-// a second, or at once where it is asked for.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool wanted)
-      : on_(wanted || ::isatty(STDERR_FILENO) == 1),
-        last_(wanted ? Clock::time_point() : Clock::now()) {}
-  ~ProgressLine() { erase(); }
-  void erase() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-    shown_ = false;
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(const std::string& text) {
-    const auto now = Clock::now();
-    if (!on_ || now - last_ < std::chrono::milliseconds(200)) return;
-    last_ = now;
-    shown_ = true;
-    fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
-  }
-
- private:
-  const bool on_;
-  bool shown_ = false;
-  Clock::time_point last_;
-};
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) refuse(fmt::format("{} cannot be written: name a file in a folder that exists", path));
-}
-
-// "8..16384": each doubling; hosts of as many ranks as typed, as long as there are so many.
-std::vector<int> group_sizes(const std::string& text) {
-  const size_t dots = text.find("..");
-  const auto number = [](const std::string& digits) {
-    const bool good = !digits.empty() && digits.size() < 6 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-    return good ? std::stoi(digits) : 0;
-  };
-  const int first = dots == std::string::npos ? 0 : number(text.substr(0, dots));
-  const int last = dots == std::string::npos ? 0 : number(text.substr(dots + 2));
-  if (first < 1 || last < first || last > kMaxRanks)
-    refuse(fmt::format("--scale \"{}\" is not of the form 8..{}", text, kMaxRanks));
-  std::vector<int> sizes;
-  for (int n = first; n <= last; n *= 2) sizes.push_back(n);
-  return sizes;
 }
 
 ScalePoint simulate_point(const Typed& typed, const Progress& progress) {
@@ -219,18 +165,43 @@ std::vector<ScalePoint> simulate_points(const Typed& typed, const Progress& prog
   return points;
 }
 
+// What was not typed is as it was measured.
+void use_like(Typed& typed, const CLI::App& command) {
+  if (command.count("--parameters") > 0)
+    refuse("--like has the measured parameters: leave out --parameters");
+  typed.cluster = read_like(typed.like);
+  typed.page.like = typed.like;
+  if (command.count("--hosts") == 0) typed.hosts = typed.cluster->hosts;
+  if (command.count("--ranks-per-host") == 0) {
+    if (typed.cluster->ranks_per_host == 0)
+      refuse("--like: its hosts have different numbers of ranks; say one with --ranks-per-host");
+    typed.ranks_per_host = typed.cluster->ranks_per_host;
+  }
+}
+
+// Says where its parameters come from.
+SimulatePage page_of(const Typed& typed) {
+  SimulatePage page = typed.page;
+  page.parameters = !typed.like.empty() ? "measured with the matrix"
+                    : typed.cluster     ? "those of the trace"
+                                        : typed.parameters;
+  return page;
+}
+
 void run_simulate(const Typed& typed) {
   if (!typed.options.svg.empty() && typed.scale.empty())
     refuse("--svg draws what --scale simulates: add --scale 8..1024");
   if (!typed.options.trace.empty() && !typed.scale.empty())
     refuse("--trace is of one group: leave out --scale");
-  ProgressLine line(typed.options.progress);
+  ProgressLine line("simulate", typed.options.progress);
   const Progress progress = [&](const std::string& text) { line.show(text); };
   const std::vector<ScalePoint> points = simulate_points(typed, progress);
-  if (!typed.options.svg.empty()) write(typed.options.svg, draw_scale(points));
+  if (!typed.options.svg.empty()) write_all("--svg", typed.options.svg, draw_scale(points));
+  if (!typed.page.file.empty()) write_html(page_of(typed), points, progress);
   const ScalePoint& first = points.front();
   if (const SimulatedRow* row = taken_of(first.rows); row && !typed.options.trace.empty())
-    write(typed.options.trace, print_trace(first.options, trace(first.options, *row, progress)));
+    write_all("--trace", typed.options.trace,
+              print_trace(first.options, trace(first.options, *row, progress)));
   line.erase();
   std::vector<std::string> texts;
   for (const ScalePoint& point : points)
@@ -240,6 +211,106 @@ void run_simulate(const Typed& typed) {
     fmt::print("[{}]\n", fmt::join(texts, ",\n"));
   else
     fmt::print("{}{}", fmt::join(texts, "\n"), typed.options.json ? "\n" : "");
+}
+
+// The recorded hosts, unless others were typed: whether all ranks are where they were.
+bool use_places(Typed& typed, const RecordedRun& run, const CLI::App& command) {
+  const LikeCluster recorded = cluster_of(run);
+  const bool hosts = command.count("--hosts") > 0 || !typed.like.empty();
+  const bool ranks = command.count("--ranks-per-host") > 0 || !typed.like.empty();
+  if (typed.like.empty() && command.count("--parameters") == 0) typed.cluster = recorded;
+  if (!hosts) typed.hosts = recorded.hosts;
+  if (!ranks && recorded.ranks_per_host == 0 && hosts)
+    refuse("the recorded hosts had different numbers of ranks: say one with --ranks-per-host");
+  if (!ranks) typed.ranks_per_host = std::max(1, recorded.ranks_per_host);
+  const bool placed = !hosts && !ranks;
+  if (placed) typed.places = run.machine.hosts;
+  return placed;
+}
+
+void refuse_beside_replay(const CLI::App& command) {
+  for (const char* option : {"collective", "bytes", "--scale", "--svg", "--trace", "--seeds",
+                             "--segments", "--datatype", "--op"})
+    if (command.count(option) > 0)
+      refuse(fmt::format("--replay simulates what was recorded: leave out {}", option));
+}
+
+void run_replay(Typed& typed, const CLI::App& command) {
+  refuse_beside_replay(command);
+  const RecordedRun run = read_recorded_run(typed.replay, typed.group);
+  const bool placed = use_places(typed, run, command);
+  typed.words.collective = "barrier";  // each call takes its place
+  typed.words.bytes = "0";
+  std::string algorithm = std::exchange(typed.options.algorithm, "");
+  SimulateOptions options = parse(typed);
+  options.algorithm = std::move(algorithm);
+  if (placed) options.machine.nodes = run.machine.nodes;
+  ProgressLine line("simulate", options.progress);
+  const ReplayReport report =
+      simulate_replay(options, run, placed, [&](const std::string& text) { line.show(text); });
+  line.erase();
+  if (!typed.page.file.empty()) write_html(page_of(typed), options, report);
+  fmt::print("{}", options.json ? print_json(report) + "\n" : print_table(report));
+}
+
+void run(Typed& typed, const CLI::App& command) {
+  require_page(typed.page);
+  if (!typed.like.empty()) use_like(typed, command);
+  if (!typed.replay.empty()) return run_replay(typed, command);
+  if (typed.words.bytes.empty())
+    refuse(fmt::format("{} is required, as in ringwood simulate all_reduce 64M; or --replay",
+                       typed.words.collective.empty() ? "collective" : "bytes"));
+  run_simulate(typed);
+}
+
+void add_network_options(CLI::App& command, Typed& typed) {
+  SimulateOptions& options = typed.options;
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("--rails", typed.rails, "N", "ports of each host (those of the parameters)")
+      ->check(CLI::Range(1, Network::kMaxRails).description(""));
+  add("--rail-use", typed.rail_use, "striped|rank",
+      "pieces over all rails, or a rail for a rank (as the parameters have it)")
+      ->check(CLI::IsMember({"striped", "rank"}).description(""));
+  add("--leaf", options.shape.leaf, "N", "hosts of a leaf switch (a core without limits)")
+      ->check(CLI::Range(1, kMaxRanks).description(""));
+  add("--uplinks", options.shape.uplinks, "N", "of a leaf, for each rail (as many as hosts)")
+      ->check(CLI::Range(1, 1024).description(""));
+  add("--oversubscription", typed.oversubscription, "X", "hosts of a leaf / its uplinks")
+      ->check(CLI::Range(0.01, 1024.0).description(""));
+  add("--seed", options.shape.seed, "N", "of the switches' hash (1)");
+  add("--seeds", options.seeds, "N", "seeds from there on: p10, p50 and p90 (1)")
+      ->check(CLI::Range(1, 1000).description(""));
+  add("--island", options.shape.island, "N", "ranks of an island of GPUs; no core moves data then")
+      ->check(CLI::Range(1, 1024).description(""));
+  add("--island-rate", typed.island_rate, "RATE", "bytes/s of a rank in its island (150G)");
+  add("--island-latency", typed.island_latency, "TIME", "of a message there (3us)");
+}
+
+void add_replay_options(CLI::App& command, Typed& typed) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  CLI::Option* replay = add("--replay", typed.replay, "DIR",
+                            "instead: each call of a run that was recorded there "
+                            "(RINGWOOD_TRACE_DIR), beside what it took");
+  add("--group", typed.group, "NAME", "of a trace with several groups")->needs(replay);
+  add("--html", typed.page.file, "FILE", "a report with plots, which opens without a network");
+  add("--compare", typed.page.compare, "[NAME=]FILE",
+      "JSON of ringwood perf or nccl-tests: measured beside predicted, in that report");
+}
+
+void add_fault_options(CLI::App& command, Typed& typed) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("--slow", typed.slow, "host7/rail1=0.5", "a port, or a host's ports, with that rate");
+  add("--slow-link", typed.slow_links, "host2-host3=0.25", "from one host to the other one");
+  add("--dead", typed.dead, "host3/rail0", "a port without a link");
+  add("--dead-uplink", typed.dead_uplinks, "leaf0/3", "uplinks without a link; leaf0/rail1/0-7");
+  add("--slow-rank", typed.slow_ranks, "rank5=0.1", "a rank with that part of a core");
+  add("--late", typed.late, "rank3=5ms", "a rank that calls so late");
 }
 
 }  // namespace
@@ -252,55 +323,51 @@ void add_simulate_command(CLI::App& app) {
     return command->add_option(name, value, description)->type_name(type);
   };
   SimulateOptions& options = typed->options;
-  add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...")
-      ->required();
-  add("bytes", typed->words.bytes, "BYTES", "512, 64K, 1G; of the whole buffer, or of n blocks")
-      ->required();
+  add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...");
+  add("bytes", typed->words.bytes, "BYTES", "512, 64K, 1G; of the whole buffer, or of n blocks");
   add("--hosts", typed->hosts, "H", "hosts (1)")->check(CLI::Range(1, kMaxRanks).description(""));
   add("--ranks-per-host", typed->ranks_per_host, "K", "ranks of each (1)")
       ->check(CLI::Range(1, kMaxRanks).description(""));
   add("--cores", typed->cores, "N", "of each host (one for each rank, or those of a file)")
       ->check(CLI::Range(1, 4096).description(""));
-  add("-a,--algorithm", options.algorithm, "NAME|all", "only this one, or each (sensible ones)");
+  add("-a,--algorithm", options.algorithm, "ALGORITHM|all",
+      "only this one, or each (sensible ones)");
   add("--segments", options.segments, "N", "that messages are cut into (those of the choice)")
       ->check(CLI::Range(1, 256).description(""));
-  add("-d,--dtype", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
+  add("-d,--datatype", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
   add("-o,--op", typed->words.op, "OP", "sum, avg, max, ... (sum)");
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
-  add("--rails", typed->rails, "N", "ports of each host (those of the parameters)")
-      ->check(CLI::Range(1, Network::kMaxRails).description(""));
-  add("--rail-use", typed->rail_use, "striped|rank",
-      "pieces over all rails, or a rail for a rank (as the parameters have it)")
-      ->check(CLI::IsMember({"striped", "rank"}).description(""));
-  add("--leaf", options.shape.leaf, "N", "hosts of a leaf switch (a core without limits)")
-      ->check(CLI::Range(1, kMaxRanks).description(""));
-  add("--uplinks", options.shape.uplinks, "N", "of a leaf, for each rail (as many as hosts)")
-      ->check(CLI::Range(1, 1024).description(""));
-  add("--oversubscription", typed->oversubscription, "X", "hosts of a leaf / its uplinks")
-      ->check(CLI::Range(0.01, 1024.0).description(""));
-  add("--seed", options.shape.seed, "N", "of the switches' hash (1)");
-  add("--seeds", options.seeds, "N", "seeds from there on: p10, p50 and p90 (1)")
-      ->check(CLI::Range(1, 1000).description(""));
-  add("--island", options.shape.island, "N", "ranks of an island of GPUs; no core moves data then")
-      ->check(CLI::Range(1, 1024).description(""));
-  add("--island-rate", typed->island_rate, "RATE", "bytes/s of a rank in its island (150G)");
-  add("--island-latency", typed->island_latency, "TIME", "of a message there (3us)");
-  add("--slow", typed->slow, "host7/rail1=0.5", "a port, or a host's ports, with that rate");
-  add("--dead", typed->dead, "host3/rail0", "a port without a link");
-  add("--dead-uplink", typed->dead_uplinks, "leaf0/3", "uplinks without a link; leaf0/rail1/0-7");
-  add("--slow-rank", typed->slow_ranks, "rank5=0.1", "a rank with that part of a core");
-  add("--late", typed->late, "rank3=5ms", "a rank that calls so late");
+  add("--like", typed->like, "FILE",
+      "the cluster that ringwood matrix --json or doctor --json has measured, with what is slow");
+  add_replay_options(*command, *typed);
+  add_network_options(*command, *typed);
+  add_fault_options(*command, *typed);
   add("--trace", options.trace, "FILE", "time line of the choice, for ui.perfetto.dev");
   add("--scale", typed->scale, "8..16384", "each doubling of the ranks, in place of --hosts");
   add("--svg", options.svg, "FILE", "with --scale: bus bandwidth by ranks, as a picture");
   command->add_flag("--progress", options.progress, "on stderr, also where that is no terminal");
   command->add_flag("--json", options.json, "an object with all rows");
-  command->footer(
-      "Example:\n"
-      "  ringwood simulate all_reduce 64M --hosts 128 --ranks-per-host 8 --rails 2 --leaf 32 "
-      "--slow host7/rail1=0.5");
-  command->callback([typed] { run_simulate(*typed); });
+  add_help(
+      *command,
+      {{"ringwood simulate all_reduce 64M --hosts 128 --ranks-per-host 8", "the sensible rows"},
+       {"ringwood simulate all_reduce 64M --hosts 16 --ranks-per-host 8 --rails 2 --slow "
+        "host7/rail1=0.5 --late rank3=5ms",
+        "with a slow port and a late rank"},
+       {"ringwood simulate all_reduce 64M --hosts 128 --rails 2 --leaf 32 --oversubscription 2 "
+        "--seeds 20",
+        "leaf switches with hashed uplinks"},
+       {"ringwood simulate all_reduce 64M --ranks-per-host 8 --scale 8..1024 --svg scale.svg",
+        "bus bandwidth by ranks, as a picture"},
+       {"ringwood simulate all_reduce 64M --like matrix.json",
+        "a measured cluster, its slow links"},
+       {"ringwood simulate --replay traces --like matrix.json",
+        "a recorded run on that cluster: what it took, what it would take"},
+       {"ringwood simulate all_reduce 64M --hosts 2 --html page.html --compare perf.json",
+        "a page: predicted beside measured"},
+       {"ringwood simulate all_gather 1M --hosts 4 --json", "for programs"}},
+      {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
+  command->callback([typed, command] { run(*typed, *command); });
 }
 
 }  // namespace ringwood::tools

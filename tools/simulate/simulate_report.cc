@@ -40,49 +40,6 @@ std::vector<int> slowest_ranks(const Outcome& outcome) {
   return ranks;
 }
 
-// One sentence: what is best, and what the faults change.
-std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
-  const SimulatedRow* const best = best_of(rows, false);
-  if (!best) return "nothing was simulated";
-  const SimulatedRow& now = *taken_of(rows);
-  const auto versus = [](const SimulatedRow& other, double seconds, double now_seconds) {
-    return fmt::format("{} takes {} us, {:.2f} times less", other.algorithm, micros(seconds),
-                       now_seconds / seconds);
-  };
-  if (!options.faults.any()) {
-    const double mine = now.healthy.seconds, least = best->healthy.seconds;
-    const std::string said = fmt::format("{} takes {} us", now.algorithm, micros(mine));
-    if (mine < least * kWorthwhile)
-      return fmt::format("{}; no other row is {:.0f} % faster", said, (kWorthwhile - 1) * 100);
-    return fmt::format("{}; switch to another row: {}", said, versus(*best, least, mine));
-  }
-  const SimulatedRow& other = *best_of(rows, true);
-  const double before = now.healthy.seconds, after = now.faulty->seconds;
-  const double least = other.faulty->seconds;
-  std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
-                                 now.algorithm, after / before, micros(after), micros(before));
-  if (after < least * kWorthwhile)
-    return said + fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100);
-  return said + "; switch to another row: " + versus(other, least, after);
-}
-
-std::string network_line(const SimulateOptions& options) {
-  const NetworkShape& shape = options.shape;
-  std::string line =
-      fmt::format("{} rail{} of {:.4g} GB/s a host, {}", shape.rails, shape.rails == 1 ? "" : "s",
-                  options.machine.net.nic / shape.rails / 1e9,
-                  shape.use == RailUse::striped ? "striped" : "one for each rank");
-  if (shape.uplinks > 0)
-    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, seed {}", shape.leaf,
-                        shape.uplinks, shape.uplinks == 1 ? "" : "s", shape.seed);
-  else
-    line += ", a core without limits";
-  if (shape.island > 0)
-    line +=
-        fmt::format(", islands of {} ranks at {:.4g} GB/s", shape.island, shape.island_rate / 1e9);
-  return line;
-}
-
 std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
   std::string line = fmt::format("{} {:>12} {:<22} {:>8} {:>11.0f}", row.chosen ? '*' : ' ',
                                  options.bytes, row.algorithm, row.segments, row.messages);
@@ -162,6 +119,51 @@ Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
 }
 
 }  // namespace
+
+std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
+  const SimulatedRow* const best = best_of(rows, false);
+  if (!best) return "nothing was simulated";
+  const SimulatedRow& now = *taken_of(rows);
+  const auto versus = [](const SimulatedRow& other, double seconds, double now_seconds) {
+    return fmt::format("{} takes {} us, {:.2f} times less", other.algorithm, micros(seconds),
+                       now_seconds / seconds);
+  };
+  if (!options.faults.any()) {
+    const double mine = now.healthy.seconds, least = best->healthy.seconds;
+    const std::string said = fmt::format("{} takes {} us", now.algorithm, micros(mine));
+    if (mine < least * kWorthwhile)
+      return fmt::format("{}; no other row is {:.0f} % faster", said, (kWorthwhile - 1) * 100);
+    return fmt::format("{}; switch to another row: {}", said, versus(*best, least, mine));
+  }
+  const SimulatedRow& other = *best_of(rows, true);
+  const double before = now.healthy.seconds, after = now.faulty->seconds;
+  const double least = other.faulty->seconds;
+  std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
+                                 now.algorithm, after / before, micros(after), micros(before));
+  if (after < least * kWorthwhile)
+    return said + fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100);
+  return said + "; switch to another row: " + versus(other, least, after);
+}
+
+std::string network_line(const SimulateOptions& options) {
+  const NetworkShape& shape = options.shape;
+  std::string line =
+      fmt::format("{} rail{} of {:.4g} GB/s a host, {}", shape.rails, shape.rails == 1 ? "" : "s",
+                  options.machine.net.nic / shape.rails / 1e9,
+                  shape.use == RailUse::striped ? "striped" : "one for each rank");
+  if (shape.uplinks > 0)
+    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, seed {}", shape.leaf,
+                        shape.uplinks, shape.uplinks == 1 ? "" : "s", shape.seed);
+  else
+    line += ", a core without limits";
+  if (shape.pair > 0)
+    line += fmt::format(", {:.4g} GB/s from a host to another one",
+                        options.machine.net.nic * shape.pair / 1e9);
+  if (shape.island > 0)
+    line +=
+        fmt::format(", islands of {} ranks at {:.4g} GB/s", shape.island, shape.island_rate / 1e9);
+  return line;
+}
 
 const SimulatedRow* best_of(const std::vector<SimulatedRow>& rows, bool with_faults) {
   const SimulatedRow* best = nullptr;

@@ -20,6 +20,11 @@ Bandwidth bandwidth_of(const SimulateOptions& options, double seconds);
 // The row that a communicator takes, or, where it was not simulated, the best one. Null if none is.
 const SimulatedRow* taken_of(const std::vector<SimulatedRow>& rows);
 
+// One sentence: what is best, and what the faults change.
+std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
+// Rails, leaves, islands: what the simulated network is.
+std::string network_line(const SimulateOptions& options);
+
 std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
 std::string print_json(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
 

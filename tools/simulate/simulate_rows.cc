@@ -10,6 +10,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/cost/cost_model.h"
+#include "collectives/kernels/types.h"
+#include "collectives/plan/wire_schedule.h"
 #include "transports/base/options.h"
 
 namespace ringwood::tools {
@@ -36,16 +38,22 @@ class Simulated {
     for (const HostException& one : machine_.net.exceptions)
       if (one.rail < options.shape.rails) slow_hosts_.push_back({one.host, one.rail, one.rate});
     machine_.net.exceptions.clear();
-    request_.build = [this](int rank) { return row_.build(where(rank)); };
+    request_.build = [this, wire = row.wire](int rank) {
+      Schedule schedule = row_.build(where(rank));
+      return wire == WireFormat::exact
+                 ? schedule
+                 : with_roundings(schedule, options_.query.collective, machine_.hosts);
+    };
     request_.n = options.query.n;
     request_.segments = row.segments;
     request_.load = {options.query.collective, options.query.bytes, size_of(options.query.type)};
     request_.load.agreement = true;
     request_.load.out_of_place = true;
-    request_.load.one_round = in_one_round(row.segments);
+    request_.load.wire = row.wire;
+    request_.load.one_round = row.wire == WireFormat::exact && in_one_round(row.segments);
   }
 
-  // Of all ranks, from those of a few. The root of a collective is rank 0.
+  // Of all ranks, from those of a few.
   double messages() const {
     const auto sends = [&](int rank) {
       const auto plans =
@@ -56,7 +64,9 @@ class Simulated {
     };
     const int n = request_.n;
     if (n == 1) return 0;
-    return sends(0) + (n - 1) * std::max({sends(1), sends(n / 2), sends(n - 1)});
+    const int root = options_.query.root;
+    const auto after = [&](int ranks) { return sends((root + ranks) % n); };
+    return sends(root) + (n - 1) * std::max({after(1), after(n / 2), after(n - 1)});
   }
 
   // To bind them takes minutes, also where messages of many blocks are few.
@@ -105,7 +115,7 @@ class Simulated {
 
  private:
   Where where(int rank) const {
-    return {rank, options_.query.n, 0, machine_.hosts, machine_.nodes};
+    return {rank, options_.query.n, options_.query.root, machine_.hosts, machine_.nodes};
   }
   bool in_one_round(int segments) const {
     const TuningQuery& q = options_.query;
@@ -148,6 +158,20 @@ std::vector<int> traced_ranks(const Outcome& outcome) {
 
 }  // namespace
 
+SimulateOptions with_call(SimulateOptions options, Collective collective, DataType type,
+                          size_t bytes) {
+  TuningQuery& query = options.query;
+  query.collective = collective;
+  query.type = type;
+  options.bytes = query.bytes = moves_data(collective) ? bytes : 0;
+  if (in_blocks(collective)) {
+    query.bytes =
+        std::max<size_t>(1, bytes / size_of(type) / static_cast<size_t>(query.n)) * size_of(type);
+    options.bytes = query.bytes * static_cast<size_t>(query.n);
+  }
+  return options;
+}
+
 std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
   const bool named = !options.algorithm.empty() && options.algorithm != "all";
   TuningQuery query = options.query;
@@ -181,7 +205,9 @@ void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress&
   Simulated simulated(options, row, progress);
   row.messages = simulated.messages();
   const bool many = row.messages > kManyMessages || simulated.many_steps();
-  row.one_host = many && simulated.bind_host();
+  // Links of pairs of hosts are not among those that waves.h knows.
+  const bool pairs = options.shape.pair > 0 || !options.faults.links.empty();
+  row.one_host = many && !pairs && simulated.bind_host();
   if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
     row.why_not = fmt::format(
         "{:.0f} million messages are more than the {} million that are simulated where hosts do "

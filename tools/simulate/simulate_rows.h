@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/kernels/wire.h"
 #include "collectives/simulate/waves.h"
 #include "tools/simulate/simulate.h"
 
@@ -21,13 +22,19 @@ struct SimulatedRow {
   bool one_host = false;  // its messages stand for those of all (waves.h)
   Outcome healthy;        // without the faults
   std::optional<Outcome> faulty;
-  std::vector<double> by_seed;  // seconds, ascending; with the faults where there are some
+  std::vector<double> by_seed;          // seconds, ascending; with the faults where there are some
+  WireFormat wire = WireFormat::exact;  // only of a replay
 
   const Outcome& outcome() const { return faulty ? *faulty : healthy; }
 };
 
 // Called with what is being done, now and then.
 using Progress = std::function<void(const std::string&)>;
+
+// The same of this collective among the same ranks, of so many bytes of the whole buffer, in blocks
+// of at least one element.
+SimulateOptions with_call(SimulateOptions options, Collective collective, DataType type,
+                          size_t bytes);
 
 // The rows that the options ask for, by estimate. Throws Error(invalid_argument) for a name that
 // is not in the table or does not accept the group.

@@ -386,13 +386,13 @@ def test_same_bits_on_all_ranks():
 @pytest.mark.skipif(BACKEND != "ringwood", reason="an option of ringwood's")
 def test_a_tolerance_between_hosts():
     def body(rank, size):
-        os.environ["RINGWOOD_HOST_ID"] = f"host-{rank}"
-        os.environ["RINGWOOD_TOLERANCE"] = "0.05"
-        between = dist.new_group()
+        # Presumed rates: where a busy machine's are measured, exact numbers can be the faster ones.
+        given = {"HOST_ID": f"host-{rank}", "TOLERANCE": "0.05", "CALIBRATION": "off"}
+        os.environ |= {f"RINGWOOD_{name}": value for name, value in given.items()}
         tensor = torch.randn(300_000, generator=torch.Generator().manual_seed(rank))
         exact = tensor.clone()
         dist.all_reduce(exact)
-        dist.all_reduce(tensor, group=between)
+        dist.all_reduce(tensor, group=dist.new_group())
         assert 1e-4 < (tensor - exact).abs().max() < 0.05 * size * 5  # of five deviations
         return bits(tensor)
 

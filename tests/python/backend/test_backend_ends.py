@@ -96,6 +96,13 @@ ENDINGS = [
     ("future = dist.barrier(async_op=True).get_future().then(lambda f: print('called'))", 0),
     ("groups = [dist.new_group() for _ in range(5)]; dist.barrier(groups[3])", 0),
     ("threading.Thread(target=dist.recv, args=[torch.ones(1)], daemon=True).start()", 0),
+    (
+        "def receive():\n"
+        "    try: dist.recv(torch.ones(1))\n"
+        "    except Exception: pass\n"
+        "threading.Thread(target=receive, daemon=True).start(); time.sleep(0.05)",
+        0,
+    ),
     ("dist.barrier(async_op=True).get_future().then(lambda f: time.sleep(0.5))", 0),
     ("import ringwood; ringwood.share_large_tensors(); tensor = torch.ones(1 << 20)", 0),
     ("dist.distributed_c10d._abort_process_group()", 0),

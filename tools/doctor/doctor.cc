@@ -1,0 +1,182 @@
+#include "tools/doctor/doctor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "tools/command/help.h"
+#include "tools/command/progress_line.h"
+#include "tools/command/text_files.h"
+#include "tools/doctor/all_hosts.h"
+#include "transports/base/error.h"
+#include "transports/base/options.h"
+
+namespace ringwood::tools {
+namespace {
+
+using namespace doctor;
+
+constexpr size_t kMaxSnapshotBytes = size_t{256} << 20;
+
+struct Typed {
+  Examination what;
+  LaunchOptions launch;
+  std::vector<std::string> from;
+  std::string snapshot, json, html, explain, require;
+  double timeout_s = 60;
+  bool all_hosts = false, fix = false, rules = false;
+};
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+std::string read(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) refuse(fmt::format("{} cannot be read", file));
+  std::string text(kMaxSnapshotBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (static_cast<size_t>(in.gcount()) > kMaxSnapshotBytes)
+    refuse(fmt::format("{} is larger than {} MiB", file, kMaxSnapshotBytes >> 20));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+// Two snapshots of one host are two samples, in the order in which they were taken.
+Snapshots read_snapshots(const std::vector<std::string>& files) {
+  Snapshots hosts;
+  for (const std::string& file : files) {
+    for (Snapshot& one : snapshots_from_text(read(file), file)) {
+      const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Snapshot& other) {
+        return other.host == one.host && other.token == one.token;
+      });
+      if (same == hosts.end()) {
+        hosts.push_back(one);
+        continue;
+      }
+      const bool in_order = same->system.uptime_s <= one.system.uptime_s;
+      const Snapshot earlier = in_order ? *same : one, later = in_order ? one : *same;
+      *same = with_rises(earlier, later, later.system.uptime_s - earlier.system.uptime_s);
+    }
+  }
+  return hosts;
+}
+
+int present(const Typed& typed, ProgressLine& progress, Outcome& outcome) {
+  conclude(typed.what, outcome);
+  progress.erase();
+  const int code = exit_code_of(outcome.diagnosis, outcome.complete);
+  if (!typed.snapshot.empty()) write_all("--snapshot", typed.snapshot, to_text(outcome.hosts));
+  if (!typed.html.empty()) make_page(outcome).write(typed.html);
+  if (!typed.json.empty()) write_all("--json", typed.json, print_json(outcome));
+  if (typed.fix) {
+    fmt::print("{}", print_commands(outcome.diagnosis));
+    return code;
+  }
+  const bool taken = typed.json == "-" || typed.snapshot == "-";
+  const bool colours = ::isatty(taken ? 2 : 1);
+  fmt::print(taken ? stderr : stdout, "{}", print_text(outcome, colours));
+  return code;
+}
+
+void check(const Typed& typed) {
+  const bool gathers = typed.all_hosts || typed.what.probe;
+  const bool elsewhere = typed.what.collect.root != "/" || typed.what.collect.process != "self";
+  if (!typed.from.empty() && (gathers || elsewhere || typed.what.watch_s > 0))
+    refuse("--from reads files only; leave --all-hosts, --probe, --root, --pid and --watch away");
+  if (gathers && elsewhere)
+    refuse("--all-hosts looks at each rank's own host; leave --root and --pid");
+  if ((typed.json == "-") + (typed.snapshot == "-") + typed.fix > 1)
+    refuse("--json, --snapshot - and --fix all take standard output: name a file for one of them");
+  if (!typed.require.empty() && typed.require != "verbs") refuse("--require knows verbs only");
+  for (const std::string& id : typed.what.ignored)
+    if (find_rule(id) == nullptr)
+      refuse(fmt::format("--ignore {}: there is no such rule; --rules lists all", id));
+}
+
+int run(Typed typed) {
+  if (typed.rules) {
+    fmt::print("{}", print_rules());
+    return 0;
+  }
+  if (!typed.explain.empty()) {
+    const Rule* rule = find_rule(typed.explain);
+    if (rule == nullptr)
+      refuse(fmt::format("there is no rule {}; --rules lists all", typed.explain));
+    fmt::print("{}", explain(*rule));
+    return 0;
+  }
+  check(typed);
+  typed.what.wishes.require_verbs = typed.require == "verbs";
+  typed.launch.init_timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
+  ProgressLine progress("doctor");
+  const auto shown = [&](const std::string& text) { progress.show(text); };
+  if (typed.all_hosts || typed.what.probe)
+    return examine_all_hosts(typed.what, typed.launch, shown,
+                             [&](Outcome& outcome) { return present(typed, progress, outcome); });
+  Outcome outcome;
+  outcome.hosts =
+      typed.from.empty() ? Snapshots{examine(typed.what, shown)} : read_snapshots(typed.from);
+  return present(typed, progress, outcome);
+}
+
+void add_options(CLI::App& command, Typed& typed) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* what) {
+    return command.add_option(name, value, what)->type_name(type);
+  };
+  const auto in = [](double least, double most) { return CLI::Range(least, most).description(""); };
+  command.add_flag("--all-hosts", typed.all_hosts,
+                   "of a launcher's job: a snapshot of each, compared");
+  command.add_flag("--probe", typed.what.probe,
+                   "also sends: rates of all pairs, packets of the full MTU; counters "
+                   "before and after (--all-hosts)");
+  add("--watch", typed.what.watch_s, "SECONDS", "read counters twice, so long apart")
+      ->check(in(0.1, 86400));
+  add("--pid", typed.what.collect.process, "N", "limits and environment of this process");
+  add("--root", typed.what.collect.root, "DIR", "a copy of another host's sys, proc (a sosreport)");
+  add("--from", typed.from, "FILE",
+      "diagnose what --snapshot has written; two of a host are "
+      "two samples")
+      ->expected(1, 100000);
+  add("--snapshot", typed.snapshot, "FILE", "write all that was read; - is standard output");
+  add("--require", typed.require, "verbs", "that no RDMA port can be used is an error");
+  add("--ignore", typed.what.ignored, "RULE,...", "leave these rules away")->delimiter(',');
+  add("--json", typed.json, "[FILE]", "findings, to FILE or standard output")->expected(0, 1);
+  add("--html", typed.html, "FILE", "a page, for a browser");
+  command.add_flag("--fix", typed.fix, "print the commands that would repair it; runs none");
+  add("--explain", typed.explain, "RULE", "all about a rule");
+  command.add_flag("--rules", typed.rules, "the table of rules");
+  add("-T,--timeout", typed.timeout_s, "SECONDS", "for hosts to answer (60)")->check(in(1, 86400));
+  add("--rendezvous", typed.launch.rendezvous, "URL",
+      "where ranks meet: env://, file:///path, tcp://host:port");
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, int& exit_code) {
+  auto typed = std::make_shared<Typed>();
+  CLI::App* command = app.add_subcommand(
+      "doctor", "What is wrong with this host or the hosts of a job, and its fix");
+  add_options(*command, *typed);
+  command->callback([typed, command, &exit_code] {
+    if (command->count("--json") > 0 && typed->json.empty()) typed->json = "-";
+    exit_code = run(*typed);
+  });
+  add_help(*command,
+           {{"ringwood doctor", "this host"},
+            {"ringwood doctor --watch 10 --pid 4711", "a running rank, and its counters for 10 s"},
+            {"mpirun -n 16 --map-by node ringwood doctor --all-hosts --probe", "a job's hosts"},
+            {"ringwood doctor --explain memlock", "what a rule is about"},
+            {"ringwood doctor --fix > repair.sh", "to be read before it is run"},
+            {"ringwood doctor --from host1.json host2.json", "snapshots that were sent to you"}},
+           {{0, "clean"},
+            {1, "warnings"},
+            {2, "errors, or bad input"},
+            {3, "could not check: a host did not answer, or nothing could be read of one"}});
+}
+
+}  // namespace ringwood::tools

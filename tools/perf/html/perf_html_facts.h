@@ -1,0 +1,24 @@
+// The parts of the report of `ringwood perf --html` that are about the whole run: what came out,
+// and what the networks, the memory and the links did.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/matrix/matrix.h"
+#include "tools/perf/perf_report.h"
+#include "tools/report/html_report.h"
+
+namespace ringwood::tools {
+
+void add_verdicts(HtmlReport& report, const std::vector<Row>& rows, const RunFacts& facts);
+void add_counters(HtmlReport& report, const RunFacts& facts);
+void add_limits(HtmlReport& report, const RunFacts& facts);
+
+// What `ringwood matrix --json` has measured. Throws Error(invalid_argument), naming the file.
+Matrix read_matrix(const std::string& file);
+void add_matrix(HtmlReport& report, const Matrix& matrix);
+
+std::string size_text(double bytes);  // "64 KiB"
+
+}  // namespace ringwood::tools
