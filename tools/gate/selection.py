@@ -10,14 +10,11 @@ from gate.runner import ROOT, Suite
 # compute: they are suites of their own, which run beside the others.
 WAITING = {"collective_tests": ("Lateness", "DarkHosts", "DataPath")}
 PYTHON = ROOT / "tests" / "python"
-# Groups and training: half of Python's tests by time.
-TORCH = (
-    "backend",
-    "test_examples.py",
-    "test_train.py",
-    "test_train_data.py",
-    "test_train_faults.py",
-)
+# Suites of Python's tests, a third each by time; whatever none of them names is in `python`.
+PARTS = {
+    "python-torch": ("backend", "test_examples.py", "test_train*.py"),
+    "python-commands": ("commands", "live"),
+}
 # They start no thread, or only those of groups that other suites run in more ways: the thread
 # sanitizer could find nothing more in them.
 WITHOUT_THREADS = (
@@ -100,11 +97,11 @@ def laboratory(only: str, slow: bool) -> list[Suite]:
 
 
 def python_suites(only: str, slow: bool) -> list[Suite]:
-    """In two halves: what imports torch, and what runs programs and makes networks of its own."""
     marks = "not lab" if slow else "not slow and not lab"
-    torch = sorted(str(p.relative_to(ROOT)) for name in TORCH for p in PYTHON.glob(name))
-    others = [f"--ignore={path}" for path in torch]
-    return [
-        pytest_suite("python-torch", marks, only, torch),
-        pytest_suite("python", marks, only, [*others, "tests/python"]),
-    ]
+    suites, others = [], ["tests/python"]
+    for name, patterns in PARTS.items():
+        found = sorted(path for pattern in patterns for path in PYTHON.glob(pattern))
+        where = [str(path.relative_to(ROOT)) for path in found]
+        suites.append(pytest_suite(name, marks, only, where))
+        others += [f"--ignore={path}" for path in where]
+    return [*suites, pytest_suite("python", marks, only, others)]
