@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "torch-bridge/backend.h"
+#include "torch-bridge/device_groups.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/interpreter_end.h"
@@ -114,6 +115,8 @@ PYBIND11_MODULE(_C, module) {
         return py::bytes(pickled);
       },
       py::arg("calls"), py::arg("only_active"));
+  module.def("use_kernel_image", &use_kernel_image, py::arg("image"),
+             "For tests: kernels that take the place of those of this build.");
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

@@ -1,0 +1,83 @@
+"""Ranks with a device: forked, as of backend_ranks, with the device of tests/ghost.
+
+The driver's double reads its variables at its first call, in the rank.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from processes import ROOT
+
+sys.path += [str(ROOT / "tests" / "python" / "backend"), str(ROOT / "tests" / "ghost")]
+
+from backend_ranks import KILLED, run_ranks, seconds
+
+__all__ = [
+    "BOTH",
+    "DRIVER",
+    "KILLED",
+    "load_ghost",
+    "needs_ghost",
+    "on_host",
+    "run_ghosts",
+    "run_ranks",
+    "seconds",
+]
+
+BUILD = Path(os.environ.get("TEST_BUILD", ROOT / "build"))
+DRIVER = BUILD / "tests" / "libcuda.so.1"
+EXTENSION = next((BUILD / "torch-bridge").glob("_ghost*.so"), None)
+BOTH = "cpu:ringwood,ghost:ringwood"
+# The double takes any text of PTX; what runs is the host's build of the kernels.
+IMAGE = ".version 9.0\n.target sm_80\n.address_size 64\n"
+
+needs_ghost = pytest.mark.skipif(
+    EXTENSION is None, reason=f"no device of tests/ghost in {BUILD}: CUDA's header is missing"
+)
+
+
+def load_ghost(devices: int, driver: Path = DRIVER):
+    """The module `_ghost`, in a process that has not used it yet."""
+    sys.path.insert(0, str(EXTENSION.parent))
+    os.environ["GHOST_DRIVER"] = str(driver)
+    os.environ["FAKE_CUDA_KERNELS"] = str(BUILD / "tests" / "libdevice_kernels.so")
+    os.environ["FAKE_CUDA_DEVICES"] = str(devices)
+    os.environ["FAKE_CUDA_THREADS"] = "1"
+    import ghost
+
+    return ghost.load()
+
+
+def run_ghosts(
+    size: int, body, *, backend: str = BOTH, group_timeout_s: float = 60, **options
+) -> list:
+    """`body(rank, size, device, ghost)` on `size` ranks, each with a device of its own."""
+
+    def begin(rank, size):
+        ghost = load_ghost(size)
+        from ringwood import _autoload
+
+        _autoload._module().use_kernel_image(IMAGE)
+        if "ghost" not in _autoload.DEVICES:  # "ringwood" alone is for these devices, too
+            _autoload.DEVICES.append("ghost")
+        torch.accelerator.set_device_index(rank)
+        dist.init_process_group(
+            backend,
+            init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}",
+            rank=rank,
+            world_size=size,
+            timeout=seconds(group_timeout_s),
+        )
+        return body(rank, size, torch.device("ghost", rank), ghost)
+
+    return run_ranks(size, begin, group=False, **options)
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """What is there now, on a stream that waits for nothing."""
+    with torch.Stream(tensor.device):
+        return tensor.cpu()
