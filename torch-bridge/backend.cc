@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "torch-bridge/call_checks.h"
-#include "torch-bridge/device_calls.h"
-#include "torch-bridge/device_groups.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/gil.h"
@@ -23,18 +21,13 @@ namespace ringwood {
 
 using c10d::OpType;
 
-namespace {
-constexpr std::chrono::milliseconds kForKernels{1500};
-}  // namespace
-
 TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
                            c10::intrusive_ptr<Options> options)
     : c10d::Backend(communicator->rank(), communicator->size()),
       made_by_(getpid()),
       options_(std::move(options)),
       callbacks_(std::make_shared<CallbackThreads>()),
-      communicator_(std::move(communicator)),
-      devices_(std::make_shared<DeviceGroups>()) {
+      communicator_(std::move(communicator)) {
   communicator_->set_interrupt_check(&run_signal_handlers);
   init();
 }
@@ -46,7 +39,6 @@ void TorchBackend::give_back() noexcept {
     // Its threads live in the parent only: nothing here can end it. Nor may anything wait for
     // mutex_, which the fork may have caught locked.
     new std::shared_ptr<Communicator>(std::move(communicator_));
-    new std::shared_ptr<DeviceGroups>(devices_);
     return;
   }
   if (noted_.text) FlightRecorder::instance().end_group(recorded_.group);
@@ -58,9 +50,6 @@ void TorchBackend::give_back() noexcept {
   if (!last) return;
   callbacks_->end_when_idle();
   const WithoutGil released;
-  // Kernels that wait for others end with the group.
-  if (devices_->any()) (void)last->shutdown(kForKernels).ok();
-  devices_->end();
   last.reset();
 }
 
@@ -105,15 +94,6 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
   return shared_tensor(size, options);
 }
 
-DeviceCalls TorchBackend::device_calls(const char* method, const at::Tensor& like,
-                                       const CallOptions& how) {
-  auto use = guarded(*note(), [&] {
-    const void* const data = like.numel() > 0 ? like.const_data_ptr() : nullptr;
-    return devices_->of(like.device(), data, communicator(), options_->timeout);
-  });
-  return {method, {rank_, size_, how.synchronous, ++recorded_.begun, note()}, std::move(use)};
-}
-
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
   guarded(*note(), [&] { communicator()->set_timeout(timeout); });
   options_->timeout = timeout;
@@ -153,7 +133,6 @@ void TorchBackend::shutdown() {
   // error.
   if (const auto communicator = held()) {
     dump_failure(*communicator);
-    devices_->end();
     guarded(*note(), [&] { (void)communicator->shutdown().ok(); });
   }
   give_back();
@@ -169,13 +148,6 @@ void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
     guarded(*note(), [&] { (void)communicator->shutdown(most).ok(); });
   }
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
-  // What a stream of the user's holds up may never end: then the end of the process takes it all.
-  if (!devices_->idle(deadline)) {
-    const std::lock_guard lock(mutex_);
-    new std::shared_ptr<DeviceGroups>(devices_);
-    new std::shared_ptr<Communicator>(std::move(communicator_));
-    return;
-  }
   give_back();
 }
 
@@ -184,9 +156,6 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
-  if (on_device(tensor))
-    return device_calls("broadcast", tensor, call_options(opts))
-        .broadcast(tensor, static_cast<int>(opts.rootRank));
   call.dense(tensor);
   const DataType type = call.moved(tensor);
   const Block data = memory.update(tensor);
@@ -203,9 +172,6 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
-  if (on_device(tensor))
-    return device_calls("allreduce", tensor, call_options(opts))
-        .all_reduce({OpType::ALLREDUCE, "ringwood:all_reduce"}, tensors, opts.reduceOp);
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
@@ -221,9 +187,6 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   const CallChecks call("allreduce_coalesced", note());
   Tensors memory;
   call.require(!tensors.empty(), "requires non-empty tensor list");
-  if (on_device(tensors))
-    return device_calls("allreduce_coalesced", tensors[0], call_options(opts))
-        .all_reduce({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, tensors, opts.reduceOp);
   std::vector<std::pair<Block, Reduction>> parts;
   for (const at::Tensor& tensor : tensors) {
     call.dense(tensor);
@@ -283,9 +246,6 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
-  if (on_device(tensor))
-    return device_calls("reduce", tensor, call_options(opts))
-        .reduce(tensor, opts.reduceOp, static_cast<int>(opts.rootRank));
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
@@ -301,7 +261,6 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   const CallChecks call("send", note());
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
-  if (on_device(tensor)) call.not_on_devices("messages");
   call.dense(tensor);
   call.peer(peer, size_);
   call.require(tag >= 0, "Tag must be nonnegative");
@@ -318,7 +277,6 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   const CallChecks call(method, note());
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
-  if (on_device(tensor)) call.not_on_devices("messages");
   call.dense(tensor);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
@@ -341,8 +299,6 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
 
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
   const CallOptions how = call_options(opts);
-  // When it has passed, so has what the devices were given before it.
-  guarded(*note(), [&] { devices_->drain(); });
   return run({OpType::BARRIER, "ringwood:barrier"}, how, {}, Tensors(),
              [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }

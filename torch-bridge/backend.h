@@ -31,8 +31,6 @@ inline thread_local Priority priority_of_thread = Priority::normal;
 
 class CallbackThreads;
 class CallChecks;
-class DeviceCalls;
-class DeviceGroups;
 class Tensors;
 struct Reduction;
 class Work;
@@ -137,9 +135,6 @@ class TorchBackend final : public c10d::Backend {
   // Refuses outputs that share memory (overlap.h), before anything is sent. The others may have
   // called already, and would wait for this rank until the timeout: the group is aborted.
   void check_outputs(const CallChecks& call, const List& outputs, bool repeated);
-  // A call with tensors on the device of `like` (device_calls.h); the first one makes the device's
-  // group.
-  DeviceCalls device_calls(const char* method, const at::Tensor& like, const CallOptions& how);
   // The collectives that have several names in torch.
   Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
                     const List& inputs, const CallOptions& how);
@@ -164,7 +159,6 @@ class TorchBackend final : public c10d::Backend {
   } noted_;
   mutable std::mutex mutex_;                    // of the pointer, not of what it points to
   std::shared_ptr<Communicator> communicator_;  // null: shut down
-  std::shared_ptr<DeviceGroups> devices_;       // ended before it
 };
 
 // What `begin` makes of each part of a call. Several parts are a group of calls, so that small ones

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "torch-bridge/backend.h"
-#include "torch-bridge/device_groups.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/interpreter_end.h"
@@ -115,8 +114,6 @@ PYBIND11_MODULE(_C, module) {
         return py::bytes(pickled);
       },
       py::arg("calls"), py::arg("only_active"));
-  module.def("use_kernel_image", &use_kernel_image, py::arg("image"),
-             "For tests: kernels that take the place of those of this build.");
   module.def(
       "leave_all", [alive] { alive->leave_all(); }, py::call_guard<py::gil_scoped_release>());
 }

@@ -29,19 +29,11 @@ struct Reduction {
 // The checks of one call. `method` is the name that appears in errors, `note` is appended to them.
 class CallChecks final {
  public:
-  // `device`: where all tensors of the call have to be.
-  CallChecks(const char* method, std::shared_ptr<const std::string> note,
-             c10::Device device = at::kCPU)
-      : method_(method), note_(std::move(note)), device_(device) {}
+  CallChecks(const char* method, std::shared_ptr<const std::string> note)
+      : method_(method), note_(std::move(note)) {}
 
   [[noreturn]] void refuse(const std::string& message) const {
     TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
-  }
-  // What only tensors on the CPU can do.
-  [[noreturn]] void not_on_devices(const char* what) const {
-    refuse(c10::str(what,
-                    " on devices are not supported yet: move the tensors to the CPU "
-                    "(tensor.cpu())"));
   }
   const std::string& note() const { return *note_; }
   const char* method() const { return method_; }
@@ -74,10 +66,8 @@ class CallChecks final {
   void placed(const at::Tensor& tensor) const {
     if (tensor.layout() != at::kStrided || tensor.is_quantized())
       refuse("only supports dense tensors");
-    if (tensor.device() == device_) [[likely]]
-      return;
-    if (device_.is_cpu()) refuse(c10::str("unsupported device type ", tensor.device().type()));
-    refuse(c10::str("all tensors have to be on ", device_, ", and one is on ", tensor.device()));
+    if (tensor.device().type() != at::kCPU)
+      refuse(c10::str("unsupported device type ", tensor.device().type()));
   }
   void same_type(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
     if (expected.scalar_type() == tensor.scalar_type()) return;
@@ -102,7 +92,6 @@ class CallChecks final {
  private:
   const char* method_;
   std::shared_ptr<const std::string> note_;
-  c10::Device device_;
 };
 
 // By DataType.

@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -77,10 +75,6 @@ inline const std::vector<at::Tensor>& root_list(const CallChecks& call,
 // "nothing".
 inline bool nothing(const std::vector<std::vector<at::Tensor>>& lists) {
   return lists.empty() || (lists.size() == 1 && lists[0].empty());
-}
-
-inline bool uneven(const std::vector<size_t>& counts) {
-  return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) != counts.end();
 }
 
 }  // namespace ringwood

@@ -7,7 +7,6 @@
 
 #include "torch-bridge/backend.h"
 #include "torch-bridge/call_checks.h"
-#include "torch-bridge/device_calls.h"
 #include "torch-bridge/list_checks.h"
 #include "torch-bridge/tensors.h"
 
@@ -26,9 +25,6 @@ void TorchBackend::check_outputs(const CallChecks& call, const List& outputs, bo
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
-  if (on_device(inputs))
-    return device_calls(method, inputs[0], how)
-        .gather_lists({kind.type, kind.title}, outputs, inputs);
   const CallChecks call(method, note());
   Tensors memory;
   List all;
@@ -99,9 +95,6 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
-  if (on_device(inputs))
-    return device_calls(method, inputs[0], how)
-        .gather_blocks({kind.type, kind.title}, outputs, inputs);
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
@@ -141,19 +134,12 @@ TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
 
 TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
                                         const c10d::GatherOptions& opts) {
-  const CallChecks call("gather", note(), device_of(inputs));
+  const CallChecks call("gather", note());
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
   call.dense(input);
   const DataType type = call.moved(input);
-  if (on_device(input)) {
-    const bool root = rank_ == opts.rootRank;
-    call.require(root || nothing(outputs), "requires empty output on non-root");
-    const List list = root ? root_list(call, outputs, input, size_, "output") : List();
-    return device_calls("gather", input, call_options(opts))
-        .gather(list, input, static_cast<int>(opts.rootRank));
-  }
   std::vector<Block> out;
   bool apart = false;
   if (rank_ == opts.rootRank) {
@@ -174,19 +160,12 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
                                          const c10d::ScatterOptions& opts) {
-  const CallChecks call("scatter", note(), device_of(outputs));
+  const CallChecks call("scatter", note());
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
   call.dense(output);
   const DataType type = call.moved(output);
-  if (on_device(output)) {
-    const bool root = rank_ == opts.rootRank;
-    call.require(root || nothing(inputs), "requires empty input on non-root");
-    const List list = root ? root_list(call, inputs, output, size_, "input") : List();
-    return device_calls("scatter", output, call_options(opts))
-        .scatter(output, list, static_cast<int>(opts.rootRank));
-  }
   std::vector<ConstBlock> in;
   if (rank_ == opts.rootRank) {
     for (const at::Tensor& input : root_list(call, inputs, output, size_, "input")) {
@@ -214,9 +193,6 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     call.refuse(c10::str("invalid input tensor list at index 0 (expected length ", size_, ", got ",
                          list.size(), ")"));
   }
-  if (on_device(output))
-    return device_calls("reduce_scatter", output, call_options(opts))
-        .scatter_list(output, list, opts.reduceOp);
   call.dense(output);
   const Reduction by = call.reduced(output, opts.reduceOp);
   for (const auto i : c10::irange(list.size())) {
@@ -245,9 +221,6 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
   call.require(!inputs.empty(), "requires non-empty input tensor list");
   call.require(inputs.size() == outputs.size(),
                "requires input/output tensor lists to have the same length");
-  if (on_device(inputs))
-    return device_calls(method, inputs[0], call_options(opts))
-        .scatter_blocks({kind.type, kind.title}, outputs, inputs, opts.reduceOp);
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
@@ -292,12 +265,6 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& opts) {
   const CallChecks call("alltoall_base", note());
-  if (on_device(input)) {
-    if (uneven(split_counts(call, input, input_splits, size_)) ||
-        uneven(split_counts(call, output, output_splits, size_)))
-      call.not_on_devices("exchanges of blocks of different sizes");
-    return device_calls("alltoall_base", input, call_options(opts)).exchange_blocks(output, input);
-  }
   Tensors memory;
   call.dense(input);
   call.dense(output);
@@ -333,8 +300,6 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
     call.refuse(
         c10::str("output tensor list size ", outputs.size(), " does not match world size ", size_));
   }
-  if (on_device(inputs))
-    return device_calls("alltoall", inputs[0], call_options(opts)).exchange_lists(outputs, inputs);
   std::vector<ConstBlock> in;
   for (const auto i : c10::irange(size)) {
     call.dense(inputs[i]);

@@ -2,12 +2,95 @@
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/plan/chunk_layout.h"
 #include "collectives/plan/passes.h"
 #include "collectives/schedule/compose.h"
 
 namespace ringwood {
 namespace {
+
+// The divisions of piece(), once for all pieces.
+class Cut {
+ public:
+  Cut(size_t count, int parts, size_t unit)
+      : count_(count),
+        parts_(static_cast<size_t>(parts)),
+        unit_(count < unit * parts_ * 4 ? 1 : unit),
+        share_(count / unit_ / parts_),
+        extra_(count / unit_ % parts_) {}
+  Piece operator[](size_t index) const { return {begin(index), begin(index + 1) - begin(index)}; }
+
+ private:
+  size_t begin(size_t i) const {
+    return i == parts_ ? count_ : unit_ * (share_ * i + std::min(i, extra_));
+  }
+
+  size_t count_, parts_, unit_, share_, extra_;
+};
+
+struct ChunkPlace {
+  Place place;
+  size_t bytes = 0;
+};
+
+// Where every chunk of the segmented schedule lies.
+class Layout {
+ public:
+  Layout(const Schedule& flat, const Schedule& segmented, const CollectiveArgs& args,
+         int segment_count)
+      : args_(args),
+        at_{flat.rank, flat.n, args.root},
+        users_(flat.chunks),
+        segments_(segment_count),
+        element_(size_of(args.type)) {
+    chunks_.reserve(segmented.chunks + segmented.scratch.size());
+    for (int l = 0; l < segment_count; ++l) add_user_chunks(l);
+    const size_t per_segment = flat.scratch.size();
+    for (size_t s = 0; s < segmented.scratch.size(); ++s) {
+      // The scratch of one segment is contiguous, as spans require; each segment begins on
+      // a cache line.
+      if (per_segment && s % per_segment == 0) scratch_bytes_ = aligned(scratch_bytes_);
+      const size_t bytes = segmented.chunks ? chunks_[segmented.scratch[s]].bytes
+                                            : 1;  // a barrier's token is one byte
+      chunks_.push_back({{kScratch, scratch_bytes_}, bytes});
+      scratch_bytes_ += bytes;
+    }
+    before_.reserve(chunks_.size() + 1);
+    for (const ChunkPlace& chunk : chunks_) before_.push_back(before_.back() + chunk.bytes);
+  }
+
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  Place place(Span span) const { return chunks_[span.first].place; }
+  size_t bytes(Span span) const { return before_[span.first + span.count] - before_[span.first]; }
+
+ private:
+  void add_user_chunks(int segment) {
+    const size_t unit = std::max<size_t>(1, 64 / element_);
+    if (cut_from_one_buffer(args_.collective)) {
+      const Piece outer = piece(args_.count, segments_, segment, unit);
+      const Cut inner(outer.count, std::max(1, users_), unit);
+      for (int c = 0; c < users_; ++c) {
+        const Piece p = inner[static_cast<size_t>(c)];
+        chunks_.push_back({{0, (outer.first + p.first) * element_}, p.count * element_});
+      }
+      return;
+    }
+    for (int c = 0; c < users_; ++c) {
+      const size_t block = args_.blocks.empty()
+                               ? args_.count
+                               : args_.blocks[block_of_chunk(args_.collective, at_, c)];
+      const Piece p = piece(block, segments_, segment, unit);
+      chunks_.push_back({{c, p.first * element_}, p.count * element_});
+    }
+  }
+
+  const CollectiveArgs& args_;
+  GroupRank at_;
+  int users_, segments_;
+  size_t element_;
+  std::vector<ChunkPlace> chunks_;
+  std::vector<size_t> before_ = {0};  // by chunk: the bytes of those before it
+  size_t scratch_bytes_ = 0;
+};
 
 // The steps that a step of a block-wise collective becomes: one for each chunk, but within scratch,
 // which is contiguous, it stays whole. The schedule language guarantees that at both ends of a
@@ -76,8 +159,7 @@ class Queues {
 };
 
 // Sets bytes, places and queues of step `index` of the plan's schedule.
-void bind_step(const ChunkLayout& layout, size_t index, int32_t reduction, Plan& plan,
-               Queues& queues) {
+void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan, Queues& queues) {
   const Step& step = plan.schedule.steps[index];
   BoundStep& bound = plan.steps.emplace_back();
   bound.kind = step.kind;
@@ -108,6 +190,10 @@ size_t bound_steps(const Schedule& schedule, Collective collective) {
   size_t count = 0;
   for (const Step& step : schedule.steps) count += parts_of(schedule, step);
   return count;
+}
+
+Piece piece(size_t count, int parts, int index, size_t unit) {
+  return Cut(count, parts, unit)[static_cast<size_t>(index)];
 }
 
 Schedule after_agreement(Schedule schedule, Collective collective) {
@@ -156,7 +242,7 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
   std::vector<int32_t> ordinals = ordinals_of(plan.schedule, segment_count);
   if (segment_count != 1) plan.schedule = segments(plan.schedule, segment_count);
   split_spans(plan.schedule, ordinals, bound_steps(plan.schedule, args.collective));
-  const ChunkLayout layout(schedule, plan.schedule, args, segment_count);
+  const Layout layout(schedule, plan.schedule, args, segment_count);
   plan.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());
   Queues queues(plan);

@@ -26,12 +26,4 @@ inline std::optional<Places> places_for(const AlgorithmRow& row, int n) {
   return std::nullopt;
 }
 
-// The table's rows that move data: all but barriers.
-inline std::vector<const AlgorithmRow*> rows_with_data() {
-  std::vector<const AlgorithmRow*> rows;
-  for (const AlgorithmRow& row : algorithm_table())
-    if (moves_data(row.collective)) rows.push_back(&row);
-  return rows;
-}
-
 }  // namespace ringwood::testing

@@ -17,7 +17,6 @@
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 #include "tools/simulate/simulate_html.h"
-#include "tools/simulate/simulate_island.h"
 #include "tools/simulate/simulate_like.h"
 #include "tools/simulate/simulate_replay.h"
 #include "tools/simulate/simulate_report.h"
@@ -34,8 +33,6 @@ struct Typed {
   QueryWords words;
   std::string parameters = "host";
   std::string rail_use, island_rate = "150G", island_latency = "3us";
-  std::string island_model;
-  std::vector<std::string> island_changes;
   std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
   int hosts = 1, ranks_per_host = 1, cores = 0, rails = 0;
   double oversubscription = 0;
@@ -257,11 +254,6 @@ void run_replay(Typed& typed, const CLI::App& command) {
 }
 
 void run(Typed& typed, const CLI::App& command) {
-  const SimulateOptions& options = typed.options;
-  if (!typed.island_model.empty())
-    return run_simulate_island({typed.words, typed.island_model, typed.island_changes,
-                                options.shape.island, typed.hosts, options.algorithm, options.json},
-                               command);
   require_page(typed.page);
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
@@ -294,11 +286,6 @@ void add_network_options(CLI::App& command, Typed& typed) {
       ->check(CLI::Range(1, 1024).description(""));
   add("--island-rate", typed.island_rate, "RATE", "bytes/s of a rank in its island (150G)");
   add("--island-latency", typed.island_latency, "TIME", "of a message there (3us)");
-  CLI::Option* model = add("--island-model", typed.island_model, "h100|h200|b200|FILE",
-                           "instead: the programs of GPUs on NVLink; --island of them (8), on "
-                           "--hosts; bytes may be a list, 8,64K,256M");
-  add("--island-set", typed.island_changes, "KEY=VALUE", "of that model: link=400G, launch=3us")
-      ->needs(model);
 }
 
 void add_replay_options(CLI::App& command, Typed& typed) {
@@ -378,8 +365,6 @@ void add_simulate_command(CLI::App& app) {
         "a recorded run on that cluster: what it took, what it would take"},
        {"ringwood simulate all_reduce 64M --hosts 2 --html page.html --compare perf.json",
         "a page: predicted beside measured"},
-       {"ringwood simulate all_reduce 8,64K,256M --island 8 --island-model h100",
-        "GPUs of one host: rows, packets, blocks"},
        {"ringwood simulate all_gather 1M --hosts 4 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
   command->callback([typed, command] { run(*typed, *command); });

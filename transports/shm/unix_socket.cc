@@ -61,17 +61,6 @@ OwnedFd listen_at(const std::string& name) {
   return fd;
 }
 
-OwnedFd accept_one(int listener, Deadline deadline) {
-  for (;;) {
-    await(listener, POLLIN, deadline);
-    OwnedFd fd(open_guarded(
-        [&] { return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
-    if (fd) return fd;
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      refuse(system_message("accept(AF_UNIX)"));
-  }
-}
-
 OwnedFd connect_to(const std::string& name, Deadline deadline) {
   sockaddr_un address;
   socklen_t length;

@@ -18,8 +18,6 @@ inline constexpr size_t kFdsPerMessage = 128;  // the kernel allows 253
 
 OwnedFd listen_at(const std::string& name);
 OwnedFd connect_to(const std::string& name, Deadline deadline);
-// Whoever connects next; anybody on the host can.
-OwnedFd accept_one(int listener, Deadline deadline);
 
 // Sends at most kFdsPerMessage descriptors and at least one byte.
 void send_message(int fd, const void* data, size_t bytes, std::span<const int> fds,
