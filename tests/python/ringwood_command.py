@@ -40,6 +40,11 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess:
     )
 
 
+def complaints(done: subprocess.CompletedProcess) -> str:
+    """What it said beside how far it is, which it tells where it takes long."""
+    return re.sub(r"(?m)^# \w+: .*\d %.*\n", "", done.stderr)
+
+
 @functools.cache
 def transports() -> list[str]:
     """All names of the table of transports, so that a new one joins every suite that asks here."""

@@ -4,14 +4,14 @@ import json
 
 import pytest
 from chromium import assert_self_contained, coloured_pixels, document_of
-from ringwood_command import run
+from ringwood_command import complaints, run
 from test_simulate import measured_cluster
 
 
 def page_of(tmp_path, *words: str) -> str:
     page = tmp_path / "page.html"
     done = run("simulate", *words, "--html", str(page))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done)) == (0, "")
     assert done.stdout.startswith("# ringwood ")
     text = page.read_text()
     assert_self_contained(text)
