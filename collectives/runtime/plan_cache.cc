@@ -193,7 +193,7 @@ void PlanCache::enter(uint32_t epoch) {
   next_.erase(next_.begin(), std::next(it));
 }
 
-Proposal PlanCache::proposal(MachineModel machine) const {
+Proposal PlanCache::proposal(const MachineModel& machine) const {
   return proposal(machine.net, row_changes(machine.net));
 }
 

@@ -67,7 +67,7 @@ class PlanCache final : public Planner {
   Proposal weigh(const NetworkParameters& measured) const override;
   // The network's parameters of `machine` for all ranks, with words on what they change for the
   // chosen plans in this cache. Nothing where they are those of now.
-  Proposal proposal(MachineModel machine) const;
+  Proposal proposal(const MachineModel& machine) const;
 
  private:
   struct Hash {
