@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <ranges>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "transports/base/error.h"
 #include "transports/base/knobs/knob_text.h"
@@ -29,12 +29,13 @@ void warn_once(LogLevel level, const std::string& text) {
 
 void warn_about_unknown() {
   constexpr std::string_view kPrefix = "RINGWOOD_";
+  std::vector<std::string_view> names;
+  for (const Knob& knob : knobs()) names.emplace_back(knob.name);
   for (char** entry = environ; entry && *entry; ++entry) {
     std::string_view name(*entry);
     name = name.substr(0, name.find('='));
     if (name.substr(0, kPrefix.size()) != kPrefix) continue;
-    const std::string_view known =
-        nearest(name, knobs() | std::views::transform([](const Knob& knob) { return knob.name; }));
+    const std::string_view known = nearest(name, names);
     if (known == name) continue;
     warn_once(LogLevel::warn,
               fmt::format("{} is not a known variable and has no effect; the nearest is {}", name,

@@ -48,7 +48,7 @@ void at_most(MemoryLeft& left, uint64_t bytes, const std::string& limit) {
 void look_at_groups(MemoryLeft& left, const std::string& root, const Kind& kind, std::string path,
                     uint64_t swap) {
   for (;; path.erase(path.find_last_of('/'))) {
-    const std::string folder = root + kind.mount + path + "/";
+    const std::string folder = fmt::format("{}{}{}/", root, kind.mount, path);
     const auto limit = number(folder + kind.limit), usage = number(folder + kind.usage);
     if (limit && usage) {
       const uint64_t cached = sum(folder + "memory.stat", kind.inactive_file, kind.active_file);
