@@ -38,7 +38,7 @@ def included(command: list[str]) -> list[str]:
     words = [word for word in command if word != "-c"]
     cut = words.index("-o")
     words = [w for w in words[:cut] + words[cut + 2 :] if not w.startswith(("-M", "-Wp"))]
-    words = [w for w in words if not w.endswith((".o.d", "ccache"))]
+    words = [w for w in words if not w.endswith((".o", ".o.d", "ccache"))]
     done = subprocess.run([*words, "-MM"], cwd=BUILD, capture_output=True, text=True, check=True)
     return done.stdout.replace("\\\n", " ").partition(":")[2].split()
 
