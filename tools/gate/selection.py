@@ -10,9 +10,9 @@ from gate.runner import ROOT, Suite
 # compute: they are suites of their own, which run beside the others.
 WAITING = {"collective_tests": ("Lateness", "DarkHosts", "DataPath")}
 PYTHON = ROOT / "tests" / "python"
-# Suites of Python's tests, a third each by time; whatever none of them names is in `python`.
+# Suites of Python's tests; whatever none of them names is in `python`.
 PARTS = {
-    "python-torch": ("backend", "test_examples.py", "test_train*.py"),
+    "python-torch": ("backend", "training"),
     "python-commands": ("commands", "live"),
 }
 # They start no thread, or only those of groups that other suites run in more ways: the thread

@@ -11,10 +11,9 @@ import argparse
 import os
 import sys
 from datetime import timedelta
+from pathlib import Path
 
-from processes import EXAMPLES
-
-sys.path.insert(0, str(EXAMPLES))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "torch-bridge" / "examples"))
 import torch.distributed as dist
 import train
 
