@@ -10,7 +10,7 @@ import torch
 from processes import EXAMPLES, Command, Job, environment_ranks, held_port, python, run
 
 TRAIN = EXAMPLES / "train.py"
-LAUNCHED = Path(__file__).with_name("launched_train.py")
+LAUNCHED = Path(__file__).with_name("launched.py")
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Style:
     commands: object
 
 
-def torchrun(*arguments) -> Command:
-    return Command([str(Path(sys.executable).with_name("torchrun")), *arguments, TRAIN])
+def torchrun(*arguments, script: Path = LAUNCHED) -> Command:
+    return Command([str(Path(sys.executable).with_name("torchrun")), *arguments, script])
 
 
 def meeting_at(port: int, nodes: int) -> list[str]:
@@ -35,8 +35,8 @@ def meeting_at(port: int, nodes: int) -> list[str]:
     ]
 
 
-def legacy_launch(*arguments, script: Path) -> Command:
-    return python("-m", "torch.distributed.launch", "--nproc_per_node=2", *arguments, script)
+def legacy_launch(*arguments) -> Command:
+    return python("-m", "torch.distributed.launch", "--nproc_per_node=2", *arguments, LAUNCHED)
 
 
 def by_node_rank(port: int) -> list[Command]:
@@ -82,16 +82,11 @@ STYLES = [
     Style("torchrun-4", 4, lambda port: [torchrun("--standalone", "--nproc_per_node=4")]),
     Style("rendezvous", 2, lambda port: [torchrun(*meeting_at(port, 1), "--nproc_per_node=2")]),
     Style("two-agents", 4, lambda port: 2 * [torchrun(*meeting_at(port, 2), "--nproc_per_node=2")]),
-    Style("launch", 2, lambda port: [legacy_launch(f"--master_port={port}", script=LAUNCHED)]),
-    Style(
-        "launch-env",
-        2,
-        lambda port: [legacy_launch("--use-env", f"--master_port={port}", script=TRAIN)],
-    ),
+    Style("launch", 2, lambda port: [legacy_launch(f"--master_port={port}")]),
+    Style("launch-env", 2, lambda port: [legacy_launch("--use-env", f"--master_port={port}")]),
     Style("local_rank", 2, lambda port: by_option("--local_rank", port)),
     Style("local-rank", 2, lambda port: by_option("--local-rank", port)),
-    Style("environment", 2, lambda port: environment_ranks([TRAIN], 2)),
-    Style("environment-4", 4, lambda port: environment_ranks([TRAIN], 4)),
+    Style("environment-4", 4, lambda _: environment_ranks([LAUNCHED], 4, python)),
     Style("url", 2, by_url),
     Style("node-rank", 4, by_node_rank),
 ]
@@ -121,20 +116,33 @@ def train(commands: list[Command], variables: dict[str, str], folder: Path) -> t
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
-def test_launch_style(style, variables, tmp_path, backend):
-    result, output = train(style.commands(held_port()), variables, tmp_path)
-    assert (result["ranks"], result["backend"]) == (style.ranks, backend)
+def test_launch_style(style, tmp_path, backend):
+    commands = style.commands(held_port())
+    for command in commands:
+        command.environment["BACKEND"] = backend
+    output = run(commands, tmp_path)
     per_node = 2 if style.name in ("two-agents", "node-rank") else style.ranks
+    total = f"{style.ranks}, {sum(range(style.ranks))}"
     for rank in range(style.ranks):
-        assert f"rank {rank} of {style.ranks}: {backend} on cpu:{rank % per_node}" in output
+        place = f"{backend} on cpu:{rank % per_node}"
+        assert f"rank {rank} of {style.ranks}: {place}: {total}" in output
 
 
-def test_data_loading_processes(variables, tmp_path):
-    command = torchrun("--standalone", "--nproc_per_node=2")
+def test_plain_processes(variables, tmp_path, backend):
+    result, output = train(environment_ranks([TRAIN], 2, python), variables, tmp_path)
+    assert (result["ranks"], result["backend"]) == (2, backend)
+    for rank in range(2):
+        assert f"rank {rank} of 2: {backend} on cpu:{rank}" in output
+
+
+def test_torchrun_and_data_loading_processes(variables, tmp_path, backend):
+    command = torchrun("--standalone", "--nproc_per_node=2", script=TRAIN)
     command.argv += ["--loaders", "2"]
     alone, _ = train(environment_ranks([TRAIN], 2), variables, tmp_path)
-    loaded, _ = train([command], variables, tmp_path)
+    loaded, output = train([command], variables, tmp_path)
     assert loaded["weights"] == alone["weights"]
+    for rank in range(2):
+        assert f"rank {rank} of 2: {backend} on cpu:{rank}" in output
 
 
 def test_own_data_set_is_written_without_datasets_path(variables, tmp_path):

@@ -1,28 +1,21 @@
-"""train.py under launchers that do not say the rank as torchrun does, in RANK and LOCAL_RANK.
+"""The smallest job under any launcher, also one that does not say the rank in RANK and LOCAL_RANK.
 
-    python -m torch.distributed.launch --nproc_per_node=2 launched_train.py     (--local-rank=R)
-    python launched_train.py --init_method tcp://HOST:PORT --rank R --world_size N
-    WORLD_SIZE=4 WORKER_PER_NODE=2 NODE_RANK=1 LOCAL_RANK=0 python launched_train.py
-
-Its options are those of train.py besides.
+torchrun --nproc-per-node 2 launched.py
+python -m torch.distributed.launch --nproc_per_node=2 launched.py     (--local-rank=R)
+python launched.py --init_method tcp://HOST:PORT --rank R --world_size N
+WORLD_SIZE=4 WORKER_PER_NODE=2 NODE_RANK=1 LOCAL_RANK=0 python launched.py
 """
 
 import argparse
 import os
 import sys
-from datetime import timedelta
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "torch-bridge" / "examples"))
-import torch.distributed as dist
-import train
 
 
 def parse() -> argparse.Namespace:
     def number(name: str) -> int | None:
         return int(os.environ[name]) if name in os.environ else None
 
-    parser = train.make_parser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rank", type=int, default=number("RANK"))
     parser.add_argument("--world_size", type=int, default=number("WORLD_SIZE"))
     # torch.distributed.launch says it with a hyphen since torch 2.0, and with an underscore before.
@@ -47,14 +40,20 @@ def settle_ranks(args: argparse.Namespace) -> None:
 def main() -> None:
     args = parse()
     settle_ranks(args)
+    import torch
+    import torch.distributed as dist
+
     dist.init_process_group(
-        args.backend,
+        os.environ["BACKEND"],
         init_method=args.init_method,
         rank=args.rank,
         world_size=args.world_size,
-        timeout=timedelta(seconds=args.timeout),
     )
-    train.run(args, args.local_rank)
+    place = f"{dist.get_backend()} on cpu:{args.local_rank}"
+    numbers = torch.tensor([1.0, args.rank])
+    dist.all_reduce(numbers)
+    total = ", ".join(f"{number:g}" for number in numbers)
+    print(f"rank {args.rank} of {dist.get_world_size()}: {place}: {total}", flush=True)
     dist.destroy_process_group()
 
 
