@@ -120,7 +120,7 @@ def main() -> int:
         flaky = run_again(to_run, failed, cut_at)
     write_logs(results, flaky)
     if arguments.record:
-        limits.record({result.test: result.seconds for result in results if result.test})
+        limits.record({r.test: r.seconds for r in results if r.test and r.outcome == "passed"})
     if not results and not errors:
         errors.append(f"no test is named like {arguments.only!r}")
     minutes = f"{(time.monotonic() - built) / 60:.0f}"

@@ -143,10 +143,16 @@ def test_failed_tests_run_again_alone(logs, short_limits, capsys):
     assert len(list(logs.glob("program-again-*.log"))) == 2 + 1 + 2
 
 
+FAILED = "echo '[ RUN      ] A.a'; echo '[  FAILED  ] A.a (1 ms)'"
+
+
 @pytest.mark.parametrize(
     ("script", "failed"),
     [
         ("exit 3", ["program: ended with status 3"]),
+        # What its test did is not the end of it, and may be put down to chance.
+        (f"{FAILED}; exit 1", ["A.a"]),
+        (f"{FAILED}; kill -SEGV $$", ["A.a", "program: ended with status -11"]),
         ("(setsid sleep 1000 >/dev/null 2>&1 &) ; exit 0", []),
         ("sleep 1000", ["program: no test began for 1 s"]),
     ],

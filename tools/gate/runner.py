@@ -158,9 +158,11 @@ def run_once(suite: Suite, reader: Reader, place: str, log, cut_at: float) -> in
 
 
 def fails_by_status(suite: Suite, status: int, results: list[Result]) -> bool:
-    """No test says why the program has failed."""
-    expected = (0, 5) if suite.pytest else (0,)  # 5: pytest found nothing to run
-    return status not in expected and all(result.outcome != "failed" for result in results)
+    """The program has failed in a way that none of its tests tells."""
+    if status == 0 or (suite.pytest and status == 5):  # 5: pytest found nothing to run
+        return False
+    # 1 is what a test that failed makes of it; anything else is an end of its own.
+    return status != 1 or all(result.outcome != "failed" for result in results)
 
 
 def run_suite(
