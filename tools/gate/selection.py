@@ -9,12 +9,10 @@ from gate.runner import ROOT, Suite
 # Tests that wait, for a delay that they planted or for a host that has gone dark, and hardly
 # compute: they are suites of their own, which run beside the others.
 WAITING = {"collective_tests": ("Lateness", "DarkHosts", "DataPath")}
-PYTHON = ROOT / "tests" / "python"
-# Suites of Python's tests; whatever none of them names is in `python`.
-PARTS = {
-    "python-torch": ("backend", "training"),
-    "python-commands": ("commands", "live"),
-}
+# Suites of Python's tests by their folders; whatever none of them names is in `python`. The
+# commands are tried with links and ranks that are slow on purpose, and wait half of their time.
+PARTS = {"python-torch": ("backend", "training"), "python-commands": ("commands", "live")}
+WAITING_PARTS = ("python-commands",)
 # They start no thread, or only those of groups that other suites run in more ways: the thread
 # sanitizer could find nothing more in them.
 WITHOUT_THREADS = (
@@ -88,7 +86,7 @@ def pytest_suite(name: str, marks: str, only: str, where: list[str]) -> Suite:
     command = [".venv/bin/python", "-m", "pytest", "-q", "--no-header", "--no-summary"]
     command += ["--color=no", "-p", "no:cacheprovider", "-m", marks]
     command += ["-k", " and ".join(filter(None, only.split("*")))] if only else []
-    return Suite(name, [*command, *where], pytest=True)
+    return Suite(name, [*command, *where], pytest=True, waits=name in WAITING_PARTS)
 
 
 def laboratory(only: str, slow: bool) -> list[Suite]:
@@ -99,9 +97,8 @@ def laboratory(only: str, slow: bool) -> list[Suite]:
 def python_suites(only: str, slow: bool) -> list[Suite]:
     marks = "not lab" if slow else "not slow and not lab"
     suites, others = [], ["tests/python"]
-    for name, patterns in PARTS.items():
-        found = sorted(path for pattern in patterns for path in PYTHON.glob(pattern))
-        where = [str(path.relative_to(ROOT)) for path in found]
+    for name, folders in PARTS.items():
+        where = [f"tests/python/{folder}" for folder in folders]
         suites.append(pytest_suite(name, marks, only, where))
-        others += [f"--ignore={path}" for path in where]
+        others += [f"--ignore={folder}" for folder in where]
     return [*suites, pytest_suite("python", marks, only, others)]
