@@ -18,18 +18,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+COMMANDS = BUILD / "clang-tidy"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ringwood-lint"
 KEPT_S = 30 * 24 * 3600
 TOLD_S = 15
 
 
+def without_precompiled(words: list[str]) -> list[str]:
+    """Clang cannot read GCC's precompiled headers; files include what they use beside."""
+    if "-fpch-preprocess" not in words:
+        return words
+    at = words.index("-include")
+    return [word for word in words[:at] + words[at + 2 :] if word != "-fpch-preprocess"]
+
+
 def commands() -> dict[str, list[str]]:
-    """How each file of the project is compiled; a file that is not in the build has no flags."""
+    """How each file of the project is compiled; a file that is not in the build has no flags.
+    Where clang-tidy finds the same is written to COMMANDS."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     found = {}
     for entry in entries:
         file = os.path.relpath(BUILD / entry["file"], ROOT)
-        found.setdefault(file, shlex.split(entry["command"]))
+        words = without_precompiled(shlex.split(entry["command"]))
+        entry["command"] = shlex.join(words)
+        found.setdefault(file, words)
+    COMMANDS.mkdir(exist_ok=True)
+    (COMMANDS / "compile_commands.json").write_text(json.dumps(entries))
     return found
 
 
@@ -61,7 +75,7 @@ def remarks(file: str, command: list[str], checks: bytes) -> str:
     if seen and seen.exists():
         seen.touch()
         return ""
-    words = ["clang-tidy", "-p", str(BUILD), "--quiet", file]
+    words = ["clang-tidy", "-p", str(COMMANDS), "--quiet", file]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 0:
         if seen:

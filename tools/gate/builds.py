@@ -9,6 +9,12 @@ import time
 from gate.progress import show
 from gate.runner import LOGS, ROOT, TOLD_S
 
+# As tools/setup has it: objects that another checkout has compiled serve as well.
+COMPILERS_CACHE = {
+    "CCACHE_BASEDIR": str(ROOT),
+    "CCACHE_NOHASHDIR": "1",
+    "CCACHE_SLOPPINESS": "pch_defines,time_macros",  # without it, nothing with such a header
+}
 PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] ")
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
 
@@ -25,7 +31,7 @@ def run_shown(command: list[str], log, name: str) -> int:
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"},
+        env={**COMPILERS_CACHE, **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
