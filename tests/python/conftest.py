@@ -14,8 +14,9 @@ sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
 sys.path += [str(ROOT / "bench"), str(ROOT / "tests" / "python" / "commands")]
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_MEMORY = Path("/dev/shm")
-# Data loading processes look for their parent every 5 seconds.
-GRACE_S = 10
+# Twelve times as long as until a data loading process looks for its parent. What leaves at once is
+# not waited for.
+LEAVING_S = 60
 
 
 def pytest_configure(config) -> None:
@@ -56,7 +57,8 @@ def reap_orphans() -> None:
 
 
 def wait_until_empty(left_over) -> list:
-    deadline = time.monotonic() + GRACE_S
+    """What is left in the end."""
+    deadline = time.monotonic() + LEAVING_S
     while (left := left_over()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left

@@ -16,6 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "torch-bridge" / "examples"
 # What launchers set: a job that is started from inside another one must not inherit any of it.
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+# For what is sure to come, and is waited for no longer than until it comes. It ends only what
+# hangs: `import torch` takes 20 s on a machine with other work, where threads wake seconds late. It
+# is less than the time that pytest gives a test, so that the test itself says what has not come.
+PATIENCE_S = 150.0
+# For the calls of ranks that nobody is to end but the test: longer than any test lasts, so that an
+# error within the test is not that of a time-out.
+NEVER_S = 3600.0
+# A thread that sleeps in so many looks in a row waits for something.
+ASLEEP_LOOKS, LOOK_S = 10, 0.02
 
 
 _held: list[socket.socket] = []
@@ -106,7 +115,7 @@ class Job:
             for index, process in enumerate(self.processes)
         )
 
-    def wait(self, timeout_s: float = 120) -> list[int]:
+    def wait(self, timeout_s: float = PATIENCE_S) -> list[int]:
         """The exit statuses; a job that hangs fails with the Python stacks of all its processes."""
         deadline = time.monotonic() + timeout_s
         for process in self.processes:
@@ -123,12 +132,12 @@ class Job:
                 signal_quietly(pid, signal.SIGABRT)
         time.sleep(1)  # there is no event for "the handler has written"
 
-    def expect_success(self, timeout_s: float = 120) -> str:
+    def expect_success(self, timeout_s: float = PATIENCE_S) -> str:
         statuses = self.wait(timeout_s)
         assert statuses == [0] * len(statuses), self.output()
         return self.output()
 
-    def wait_until(self, what: str, condition, timeout_s: float = 60) -> None:
+    def wait_until(self, what: str, condition, timeout_s: float = PATIENCE_S) -> None:
         """Waits for `condition` while every process runs."""
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -137,7 +146,7 @@ class Job:
             time.sleep(0.005)
 
 
-def run(commands: list[Command], folder: Path, timeout_s: float = 120) -> str:
+def run(commands: list[Command], folder: Path, timeout_s: float = PATIENCE_S) -> str:
     """Runs a job to its end, which must be a success; returns what it printed."""
     with Job(commands, folder) as job:
         return job.expect_success(timeout_s)
@@ -190,13 +199,19 @@ def processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def age_s(pid: int) -> float:
-    """Seconds since a process was made; 0 for one that is no more."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+def wait_until_asleep(thread: int, pid: int) -> None:
+    """Until a thread has come to a wait, however late: from there on a signal finds it waiting.
+    Or until it has ended."""
+    stat = Path(f"/proc/{pid}/task/{thread}/stat")
+    deadline, looks = time.monotonic() + PATIENCE_S, 0
+    while looks < ASLEEP_LOOKS:
+        assert time.monotonic() < deadline, f"thread {thread} of {pid} does not wait"
+        try:
+            state = stat.read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        looks = looks + 1 if state == "S" else 0
+        time.sleep(LOOK_S)
 
 
 def descendants(pid: int) -> list[int]:

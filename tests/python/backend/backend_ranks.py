@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from processes import held_port
+from processes import NEVER_S, PATIENCE_S, held_port
 
 BACKEND = os.environ.get("BACKEND", "ringwood")
 KILLED = object()
@@ -43,7 +43,7 @@ def seconds(count: float) -> datetime.timedelta:
     return datetime.timedelta(seconds=count)
 
 
-def init(rank: int, size: int, port: int, timeout_s: float = 30, **options) -> None:
+def init(rank: int, size: int, port: int, timeout_s: float = NEVER_S, **options) -> None:
     dist.init_process_group(
         BACKEND,
         init_method=f"tcp://127.0.0.1:{port}",
@@ -58,9 +58,9 @@ def run_ranks(
     size: int,
     body,
     *,
-    timeout_s: float = 120,
+    timeout_s: float = PATIENCE_S,
     group: bool = True,
-    group_timeout_s: float = 60,
+    group_timeout_s: float = NEVER_S,
     killed=(),
 ) -> list:
     """Runs `body` in `size` ranks. `group`: with a default group. `killed`: ranks that may die."""

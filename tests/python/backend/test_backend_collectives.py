@@ -365,7 +365,7 @@ def test_against_definition(size):
         for check in CHECKS:
             check(rank, size)
 
-    run_ranks(size, all_checks, timeout_s=500, group_timeout_s=100)
+    run_ranks(size, all_checks, timeout_s=500)
 
 
 def test_same_bits_on_all_ranks():

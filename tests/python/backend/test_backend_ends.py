@@ -7,13 +7,13 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
-from processes import held_port
+from processes import NEVER_S, PATIENCE_S, held_port
+from wakeups import growing_limit
 
 FORK = multiprocessing.get_context("fork")
 ones = torch.ones
@@ -30,36 +30,40 @@ def failed_init(rank: int, size: int, port: int, timeout_s: float) -> str:
 
 
 def test_rank_that_never_comes_is_named():
-    def body(rank, size):
-        if rank == 2:
-            return None
-        init(rank, 2, int(os.environ["MASTER_PORT"]), 10)
-        store = dist.PrefixStore("late", dist.distributed_c10d._get_default_store())
-        module = sys.modules["ringwood._autoload"]._module()
-        begun = time.monotonic()
-        with pytest.raises(dist.DistNetworkError) as raised:
-            module.create(store, rank, 3, seconds(1), "late", [])
-        assert time.monotonic() - begun < 5
-        dist.barrier()
-        return str(raised.value)
+    def check(limit_s):
+        def body(rank, size):
+            if rank == 2:
+                return None
+            init(rank, 2, int(os.environ["MASTER_PORT"]))
+            store = dist.PrefixStore("late", dist.distributed_c10d._get_default_store())
+            module = sys.modules["ringwood._autoload"]._module()
+            with pytest.raises(dist.DistNetworkError) as raised:
+                module.create(store, rank, 3, seconds(limit_s), "late", [])
+            dist.barrier()
+            return str(raised.value)
 
-    for message in run_ranks(3, body, group=False)[:2]:
-        assert re.search(r"\brank 2\b", message), message
-        assert "rank 1" not in message.partition("missing")[2], message
+        for message in run_ranks(3, body, group=False)[:2]:
+            assert re.search(r"\brank 2\b", message), message
+            assert "rank 1" not in message.partition("missing")[2], message
+
+    growing_limit(check)  # ranks 0 and 1 have to come within it
 
 
 def test_ranks_that_expect_different_sizes():
-    def body(rank, size):
-        init(rank, 2, int(os.environ["MASTER_PORT"]), 10)
-        store = dist.PrefixStore("sizes", dist.distributed_c10d._get_default_store())
-        module = sys.modules["ringwood._autoload"]._module()
-        with pytest.raises((dist.DistError, ValueError)) as raised:
-            module.create(store, rank, 2 + rank, seconds(2), "sizes", [])
-        dist.barrier()
-        return str(raised.value)
+    def check(limit_s):
+        def body(rank, size):
+            init(rank, 2, int(os.environ["MASTER_PORT"]))
+            store = dist.PrefixStore("sizes", dist.distributed_c10d._get_default_store())
+            module = sys.modules["ringwood._autoload"]._module()
+            with pytest.raises((dist.DistError, ValueError)) as raised:
+                module.create(store, rank, 2 + rank, seconds(limit_s), "sizes", [])
+            dist.barrier()
+            return str(raised.value)
 
-    messages = run_ranks(2, body, group=False)
-    assert any("2" in message and "3" in message for message in messages), messages
+        messages = run_ranks(2, body, group=False)
+        assert any("2" in message and "3" in message for message in messages), messages
+
+    growing_limit(check)  # both have to come within it, and one waits for a third
 
 
 def test_master_that_cannot_be_reached():
@@ -75,7 +79,7 @@ def test_port_that_is_in_use():
         taken.listen()
 
         def body(rank, size):
-            return failed_init(0, 2, taken.getsockname()[1], 2)
+            return failed_init(0, 2, taken.getsockname()[1], NEVER_S)
 
         assert "EADDRINUSE" in run_ranks(1, body, group=False)[0]
 
@@ -88,7 +92,8 @@ def test_held_ports_are_for_those_who_know_them():
     assert (store.port, held_port() != port) == (port, True)
 
 
-# How an interpreter ends while its group is alive: what it does last, and its exit status.
+# How an interpreter ends while its group is alive: what it does last, and its exit status. None
+# waits for a time-out: that of the group is an hour.
 ENDINGS = [
     ("pass", 0),
     ("work = dist.all_reduce(torch.ones(1 << 20), async_op=True)", 0),
@@ -120,7 +125,6 @@ for number, (last, _) in enumerate(endings):
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("", 0))
     port = holder.getsockname()[1]
-    last_reads, last_writes = os.pipe()
     children = []
     for rank in range(2):
         child = os.fork()
@@ -130,15 +134,12 @@ for number, (last, _) in enumerate(endings):
     if child == 0:
         dist.init_process_group(
             backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2,
-            timeout=datetime.timedelta(seconds=30))
+            timeout=datetime.timedelta(hours=1))
         dist.all_reduce(torch.ones(4))
-        os.write(last_writes, f"{time.time()}\n".encode())
         exec(last)
         break
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    ended = time.time()
-    begun = max(map(float, os.read(last_reads, 999).split()))
-    print(json.dumps([last, statuses, ended - begun]), flush=True)
+    print(json.dumps([last, statuses]), flush=True)
 """
 
 
@@ -147,15 +148,13 @@ def test_end_of_the_interpreter():
         [sys.executable, "-c", INTERPRETERS, BACKEND, json.dumps(ENDINGS)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=True,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert len(lines) == len(ENDINGS), done.stderr
-    after_destroy = lines[-1][2]
-    for (last, status), (what, statuses, took) in zip(ENDINGS, lines, strict=True):
+    for (last, status), (what, statuses) in zip(ENDINGS, lines, strict=True):
         assert what == last
         assert statuses == [status, status], (last, done.stderr)
-        assert took < after_destroy + 2, last
     assert "terminate called" not in done.stderr
     assert "Fatal Python error" not in done.stderr

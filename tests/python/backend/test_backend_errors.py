@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import KILLED, run_ranks, seconds
+from processes import PATIENCE_S
+from wakeups import growing_limit
 
 Op = dist.ReduceOp
 FORK = multiprocessing.get_context("fork")
@@ -145,7 +147,6 @@ def test_ranks_that_call_different_things(number, async_op):
     def body(rank, size):
         tensor = torch.full((4,), float(rank))
         together.wait()
-        begun = time.monotonic()
         with pytest.raises(dist.DistBackendError) as raised:
             if rank == 1:
                 theirs(tensor)
@@ -153,14 +154,12 @@ def test_ranks_that_call_different_things(number, async_op):
                 work = dist.all_reduce(tensor, async_op=async_op)
                 if async_op:
                     work.wait()
-        took = time.monotonic() - begun
         assert (tensor == rank).all(), "data was touched"
         with pytest.raises(dist.DistBackendError):
             dist.barrier()
-        return took, str(raised.value)
+        return str(raised.value)
 
-    for took, message in run_ranks(3, body):
-        assert took < 1  # 0.1 s on a machine that is not shared
+    for message in run_ranks(3, body):  # by no time-out: there is none before the test's own
         assert text in message, message
         assert "all_reduce" in message, message
         assert "float32 x 4" in message, message
@@ -193,12 +192,11 @@ def test_killed_rank_is_named(async_op):
         together.wait()
         if rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        begun = time.monotonic()
+        # By its death, of which the others hear: there is no time-out before the test's own.
         with pytest.raises(dist.DistBackendError, match="rank 1") as raised:
             if async_op:
                 dist.all_reduce(ones(1 << 20), async_op=True).get_future().wait()
             dist.all_reduce(ones(1 << 20))
-        assert time.monotonic() - begun < 2  # 1 s on a machine that is not shared
         assert "died" in str(raised.value)
 
     assert run_ranks(4, body, killed=[1])[1] is KILLED
@@ -218,20 +216,25 @@ def test_rank_that_leaves_is_named(leaving):
 
 
 def test_timeout_names_who_is_missing():
-    over = FORK.Event()
+    def check(limit_s):
+        over = FORK.Event()
 
-    def body(rank, size):
-        dist.barrier()
-        if rank == 2:
-            assert over.wait(30)
-            return
-        begun = time.monotonic()
-        with pytest.raises(dist.DistBackendError, match=r"missing: rank 2.* timeout "):
-            dist.all_reduce(ones(4))
-        assert 0.9 < time.monotonic() - begun < 3
-        over.set()
+        def body(rank, size):
+            dist.barrier()
+            if rank == 2:
+                assert over.wait(PATIENCE_S)
+                return
+            begun = time.monotonic()
+            with pytest.raises(dist.DistBackendError) as raised:
+                dist.all_reduce(ones(4))
+            over.set()
+            assert time.monotonic() - begun > 0.9 * limit_s
+            words = rf"not finished within {limit_s:.1f} s.*missing: rank 2.* timeout "
+            assert re.search(words, str(raised.value)), str(raised.value)
 
-    run_ranks(3, body, group_timeout_s=1)
+        run_ranks(3, body, group_timeout_s=limit_s)
+
+    growing_limit(check)  # ranks 0 and 1 have to come within it
 
 
 def test_timeout_of_one_call():
@@ -239,13 +242,14 @@ def test_timeout_of_one_call():
 
     def body(rank, size):
         if rank == 1:
-            assert over.wait(30)
+            assert over.wait(PATIENCE_S)
             return
         options = dist.AllreduceOptions()
         options.timeout = seconds(0.3)
-        with pytest.raises(dist.DistBackendError, match=r"not finished within 0.3"):
+        with pytest.raises(dist.DistBackendError) as raised:
             dist.group.WORLD.allreduce([ones(4)], options).wait()
         over.set()
+        assert "not finished within 0.3 s" in str(raised.value)
 
     run_ranks(2, body)
 
@@ -253,19 +257,22 @@ def test_timeout_of_one_call():
 def test_monitored_barrier_names_all_that_are_missing():
     import ringwood
 
-    over = FORK.Event()
+    def check(limit_s):
+        over = FORK.Event()
 
-    def body(rank, size):
-        ringwood.monitored_barrier()
-        if rank in (1, 3):
-            assert over.wait(30)
-            return
-        with pytest.raises(dist.DistBackendError) as raised:
-            ringwood.monitored_barrier(timeout=seconds(0.3))
-        assert re.search(r"missing: rank 1\b.*rank 3\b", str(raised.value)), str(raised.value)
-        over.set()
+        def body(rank, size):
+            ringwood.monitored_barrier()
+            if rank in (1, 3):
+                assert over.wait(PATIENCE_S)
+                return
+            with pytest.raises(dist.DistBackendError) as raised:
+                ringwood.monitored_barrier(timeout=seconds(limit_s))
+            over.set()
+            assert re.search(r"missing: rank 1\b.*rank 3\b", str(raised.value)), str(raised.value)
 
-    run_ranks(4, body)
+        run_ranks(4, body)
+
+    growing_limit(check, 0.3)  # ranks 0 and 2 have to come within it
 
 
 def test_abort_fails_what_is_pending_on_all_ranks():

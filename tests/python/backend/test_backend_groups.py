@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
-from processes import ROOT, held_port
+from processes import NEVER_S, PATIENCE_S, ROOT, held_port
 
 CPU = torch.device("cpu")
 
@@ -20,7 +20,7 @@ def python(code: str, **environment) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -41,17 +41,18 @@ def test_name_is_known_without_importing_the_package():
     assert answer.split() == ["ringwood"]
 
 
-def test_registration_is_quick_and_idempotent():
+def test_registration_loads_little_and_is_idempotent():
     answer = python(
-        "import time, torch.distributed as dist\n"
-        "begun = time.process_time()\n"
+        "import sys, torch.distributed as dist\n"
+        "before = set(sys.modules)\n"
         "import ringwood\n"
-        "print(time.process_time() - begun)\n"
+        "print(*(set(sys.modules) - before), sep=',')\n"
         "for _ in range(3): ringwood.register()\n"
         "print(dist.Backend.backend_list.count('ringwood'))",
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
     ).split()
-    assert float(answer[0]) < 0.005
+    assert all(name.startswith("ringwood") for name in answer[0].split(",")), answer
+    assert "ringwood._C" not in answer[0].split(",")
     assert answer[1] == "1"
 
 
@@ -253,7 +254,7 @@ def test_many_groups_come_and_go():
             counts.append((threads(), files()))
         assert all(now <= then for now, then in zip(counts[-1], counts[5], strict=True)), counts
 
-    run_ranks(2, body, timeout_s=100)
+    run_ranks(2, body, timeout_s=PATIENCE_S)
 
 
 def test_several_lives_in_one_process():
@@ -282,11 +283,11 @@ def test_stores(kind, tmp_path):
             store = dist.HashStore()
         else:
             port = int(os.environ["MASTER_PORT"])
-            store = dist.TCPStore("localhost", port, size, rank == 0, seconds(20))
+            store = dist.TCPStore("localhost", port, size, rank == 0, seconds(NEVER_S))
         if kind == "prefix":
             store = dist.PrefixStore("a", dist.PrefixStore("b", store))
         dist.init_process_group(
-            BACKEND, store=store, rank=rank, world_size=size, timeout=seconds(20)
+            BACKEND, store=store, rank=rank, world_size=size, timeout=seconds(NEVER_S)
         )
         tensor = torch.ones(1)
         dist.all_reduce(tensor)

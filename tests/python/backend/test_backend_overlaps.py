@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, run_ranks
+from processes import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="gloo fails after the exchange")
 FORK = multiprocessing.get_context("fork")
@@ -79,7 +80,7 @@ def test_outputs_that_share_memory(case):
         mine = outputs(base) if rank == 1 else [torch.zeros(4), torch.zeros(4)]
         arguments = (mine, ones(4)) if call is dist.all_gather else (mine,)
         if rank == 1:
-            assert begun.wait(30)
+            assert begun.wait(PATIENCE_S)
             with pytest.raises(RuntimeError, match="share memory") as raised:
                 call(*arguments)
             assert not isinstance(raised.value, dist.DistError)

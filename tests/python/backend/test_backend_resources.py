@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, run_ranks, seconds
+from processes import PATIENCE_S
 from ringwood import _autoload
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="what ringwood's groups cost")
@@ -47,7 +48,7 @@ class Usage:
 def expect_usage(before: Usage, what: str) -> None:
     """At once, but for threads: one that has been let go takes a moment to end."""
     now = Usage.now()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while now.threads > before.threads and time.monotonic() < deadline:
         time.sleep(0.01)
         now = Usage(now.descriptors, Usage.now().threads, now.shared_memory, now.names)
@@ -142,7 +143,7 @@ def test_a_group_that_nobody_holds_leaves_nothing(tmp_path):
         before = Usage.now()
         for life in range(3):
             prefixed = dist.PrefixStore(str(life), store)
-            group = module.create(prefixed, rank, size, seconds(30), "forgotten", [])
+            group = module.create(prefixed, rank, size, seconds(PATIENCE_S), "forgotten", [])
             group.barrier().wait()
             del group
             expect_usage(before, f"life {life}")

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from backend_ranks import run_ranks, seconds
+from processes import PATIENCE_S
 
 
 def test_future_holds_the_outputs():
@@ -76,11 +77,11 @@ def test_callback_does_not_stop_other_calls():
 
         def callback(future):
             blocked.set()
-            release.wait(20)
+            release.wait()
             return future.value()
 
         held = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(callback)
-        assert blocked.wait(20)
+        assert blocked.wait(PATIENCE_S)
         other = dist.all_reduce(torch.ones(1), async_op=True)  # moves while the callback stands
         assert other.get_future().wait()[0].item() == 2.0
         release.set()
@@ -98,7 +99,7 @@ def test_callback_may_destroy_the_group():
             done.set()
 
         dist.barrier(async_op=True).get_future().then(callback)
-        assert done.wait(20)
+        assert done.wait(PATIENCE_S)
         assert not dist.is_initialized()
 
     run_ranks(2, body)
@@ -300,7 +301,7 @@ def test_two_groups_in_swapped_order():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()
         works = [dist.all_reduce(tensors[group], group=group, async_op=True) for group in order]
         for work in works:
