@@ -2,8 +2,10 @@
 //
 //   late_ranks URL RANK SIZE SECONDS BYTES LATE_RANK LATE_US     LATE_RANK -1: nobody
 //
+// SIGTERM to rank 0 ends all of them, as the end of the seconds does: after an operation.
 // Rank 0 prints the number of operations and their mean time in microseconds.
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -12,10 +14,15 @@
 #include "collectives/communicator.h"
 #include "transports/bootstrap/store.h"
 
+namespace {
+volatile std::sig_atomic_t told_to_end = 0;
+}
+
 int main(int argc, char** argv) {
   using namespace ringwood;
   if (argc != 8)
     return std::fputs("late_ranks URL RANK SIZE SECONDS BYTES LATE_RANK LATE_US\n", stderr), 2;
+  std::signal(SIGTERM, [](int) { told_to_end = 1; });
   const int rank = std::atoi(argv[2]), late = std::atoi(argv[6]);
   const double seconds = std::atof(argv[4]);
   const std::chrono::microseconds pause(std::atoi(argv[7]));
@@ -30,7 +37,7 @@ int main(int argc, char** argv) {
     if (rank == late) std::this_thread::sleep_for(pause);
     // The others hear from rank 0 that it is over.
     std::fill(numbers.begin(), numbers.end(), 0.0f);
-    if (rank == 0 && elapsed() >= seconds) numbers[0] = 1;
+    if (rank == 0 && (told_to_end || elapsed() >= seconds)) numbers[0] = 1;
     const Status done =
         group->all_reduce(numbers.data(), numbers.size(), DataType::float32, ReduceOp::sum)->wait();
     if (!done) return std::fprintf(stderr, "%s\n", done.error().what()), 1;

@@ -16,6 +16,8 @@ namespace {
 constexpr int kLong = 1024, kShort = kLong / 4;
 constexpr size_t kFirstBytes = 256 << 10, kMinBytes = 64 << 10;
 constexpr int kPings = 40, kFewPings = 8;
+// Where each repetition of the few was interrupted, they took longer than the many: once more.
+constexpr int kPingTurns = 4;
 constexpr size_t kPingBytes = 8;
 
 double at(std::vector<double> values, size_t place) {
@@ -61,6 +63,7 @@ struct ProbeRounds::Round {
   std::vector<Flow> flows;
   Schedules longer, shorter;
   double longer_s = INFINITY, shorter_s = INFINITY;
+  bool measured = false;  // no more repetitions
 };
 
 FlowValues ProbeRounds::by_round(const std::vector<Round>& rounds,
@@ -105,6 +108,7 @@ void ProbeRounds::repeat(const std::string& what, std::vector<Round>& rounds, si
   for (int i = 0; i < repeats; ++i) {
     for (Round& round : rounds) {
       show(fmt::format("{}: {} of {}", what, ++done, rounds.size() * static_cast<size_t>(repeats)));
+      if (round.measured) continue;
       run(round.longer, chunk_bytes, round.longer_s);
       run(round.shorter, chunk_bytes, round.shorter_s);
     }
@@ -155,15 +159,27 @@ FlowValues ProbeRounds::latencies(const std::string& what,
   for (const auto& flows : all)
     rounds.push_back({flows, ping_round(group_.size(), flows, kPings),
                       ping_round(group_.size(), flows, kFewPings)});
-  repeat(what, rounds, kPingBytes, 2 * limits_.repeats);
   std::vector<double> seconds;
-  for (const Round& round : rounds)
-    for (const Flow& flow : round.flows)
-      seconds.push_back(flow.from == group_.rank()
-                            ? std::max(0.0, round.longer_s - round.shorter_s) /
-                                  (2 * (kPings - kFewPings))
-                            : 0);
-  gather(seconds);
+  for (int turn = 0; turn < kPingTurns; ++turn) {
+    repeat(what, rounds, kPingBytes, 2 * limits_.repeats);
+    seconds.clear();
+    for (const Round& round : rounds)
+      for (const Flow& flow : round.flows)
+        seconds.push_back(flow.from == group_.rank()
+                              ? std::max(0.0, round.longer_s - round.shorter_s) /
+                                    (2 * (kPings - kFewPings))
+                              : 0);
+    gather(seconds);
+    auto value = seconds.cbegin();
+    bool all = true;
+    for (Round& round : rounds) {
+      const auto end = value + static_cast<ptrdiff_t>(round.flows.size());
+      round.measured = std::all_of(value, end, [](double one) { return one > 0; });
+      all = all && round.measured;
+      value = end;
+    }
+    if (all) break;
+  }
   return by_round(rounds, seconds);
 }
 
