@@ -10,6 +10,8 @@ import suites
 from gate import builds, limits, output, runner, side_by_side
 from gate.output import Result
 from gate.runner import Suite
+from processes import PATIENCE_S
+from wakeups import growing_limit
 
 FAR = time.monotonic() + 24 * 3600
 
@@ -45,11 +47,11 @@ if "--gtest_list_tests" in sys.argv:
 for test in tests:
     if test not in chosen:
         continue
-    print(f"[ RUN      ] {test}", flush=True)
+    words = "\\nit waits for ever" if test == "B.hangs" else ""
+    print(f"[ RUN      ] {test}{words}", flush=True)
     if test == "A.crashes":
         os.kill(os.getpid(), 11)
     if test == "B.hangs":
-        print("it waits for", os.getpid(), flush=True)
         time.sleep(1000)
     failed = test == "A.fails_once" and not os.path.exists(ONCE)
     if failed:
@@ -69,7 +71,8 @@ def logs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def short_limits(monkeypatch):
-    monkeypatch.setattr(limits, "limit_s", lambda test: 1)
+    # Only what hangs meets its limit.
+    monkeypatch.setattr(limits, "limit_s", lambda test: 1 if test == "B.hangs" else PATIENCE_S)
 
 
 def program(folder) -> Suite:
@@ -109,13 +112,28 @@ def test_a_program_that_is_taken_down_goes_on_with_the_tests_after(logs, short_l
     assert "it waits for" in (logs / "program.log").read_text()
 
 
-def test_what_a_program_does_while_its_stacks_are_read_is_done_again(logs, monkeypatch):
+def test_what_a_program_does_while_its_stacks_are_read_is_done_again(
+    logs, short_limits, monkeypatch
+):
     # Its test ends and the next one begins between the verdict and the kill.
-    monkeypatch.setattr(limits, "limit_s", lambda test: 1 if test == "B.hangs" else 30)
-    monkeypatch.setattr(runner, "dump_stacks", lambda pid, log: time.sleep(2))
+    verdict, next_one = logs / "verdict", logs / "next"
+
+    def dump_stacks(pid, log) -> None:
+        verdict.touch()
+        deadline = time.monotonic() + PATIENCE_S
+        while not next_one.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(runner, "dump_stacks", dump_stacks)
     script = logs / "slow.py"
-    slow = PROGRAM.replace("time.sleep(1000)", "time.sleep(2.5)").replace("ONCE", repr("/"))
-    script.write_text(slow.replace("failed =", "time.sleep(3 * (test == 'B.passes')); failed ="))
+    slow = PROGRAM.replace("ONCE", repr("/"))
+    hangs = f"while not os.path.exists({str(verdict)!r}): time.sleep(0.01)"
+    slow = slow.replace("time.sleep(1000)", hangs)
+    begins = f"""    if test == "B.passes" and not os.path.exists({str(next_one)!r}):
+        open({str(next_one)!r}, "w").close()
+        time.sleep(1000)
+    failed ="""
+    script.write_text(slow.replace("    failed =", begins))
     results = runner.run_suite(Suite("slow", [sys.executable, str(script)]), "[1]", FAR)
     failed = ["A.crashes", "B.hangs"]
     assert [result.test for result in results if result.outcome == "failed"] == failed
@@ -147,18 +165,18 @@ FAILED = "echo '[ RUN      ] A.a'; echo '[  FAILED  ] A.a (1 ms)'"
 
 
 @pytest.mark.parametrize(
-    ("script", "failed"),
+    ("script", "between_s", "failed"),
     [
-        ("exit 3", ["program: ended with status 3"]),
+        ("exit 3", PATIENCE_S, ["program: ended with status 3"]),
         # What its test did is not the end of it, and may be put down to chance.
-        (f"{FAILED}; exit 1", ["A.a"]),
-        (f"{FAILED}; kill -SEGV $$", ["A.a", "program: ended with status -11"]),
-        ("(setsid sleep 1000 >/dev/null 2>&1 &) ; exit 0", []),
-        ("sleep 1000", ["program: no test began for 1 s"]),
+        (f"{FAILED}; exit 1", PATIENCE_S, ["A.a"]),
+        (f"{FAILED}; kill -SEGV $$", PATIENCE_S, ["A.a", "program: ended with status -11"]),
+        ("(setsid sleep 1000 >/dev/null 2>&1 &) ; exit 0", PATIENCE_S, []),
+        ("sleep 1000", 1, ["program: no test began for 1 s"]),
     ],
 )
-def test_programs_without_a_test_to_blame(script, failed, logs, monkeypatch):
-    monkeypatch.setattr(runner, "BETWEEN_S", 1)
+def test_programs_without_a_test_to_blame(script, between_s, failed, logs, monkeypatch):
+    monkeypatch.setattr(runner, "BETWEEN_S", between_s)
     suite = Suite("program", ["bash", "-c", script])
     results = runner.run_suite(suite, "[1]", FAR)
     assert [str(result) for result in results] == failed
@@ -166,11 +184,15 @@ def test_programs_without_a_test_to_blame(script, failed, logs, monkeypatch):
 
 def test_a_run_that_is_cut_names_what_was_running(logs):
     script = "echo '[ RUN      ] A.a'; sleep 1000"
-    queue = [Suite(name, ["bash", "-c", script]) for name in ("one", "two", "three")]
-    found = list(side_by_side.run_suites(queue, time.monotonic() + 2))
-    said = sorted(str(result) for results in found for result in results)
-    cut = "A.a: the whole run was cut here"
-    assert said == [cut, cut, "three: was not run"]
+
+    def check(limit_s):
+        queue = [Suite(name, ["bash", "-c", script]) for name in ("one", "two", "three")]
+        found = list(side_by_side.run_suites(queue, time.monotonic() + limit_s))
+        said = sorted(str(result) for results in found for result in results)
+        cut = "A.a: the whole run was cut here"
+        assert said == [cut, cut, "three: was not run"]
+
+    growing_limit(check, 2.0)  # two programs have to begin within it
 
 
 def test_a_suite_that_nothing_ran_is_not_forgotten(logs, monkeypatch):
