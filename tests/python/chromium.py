@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S
 
 # Of every canvas: how many pixels have a colour that is not the background's or a shade of grey.
 COUNT_COLOURS = """
@@ -39,7 +40,7 @@ def chromium(page: Path, folder: Path, *flags: str) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

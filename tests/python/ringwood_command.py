@@ -5,13 +5,17 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S
 
+# For `top`: as long as it takes until a job has begun.
+WAIT = ["--wait", f"{PATIENCE_S:g}"]
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(
     os.environ.get("RINGWOOD_BINARY")
@@ -35,7 +39,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess:
         [str(BINARY), *arguments],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_S,
         env=environment(**more),
     )
 
@@ -85,13 +89,18 @@ class Job:
     def signal(self, rank: int, number: int) -> None:
         os.kill(self.pids[rank], number)
 
+    def end(self) -> None:
+        """All ranks leave together, after an operation."""
+        self.signal(0, signal.SIGTERM)
+        assert [rank.wait(PATIENCE_S) for rank in self.ranks] == [0] * len(self.ranks)
+
 
 @dataclass
 class Kind:
     """Of a job."""
 
     size: int = 4
-    seconds: float = 60
+    seconds: float = 3600  # or until it is told to end
     bytes: int = 4096
     late: int = -1  # this rank comes late to each operation, by so many microseconds
     us: int = 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from processes import PATIENCE_S
 from ringwood_command import BINARY, environment
 
 
@@ -30,7 +31,7 @@ class Terminal:
     def key(self, *names: str) -> None:
         self.command("send-keys", *names)
 
-    def until(self, pattern: str, seconds: float = 30, scrolled: bool = False) -> str:
+    def until(self, pattern: str, seconds: float = PATIENCE_S, scrolled: bool = False) -> str:
         """The first screen on which the pattern is found."""
         deadline = time.monotonic() + seconds
         while not re.search(pattern, now := self.screen(scrolled), re.MULTILINE):
@@ -38,7 +39,7 @@ class Terminal:
             time.sleep(0.1)
         return now
 
-    def run(self, line: str, seconds: float = 60) -> tuple[str, int]:
+    def run(self, line: str, seconds: float = PATIENCE_S) -> tuple[str, int]:
         """Types a line in the shell; what came of it, and its exit code."""
         self.lines += 1
         end = f"line {self.lines} ended with"

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from processes import ROOT, held_port
+from processes import PATIENCE_S, ROOT, held_port
 from ringwood_command import BINARY, environment
 
 pytest.importorskip("mesonbuild")
@@ -19,7 +19,7 @@ MAX_LINES = 400  # of ours, that communicator.h brings
 
 
 def checked(*command, **more) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **more)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -64,7 +64,7 @@ def test_the_example_runs_on_two_ranks(installed, flags, tmp_path):
         )
         for rank in "01"
     ]
-    told = [rank.communicate(timeout=60)[0] for rank in ranks]
+    told = [rank.communicate(timeout=PATIENCE_S)[0] for rank in ranks]
     assert told == [f"rank {rank} of 2: 2 and 10\n" for rank in range(2)]
 
 

@@ -20,6 +20,7 @@ from contestants import (
 )
 from peer_packages import PACKAGES, Package, install, install_peers, installed, stamp
 from peers_report import COLOURS, LABELS, PEERS, TORCH_PEERS
+from processes import PATIENCE_S
 from ringwood_command import environment
 from rounds import run
 
@@ -29,7 +30,7 @@ def bench(program: str, *arguments) -> subprocess.CompletedProcess:
         [sys.executable, str(BENCH / program), *(str(word) for word in arguments)],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_S,
         env=environment(),
     )
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import pytest
+from processes import PATIENCE_S
 from ringwood_command import BINARY, absent_here, environment, run, transports
 
 KEYS = [
@@ -342,7 +343,7 @@ def test_wrong_results_are_counted_and_end_with_1(tmp_path):
     (tmp_path / "corrupt.c").write_text(CORRUPTION)
     library = tmp_path / "corrupt.so"
     build = [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "corrupt.c"), "-ldl"]
-    subprocess.run(build, check=True, timeout=60)
+    subprocess.run(build, check=True, timeout=PATIENCE_S)
     arguments = ["perf", "all_reduce", "--transport", "tcp", "--sizes", "1M", "-w", "0", "-n", "2"]
     done = run(*arguments, "--json", LD_PRELOAD=str(library))
     assert done.returncode == 1, done.stderr
@@ -363,6 +364,6 @@ def test_progress_is_shown_on_a_terminal_only():
         shown = b""
         while b"batch 1 of 7" not in shown:  # later ones at most ten times a second
             shown += os.read(master, 4096)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     os.close(master)
     assert run("perf", "all_reduce", "-e", "8").stderr == ""

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import held_port
+from processes import PATIENCE_S, held_port
 from ringwood_command import BINARY, environment, run
+from wakeups import growing_limit
 
 
 def children_of(pid: int) -> dict[str, int]:
@@ -30,7 +31,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def eventually(condition, seconds: float = 20.0) -> bool:
+def eventually(condition, seconds: float = PATIENCE_S) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -42,10 +43,10 @@ def eventually(condition, seconds: float = 20.0) -> bool:
 class Endless:
     """A run that would take hours, at the moment when its ranks have met."""
 
-    def __init__(self, folder: Path, ranks: int):
+    def __init__(self, folder: Path, ranks: int, *more: str):
         self.folder = folder
         self.process = subprocess.Popen(
-            [str(BINARY), "perf", "all_reduce", "--ranks", str(ranks), "-n", "100000000"],
+            [str(BINARY), "perf", "all_reduce", "--ranks", str(ranks), "-n", "100000000", *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -66,7 +67,7 @@ class Endless:
 
     def end(self) -> tuple[int, str]:
         """Exit code and standard error; nothing may be left."""
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=PATIENCE_S)
         assert eventually(lambda: all(gone(pid) for pid in self.ranks.values()))
         assert list(self.folder.iterdir()) == []
         return self.process.returncode, errors
@@ -82,7 +83,7 @@ def test_joins_mpirun(flavour, tmp_path):
         [launcher, *options, "-n", "3", str(BINARY), "perf", "all_reduce", "-e", "1K", "--json"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         env=environment(TMPDIR=str(tmp_path)),
     )
     assert done.returncode == 0, done.stderr
@@ -108,7 +109,7 @@ def test_joins_torchrun():
         ],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_S,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
@@ -128,7 +129,7 @@ def join_by_hand(count: int, *arguments: str, **more: str) -> list[subprocess.Co
         for rank in range(count)
     ]
     try:
-        outputs = [process.communicate(timeout=100) for process in processes]
+        outputs = [process.communicate(timeout=PATIENCE_S) for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -168,7 +169,7 @@ def test_transports_are_those_of_all_ranks(tmp_path):
         )
         for rank in range(3)
     ]
-    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE_S) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0, 0], outputs
     rows = json.loads(outputs[0][0])["rows"]
     assert [row["transports"] for row in rows] == ["tcp+shm", "tcp+shm"]
@@ -206,21 +207,15 @@ def test_nothing_outlives_a_killed_parent(tmp_path):
 
 
 def test_timeout_of_a_rank_that_stopped(tmp_path):
-    process = subprocess.Popen(
-        [str(BINARY), "perf", "all_reduce", "-n", "100000000", "-T", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(TMPDIR=str(tmp_path)),
-    )
-    for line in process.stdout:
-        if line.startswith("# all_reduce"):
-            break
-    os.kill(children_of(process.pid)["ringwood:1"], signal.SIGSTOP)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "timeout" in errors
-    assert "rank 1" in errors
+    def check(limit_s):
+        with Endless(tmp_path, 2, "-T", f"{limit_s:g}") as endless:
+            os.kill(endless.ranks["ringwood:1"], signal.SIGSTOP)
+            code, errors = endless.end()
+        assert code == 1
+        assert "timeout" in errors
+        assert "rank 1" in errors
+
+    growing_limit(check)  # until it is stopped, the ranks have to keep it
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(tmp_path):
@@ -233,6 +228,6 @@ def test_a_reader_that_leaves_ends_the_run_quietly(tmp_path):
     ) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(60) == 128 + signal.SIGPIPE
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
         assert process.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import PATIENCE_S
 from ringwood_command import BINARY, ROOT, environment, run
 
 PICTURES = ROOT / "collectives" / "pictures"
@@ -17,7 +18,9 @@ PICTURES = ROOT / "collectives" / "pictures"
 def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     command = [ROOT / "tools" / "pictures", folder]
-    subprocess.run(command, check=True, env=environment(RINGWOOD_BINARY=str(BINARY)), timeout=60)
+    subprocess.run(
+        command, check=True, env=environment(RINGWOOD_BINARY=str(BINARY)), timeout=PATIENCE_S
+    )
     return folder
 
 
@@ -144,7 +147,9 @@ def test_what_the_memory_cannot_hold_is_one_sentence(tmp_path):
     (tmp_path / "huge.txt").write_text("".join(lines))
     words = [str(BINARY), "schedule", "draw", "broadcast", "--file", str(tmp_path / "huge.txt")]
     limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", *words]
-    done = subprocess.run(limited, capture_output=True, text=True, env=environment(), timeout=60)
+    done = subprocess.run(
+        limited, capture_output=True, text=True, env=environment(), timeout=PATIENCE_S
+    )
     assert done.returncode == 1
     assert "not enough memory" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -259,7 +264,7 @@ def test_the_documented_program_makes_a_new_algorithm():
             ),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 0, (line, done.stderr)
         outputs.append(done.stdout)

@@ -344,8 +344,6 @@ def test_16384_ranks_in_bounded_memory(row):
     assert status == 0
     assert report["rows"][0]["messages"] > 400_000
     assert usage.ru_maxrss < 512 << 10
-    # 10 s on a quiet machine with two cores.
-    assert usage.ru_utime + usage.ru_stime < 40
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 in short."""
 
 import argparse
-import os
+import itertools
 
 import pytest
 from bench_scripts import script
 from ringwood_command import BINARY
 from shapes import Shape, cluster
+from wakeups import first_right
 
 PROGRAM = BINARY.parents[1] / "bench" / "bench_slow_rail"
 AGAIN = "the network is measured again"
@@ -28,20 +29,6 @@ def run(shape: Shape, folder, host: int, rail: int) -> dict:
         pytest.skip(f"no network namespaces here: {refusal}")
 
 
-def first_right(shape: Shape, folder, right, host: int = 3, rail: int = 0) -> dict:
-    """Of three: this machine has other work."""
-    for attempt in range(3):
-        own = folder / str(attempt)
-        own.mkdir()
-        found = run(shape, own, host, rail)
-        if right(found):
-            break
-    if not right(found) and os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
-        pytest.skip(f"nothing can be measured beside so much other work: {os.getloadavg()}")
-    assert right(found), found
-    return found
-
-
 @pytest.mark.slow
 def test_a_rail_is_compared_with_its_own_rate(tmp_path):
     """Half of the others' by nature is no reason to measure; a quarter of that is."""
@@ -51,5 +38,13 @@ def test_a_rail_is_compared_with_its_own_rate(tmp_path):
         times = [at for at, line in lines if AGAIN in line]
         return bool(times) and times[0] > 8
 
+    attempts = itertools.count()
+
+    def measure() -> tuple[dict]:
+        own = tmp_path / str(next(attempts))
+        own.mkdir()
+        return (run(rails, own, host=1, rail=1),)
+
     rails = Shape("2 rails", rate=200, hosts=2, ranks_per_host=2, rails=2, slow_port=(1, 1, 0.5))
-    first_right(rails, tmp_path, right, host=1, rail=1)
+    (found,) = first_right(measure, right, tries_s=60)
+    assert right(found), found

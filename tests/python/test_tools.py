@@ -10,7 +10,7 @@ from pathlib import Path
 import arrows
 import glossary
 import pytest
-from processes import ROOT
+from processes import PATIENCE_S, ROOT
 
 SETUP = ROOT / "tools" / "setup"
 
@@ -23,7 +23,7 @@ def shell(*argv, **environment: str) -> subprocess.CompletedProcess:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_S,
     )
 
 

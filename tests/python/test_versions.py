@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from bench_scripts import script
-from processes import ROOT
+from processes import PATIENCE_S, ROOT
 from ringwood_command import BINARY, environment
 from test_peers import MACHINE, SETTINGS
 
@@ -20,7 +20,9 @@ def test_two_versions_take_turns(tmp_path):
     command += ["--build", tmp_path / "now", "--output", tmp_path, "--rounds", "2"]
     command += ["--ranks", "2", "--collectives", "all_reduce", "--sizes", "8,16384"]
     command += ["--places", "host,loopback", "--least", "0.001"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, env=environment())
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment()
+    )
     report = json.loads((tmp_path / "versions.json").read_text())
     means = [case["best"] for case in report["cases"]]
     assert done.returncode == (math.prod(means) < 1), done.stderr

@@ -86,10 +86,12 @@ def growing_limit(check: Callable[[float], object], limit_s: float = 1.0) -> Non
             raise failure
 
 
-def first_right(measure: Callable[[], tuple], right: Callable[..., bool]) -> tuple:
+def first_right(
+    measure: Callable[[], tuple], right: Callable[..., bool], tries_s: float = TRIES_S
+) -> tuple:
     """The first measurement that is right, or the last: other work of the machine spoils any of
     them, a fault spoils all. Where the machine was busy all the time, nothing can be told."""
-    deadline = time.monotonic() + TRIES_S
+    deadline = time.monotonic() + tries_s
     with wakeups() as machine:
         while not right(*(result := measure())) and time.monotonic() < deadline:
             continue

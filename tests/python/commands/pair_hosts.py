@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from networks import command
+from processes import PATIENCE_S
 from shapes import Cluster, shaped, up
 
 
@@ -88,7 +89,7 @@ def run_on(
     hosts: PairHosts | Cluster,
     words: Iterable[str],
     environment: dict[str, str],
-    seconds: float = 120,
+    seconds: float = PATIENCE_S,
 ) -> list[tuple[int, str, str]]:
     """The command as each rank of the hosts; exit code, standard output and error by rank."""
     ranks = []

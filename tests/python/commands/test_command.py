@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import PATIENCE_S
 from ringwood_command import BINARY, ROOT, environment, run
 
 
@@ -164,7 +165,7 @@ def test_zsh_completes(tmp_path):
     subprocess.run(
         ["zsh", "-f", "-c", ZSH, "zsh", tmp_path, *words],
         check=True,
-        timeout=30,  # one that is completed otherwise is waited for
+        timeout=PATIENCE_S,  # one that is completed otherwise is waited for
         env=environment(
             PATH=f"{told.parent}:{os.environ['PATH']}", HOME=str(tmp_path), TERM="dumb"
         ),
@@ -269,6 +270,6 @@ def test_it_installs_and_runs_without_torch(tmp_path):
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -261,11 +260,9 @@ def test_a_program_that_hangs_is_given_up(tmp_path):
     """It closes its output, so that its end is seen, and stays."""
     for name in ("nft", "iptables-save"):
         file = tmp_path / name
-        file.write_text("#!/bin/sh\nexec >&-\nexec sleep 60\n")
+        file.write_text("#!/bin/sh\nexec >&-\nexec sleep 3600\n")
         file.chmod(0o755)
-    began = time.monotonic()
     run("doctor", "--snapshot", f"{tmp_path}/s.json", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert time.monotonic() - began < 30
     gaps = json.loads((tmp_path / "s.json").read_text())["gaps"]
     assert any("no answer within a second" in gap["reason"] for gap in gaps), gaps
 

@@ -10,7 +10,8 @@ import pytest
 from pair_hosts import run_on
 from ringwood_command import BINARY, environment, run
 from shapes import Cluster, Shape, cluster
-from test_matrix import measured, near
+from test_matrix import near
+from wakeups import first_right
 
 MBIT = 200
 BYTES = MBIT * 1e6 / 8
@@ -72,7 +73,7 @@ def test_rails_that_are_equal(tmp_path):
         )
 
     with two_rails(rate=MBIT) as hosts:
-        result = measured(right, lambda: matrix(hosts, tmp_path, "--modes", "alone"))
+        result = first_right(lambda: matrix(hosts, tmp_path, "--modes", "alone"), right)
     _, found, table = result
     assert right(*result), table
     assert [rail["rail"] for rail in found["rails"]] == ["rail0", "rail1"]
@@ -95,7 +96,7 @@ def test_a_rail_that_is_slow_at_all_hosts_is_named(tmp_path):
             networks.command(
                 "tc", "-n", host, *["qdisc", "change", "dev", "rail1", "root"], *slower
             )
-        result = measured(right, lambda: matrix(hosts, tmp_path, "--modes", "alone"))
+        result = first_right(lambda: matrix(hosts, tmp_path, "--modes", "alone"), right)
     _, found, table = result
     assert right(*result), table
     assert "slow: rail1 at all hosts: 0.2" in table and "of the fastest rail" in table
@@ -113,7 +114,7 @@ def test_rails_that_are_slow_together_are_named(tmp_path):
     # Of two hosts with a leaf each, the cable between the leaves has the rate of one port.
     with two_rails(rate=MBIT, middle=1) as hosts:
         share_a_cable(hosts)
-        result = measured(right, lambda: matrix(hosts, tmp_path, "--modes", "alone"))
+        result = first_right(lambda: matrix(hosts, tmp_path, "--modes", "alone"), right)
     _, found, table = result
     assert right(*result), table
     assert "slow: rail0 while all rails are busy: 0." in table and "of its rate alone" in table

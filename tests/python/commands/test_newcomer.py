@@ -6,7 +6,7 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-from ringwood_command import job
+from ringwood_command import WAIT, job
 from terminal import Terminal, terminal
 from test_command import TREE, WITH_ACTIONS
 
@@ -89,7 +89,7 @@ def test_from_help_to_a_result(shell, command):
 def test_top_from_help_to_a_result(shell, tmp_path):
     read_help(shell, "top")
     with job(tmp_path, size=2) as on:
-        text, code = shell.run(f"ringwood top --wait 20 --once --pid {on.pids[0]}")
+        text, code = shell.run(f"ringwood top {' '.join(WAIT)} --once --pid {on.pids[0]}")
         assert code == 0
         assert re.search(r"^ +1 +\d+ .*all_reduce float32", text, re.MULTILINE), text
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from processes import PATIENCE_S
 from ringwood_command import BINARY, environment, run
 
 FIXED = [
@@ -192,7 +193,9 @@ def test_demands_that_are_not_met_fail_the_run(demand, by_name, tmp_path):
     program.symlink_to(BINARY)
     command = [program] if by_name else [BINARY, "perf", "all_reduce", "--format", "nccl-tests"]
     command += ["-b", "1K", "-e", "1M", "-f", "1024", "-n", "2", *demand]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=PATIENCE_S
+    )
     assert done.returncode == 1
     (why,) = done.stderr.splitlines()
     if demand[0] == "--require":
@@ -205,7 +208,9 @@ def test_demands_that_are_not_met_fail_the_run(demand, by_name, tmp_path):
         )
     assert "# Out of bounds values : 0 OK" in done.stdout
     met = [*command[: -len(demand)], "--min-busbw", "1e-6", "--require", "shm"]
-    done = subprocess.run(met, capture_output=True, text=True, env=environment(), timeout=100)
+    done = subprocess.run(
+        met, capture_output=True, text=True, env=environment(), timeout=PATIENCE_S
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -311,7 +316,7 @@ def test_a_link_with_the_name_of_their_program_is_that_program(tmp_path):
         [program, *["-b", "1K", "-e", "1K", "-g", "2", "-n", "2"]],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
@@ -355,7 +360,7 @@ def test_ranks_of_a_launcher_have_a_gpu_each(gpus):
         command,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         env=environment(HOME=os.environ["HOME"]),
     )
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """`--replay`: a recorded run, simulated (`ringwood simulate`) and run again (`ringwood perf`)."""
 
+import itertools
 import json
 from pathlib import Path
 from statistics import median
@@ -8,6 +9,7 @@ import pytest
 from chromium import assert_self_contained, coloured_pixels, document_of
 from pair_hosts import pair_hosts, run_on
 from ringwood_command import ROOT, environment, run
+from wakeups import first_right, wakeups
 
 SIZES = [2 << 20, 4 << 20]
 JOB = ["all_reduce", "broadcast", "all_gather", "--sizes", "2M,4M", "-n", "3", "--batches", "2"]
@@ -156,29 +158,30 @@ def recorded_on(hosts, folder: Path, cache: Path) -> Path:
 
 
 def test_a_slow_link_costs_a_recorded_run_what_is_simulated(tmp_path):
-    """Recorded without it, and simulated with it: as long as what is recorded with it. In one of 3
-    tries: other work on this machine disturbs what is measured."""
+    """Recorded without it, and simulated with it: as long as what is recorded with it."""
 
     def seen(row: dict, truth: dict) -> bool:
         alike = row["predicted_us"] == pytest.approx(row["recorded_us"], rel=0.2)
         return alike and row["with_faults_us"] == pytest.approx(truth["recorded_us"], rel=0.2)
 
-    tries = []
+    caches = (tmp_path / str(attempt) for attempt in itertools.count())
+
+    def measure() -> tuple[dict, dict]:
+        cache = next(caches)
+        healthy = recorded_on(hosts, cache / "healthy", cache)
+        hosts.slow_down(1, 2, MBIT / 4)
+        slow = recorded_on(hosts, cache / "slow", cache)
+        hosts.slow_down(1, 2, MBIT)
+        (row,) = replayed("simulate", healthy, "--slow-link", "host1-host2=0.25")["rows"]
+        (truth,) = replayed("simulate", slow)["rows"]
+        return row, truth
+
     try:
         with pair_hosts(3, MBIT) as hosts:
-            for cache in (tmp_path / name for name in "abc"):
-                healthy = recorded_on(hosts, cache / "healthy", cache)
-                hosts.slow_down(1, 2, MBIT / 4)
-                slow = recorded_on(hosts, cache / "slow", cache)
-                hosts.slow_down(1, 2, MBIT)
-                (row,) = replayed("simulate", healthy, "--slow-link", "host1-host2=0.25")["rows"]
-                (truth,) = replayed("simulate", slow)["rows"]
-                tries.append((row, truth))
-                if seen(row, truth):
-                    return
+            found = first_right(measure, seen)
     except OSError as refusal:
         pytest.skip(f"no network namespaces here: {refusal}")
-    pytest.fail(str(tries))
+    assert seen(*found), found
 
 
 def test_the_run_is_carried_out_again(traces):
@@ -200,9 +203,10 @@ def test_pauses_are_kept_where_wanted(traces, tmp_path):
     calls = [{"us": [(at, at + 100)] * 2} for at in range(0, 600000, 100000)]
     folder = made_up(traces, tmp_path, calls)
     with_gaps = replayed("perf", folder, "--ranks", "2", "--gaps")["totals"]["measured"]
-    without = replayed("perf", folder, "--ranks", "2", "--batches", "1")["totals"]["measured"]
+    with wakeups() as machine:
+        without = replayed("perf", folder, "--ranks", "2", "--batches", "1")["totals"]["measured"]
     assert with_gaps["pauses_us"] >= 5 * 99900
-    assert without["pauses_us"] < 5 * 99900
+    assert without["pauses_us"] < 5 * 99900 * machine.late
 
 
 def test_rows_of_a_table(traces):

@@ -10,21 +10,25 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from pair_hosts import pair_hosts
-from ringwood_command import BINARY, Job, environment, job, names_of_another_user, run
+from processes import PATIENCE_S
+from ringwood_command import BINARY, WAIT, Job, environment, job, names_of_another_user, run
 from shapes import Shape, cluster
 from terminal import terminal
+from wakeups import wakeups
 
 
 @contextlib.contextmanager
 def lines(on: Job, rank: int = 0, prefix=()) -> Iterator[Iterator[dict]]:
     """The objects of `ringwood top --json`, as they come."""
     with subprocess.Popen(
-        [*prefix, str(BINARY), "top", "--json", "--wait", "20", "--pid", str(on.pids[rank])],
+        [*prefix, str(BINARY), "top", "--json", *WAIT, "--pid", str(on.pids[rank])],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -35,7 +39,7 @@ def lines(on: Job, rank: int = 0, prefix=()) -> Iterator[Iterator[dict]]:
             top.kill()
 
 
-def within(objects: Iterator[dict], right, seconds: float = 20) -> dict:
+def within(objects: Iterator[dict], right, seconds: float = PATIENCE_S) -> dict:
     """The first that is right."""
     deadline = time.monotonic() + seconds
     for one in objects:
@@ -61,16 +65,38 @@ def only_rank_2_is_late(one: dict) -> bool:
 
 
 def mostly(objects: Iterator[dict], right, samples: int = 10, wrong: int = 2) -> list[dict]:
-    """Samples of which all but a few are right. (The machine has other work: now and then, another
-    rank is late indeed.)"""
-    seen = [next(objects) for _ in range(samples)]
-    bad = [one for one in seen if not right(one)]
-    assert len(bad) <= wrong, [(in_trouble(one), ranks_of(one)) for one in bad]
-    return [one for one in seen if right(one)]
+    """The first samples in a row of which all but a few are right. (The machine has other work: for
+    as long as that lasts, another rank is late indeed.)"""
+    seen = deque(maxlen=samples)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        seen.append(next(objects))
+        bad = [one for one in seen if not right(one)]
+        if len(seen) == samples and len(bad) <= wrong:
+            return [one for one in seen if right(one)]
+        assert time.monotonic() < deadline, [(in_trouble(one), ranks_of(one)) for one in bad]
+
+
+def second(one: dict) -> float:
+    """Of the sample, rounded down."""
+    return datetime.fromisoformat(one["time"]).timestamp()
+
+
+def seen_after(objects: Iterator[dict], began: float, right, samples: int) -> dict:
+    """The first that is right, which is among so many samples of after this moment. Their number
+    counts, not the time: on a machine with other work, one may come late."""
+    later = 0
+    for one in objects:
+        later += second(one) > began
+        if right(one):
+            assert later <= samples, one
+            return one
+        assert later < samples, one
+    raise AssertionError("the job has ended")
 
 
 def top(on: Job, *more: str) -> subprocess.CompletedProcess:
-    return run("top", "--wait", "20", "--pid", str(on.pids[0]), *more)
+    return run("top", *WAIT, "--pid", str(on.pids[0]), *more)
 
 
 # ---- who is late, who is stopped -----------------------------------------------------------------
@@ -78,26 +104,27 @@ def top(on: Job, *more: str) -> subprocess.CompletedProcess:
 
 def test_a_rank_that_comes_5_ms_late_is_named_and_then_a_stopped_one(tmp_path):
     with job(tmp_path, late=2, us=5000) as on, lines(on) as objects:
-        within(objects, only_rank_2_is_late)
-        seen = mostly(objects, lambda one: in_trouble(one) in ([], [(2, "late")]))
+        with wakeups() as machine:
+            within(objects, only_rank_2_is_late)
+            seen = mostly(objects, lambda one: in_trouble(one) in ([], [(2, "late")]))
         named = [one for one in seen if in_trouble(one)]
         assert len(named) >= 5, [ranks_of(one) for one in seen]
         # Where other work holds it up, it is later still.
         late = min(named, key=lambda one: ranks_of(one)[2]["late_ms"])
-        assert 3 < ranks_of(late)[2]["late_ms"] < 15, late
+        assert 3 < ranks_of(late)[2]["late_ms"] < 15 * machine.late, late
         assert len(late["trouble"]) == 1
         assert re.search(rf"rank 2 of \w+ \(.*, pid {on.pids[2]}\) comes", late["trouble"][0])
-        assert all(r["operations_per_s"] > 20 for r in ranks_of(late)), late
+        assert all(0 < r["operations_per_s"] < 1 / 5e-3 for r in ranks_of(late)), late
         assert all(r["busbw_gbs"] > 0 and r["operation"].startswith("all_reduce float32")
                    for r in ranks_of(late)), late  # fmt: skip
 
         on.signal(1, signal.SIGSTOP)
-        began = time.monotonic()
-        stopped = within(objects, lambda one: (1, "stopped") in in_trouble(one))
-        assert time.monotonic() - began < 4, "named within about 2 s"
+        # Silent for a second in the second sample at the latest, of which the first may be a late
+        # one of before.
+        stopped = seen_after(objects, time.time(), lambda one: (1, "stopped") in in_trouble(one), 3)
         assert "has not answered for" in ranks_of(stopped)[1]["why"]
         # Of the second before it was stopped, rank 2 may still be late.
-        within(objects, lambda one: in_trouble(one) == [(1, "stopped")], 5)
+        within(objects, lambda one: in_trouble(one) == [(1, "stopped")])
 
         on.signal(1, signal.SIGCONT)
         well = (1, "is well again")
@@ -126,17 +153,17 @@ def test_the_others_are_seen_while_rank_0_is_stopped(tmp_path):
     with job(tmp_path, size=size) as on, lines(on, rank=1) as objects:
         within(objects, lambda one: len(ranks_of(one)) == size)
         on.signal(0, signal.SIGSTOP)
-        began = time.monotonic()
-        seen = within(objects, lambda one: (0, "stopped") in in_trouble(one))
-        assert time.monotonic() - began < 6
+        seen_after(objects, time.time(), lambda one: (0, "stopped") in in_trouble(one), 4)
+        # Of the second before it was stopped, others may still be late.
+        seen = within(objects, lambda one: in_trouble(one) == [(0, "stopped")])
         assert not seen["groups"][0]["relayed"]
         conditions = [r["condition"] for r in ranks_of(seen)[1:]]
         assert set(conditions) <= {"waiting", "computing", "moving"}, seen
-        # One rank's wait for rank 0 is enough: a look takes less than a second.
-        began = time.monotonic()
-        for _ in range(3):
-            next(objects)
-        assert time.monotonic() - began < 5
+        # One rank's wait for rank 0 is enough: a look takes less than the second that is between
+        # two of them, so that none is left out.
+        with wakeups() as machine:
+            begin, *_, end = (second(next(objects)) for _ in range(4))
+        assert end - begin < 5 * machine.late
         on.signal(0, signal.SIGCONT)
 
 
@@ -168,7 +195,7 @@ def test_a_slow_link_is_no_late_rank(tmp_path, samples):
             for space, variables in map(cable.place, range(4)):
                 places.append((["ip", "netns", "exec", space], variables | more))
             with (
-                job(tmp_path, seconds=60 + samples, bytes=1 << 20, places=places) as on,
+                job(tmp_path, bytes=1 << 20, places=places) as on,
                 lines(on, prefix=places[0][0]) as objects,
             ):
                 within(objects, moves)
@@ -200,8 +227,10 @@ def test_a_link_that_becomes_slow_is_an_alarm_and_no_late_rank(tmp_path):
                 quiet = within(objects, lambda one: 0 < ratio(one) < 2)
                 assert not quiet["groups"][0]["alarm"]
                 hosts.slow_down(2, 3, mbit / 10)
-                alarm = within(objects, lambda one: one["groups"][0]["alarm"], 30)
-                assert ratio(alarm) >= 2 and in_trouble(alarm) == []
+                alarm = within(
+                    objects, lambda one: one["groups"][0]["alarm"] and in_trouble(one) == []
+                )
+                assert ratio(alarm) >= 2
                 said = r"group \w+: operations take [\d.]+ times what is predicted"
                 assert re.fullmatch(said, alarm["trouble"][0]), alarm["trouble"]
                 mostly(objects, lambda one: in_trouble(one) == [], samples=6, wrong=0)
@@ -229,11 +258,8 @@ def test_no_job_an_unknown_one_and_one_of_several(tmp_path):
         chosen = [run("top", "--once", "--json", "--job", name) for name in ours]
         assert {json.loads(one.stdout)["job"] for one in chosen} == ours
         assert run("top", "--once", "--job", "zzz").returncode == 2
-        began = time.monotonic()
-        assert run("top", "--once", "--wait", "60").returncode == 2, (
-            "not waited for: it is a choice"
-        )
-        assert time.monotonic() - began < 30
+        # Not waited for, which would be longer than `run` waits: it is a choice.
+        assert run("top", "--once", "--wait", "3600").returncode == 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
@@ -243,7 +269,7 @@ def test_another_user_is_refused_and_root_is_not(tmp_path):
         other = subprocess.run(
             ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
              str(BINARY), "top", "--once"],
-            capture_output=True, text=True, env=environment(), timeout=60,
+            capture_output=True, text=True, env=environment(), timeout=PATIENCE_S,
         )  # fmt: skip
         assert other.returncode == 1
         assert "only their user and root may look" in other.stderr
@@ -253,11 +279,12 @@ def test_another_user_is_refused_and_root_is_not(tmp_path):
                          Path("/proc/net/unix").read_text())[1]  # fmt: skip
         script = (
             "import os, socket; os.setgid(65534); os.setuid(65534)\n"
-            f"s = socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect('\\0{name}')\n"
+            f"s = socket.socket(socket.AF_UNIX); s.settimeout({PATIENCE_S})\n"
+            f"s.connect('\\0{name}')\n"
             "s.sendall(bytes([5, 0, 0, 0, 0, 0, 0, 0, 0])); print(len(s.recv(100)))"
         )
         asked = subprocess.run(
-            ["python3", "-c", script], capture_output=True, text=True, timeout=60
+            ["python3", "-c", script], capture_output=True, text=True, timeout=PATIENCE_S
         )
         assert asked.stdout.strip() in ("0", ""), asked.stdout
         assert on.ranks[0].poll() is None
@@ -268,9 +295,7 @@ def test_names_that_another_user_has_made_are_nothing(tmp_path):
     with job(tmp_path, size=2) as on:
         assert top(on, "--once").returncode == 0
         with names_of_another_user(on) as group:
-            began = time.monotonic()
             seen = json.loads(top(on, "--once", "--json").stdout)
-            assert time.monotonic() - began < 20
             assert [rank["pid"] for rank in ranks_of(seen)] == on.pids, seen
             assert len(seen["groups"]) == 1 and seen["trouble"] == []
             assert seen["job"] == group[:8]
@@ -287,18 +312,21 @@ def test_a_job_of_another_version_is_said(tmp_path):
 
 
 def test_nothing_stays_when_the_job_ends(tmp_path):
-    with job(tmp_path, size=2, seconds=2) as on:
+    with job(tmp_path, size=2) as on:
         with lines(on) as objects:
-            seen = list(objects)  # ends with the job
-        assert seen and all(rank.wait(20) == 0 for rank in on.ranks)
+            next(objects)
+            on.end()
+            list(objects)  # ends with the job
         assert on.names() == []
 
 
 def test_the_knob_hides_a_job(tmp_path):
     hidden = [([], {"RINGWOOD_STATUS": "0"})] * 2
     with job(tmp_path, size=2, seconds=1.5, places=hidden) as on:
-        time.sleep(1)
-        assert on.names() == []
+        while on.ranks[0].poll() is None:
+            assert on.names() == []
+            time.sleep(0.01)
+        assert [rank.wait(PATIENCE_S) for rank in on.ranks] == [0, 0], "it has run"
 
 
 # ---- tables and screens --------------------------------------------------------------------------
@@ -320,18 +348,19 @@ def test_the_table_of_once(tmp_path):
 def test_the_screen_in_tmux(tmp_path):
     """At two sizes, by the keys, and the terminal as it was at the end."""
     with job(tmp_path, late=1, us=5000) as on:
-        command = f"{BINARY} top --wait 20 --pid {on.pids[0]}; echo left with $?; sleep 60"
+        words = [str(BINARY), "top", *WAIT, "--pid", str(on.pids[0])]
+        command = f"{shlex.join(words)}; echo left with $?; sleep 3600"
         with terminal(tmp_path, shlex.join(["sh", "-c", command]), 150, 30) as shown:
-            screen = shown.until(r"^ +1 +\d+ late +all_reduce.* [1-9]\d* .*█$", 20)
+            screen = shown.until(r"^ +1 +\d+ late +all_reduce.* [1-9]\d* .*█$")
             assert re.search(r"ringwood top +job \w{8} +group \w+ +4 ranks", screen), screen
             assert "rank 1: comes" in screen and "! rank 1 of world" in screen, screen
             shown.key("s")
-            shown.until("sort: lateness", 20)
+            shown.until("sort: lateness")
             shown.command("resize-window", "-x", "90", "-y", "16")
-            small = shown.until("q quit", 20)
+            small = shown.until("q quit")
             assert max(map(len, small.splitlines())) <= 90 and "late" in small
             shown.key("q")
-            shown.until("left with 0", 20)
+            shown.until("left with 0")
 
 
 def test_what_is_refused_is_said():

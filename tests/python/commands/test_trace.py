@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from pair_hosts import pair_hosts, run_on
+from processes import PATIENCE_S
 from ringwood_command import ROOT, environment, run
+from wakeups import wakeups
 
 JOB = ROOT / "build" / "tests" / "late_rank"
 MBIT = 400
@@ -31,7 +33,7 @@ def on_one_host(folder: Path, ranks: int, count: int, calls: int, late: int) -> 
         )
         for rank in range(ranks)
     ]
-    assert [process.wait(timeout=60) for process in started] == [0] * ranks
+    assert [process.wait(timeout=PATIENCE_S) for process in started] == [0] * ranks
     return traces
 
 
@@ -148,11 +150,13 @@ def test_neither_is_mistaken_for_the_other_in_50_tries(hosts, tmp_path):
 
 def test_clocks_of_hosts_are_aligned(hosts, tmp_path):
     """The namespaces have one clock, of which the ranks know nothing."""
-    for file in across(hosts, tmp_path, 2, -1).iterdir():
+    with wakeups() as machine:
+        traces = across(hosts, tmp_path, 2, -1)
+    for file in traces.iterdir():
         dump = json.loads(file.read_text())
         assert dump["clock"], file
         for _, offset, uncertainty in dump["clock"]:
-            assert abs(offset) <= uncertainty < 5e6
+            assert abs(offset) <= uncertainty < 5e6 * machine.late
 
 
 def test_the_time_line_has_every_rank_and_an_arrow_for_each_message(tmp_path):
@@ -205,7 +209,7 @@ def test_a_rank_whose_clock_is_not_known_is_not_blamed(tmp_path):
     assert any("1 ranks are not known: 1:" in remark for remark in found["remarks"])
     done = run("trace", str(traces), "--perfetto", "-")
     events = [e for e in json.loads(done.stdout)["traceEvents"] if e["ph"] == "X"]
-    assert max(e["ts"] + e["dur"] for e in events) < 60e6
+    assert max(e["ts"] + e["dur"] for e in events) < 864e9 / 2
 
 
 def test_a_late_rank_without_a_file_is_named(tmp_path):
