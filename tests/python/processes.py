@@ -24,7 +24,7 @@ PATIENCE_S = 150.0
 # error within the test is not that of a time-out.
 NEVER_S = 3600.0
 # A thread that sleeps in so many looks in a row waits for something.
-ASLEEP_LOOKS, LOOK_S = 10, 0.02
+ASLEEP_LOOKS, LOOK_S = 5, 0.02
 
 
 _held: list[socket.socket] = []

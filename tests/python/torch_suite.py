@@ -62,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--backend", default="ringwood")
     parser.add_argument("--world-size", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2, help="tests side by side")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds per test")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds per test")
     parser.add_argument("--verbose", action="store_true", help="a line for every test")
     return parser.parse_args()
 

@@ -137,7 +137,7 @@ def collect(ranks: list[Rank], deadline: float, all_done: int) -> list[int]:
         time.sleep(0.5)  # there is no event for "the handler has written"
     for rank in hung:
         os.kill(ranks[rank].pid, signal.SIGKILL)
-        wait_for(ranks[rank], time.monotonic() + 10)
+        wait_for(ranks[rank], time.monotonic() + PATIENCE_S)
     return hung
 
 

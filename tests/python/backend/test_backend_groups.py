@@ -107,9 +107,9 @@ def own_options(timeout_s: float):
 # What is given, and what is said about it; None: accepted.
 OPTIONS = [
     (lambda: None, None),
-    (lambda: own_options(20), None),
+    (lambda: own_options(NEVER_S), None),
     (lambda: torch._C._distributed_c10d.Backend.Options("nccl"), None),
-    (lambda: own_options(7), "0:00:07, and the group one of 0:00:20: give the timeout as"),
+    (lambda: own_options(7), "0:00:07, and the group one of 1:00:00: give the timeout as"),
     (dist.ProcessGroupGloo._Options, "takes no pg_options, and got .*_Options: leave"),
     (lambda: {"tolerance": 0.5}, "takes no pg_options, and got dict: leave"),
     (Unknown, "takes no pg_options, and got Unknown: leave"),
@@ -123,7 +123,7 @@ def test_options_of_a_group(number):
 
     def body(rank, size):
         def new_group():
-            return dist.new_group(pg_options=make(), timeout=seconds(20))
+            return dist.new_group(pg_options=make(), timeout=seconds(NEVER_S))
 
         if text:
             with pytest.raises((TypeError, ValueError), match=text):
@@ -163,7 +163,7 @@ def test_names_and_options():
         assert backend._get_sequence_number_for_group() == 0
         dist.barrier()
         assert backend._get_sequence_number_for_group() == 1
-        backend.set_timeout(seconds(5))
+        backend.set_timeout(seconds(NEVER_S))
 
     run_ranks(2, body)
 
