@@ -67,8 +67,6 @@ class Told {
     };
     handlers.next_change = [this] {
       std::lock_guard lock(mutex_);
-      ++heartbeats_;
-      changed_.notify_all();
       return std::exchange(next_change_, {});
     };
     return handlers;
@@ -112,12 +110,6 @@ class Told {
   bool await_changes(size_t count, Deadline deadline = patiently()) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, deadline.at(), [&] { return changes_.size() >= count; });
-  }
-  // At rank 0: until what it was asked for before is done, which is so after two heartbeats.
-  bool await_heartbeats(Deadline deadline = patiently()) {
-    std::unique_lock lock(mutex_);
-    const int enough = heartbeats_ + 2;
-    return changed_.wait_until(lock, deadline.at(), [&] { return heartbeats_ >= enough; });
   }
   // What this rank has to report once, and to propose at rank 0.
   void set_paths(std::vector<PathReport> paths) {
@@ -163,7 +155,6 @@ class Told {
   OpStatuses op_statuses_ = {OpStatus()};
   std::vector<Error> failed_;
   std::set<int> left_;
-  int heartbeats_ = 0;
   std::vector<PathReport> paths_, reported_;
   Proposal next_change_;
 };
@@ -259,6 +250,11 @@ inline Options with_heartbeat(int ms) {
   options.heartbeat = std::chrono::milliseconds(ms);
   return options;
 }
+
+// All that is asked of a rank over the control connection may be answered 100 times as late as
+// usually (6 s, 30 s, 100 s): a busy machine does not look like a rank that does not answer.
+// Heartbeats come but once, at the start.
+inline Options unhurried() { return with_heartbeat(25'000); }
 
 // The status sockets of a process, by rank.
 inline std::vector<StatusName> names_of(int pid = getpid()) {

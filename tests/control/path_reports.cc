@@ -31,7 +31,7 @@ TEST(PathReports, ReachRankZeroFromAllRanks) {
 }
 
 TEST(PathReports, AreFollowedByAChange) {
-  auto members = sit_down(3, with_heartbeat(20));
+  auto members = sit_down(3, with_heartbeat(2000));  // 8 s for the answers
   members[1]->told.set_next_change({"not rank 0's", "words"});
   members[0]->told.set_next_change({"slow", "words"});
   for (auto& member : members) {

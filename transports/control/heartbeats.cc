@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "transports/base/log.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 namespace {
@@ -81,6 +82,11 @@ void Heartbeats::note_heard(int rank) {
   }
   pulse.heard = now;
   pulse.unanswered = 0;
+}
+
+Duration Heartbeats::patience(Duration usual) const {
+  const auto usual_period = Options{}.heartbeat;
+  return period_ <= usual_period ? usual : usual / usual_period.count() * period_.count();
 }
 
 double Heartbeats::silent_s(int rank) const { return seconds_since(pulses_[rank].heard); }

@@ -85,7 +85,7 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
                   [this] { on_heartbeat(); }),
       goodbyes_(connections_),
       side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)),
-      traces_(io_, rank_, connections_, handlers_.trace) {
+      traces_(io_, rank_, connections_, heartbeats_, handlers_.trace) {
   connect(group);
   connections_.send_to_present(MessageType::introduce, encode(Introduction{getpid(), host_name()}));
   heartbeats_.start();

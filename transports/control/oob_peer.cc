@@ -21,6 +21,7 @@ constexpr std::chrono::milliseconds kStarved{100};
 OobPeer::OobPeer(asio::io_context& io, int rank, OobConnections& connections,
                  const Heartbeats& heartbeats, OobError& error, const Control::Handlers& handlers)
     : connections_(connections),
+      heartbeats_(heartbeats),
       error_(error),
       handlers_(handlers),
       reports_(io, rank, connections, heartbeats, handlers.report) {}
@@ -63,7 +64,7 @@ bool OobPeer::on_report(const Message& message) {
 
 // A root that does not answer is not asked again, so that its buffers never fill.
 void OobPeer::on_heartbeat() {
-  if (asked_ns_ == 0 && heartbeats_++ % kClockPeriods == 0) ask_clock();
+  if (asked_ns_ == 0 && heartbeats_sent_++ % kClockPeriods == 0) ask_clock();
 }
 
 void OobPeer::ask_clock() {
@@ -135,7 +136,7 @@ void OobPeer::report(const PathReport& path) {
 
 // Gives the root its time; time in which this process could not run does not count.
 void OobPeer::await_group_error() {
-  const auto until = Clock::now() + kRootPatience;
+  const auto until = Clock::now() + heartbeats_.patience(kRootPatience);
   error_.call_at(until, [this, until] {
     if (Clock::now() - until > kStarved) return await_group_error();
     error_.deliver_own(error_.first(), connections_);

@@ -37,13 +37,14 @@ class OobPeer final : public OobSide {
   void await_group_error();
 
   OobConnections& connections_;
+  const Heartbeats& heartbeats_;
   OobError& error_;
   const Control::Handlers& handlers_;
   ReportRelay reports_;
   bool leaving_ = false;
   uint32_t prepared_ = 0;  // the epoch of the last change
   // Answers to questions about the clock; the last question, 0: it was answered.
-  int answers_ = 0, heartbeats_ = 0;
+  int answers_ = 0, heartbeats_sent_ = 0;
   int64_t asked_ns_ = 0;
 };
 

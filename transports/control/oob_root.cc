@@ -20,7 +20,7 @@ OobRoot::OobRoot(asio::io_context& io, OobConnections& connections, const Heartb
       error_(error),
       handlers_(handlers),
       query_(connections.size()),
-      change_(io, connections, error, handlers),
+      change_(io, connections, error, handlers, heartbeats.patience(ParameterChange::kPatience)),
       reports_(io, connections, heartbeats, handlers.report) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
@@ -115,7 +115,8 @@ void OobRoot::freeze(Error error) {
                      (connections_.present(peer) || connections_.left(peer));
   error_.begin(std::move(error));
   if (!query && !grace) return conclude();
-  error_.call_at(Clock::now() + (query ? kQueryTime : kDeathGrace), [this] { conclude(); });
+  const Duration patience = heartbeats_.patience(query ? kQueryTime : kDeathGrace);
+  error_.call_at(Clock::now() + patience, [this] { conclude(); });
   if (!query) return;
   connections_.send_to_present(MessageType::query);
   count(0, handlers_.op_status());

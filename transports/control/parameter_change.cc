@@ -10,16 +10,15 @@
 #include "transports/control/compose_error.h"
 
 namespace ringwood {
-namespace {
-
-// Meanwhile nobody waits, unless it submits more than the time of a usual change allows.
-constexpr std::chrono::seconds kPatience{1};
-
-}  // namespace
 
 ParameterChange::ParameterChange(asio::io_context& io, OobConnections& connections,
-                                 const OobError& error, const Control::Handlers& handlers)
-    : connections_(connections), error_(error), handlers_(handlers), timer_(io) {}
+                                 const OobError& error, const Control::Handlers& handlers,
+                                 Duration patience)
+    : connections_(connections),
+      error_(error),
+      handlers_(handlers),
+      patience_(patience),
+      timer_(io) {}
 
 void ParameterChange::propose(Proposal proposal) {
   if (proposal.parameters.empty() || stopped_) return;
@@ -37,10 +36,10 @@ void ParameterChange::begin(Proposal proposal) {
   from_ = 0;
   connections_.send_to_present(MessageType::prepare_change,
                                encode(PrepareChange{epoch_, present_.parameters}));
-  timer_.expires_after(kPatience);
+  timer_.expires_after(patience_);
   timer_.async_wait([this, epoch = epoch_](asio::error_code error) {
     if (!error && under_way() && epoch == epoch_ && !error_.begun())
-      abandon(fmt::format("{} did not answer within {} s", missing(), kPatience.count()));
+      abandon(fmt::format("{} did not answer within {} s", missing(), seconds_in(patience_)));
   });
   const auto first = handlers_.prepare(epoch_, present_.parameters);
   (void)on_reply(0, {epoch_, first.has_value(), first.value_or(0)});

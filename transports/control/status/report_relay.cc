@@ -16,7 +16,7 @@ void ReportRelay::ask(const ReportQuery& query, ReportReply reply) {
   pending_.push_back({query.first, std::move(reply)});
   ask_next();
   if (pending_.size() > 1) return;
-  timer_.expires_after(kPatience);
+  timer_.expires_after(heartbeats_.patience(kPatience));
   timer_.async_wait([this](asio::error_code error) {
     if (!error) give_up();
   });

@@ -59,7 +59,7 @@ void ReportRounds::begin(Clock::time_point now) {
     ranks_[rank].asked = ranks_[rank].awaited = true;
     connections_.send(rank, MessageType::report_request);
   }
-  timer_.expires_at(now + kPatience);
+  timer_.expires_at(now + heartbeats_.patience(kPatience));
   timer_.async_wait([this](asio::error_code error) {
     if (!error) conclude();
   });

@@ -1,9 +1,9 @@
 // Rank 0's side of the reports: asks every rank for one, in rounds, and keeps the last of each.
 //
 // A round begins when somebody asks, at most one in a second, and in a millisecond per rank. It
-// ends when all have reported, after kPatience at the latest. A rank that has not answered is not
-// asked again, and not waited for, until it has: nothing piles up at one that is stopped. Used only
-// in the control thread.
+// ends when all have reported, at the latest after kPatience (with the usual heartbeat). A rank
+// that has not answered is not asked again, and not waited for, until it has: nothing piles up at
+// one that is stopped. Used only in the control thread.
 #pragma once
 
 #include <chrono>

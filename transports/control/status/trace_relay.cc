@@ -39,8 +39,7 @@ void TraceRelay::pass_on(const TraceQuery& query, TraceReply reply) {
   if (!connections_.present(to)) return reply(piece_of(query, TraceState::absent));
   const size_t most = kMaxPending + 2 * static_cast<size_t>(connections_.size());
   if (pending_.size() >= most) return reply(piece_of(query, TraceState::silent));
-  const Duration patience = rank_ == kRoot ? kRootPatience : kPatience;
-  pending_.push_back({to, query, std::move(reply), Clock::now() + patience});
+  pending_.push_back({to, query, std::move(reply), Clock::now() + patience_});
   send_next(to);
   set_timer();
 }

@@ -13,6 +13,7 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
+#include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"
 #include "transports/control/status/trace_texts.h"
 
@@ -25,8 +26,12 @@ class TraceRelay final {
 
   // `make`: as in TraceTexts. All references must outlive this.
   TraceRelay(asio::io_context& io, int rank, OobConnections& connections,
-             const std::function<void(TraceDone)>& make)
-      : rank_(rank), connections_(connections), texts_(io, make), timer_(io) {}
+             const Heartbeats& heartbeats, const std::function<void(TraceDone)>& make)
+      : rank_(rank),
+        connections_(connections),
+        patience_(heartbeats.patience(rank == 0 ? kRootPatience : kPatience)),
+        texts_(io, make),
+        timer_(io) {}
 
   // A watcher asks this rank.
   void ask(const TraceQuery& query, TraceReply reply);
@@ -50,6 +55,7 @@ class TraceRelay final {
 
   const int rank_;
   OobConnections& connections_;
+  const Duration patience_;
   TraceTexts texts_;
   asio::steady_timer timer_;
   std::map<int, TraceQuery> asked_;  // by connection: the query that is not answered
