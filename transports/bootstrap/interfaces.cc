@@ -244,6 +244,13 @@ std::string of_other_family(const std::vector<Interface>& all, const Filter& fil
 
 }  // namespace
 
+bool is_of_interface(const SocketAddress& address) {
+  const std::string host = address.numeric().host;
+  const std::vector<Interface> all = list_interfaces();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Interface& one) { return one.host == host; });
+}
+
 AddressChoice choose_local_address(const Options& options, const std::string& master,
                                    bool several_hosts) {
   std::vector<Interface> all = list_interfaces();

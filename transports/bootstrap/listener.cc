@@ -139,12 +139,13 @@ class AsioListener final : public Listener {
 };
 
 // Listens at all of them with one port, so that a range needs one port per rank; empty, with errno,
-// if one cannot be had. An address that the kernel is still testing (IPv6) is left out unless it is
-// the first.
+// if one cannot be had. The first is waited for while the kernel still tests it (IPv6); another one
+// is then left out.
 std::vector<int> listen_at(const std::vector<std::string>& hosts, int port) {
   std::vector<int> fds;
   for (const std::string& host : hosts) {
-    int fd = listen_on(resolve(host, port).front());
+    const SocketAddress at = resolve(host, port).front();
+    int fd = fds.empty() ? listen_when_tested(at) : listen_on(at);
     if (fd < 0) {
       if (errno == EADDRNOTAVAIL && !fds.empty()) continue;
       int error = errno;

@@ -21,6 +21,8 @@
 namespace ringwood {
 namespace {
 
+// It takes 1 s after a random delay of up to 1 s, unless the administrator has set more.
+constexpr Duration kDuplicateTest = std::chrono::seconds(5);
 constexpr Duration kPatience = std::chrono::seconds(3);
 
 template <class T>
@@ -254,6 +256,16 @@ int listen_on(const SocketAddress& at) {
   close_connection(fd);
   errno = error;
   return -1;
+}
+
+int listen_when_tested(const SocketAddress& at) {
+  const Deadline patience = Deadline::after(kDuplicateTest);
+  for (Backoff backoff;;) {
+    const int fd = listen_on(at);
+    if (fd >= 0 || errno != EADDRNOTAVAIL || at.family() != AF_INET6) return fd;
+    if (patience.passed() || !is_of_interface(at)) return errno = EADDRNOTAVAIL, -1;
+    backoff.sleep(patience);
+  }
 }
 
 SocketAddress local_address(int fd) {

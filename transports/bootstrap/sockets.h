@@ -45,6 +45,12 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
 // A listening descriptor (non-blocking, closed in forked children), or -1 with errno.
 int listen_on(const SocketAddress& at);
 
+// Likewise; waits for an IPv6 address that an interface of this host has, but that cannot be bound
+// yet: for a second or two the kernel tests whether somebody else has it.
+int listen_when_tested(const SocketAddress& at);
+// An interface of this host has it, tested or not.
+bool is_of_interface(const SocketAddress& address);
+
 // False for names.
 bool is_numeric(const std::string& host);
 

@@ -282,7 +282,7 @@ class AsioStoreServer final : public StoreServer {
 
 bool is_ours(SocketAddress address) {
   address.set_port(0);
-  int fd = address.is_any() ? -1 : listen_on(address);
+  int fd = address.is_any() ? -1 : listen_when_tested(address);
   close_connection(fd);
   return fd >= 0;
 }
