@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/errors.h"
+#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"
@@ -222,27 +223,19 @@ TEST(Listener, LogsTheFirstStrangerAndCountsTheRest) {
   EXPECT_PRED2(contains, log, "5 connections were refused in all");
 }
 
-// Neighbours below the range in which the kernel leaves the ports of finished clients waiting.
-Options two_free_ports(const Job& job) {
+// Neighbours.
+Options two_free_ports() {
   Options options;
-  for (int port = 21000; port < 31000; port += 2) {
-    options.ports.first = port;
-    options.ports.last = port + 1;
-    try {
-      auto first = listen(job.identity(0), "127.0.0.1", options);
-      auto second = listen(job.identity(0), "127.0.0.1", options);
-      return options;
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  ADD_FAILURE() << "no two free ports";
-  return {};
+  do {
+    options.ports.first = free_port();
+    options.ports.last = options.ports.first + 1;
+  } while (free_port(options.ports.last) == 0);
+  return options;
 }
 
 TEST(Listener, PortRangeIsKeptAndNamedWhenItIsFull) {
   Job job(2);
-  Options options = two_free_ports(job);
+  const Options options = two_free_ports();
   auto first = listen(job.identity(0), "127.0.0.1", options);
   EXPECT_EQ(first->address().port, options.ports.first);
   auto second = listen(job.identity(0), "127.0.0.1", options);
@@ -259,10 +252,7 @@ TEST(Listener, PortRangeIsKeptAndNamedWhenItIsFull) {
 TEST(Dial, WaitsForAListenerThatComesLate) {
   Job job(2);
   Options options;
-  {
-    auto probe = listen(job.identity(0), "127.0.0.1", Options{});
-    options.ports.first = options.ports.last = probe->address().port;
-  }
+  options.ports.first = options.ports.last = free_port();
   Greeting greeting{purpose_of("any"), 0, 1, 0};
   std::atomic<bool> dialling{false};
   std::thread dialler([&] {
@@ -282,8 +272,7 @@ TEST(Dial, SaysWhereAndWhy) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::network);
   EXPECT_EQ(refused.error().peer, 0);
-  EXPECT_PRED2(contains, refused.error().cause,
-               "cannot connect to rank 0 at 127.0.0.1:1 within 0.1 s: ");
+  EXPECT_PRED2(contains, refused.error().cause, "cannot connect to rank 0 at 127.0.0.1:1 within ");
   EXPECT_PRED2(contains, refused.error().cause, "Connection refused");
   // A wrong key is final: no use in trying until the deadline.
   auto listener = listen(job.identity(0), "127.0.0.1", Options{});

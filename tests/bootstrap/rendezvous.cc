@@ -7,6 +7,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/free_port.h"
+#include "tests/support/processes.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/store.h"
 
