@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "collectives/communicator.h"
-#include "tests/support/free_port.h"
-#include "tests/support/strangers.h"
+#include "tests/bootstrap/free_port.h"
+#include "tests/bootstrap/strangers.h"
 #include "tests/support/transports.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/store.h"

@@ -58,7 +58,7 @@ TEST(Families, PairsConnectByOneThatTheyShareOrSayThatTheyHaveNone) {
       plug_in(rank, {c.addresses[rank], "", ""}, reporter);
       await_addresses(c.addresses[rank]);
       Options options;
-      options.init_timeout = std::chrono::seconds(20 * kSlower);
+      options.init_timeout = kPatience;
       auto mesh = make_mesh(file_store(place.path()), rank, 2, options, {});
       reporter.say("met over " + mesh->transports_in_use());
       reporter.await_go();

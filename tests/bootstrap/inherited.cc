@@ -16,8 +16,8 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "tests/support/transports.h"
 #include "transports/bootstrap/store.h"
@@ -81,7 +81,7 @@ void set_up(const std::string& transport, int rank, int port,
             const std::function<void()>& meanwhile) {
   Options options;
   options.transports = {transport};
-  options.init_timeout = std::chrono::seconds(10 * kSlower);
+  options.init_timeout = kPatience;
   auto store = tcp_store("127.0.0.1", port, rank == 0, patiently());
   auto mesh = make_mesh(store, rank, 2, options, {});
   meanwhile();

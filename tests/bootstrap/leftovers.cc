@@ -15,7 +15,7 @@ using namespace ringwood::testing;
 
 void meet(std::shared_ptr<Store> store, int rank, int size, const Reporter& reporter) {
   Options options;
-  options.init_timeout = std::chrono::seconds(10 * kSlower);
+  options.init_timeout = kPatience;
   auto mesh = make_mesh(std::move(store), rank, size, options, {});
   reporter.say("met");
   reporter.await_go();

@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"

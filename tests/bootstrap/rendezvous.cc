@@ -5,8 +5,8 @@
 #include <map>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/store.h"

@@ -5,9 +5,9 @@
 #include <random>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
+#include "tests/bootstrap/strangers.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
-#include "tests/support/strangers.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/store.h"
 #include "transports/bootstrap/store_wire.h"

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 
 namespace ringwood {

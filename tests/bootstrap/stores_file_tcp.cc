@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
+#include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
@@ -99,7 +99,7 @@ TEST(TcpStore, ErrorsSayWhatToDo) {
                              ": listen: Address already in use; choose another MASTER_PORT");
   store.reset();
   Error refused = error_of([&] { tcp_store("127.0.0.1", port, false, within(0.2)); });
-  EXPECT_TRUE(contains(refused.cause, "cannot reach the store at " + at + " within 0."))
+  EXPECT_TRUE(contains(refused.cause, "cannot reach the store at " + at + " within "))
       << refused.cause;
   EXPECT_TRUE(
       contains(refused.cause, "Connection refused; is rank 0 running there and the port open?"));

@@ -251,10 +251,7 @@ inline Options with_heartbeat(int ms) {
   return options;
 }
 
-// All that is asked of a rank over the control connection may be answered 100 times as late as
-// usually (6 s, 30 s, 100 s): a busy machine does not look like a rank that does not answer.
-// Heartbeats come but once, at the start.
-inline Options unhurried() { return with_heartbeat(25'000); }
+inline Options unhurried() { return with_heartbeat(kUnhurried.count()); }
 
 // The status sockets of a process, by rank.
 inline std::vector<StatusName> names_of(int pid = getpid()) {

@@ -25,7 +25,6 @@ namespace {
 
 constexpr uint64_t kPrograms = kSlow ? 10 : 40, kSums = kSlow ? 25 : 200;  // seeds
 constexpr int kMaxRanks = 5;
-constexpr auto kPatience = std::chrono::seconds(60);
 
 using Buffers = std::deque<Guarded>;  // by rank
 

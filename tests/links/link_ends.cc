@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tests/support/link_kinds.h"
+#include "tests/support/patience.h"
 
 namespace ringwood {
 namespace {
@@ -31,7 +32,7 @@ TEST_P(LinkEnds, NameThePeerThatClosed) {
     Status s = link.poll(now);
     EXPECT_TRUE(s) << "nothing was wanted from it any more: " << show(s);
     s = link.post_recv(&never, 8);
-    const Deadline limit = Deadline::after(std::chrono::seconds(20));
+    const Deadline limit = testing::patiently();
     const auto quiet = [&] { return s && (s = link.poll(now)); };
     while (quiet() && !limit.passed()) rank.sleep(quiet);
     ASSERT_FALSE(s);
@@ -66,7 +67,7 @@ TEST_P(LinkEnds, CountWhatThePeerHasReadBeforeItLeft) {
       Status s = link.post_send(out.data(), kBytes);
       if (s) s = link.post_recv(&never, sizeof never);
       Completions now;
-      const Deadline limit = Deadline::after(std::chrono::seconds(60));
+      const Deadline limit = testing::patiently();
       while (s && now.sent == 0 && !limit.passed()) s = link.poll(now);
       EXPECT_EQ(now.sent, 1u) << show(s);
     });

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/messages/point_to_point.h"
+#include "tests/support/patience.h"
 #include "tests/support/ranks.h"
 #include "tests/support/transports.h"
 
@@ -273,8 +274,7 @@ TEST_P(EarlyMessages, KeepNoGroupAliveThatHasEnded) {
       EXPECT_FALSE(received->wait());
     });
     // A thread that was joined may still be listed.
-    for (const auto end = Deadline::after(std::chrono::seconds(10));
-         held() != before && !end.passed();)
+    for (const auto end = patiently(); held() != before && !end.passed();)
       std::this_thread::yield();
     EXPECT_EQ(held(), before);
   }

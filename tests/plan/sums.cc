@@ -9,6 +9,7 @@
 #include "collectives/plan/wire_schedule.h"
 #include "collectives/verify/verify.h"
 #include "tests/support/meshes.h"
+#include "tests/support/patience.h"
 #include "tests/support/schedule_texts.h"
 #include "tests/support/values.h"
 
@@ -31,7 +32,7 @@ void run(std::vector<Schedule> all, const CollectiveArgs& args, const Sums* sums
   }
   for (size_t r = 0; r < n; ++r)
     executors[r]->start({plans[r].get(), plans[r]->fingerprint, {&buffers[r], 1}, {}, {}, false});
-  const Deadline deadline = Deadline::after(std::chrono::seconds(60));
+  const Deadline deadline = patiently();
   for (bool idle = false; !idle && !deadline.passed();) {
     idle = true;
     for (auto& executor : executors) {

@@ -88,7 +88,7 @@ class Group {
     }
     ++sequence_;
     bool busy = true;
-    for (const auto end = Clock::now() + std::chrono::seconds(30); busy && Clock::now() < end;) {
+    for (const Deadline end = patiently(); busy && !end.passed();) {
       busy = false;
       for (auto& executor : executors_) {
         bool progressed = false;

@@ -10,6 +10,7 @@
 
 #include "collectives/epochs/epochs.h"
 #include "tests/runtime/measuring_rank.h"
+#include "tests/support/patience.h"
 #include "tests/support/seeds.h"
 
 namespace ringwood::testing {
@@ -54,8 +55,7 @@ TEST_P(MeasuredAgain, EveryCallIsRight) {
           const Status s = rank.finish();
           ASSERT_TRUE(s) << s.error().message();
           more = r == 0 && rank.planner->weighed <= i;
-          auto state = std::make_shared<CollectiveState>(rank.engine, "all_reduce",
-                                                         std::chrono::seconds(60));
+          auto state = std::make_shared<CollectiveState>(rank.engine, "all_reduce", kPatience);
           state->use(rank.plan_of_one());
           state->buffers = {&more};
           const Status told = rank.engine->call(state);
@@ -86,8 +86,7 @@ TEST_P(MeasuredAgain, AnAbortEndsIt) {
         if (r == who) rank.engine->abort("enough");
       });
       Status s;
-      for (const Deadline limit = Deadline::after(std::chrono::seconds(30)); s && !limit.passed();)
-        s = rank.call(common);
+      for (const Deadline limit = patiently(); s && !limit.passed();) s = rank.call(common);
       EXPECT_FALSE(s);
       if (!s)  // a rank that hears of the abort late may see its links end first
         EXPECT_TRUE(s.error().code == ErrorCode::aborted || s.error().code == ErrorCode::peer_lost)

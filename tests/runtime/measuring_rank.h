@@ -70,7 +70,7 @@ class MeasuringRank {
     const bool synchronous = common() % 2;
     auto& one = open_.emplace_back();
     one.data.assign(count, engine->mesh().rank + 1);
-    one.state = std::make_shared<CollectiveState>(engine, "all_reduce", std::chrono::seconds(60));
+    one.state = std::make_shared<CollectiveState>(engine, "all_reduce", kPatience);
     one.state->use(plans_->get(
         {Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, count, {}}, "", 0, false));
     one.state->buffers = {one.data.data()};

@@ -18,6 +18,7 @@
 #include "collectives/epochs/change_parameters.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/plan.h"
+#include "tests/support/patience.h"
 #include "tests/support/ranks.h"
 #include "tests/support/seeds.h"
 
@@ -63,10 +64,10 @@ std::string chosen(MachineModel machine, int n, size_t bytes, bool reproducible)
 }
 
 // Calls small sums until this rank chooses so; all ranks call alike, because each says whether it
-// still waits. Throws after 30 s.
+// still waits. Throws if it never does.
 template <class Sum>
 void call_until(Communicator& c, size_t bytes, const std::string& choice, Sum sum) {
-  for (const Deadline limit = Deadline::after(std::chrono::seconds(30));;) {
+  for (const Deadline limit = patiently();;) {
     int32_t waiting = choice_of(c, bytes) != choice;
     sum(waiting);
     if (waiting == 0) return;

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "tests/support/link_processes.h"
+#include "tests/support/patience.h"
 #include "transports/base/clock.h"
 #include "transports/shm/shared_region.h"
 
@@ -62,7 +63,7 @@ std::set<std::string> unix_sockets() {
 
 // Those of `names` that are there for good: groups of other programs come and go.
 std::set<std::string> that_stay(std::set<std::string> names) {
-  const Deadline patience = Deadline::after(std::chrono::seconds(20));
+  const Deadline patience = testing::patiently();
   while (!names.empty() && !patience.passed()) {
     const std::set<std::string> now = unix_sockets();
     std::erase_if(names, [&](const std::string& name) { return !now.contains(name); });

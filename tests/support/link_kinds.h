@@ -10,6 +10,7 @@
 
 #include "tests/support/link_ranks.h"
 #include "tests/support/link_talk.h"
+#include "tests/support/patience.h"
 #include "tests/support/transports.h"
 #include "transports/memory/arena.h"
 
@@ -71,10 +72,10 @@ inline std::string show(const Status& status) { return status ? "ok" : status.er
 // Polls one link until `wanted` are finished.
 inline Completions until(Link& link, Completions wanted) {
   Completions now;
-  const Deadline limit = Deadline::after(std::chrono::seconds(60));
+  const Deadline limit = testing::patiently();
   while (now.sent < wanted.sent || now.received < wanted.received) {
     if (Status s = link.poll(now); !s) throw s.error();
-    if (limit.passed()) throw std::runtime_error("not finished within 60 s");
+    if (limit.passed()) throw std::runtime_error("not finished");
     std::this_thread::yield();
   }
   return now;

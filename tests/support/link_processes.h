@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tests/support/link_ranks.h"
+#include "tests/support/patience.h"
 
 namespace ringwood {
 
@@ -125,10 +126,10 @@ inline Status exchange(Rank& rank, size_t bytes) {
     const Completions before = now;
     if (Status s = link->post_send(out.data(), bytes); !s) return s;
     if (Status s = link->post_recv(in.data(), bytes); !s) return s;
-    const Deadline limit = Deadline::after(std::chrono::seconds(60));
+    const Deadline limit = testing::patiently();
     while (now.sent == before.sent || now.received == before.received) {
       if (Status s = link->poll(now); !s) return s;
-      if (limit.passed()) return Error(ErrorCode::timeout, "the exchange did not end within 60 s");
+      if (limit.passed()) return Error(ErrorCode::timeout, "the exchange did not end");
       std::this_thread::yield();
     }
     if (Pattern(peer, me, 0, 0).compare(in.data(), bytes) != bytes) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/patience.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
@@ -71,9 +72,9 @@ struct Rank {
   bool sleep(const std::function<bool()>& quiet) {
     transport->arm();
     const auto began = Clock::now();
-    if (quiet()) wait_set->wait(std::chrono::seconds(20));
+    if (quiet()) wait_set->wait(testing::kPatience);
     transport->disarm();
-    return Clock::now() - began < std::chrono::seconds(20);
+    return Clock::now() - began < testing::kPatience;
   }
 };
 
@@ -128,7 +129,7 @@ inline std::unique_ptr<Rank> make_rank(const Setting& setting, int r, Store& sto
     rank->listener = listen(rank->group.identity, address, rank->options);
     rank->group.listener = rank->listener.get();
   }
-  rank->group.deadline = Deadline::after(std::chrono::seconds(60));
+  rank->group.deadline = testing::patiently();
   return rank;
 }
 

@@ -168,7 +168,7 @@ inline void talk_to_all(Rank& rank, uint64_t messages, size_t largest,
       for (auto& talk : talks) still |= talk->step();
       return !still && !all_done();
     };
-    if (!rank.sleep(quiet)) throw std::runtime_error("nothing rang for 20 s");
+    if (!rank.sleep(quiet)) throw std::runtime_error("nothing rang");
   }
 }
 

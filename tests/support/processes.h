@@ -16,24 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/base/clock.h"
+#include "tests/support/patience.h"
 
 namespace ringwood::testing {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr int kSlower = 10;
-#else
-inline constexpr int kSlower = 1;
-#endif
-
-inline Deadline within(double seconds) {
-  return Deadline::after(std::chrono::milliseconds(static_cast<int>(seconds * 1000)));
-}
-// What bounds a wait that ends by itself unless something is broken, also for the product's own
-// limits where no timeout is tested. No promise: what it takes on a free machine is far less, and a
-// busy one may wake a sleeping thread seconds late, again and again. Only a broken test needs it.
-inline constexpr std::chrono::seconds kPatience{120 * kSlower};
-inline Deadline patiently() { return Deadline::after(kPatience); }
 
 // A process's own end of its pipes: lines to the test, and lines from it.
 class Reporter {

@@ -15,6 +15,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/kernels/types.h"
+#include "tests/support/patience.h"
 #include "tests/support/transports.h"
 #include "tests/support/values.h"
 #include "transports/base/clock.h"
@@ -27,14 +28,21 @@ namespace ringwood::testing {
 // names); "mixed": two pretended hosts, shm inside, tcp between.
 inline Options options_for(const std::string& transports, int rank) {
   Options o;
-  o.timeout = std::chrono::seconds(60);
-  o.init_timeout = std::chrono::seconds(60);
+  o.timeout = kPatience;
+  o.init_timeout = kPatience;
   if (transports == "mixed") {
     o.transports = {"shm", "tcp"};
     o.host_id = rank % 2 ? "b" : "a";
   } else {
     o.transports = {transport_of(transports)};
   }
+  return o;
+}
+
+// All ranks reply to the root's questions, however late they are woken.
+inline Options unhurried_for(const std::string& transports, int rank) {
+  Options o = options_for(transports, rank);
+  o.heartbeat = kUnhurried;
   return o;
 }
 
@@ -61,9 +69,10 @@ inline void run_ranks(int n, const std::function<Options(int)>& options,
 }
 
 inline void run_ranks(int n, const std::string& transports,
-                      const std::function<void(Communicator&)>& body) {
+                      const std::function<void(Communicator&)>& body,
+                      Options (*options)(const std::string&, int) = options_for) {
   run_ranks(
-      n, [&](int rank) { return options_for(transports, rank); },
+      n, [&](int rank) { return options(transports, rank); },
       [&](Communicator& c) {
         buffers_placed = transports.ends_with("zero_copy")  ? Placement::arena
                          : transports.ends_with("remapped") ? Placement::remapped

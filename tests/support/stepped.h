@@ -62,9 +62,9 @@ struct Runner {
                            {},
                            false});
     ++sequence;
-    const auto bound = Clock::now() + std::chrono::seconds(20);
+    const Deadline bound = patiently();
     const size_t slow = random() % (2 * n);  // this rank hardly moves, if there is such a rank
-    while (Clock::now() < bound) {
+    while (!bound.passed()) {
       bool all = true;
       for (size_t k = 0; k < n; ++k) {
         const size_t r = random() % n;
