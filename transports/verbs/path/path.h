@@ -54,7 +54,9 @@ class Path final {
   void stop() noexcept { pair_.stop(); }
   // closing -> closed when nothing can arrive any more.
   bool drain();
-  bool overdue() const { return state_ == State::closing && patience_.passed(); }
+  bool overdue(Clock::time_point now = Clock::now()) const {
+    return state_ == State::closing && patience_.passed(now);
+  }
   // overdue -> closed, by destroying the queue pair; not while another thread may stop() it. False
   // if the device does not release it (errno).
   bool destroy();
