@@ -15,12 +15,15 @@
 #include <filesystem>
 #include <latch>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "collectives/recorder/track_recorder.h"
+#include "tests/support/late_wakes.h"
+#include "tests/support/patience.h"
 #include "tests/support/ranks.h"
 #include "tests/support/transports.h"
 
@@ -36,11 +39,26 @@ CallOptions at_once() {
   return call;
 }
 
-// This rank's: all ranks are threads of one process.
-std::shared_ptr<const Recorder> recorder_of(const Communicator& c) {
+// All ranks are threads of one process.
+std::shared_ptr<const Recorder> recorder_of(const Communicator& c, int rank) {
   for (const auto& one : recorders_of_process())
-    if (one->group().rank == c.rank() && one->group().size == c.size()) return one;
+    if (one->group().rank == rank && one->group().size == c.size()) return one;
   throw std::runtime_error("no recorder");
+}
+std::shared_ptr<const Recorder> recorder_of(const Communicator& c) {
+  return recorder_of(c, c.rank());
+}
+
+// Until that rank, in that operation, waits for another one.
+void await_waiting(const Communicator& c, int rank, int64_t sequence) {
+  const auto recorder = recorder_of(c, rank);
+  for (const Deadline patience = patiently(); !patience.passed(); std::this_thread::yield()) {
+    const auto running = recorder->running();
+    if (running.size() == 1 && std::cmp_equal(running[0].call.sequence, sequence) &&
+        running[0].waited_for >= 0)
+      return;
+  }
+  throw std::runtime_error("it does not wait");
 }
 
 void add(Communicator& c, std::vector<float>& x) {
@@ -205,13 +223,17 @@ TEST_P(RecorderOn, HasEveryStepOfALargeOperation) {
   });
 }
 
-// Its own record, if it has one, shows no wait.
+// Its own record, if it has one, shows nothing of the time before its call.
 TEST_P(RecorderOn, NamesTheRankThatIsWaitedFor) {
   run_ranks(3, GetParam(), [&](Communicator& c) {
     std::vector<float> x(2, 1);
     for (int i = 0; i < 5; ++i) add(c, x);
     constexpr auto kLate = 50ms;
-    if (c.rank() == 2) std::this_thread::sleep_for(kLate);
+    if (c.rank() == 2) {
+      for (const int other : {0, 1}) await_waiting(c, other, 5);
+      std::this_thread::sleep_for(kLate);
+    }
+    const int64_t called_ns = clock_ns();
     add(c, x);
     const auto recorder = recorder_of(c);
     const auto records = recorder->latest();
@@ -221,7 +243,7 @@ TEST_P(RecorderOn, NamesTheRankThatIsWaitedFor) {
       // Without begun_ns the record is of a short wait for the agreement that followed.
       if (late != records.end()) {
         const int64_t since = late->begun_ns > 0 ? late->begun_ns : late->waiting_ns;
-        EXPECT_LT(late->ended_ns - since, kLate / 1ns);
+        EXPECT_GE(since, called_ns);
       }
     } else {
       ASSERT_NE(late, records.end());
@@ -248,13 +270,13 @@ TEST(Recorder, ShowsWhatIsUnderWayAndHowItFailed) {
     }
     auto operation = c.all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::sum);
     std::vector<OperationRecord> running;
-    const Deadline patience = Deadline::after(10s);
+    const Deadline patience = patiently();
     while (!patience.passed() && (running.empty() || running[0].waited_for < 0))
       running = recorder->running();
     shown.count_down();
     ASSERT_EQ(running.size(), 1u);
     EXPECT_EQ(running[0].waited_for, 1);
-    EXPECT_FALSE(operation->wait(10s));
+    EXPECT_FALSE(operation->wait(kPatience));
     const auto records = recorder->latest();
     ASSERT_EQ(records.size(), 1u);
     EXPECT_EQ(records[0].end, RecordedEnd::failed);
@@ -298,7 +320,7 @@ TEST(Recorder, EveryRankOfAFailedGroupLeavesAFile) {
               c.all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::sum)->wait();
           EXPECT_FALSE(ended);
         }
-        const Deadline patience = Deadline::after(10s);
+        const Deadline patience = patiently();
         while (!folder.has_file_of(c.rank()) && !patience.passed())
           std::this_thread::sleep_for(1ms);
         EXPECT_TRUE(folder.has_file_of(c.rank()))
@@ -357,10 +379,12 @@ TEST(Recorder, AnErrorDoesNotWaitForTheFile) {
         std::vector<float> x(2, 1);
         if (c.rank() == 1) return c.abort("enough");
         const auto operation = c.all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::sum);
+        const LateWakes wakes;
         const auto began = Clock::now();
-        EXPECT_FALSE(operation->wait(10s));
-        EXPECT_LT(seconds_since(began), 2);
-        EXPECT_TRUE(operation->done());
+        const Status ended = operation->wait(kPatience);
+        ASSERT_FALSE(ended);
+        EXPECT_EQ(ended.error().code, ErrorCode::aborted) << ended.error().message();
+        EXPECT_LT(Clock::now() - began, wakes.stretch(2s)) << "the file is given up after 5 s";
       });
   for (const std::string& pipe : pipes) {  // the threads end
     const int fd = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -140,16 +142,32 @@ TEST(Epochs, RefuseWhatWasNotPrepared) {
 
 // ---- held back ----------------------------------------------------------------------------------
 
-// Rank 1 answers late.
+// When rank 1 answers.
+struct Answer {
+  Duration late{};                           // after it was asked,
+  std::promise<void> allowed{};              // and not before this
+  std::chrono::milliseconds heartbeat{250};  // rank 0 waits 4 times as long for it
+  std::once_flag once{};
+  void allow() {
+    std::call_once(once, [this] { allowed.set_value(); });
+  }
+};
+
 class LatePlanner final : public Planner {
  public:
-  LatePlanner(std::shared_ptr<PlanCache> plans, Duration late)
-      : plans_(std::move(plans)), late_(late) {}
+  LatePlanner(std::shared_ptr<PlanCache> plans, int rank, Answer& answer)
+      : plans_(std::move(plans)), rank_(rank), answer_(answer) {}
   void prepare(uint32_t epoch, const std::string& parameters) override {
-    std::this_thread::sleep_for(late_);
+    if (rank_ == 1) {
+      std::this_thread::sleep_for(answer_.late);
+      answer_.allowed.get_future().wait();
+    }
     plans_->prepare(epoch, parameters);
   }
-  void abandon(uint32_t epoch) override { plans_->abandon(epoch); }
+  void abandon(uint32_t epoch) override {
+    plans_->abandon(epoch);
+    if (rank_ == 0) answer_.allow();
+  }
   std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) override {
     return plans_->plan_again(plan, epoch);
   }
@@ -157,15 +175,22 @@ class LatePlanner final : public Planner {
 
  private:
   const std::shared_ptr<PlanCache> plans_;
-  const Duration late_;
+  const int rank_;
+  Answer& answer_;
 };
+
+Options late_options(int rank, const Answer& answer) {
+  Options options = options_for("tcp", rank);
+  options.heartbeat = answer.heartbeat;
+  return options;
+}
 
 class LateRank {
  public:
-  LateRank(std::shared_ptr<Store> store, int rank, int n, Duration late)
-      : engine(ProgressEngine::create(std::move(store), rank, n, options_for("tcp", rank))),
+  LateRank(std::shared_ptr<Store> store, int rank, int n, Answer& answer)
+      : engine(ProgressEngine::create(std::move(store), rank, n, late_options(rank, answer))),
         plans_(std::make_shared<PlanCache>(rank, n, MachineModel{}, Options{})) {
-    engine->use(std::make_shared<LatePlanner>(plans_, rank == 1 ? late : Duration::zero()));
+    engine->use(std::make_shared<LatePlanner>(plans_, rank, answer));
   }
   ~LateRank() { (void)engine->shutdown(std::chrono::seconds(10)); }
   // The epoch of the sum.
@@ -189,18 +214,20 @@ class LateRank {
   const std::shared_ptr<PlanCache> plans_;
 };
 
-constexpr Duration kLong = std::chrono::seconds(60);
+constexpr Duration kLong = kPatience;
 
-// Both ranks call, the change begins, and rank 1 answers after `late`.
-void with_late_answer(Duration late, const std::function<void(LateRank&)>& body) {
+// Both ranks call, and the change begins. Where it is not abandoned before, rank 1 may answer when
+// the body of rank 0 has ended.
+void with_late_answer(Answer& answer, const std::function<void(LateRank&)>& body) {
   auto store = memory_store();
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
-      LateRank rank(store, r, 2, late);
+      LateRank rank(store, r, 2, answer);
       EXPECT_TRUE(rank.sum(kLong, true).ok());
       if (r == 0) rank.engine->mesh().control->propose({print(MachineModel{}), "nothing"});
       body(rank);
+      if (r == 0) answer.allow();
     });
   for (auto& thread : threads) thread.join();
 }
@@ -212,7 +239,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, HeldBack, ::testing::Bool(), [](const auto& info
 
 TEST_P(HeldBack, GoesOnInTheNewEpoch) {
   std::atomic<uint64_t> from[2] = {};
-  with_late_answer(std::chrono::milliseconds(300), [&](LateRank& rank) {
+  Answer answer{.late = std::chrono::milliseconds(300), .heartbeat = kUnhurried};
+  answer.allow();
+  with_late_answer(answer, [&](LateRank& rank) {
     for (uint64_t calls = 1;; ++calls) {
       auto epoch = rank.sum(kLong, GetParam());
       ASSERT_TRUE(epoch.ok()) << epoch.error().message();
@@ -226,7 +255,8 @@ TEST_P(HeldBack, GoesOnInTheNewEpoch) {
 }
 
 TEST_P(HeldBack, GoesOnWhereTheChangeIsAbandoned) {
-  with_late_answer(std::chrono::milliseconds(1300), [&](LateRank& rank) {
+  Answer answer;  // when rank 0 waits no longer
+  with_late_answer(answer, [&](LateRank& rank) {
     for (int i = 0; i < 1500; ++i) {
       auto epoch = rank.sum(kLong, GetParam());
       ASSERT_TRUE(epoch.ok()) << epoch.error().message();
@@ -234,6 +264,9 @@ TEST_P(HeldBack, GoesOnWhereTheChangeIsAbandoned) {
     }
   });
 }
+
+// 16 s are enough for a deadline of 0.2 s; rank 1 has 1 s to say what it does, and says nothing.
+constexpr std::chrono::milliseconds kNotAbandoned{4000};
 
 // The first that does not go on.
 Error first_error(LateRank& rank, Duration timeout, bool synchronous) {
@@ -243,14 +276,16 @@ Error first_error(LateRank& rank, Duration timeout, bool synchronous) {
 }
 
 TEST_P(HeldBack, HasADeadline) {
-  with_late_answer(std::chrono::milliseconds(900), [&](LateRank& rank) {
+  Answer answer{.heartbeat = kNotAbandoned};
+  with_late_answer(answer, [&](LateRank& rank) {
     const Error error = first_error(rank, std::chrono::milliseconds(200), GetParam());
     EXPECT_EQ(error.code, ErrorCode::timeout) << error.message();
   });
 }
 
 TEST_P(HeldBack, EndsWithTheGroup) {
-  with_late_answer(std::chrono::milliseconds(900), [&](LateRank& rank) {
+  Answer answer{.heartbeat = kUnhurried};
+  with_late_answer(answer, [&](LateRank& rank) {
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       if (rank.engine->mesh().rank == 0) rank.engine->abort("enough");
@@ -262,7 +297,8 @@ TEST_P(HeldBack, EndsWithTheGroup) {
 }
 
 TEST_P(HeldBack, EndsAtShutdown) {
-  with_late_answer(std::chrono::milliseconds(900), [&](LateRank& rank) {
+  Answer answer{.heartbeat = kUnhurried};
+  with_late_answer(answer, [&](LateRank& rank) {
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       if (rank.engine->mesh().rank == 0)

@@ -1,5 +1,5 @@
 // A rank is killed while the parameters change: in either phase of a change, while all ranks
-// measure the network, or in the change that follows. The others name it within a second, and end.
+// measure the network, or in the change that follows. The others name it as lost, and end.
 #include <signal.h>
 
 #include <atomic>
@@ -27,9 +27,6 @@ constexpr uint64_t kKills = 2;
 #else
 constexpr uint64_t kKills = 6;
 #endif
-constexpr double kNamed = 1.0 * kSlower;  // seconds
-
-int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 struct Death {
   int n, victim;
@@ -57,12 +54,12 @@ std::set<std::string> our_shared_memory() {
   return names;
 }
 
-// Says "ready", and then when it dies, or when it has heard of what.
+// Says "ready", and then that it dies, or of what it has heard.
 void run(const Death& how, std::shared_ptr<Store> store, int rank, const Reporter& reporter) {
   MeasuringRank self(std::move(store), rank, how.n);
   std::thread killer;
   const auto die = [&] {
-    reporter.say(fmt::format("{}", now_ns()));
+    reporter.say("dies");
     raise(SIGKILL);
   };
   self.planner->on_prepare = [&](uint32_t epoch) {
@@ -85,11 +82,11 @@ void run(const Death& how, std::shared_ptr<Store> store, int rank, const Reporte
   if (rank == 0) self.engine->mesh().control->propose({std::string(kMeasureAgain), "a test"});
   Status s;
   for (const Deadline limit = patiently(); s && !limit.passed();) s = self.call(common);
-  reporter.say(fmt::format("{} {}", now_ns(), s ? "nothing" : s.error().message()));
+  reporter.say(s ? "nothing" : s.error().message());
   (void)self.finish();
 }
 
-TEST(KilledInAChange, IsNamedByAllOthersWithinASecond) {
+TEST(KilledInAChange, IsNamedByAllOthers) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
@@ -104,13 +101,11 @@ TEST(KilledInAChange, IsNamedByAllOthersWithinASecond) {
     });
     for (int rank = 0; rank < how.n; ++rank) ASSERT_EQ(ranks.line(rank), "ready");
     for (int rank = how.n - 1; rank >= 0; --rank) ranks.go(rank);  // rank 0 begins the change
-    const std::string died = ranks.line(how.victim);
-    ASSERT_EQ(died.find_first_not_of("0123456789"), died.npos) << died;
+    ASSERT_EQ(ranks.line(how.victim), "dies");
     for (int rank = 0; rank < how.n; ++rank) {
       if (rank == how.victim) continue;
       const std::string heard = ranks.line(rank);
-      EXPECT_LT(static_cast<double>(std::atoll(heard.c_str()) - std::stoll(died)) * 1e-9, kNamed)
-          << "rank " << rank << ": " << heard;
+      EXPECT_NE(heard.find("(peer_lost)"), heard.npos) << "rank " << rank << ": " << heard;
       EXPECT_NE(heard.find(fmt::format("rank {}", how.victim)), heard.npos)
           << "rank " << rank << ": " << heard;
       EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
