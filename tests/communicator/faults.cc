@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <latch>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,11 +19,6 @@
 namespace ringwood::testing {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
 // ---- deadlines, aborts, departures
 // --------------------------------------------------------------------------
 
@@ -30,32 +26,35 @@ class Faults : public OnTransport {};
 INSTANTIATE_TEST_SUITE_P(Transports, Faults, ::testing::ValuesIn(every_transport()),
                          [](const auto& info) { return info.param; });
 
+// The short limit of one rank, which calls last, ends the call for all.
 TEST_P(Faults, ARankThatSkipsACallIsNamedByTheTimeout) {
-  std::atomic<bool> over{false};
-  run_ranks(4, GetParam(), [&](Communicator& c) {
+  std::latch called(2), over(3);
+  const auto body = [&](Communicator& c) {
     must(c.barrier());
-    if (c.rank() == 2) {
-      while (!over) std::this_thread::yield();
-      return;
-    }
+    if (c.rank() == 2) return over.wait();
     float x = 1;
     CallOptions call;
-    call.timeout = std::chrono::milliseconds(400);
-    const auto start = Clock::now();
-    Status s = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum, call)->wait();
-    const double took = seconds_since(start);
-    over = true;
+    if (c.rank() == 1) {
+      called.wait();
+      call.timeout = std::chrono::milliseconds(400);
+    }
+    auto op = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum, call);
+    if (c.rank() != 1) called.count_down();
+    Status s = op->wait();
+    over.count_down();
     ASSERT_FALSE(s.ok());
     EXPECT_EQ(s.error().code, ErrorCode::timeout) << s.error().message();
     EXPECT_NE(s.error().message().find("missing: rank 2"), std::string::npos)
         << s.error().message();
-    EXPECT_LT(took, 2.0);
+    EXPECT_NE(s.error().message().find("not finished within 0.4 s"), std::string::npos)
+        << s.error().message();
     EXPECT_EQ(x, 1);
-    // The group is dead, and says the same again at once.
+    // The group is dead, and says the same again.
     Status later = c.barrier()->wait();
     ASSERT_FALSE(later.ok());
-    EXPECT_EQ(later.error().code, ErrorCode::timeout);
-  });
+    EXPECT_EQ(later.error().message(), s.error().message());
+  };
+  run_ranks(4, GetParam(), body, unhurried_for);
 }
 
 // A short wait for an operation that is queued behind one with more patience.
@@ -70,13 +69,11 @@ TEST_P(Faults, AQueuedOperationHasADeadlineToo) {
     float x = 1, y = 1;
     auto first = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum);
     auto second = c.all_reduce(&y, 1, DataType::float32, ReduceOp::sum);
-    const auto start = Clock::now();
     Status s = second->wait(std::chrono::milliseconds(300));
     over = true;
     ASSERT_FALSE(s.ok());
     EXPECT_EQ(s.error().code, ErrorCode::timeout) << s.error().message();
     EXPECT_EQ(s.error().sequence, 2) << s.error().message();
-    EXPECT_LT(seconds_since(start), 5.0);
     EXPECT_FALSE(first->wait().ok());
   });
 }
@@ -114,12 +111,10 @@ TEST_P(Faults, ARankThatLeavesEarlyIsNamed) {
     must(c.barrier());
     if (c.rank() == 1) return;
     float x = 1;
-    const auto start = Clock::now();
     Status s = c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum)->wait();
     ASSERT_FALSE(s.ok());
     EXPECT_EQ(s.error().peer, 1) << s.error().message();
     EXPECT_EQ(s.error().code, ErrorCode::peer_lost) << s.error().message();
-    EXPECT_LT(seconds_since(start), 3.0);
   });
 }
 
@@ -141,11 +136,12 @@ TEST(Faults, ShutdownFailsWhatIsPendingAndLaterCalls) {
     OperationPtr pending;
     if (c.rank() == 0) pending = c.recv(&x, 1, DataType::float32, 1, 0);
     must(c.barrier());
-    const auto start = Clock::now();
     (void)c.shutdown(std::chrono::milliseconds(50));
-    EXPECT_LT(seconds_since(start), 2.0);
     if (pending) {
-      EXPECT_FALSE(pending->wait().ok());
+      // By the shutdown, or by that of the other rank; not by its own deadline.
+      Status s = pending->wait();
+      ASSERT_FALSE(s.ok());
+      EXPECT_NE(s.error().code, ErrorCode::timeout) << s.error().message();
     }
     EXPECT_FALSE(c.barrier()->wait().ok());
   });
@@ -171,12 +167,8 @@ TEST(Faults, ACallbackMayCallCollectives) {
 
 struct Shared {  // between forked ranks
   std::atomic<int> ready{0};
-  std::atomic<int64_t> killed_at{0};
-  std::atomic<int64_t> noticed_at[8];
   char text[8][600];
 };
-
-int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 struct KillCase {
   std::string transports;
@@ -191,7 +183,6 @@ void rank_process(int rank, const KillCase& how, const std::string& path, Shared
     std::shared_ptr<Store> store = file_store(path);
     const auto die = [&](const std::string& call) {
       if (call.rfind(how.call, 0) != 0 || call.find(how.key) == call.npos) return;
-      shared->killed_at = now_ns();
       raise(SIGKILL);
     };
     if (rank == how.victim && how.call) store = std::make_shared<ToldStore>(store, die);
@@ -201,12 +192,10 @@ void rank_process(int rank, const KillCase& how, const std::string& path, Shared
       Status s = c->all_reduce(x.data(), x.size(), DataType::float32, ReduceOp::max)->wait();
       if (k == 0) ++shared->ready;
       if (s.ok()) continue;
-      shared->noticed_at[rank] = now_ns();
       snprintf(shared->text[rank], sizeof shared->text[rank], "%s", s.error().message().c_str());
       _exit(0);
     }
   } catch (const std::exception& e) {
-    shared->noticed_at[rank] = now_ns();
     snprintf(shared->text[rank], sizeof shared->text[rank], "%s", e.what());
     _exit(1);
   }
@@ -230,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Killed, ::testing::ValuesIn(kill_cases()), [](co
                      info.param.call ? "_set_up" : "");
 });
 
-TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
+TEST_P(Killed, EverySurvivorNamesIt) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
 #endif
@@ -247,19 +236,17 @@ TEST_P(Killed, EverySurvivorNamesItWithinASecond) {
     if (pid == 0) rank_process(r, GetParam(), (folder / "store").string(), shared);
     pids.push_back(pid);
   }
-  const auto start = Clock::now();
   if (!call) {
-    while (shared->ready < n && seconds_since(start) < 30) usleep(1000);
+    for (const Deadline limit = patiently(); shared->ready < n && !limit.passed();) usleep(1000);
     ASSERT_EQ(shared->ready.load(), n) << shared->text[0] << shared->text[1];
-    shared->killed_at = now_ns();
     kill(pids[victim], SIGKILL);
   }
   for (pid_t pid : pids) waitpid(pid, nullptr, 0);
   for (int r = 0; r < n; ++r) {
     if (r == victim) continue;
-    EXPECT_LT((shared->noticed_at[r] - shared->killed_at) / 1e9, 1.0) << "rank " << r;
-    EXPECT_NE(std::string(shared->text[r]).find(fmt::format("rank {}", victim)), std::string::npos)
-        << shared->text[r];
+    const std::string text = shared->text[r];
+    EXPECT_NE(text.find(fmt::format("rank {}", victim)), std::string::npos) << text;
+    EXPECT_EQ(text.find("(timeout)"), std::string::npos) << text;
   }
   munmap(shared, sizeof(Shared));
   std::filesystem::remove_all(folder);
