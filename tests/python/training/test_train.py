@@ -151,6 +151,7 @@ def test_own_data_set_is_written_without_datasets_path(variables, tmp_path):
     assert (tmp_path / "workspace" / "digits" / "train-images-idx3-ubyte").is_file()
 
 
+@pytest.mark.slow  # the demo, which test_tools.py runs, shows the same to a reader
 def test_accuracy_and_the_same_weights_as_gloo(variables, data_folder, tmp_path, backend):
     from compare import compare, largest_difference, weights
 
