@@ -70,7 +70,8 @@ def run_script(argv: Sequence[str], environment: dict[str, str], output: int) ->
         torch.set_num_threads(1)
         sys.argv = list(argv)
         sys.path.insert(0, str(Path(argv[0]).parent))
-        runpy.run_path(argv[0], run_name="__main__")
+        # Kept until the end: gloo's group, freed beside its threads, may wait for ever.
+        _kept = runpy.run_path(argv[0], run_name="__main__")
         status = 0
     except SystemExit as end:
         status = exit_status(end.code)

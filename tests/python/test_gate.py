@@ -11,7 +11,7 @@ from gate import builds, limits, output, runner, side_by_side
 from gate.output import Result
 from gate.runner import Suite
 from processes import PATIENCE_S
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 FAR = time.monotonic() + 24 * 3600
 
@@ -182,6 +182,7 @@ def test_programs_without_a_test_to_blame(script, between_s, failed, logs, monke
     assert [str(result) for result in results] == failed
 
 
+@measures_again
 def test_a_run_that_is_cut_names_what_was_running(logs):
     script = "echo '[ RUN      ] A.a'; sleep 1000"
 

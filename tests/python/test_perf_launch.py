@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE_S, held_port
 from ringwood_command import BINARY, environment, run
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 
 def children_of(pid: int) -> dict[str, int]:
@@ -206,6 +206,7 @@ def test_nothing_outlives_a_killed_parent(tmp_path):
     assert code == -signal.SIGKILL
 
 
+@measures_again
 def test_timeout_of_a_rank_that_stopped(tmp_path):
     def check(limit_s):
         with Endless(tmp_path, 2, "-T", f"{limit_s:g}") as endless:

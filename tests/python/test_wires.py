@@ -9,8 +9,9 @@ import pytest
 from processes import PATIENCE_S
 from ringwood_command import BINARY, environment
 from shapes import Cluster, Shape, cluster
-from wakeups import first_right
+from wakeups import first_right, measures_again
 
+pytestmark = measures_again
 FOUND = re.compile(
     r"(\d+) hosts, (measured|as measured before) in ([\d.]+) ms: ([\d.]+) us, ([\d.]+) Gbit/s, "
     r"([\d.]+) of it both ways(?:; far: ([\d.]+) us, ([\d.]+) Gbit/s)?"

@@ -27,6 +27,8 @@ BUSY = 0.05
 LONGEST_LIMIT_S = 64
 # In which a measurement is begun again.
 TRIES_S = 20
+# For tests that may do so: their usual time says nothing about their longest.
+measures_again = pytest.mark.timeout(180)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, init, run_ranks, seconds
 from processes import NEVER_S, held_port
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 FORK = multiprocessing.get_context("fork")
 ones = torch.ones
@@ -29,6 +29,7 @@ def failed_init(rank: int, size: int, port: int, timeout_s: float) -> str:
     return str(raised.value)
 
 
+@measures_again
 def test_rank_that_never_comes_is_named():
     def check(limit_s):
         def body(rank, size):
@@ -49,6 +50,7 @@ def test_rank_that_never_comes_is_named():
     growing_limit(check)  # ranks 0 and 1 have to come within it
 
 
+@measures_again
 def test_ranks_that_expect_different_sizes():
     def check(limit_s):
         def body(rank, size):

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from backend_ranks import KILLED, run_ranks, seconds
 from processes import PATIENCE_S
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 Op = dist.ReduceOp
 FORK = multiprocessing.get_context("fork")
@@ -215,6 +215,7 @@ def test_rank_that_leaves_is_named(leaving):
     run_ranks(3, body)
 
 
+@measures_again
 def test_timeout_names_who_is_missing():
     def check(limit_s):
         over = FORK.Event()
@@ -254,6 +255,7 @@ def test_timeout_of_one_call():
     run_ranks(2, body)
 
 
+@measures_again
 def test_monitored_barrier_names_all_that_are_missing():
     import ringwood
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from backend_ranks import BACKEND, run_ranks, seconds
 from processes import NEVER_S, PATIENCE_S
 from torch._C._distributed_c10d import ErrorType, _ProcessGroupWrapper
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="what ringwood says")
 FORK = multiprocessing.get_context("fork")
@@ -44,6 +44,7 @@ def test_time_out_that_was_set_ends_a_call():
     run_ranks(2, body)
 
 
+@measures_again
 def test_time_out_that_was_set_lets_a_call_wait_longer():
     def check(limit_s):
         called = FORK.Event()

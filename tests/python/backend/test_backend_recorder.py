@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from backend_ranks import BACKEND, run_ranks, seconds
 from processes import PATIENCE_S
-from wakeups import growing_limit
+from wakeups import growing_limit, measures_again
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="of our own recorder")
 FORK = multiprocessing.get_context("fork")
@@ -109,6 +109,7 @@ def test_torchfrtrace_names_the_rank_that_calls_something_else(tmp_path, monkeyp
     assert "input sizes: [[7]]" in told
 
 
+@measures_again
 def test_torchfrtrace_names_the_rank_that_skips_a_collective(tmp_path, monkeypatch):
     """It makes no further call, and its dump is there all the same."""
     monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", f"{tmp_path}/rank_")

@@ -32,7 +32,7 @@ from doctor_trees import gid_of, healthy, qos
 from pair_hosts import pair_hosts, run_on
 from processes import PATIENCE_S
 from ringwood_command import BINARY, environment
-from wakeups import first_right, growing_limit
+from wakeups import first_right, growing_limit, measures_again
 
 
 def moved_address(tree) -> None:
@@ -233,6 +233,7 @@ def test_a_healthy_laboratory_is_clean(hosts, tmp_path):
     assert "probe" not in found.missed(), found.text
 
 
+@measures_again
 def test_a_slow_link_is_named(hosts, tmp_path):
     def right(found) -> bool:
         rates = [slow["bytes_per_s"] for slow in found.said["matrix"]["slow"]]
@@ -263,6 +264,7 @@ def test_a_cable_with_a_small_mtu(hosts, tmp_path):
     assert found.ids == {"probe-mtu"} and found.hosts == {"host0, host1"}, found.text
 
 
+@measures_again
 def test_ranks_of_a_host_wait_for_the_one_that_watches(tmp_path):
     ranks = [environment(RANK=r, WORLD_SIZE="2", LOCAL_RANK=r, LOCAL_WORLD_SIZE="2") for r in "01"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -8,7 +8,7 @@ import pytest
 from pair_hosts import pair_hosts, run_on
 from processes import PATIENCE_S
 from ringwood_command import BINARY, environment, run
-from wakeups import first_right, wakeups
+from wakeups import first_right, measures_again, wakeups
 
 MBIT = 400
 BYTES = MBIT * 1e6 / 8
@@ -47,6 +47,7 @@ def equal(rail: dict, kind: str, part: float) -> bool:
     return all(near(rates[a][b], BYTES, part) if a != b else rates[a][b] == 0 for a, b in pairs)
 
 
+@measures_again
 def test_nothing_is_slow_between_equal_hosts(hosts, tmp_path):
     def right(code: int, found: dict, _table: str) -> bool:
         (rail,) = found["rails"]
@@ -69,6 +70,7 @@ def test_nothing_is_slow_between_equal_hosts(hosts, tmp_path):
     )
 
 
+@measures_again
 @pytest.mark.parametrize(("modes", "part"), [("alone", 0.15), ("pairs", 0.25)])
 def test_a_slow_link_between_two_of_four_hosts_is_named(hosts, tmp_path, modes, part):
     def right(code: int, found: dict, _table: str) -> bool:
@@ -100,6 +102,7 @@ def all_reduce_ms(hosts, folder: Path) -> float:
     return json.loads(results[0][1])["rows"][0]["time_us_median"] / 1e3
 
 
+@measures_again
 def test_simulate_knows_what_the_slow_link_costs(hosts, tmp_path):
     """On a collective, within 15 % of what it takes between the same hosts."""
 

@@ -11,7 +11,7 @@ from pair_hosts import run_on
 from ringwood_command import BINARY, environment, run
 from shapes import Cluster, Shape, cluster
 from test_matrix import near
-from wakeups import first_right
+from wakeups import first_right, measures_again
 
 MBIT = 200
 BYTES = MBIT * 1e6 / 8
@@ -64,6 +64,7 @@ def simulated(found: dict, folder: Path, *more: str) -> dict:
     return json.loads(done.stdout)
 
 
+@measures_again
 def test_rails_that_are_equal(tmp_path):
     def right(code: int, found: dict, _table: str) -> bool:
         between = found["rail_by_rail"]
@@ -81,6 +82,7 @@ def test_rails_that_are_equal(tmp_path):
     assert "nothing is slow" in table and kinds(found) == [] and found["notes"] == []
 
 
+@measures_again
 def test_a_rail_that_is_slow_at_all_hosts_is_named(tmp_path):
     def right(code: int, found: dict, _table: str) -> bool:
         return (
@@ -103,6 +105,7 @@ def test_a_rail_that_is_slow_at_all_hosts_is_named(tmp_path):
     assert simulated(found, tmp_path)["faults"][0].startswith("rail1 at 0.2")
 
 
+@measures_again
 def test_rails_that_are_slow_together_are_named(tmp_path):
     def right(code: int, found: dict, _table: str) -> bool:
         return (

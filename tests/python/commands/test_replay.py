@@ -9,7 +9,7 @@ import pytest
 from chromium import assert_self_contained, coloured_pixels, document_of
 from pair_hosts import pair_hosts, run_on
 from ringwood_command import ROOT, environment, run
-from wakeups import first_right, wakeups
+from wakeups import first_right, measures_again, wakeups
 
 SIZES = [2 << 20, 4 << 20]
 JOB = ["all_reduce", "broadcast", "all_gather", "--sizes", "2M,4M", "-n", "3", "--batches", "2"]
@@ -157,6 +157,7 @@ def recorded_on(hosts, folder: Path, cache: Path) -> Path:
     return folder
 
 
+@measures_again
 def test_a_slow_link_costs_a_recorded_run_what_is_simulated(tmp_path):
     """Recorded without it, and simulated with it: as long as what is recorded with it."""
 

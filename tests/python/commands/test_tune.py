@@ -8,10 +8,10 @@ import pytest
 from pair_hosts import counted_connections, run_on, windowed
 from ringwood_command import BINARY, environment, run
 from shapes import Cluster, Shape, cluster
-from wakeups import first_right
+from wakeups import first_right, measures_again
 
-PLACE = ["--ranks", "2"]
-QUICK = ["--seconds", "15", "--repetitions", "60"]
+pytestmark = measures_again
+PLACE, QUICK = ["--ranks", "2"], ["--seconds", "15", "--repetitions", "60"]
 EVERYBODY = ["--factor", "1000", "--contenders", "40"]
 SIZE, GAIN = "65536", 1.3  # what is planted is worth more
 # Long enough for the sockets to be counted.
