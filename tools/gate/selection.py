@@ -8,7 +8,10 @@ from gate.runner import ROOT, Suite
 
 # Tests that wait, for a delay that they planted or for a host that has gone dark, and hardly
 # compute: they are suites of their own, which run beside the others.
-WAITING = {"collective_tests": ("Lateness", "DarkHosts", "DataPath")}
+WAITING = {
+    "collective_tests": ("Lateness", "DarkHosts", "DataPath", "ARankThatHasLeftIsNamed"),
+    "rendezvous_tests": ("FailuresOnAllRanksAtOnce",),
+}
 # Suites of Python's tests by their folders; whatever none of them names is in `python`. The
 # commands are tried with links and ranks that are slow on purpose, and wait half of their time.
 PARTS = {"python-torch": ("backend", "training"), "python-commands": ("commands", "live")}
