@@ -1,13 +1,17 @@
 """clang-tidy over these files, each of which is looked at once. `tools/lint` runs it.
 
-    tools/tidy.py FILE...    sources that build/compile_commands.json has
+    tools/tidy.py [--minutes N] FILE...    sources that build/compile_commands.json has
+
+After so many minutes it begins no other file, and says how many it has left out.
 
 A file without remarks is not looked at again while it, what it includes of the project, the checks
 and clang-tidy stay the same: the user's cache keeps an empty file named by a hash of all of them.
 """
 
+import argparse
 import hashlib
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -66,8 +70,8 @@ def key(file: str, command: list[str], checks: bytes) -> str:
     return whole.hexdigest()
 
 
-def remarks(file: str, command: list[str], checks: bytes) -> str:
-    """What clang-tidy says to it; "" where it has nothing to say."""
+def remarks(file: str, command: list[str], checks: bytes, until: float) -> str | None:
+    """What clang-tidy says to it; "" where it has nothing to say, None where it is too late."""
     try:
         seen = CACHE / key(file, command, checks)
     except (subprocess.CalledProcessError, OSError, ValueError):
@@ -75,6 +79,8 @@ def remarks(file: str, command: list[str], checks: bytes) -> str:
     if seen and seen.exists():
         seen.touch()
         return ""
+    if time.monotonic() > until:
+        return None
     words = ["clang-tidy", "-p", str(COMMANDS), "--quiet", file]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 0:
@@ -85,24 +91,32 @@ def remarks(file: str, command: list[str], checks: bytes) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    arguments = parser.parse_args()
+    until = time.monotonic() + 60 * arguments.minutes
     flags = commands()
-    files = [file for file in sys.argv[1:] if file in flags]
+    files = [file for file in arguments.files if file in flags]
     CACHE.mkdir(parents=True, exist_ok=True)
     for old in CACHE.iterdir():
         if time.time() - old.stat().st_mtime > KEPT_S:
             old.unlink(missing_ok=True)
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     checks = version + (ROOT / ".clang-tidy").read_bytes()
-    said, told = False, time.monotonic()
+    said, left, told = False, 0, time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        looked = pool.map(lambda file: remarks(file, flags[file], checks), files)
+        looked = pool.map(lambda file: remarks(file, flags[file], checks, until), files)
         for number, text in enumerate(looked, 1):
+            left += text is None
             if text:
                 print(text, flush=True)
                 said = True
             if time.monotonic() - told > TOLD_S:
                 told = time.monotonic()
                 print(f"    {number} of {len(files)}", flush=True)
+    if left:
+        print(f"    {left} of {len(files)} were not looked at; tools/lint --all looks at all")
     return said
 
 

@@ -134,6 +134,13 @@ def test_set_up_leaves_the_command_and_the_builds_programs():
     assert list((ROOT / "build" / "tests").glob("*_tests"))
 
 
+def test_clang_tidy_says_what_it_had_no_time_for(tmp_path):
+    words = [sys.executable, ROOT / "tools" / "tidy.py", "--minutes", "0"]
+    done = shell(*words, "transports/base/error.cc", XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 0, done
+    assert "1 of 1 were not looked at" in done.stdout
+
+
 def test_demo_puts_two_runs_side_by_side():
     done = shell(ROOT / "tools" / "demo")
     assert done.returncode == 0, done
