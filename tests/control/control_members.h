@@ -260,4 +260,12 @@ inline std::vector<StatusName> names_of(int pid = getpid()) {
   return names;
 }
 
+// Returns when the control thread of `rank`, of the only group of this process, has done what it
+// was given before. Of a call and a message that come together it may see the message first.
+inline void await_turn(int rank) {
+  auto fd = connect_status(names_of().at(rank), patiently());
+  ASSERT_TRUE(fd.ok()) << fd.error().message();
+  EXPECT_TRUE(ask_status(fd->get(), {.own = true}, patiently()).ok());
+}
+
 }  // namespace ringwood::testing

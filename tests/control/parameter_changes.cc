@@ -64,6 +64,7 @@ TEST_P(ChangeOfRanks, OfSeveralThatWaitTheLastCounts) {
   for (int rank = 0; rank < n - 1; ++rank) EXPECT_TRUE(members[rank]->told.await_changes(1));
   for (const char* parameters : {"b", "c", "d", "e"})
     members[0]->control->propose({parameters, "words"});
+  await_turn(0);
   proposed.count_down();
   expect_changes(members, {"prepare 1 a", "commit 1 0", "prepare 2 e", "commit 2 0"});
 }

@@ -1,16 +1,13 @@
 """The benches that compare with MPI and gloo: their conclusions, and one short run of each."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree
 
 import ddp_report
 import network_report
 import pytest
-from networks import network
 from peers_report import (
     Results,
     comparison,
@@ -334,64 +331,3 @@ def test_networks_are_compared_by_rate_and_ratio():
         "100%",
         "90% / 12%",
     ]
-
-
-def namespaces() -> set[str]:
-    done = subprocess.run(["ip", "netns"], capture_output=True, text=True)
-    return {line.split()[0] for line in done.stdout.splitlines()}
-
-
-@pytest.fixture
-def cables():
-    """Skips where no network namespaces can be made."""
-    try:
-        with network("cable"):
-            pass
-    except OSError as refusal:
-        pytest.skip(f"no network namespaces here: {refusal}")
-    return namespaces()
-
-
-def test_a_short_run_over_networks(cables, tmp_path):
-    (tmp_path / "build" / "tools").mkdir(parents=True)
-    (tmp_path / "build" / "tools" / "ringwood").symlink_to(BINARY.resolve())
-    done = peers(
-        *("--networks", "cable,gigabit,loopback", "--only", "ringwood", "--rounds", "1"),
-        *("--sizes", "8,65536", "--build", tmp_path / "build", "--output", tmp_path / "results"),
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "results" / "tcp.json").read_text())
-    assert {(row["network"], row["bytes"]) for row in report["rows"]} == {
-        (net, size) for net in ("cable", "gigabit", "loopback") for size in (8, 65536)
-    }
-    assert (tmp_path / "results" / "tcp.md").read_text() in done.stdout
-    assert namespaces() == cables
-
-
-def at_work(names: set[str]) -> bool:
-    """Ranks run in one of these namespaces."""
-    found = [subprocess.run(["ip", "netns", "pids", name], capture_output=True) for name in names]
-    return any(done.stdout.strip() for done in found)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_namespaces_go_with_the_bench(cables, number, tmp_path):
-    # What a shell starts in the background ignores an interrupt, and so would the bench.
-    heard = ["env", "--default-signal=INT"]
-    command = [*heard, sys.executable, ROOT / "bench" / "peers", "--networks", "cable"]
-    options = ["--only", "ringwood", "--build", BINARY.resolve().parent.parent]
-    bench = subprocess.Popen(
-        [str(word) for word in [*command, *options, "--output", tmp_path]],
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    )
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not at_work(namespaces() - cables):
-            assert bench.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        bench.send_signal(number)
-        assert bench.wait(PATIENCE_S) != 0
-    finally:
-        bench.kill()
-    assert namespaces() == cables
