@@ -120,7 +120,8 @@ ENDINGS = [
 ]
 # Imports torch once; every ending is that of two forked children, each with an interpreter to end.
 INTERPRETERS = r"""
-import datetime, json, os, socket, sys, threading, time, torch, torch.distributed as dist
+import datetime, gc, json, os, socket, sys, threading, time, torch, torch.distributed as dist
+gc.freeze()  # what torch has made of its own costs each end half a second
 backend, endings = sys.argv[1], json.loads(sys.argv[2])
 for number, (last, _) in enumerate(endings):
     holder = socket.socket()  # bound until the next is made, so that nobody else gets the port
