@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -36,10 +37,25 @@ def without_precompiled(words: list[str]) -> list[str]:
     return [word for word in words[:at] + words[at + 2 :] if word != "-fpch-preprocess"]
 
 
+def each_file(entries: list[dict]) -> list[dict]:
+    """Where Meson compiles several files as one, the command of each alone."""
+    alone = []
+    for entry in entries:
+        words, one = shlex.split(entry["command"]), entry["file"]
+        if not one.endswith("-unity0.cpp"):
+            alone.append(entry)
+            continue
+        for path in re.findall(r"#include *[<\"](.+)[>\"]", (BUILD / one).read_text()):
+            file = os.path.relpath(path, BUILD)
+            command = shlex.join(file if word == one else word for word in words)
+            alone.append({**entry, "file": file, "command": command})
+    return alone
+
+
 def commands() -> dict[str, list[str]]:
     """How each file of the project is compiled; a file that is not in the build has no flags.
     Where clang-tidy finds the same is written to COMMANDS."""
-    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entries = each_file(json.loads((BUILD / "compile_commands.json").read_text()))
     found = {}
     for entry in entries:
         file = os.path.relpath(BUILD / entry["file"], ROOT)

@@ -1,0 +1,4 @@
+// The functions of Asio, which is used without Boost and without a library of its own.
+#include "transports/base/asio.h"
+
+#include <asio/impl/src.hpp>
