@@ -84,7 +84,7 @@ class JobWatcher final {
   std::set<std::pair<unsigned, int>> owners_;  // users and pids
   std::string id_;
   std::vector<StatusName> sockets_;
-  Deadline look_until_ = Deadline::after({});
+  Deadline look_until_ = Deadline::after(Duration::zero());
   std::map<std::string, Connection> connections_;
   std::map<std::pair<uint64_t, int>, RankReport> last_, before_;  // by group and rank
 };

@@ -12,7 +12,8 @@ std::vector<StatusName> KnownNames::read() {
   for (const StatusName& name : status_names()) {
     if (geteuid() != 0 && name.user != geteuid()) continue;
     const std::string text = to_string(name);
-    if (!genuine_.contains(text) && !connect_status(name, Deadline::after({}))) continue;
+    if (!genuine_.contains(text) && !connect_status(name, Deadline::after(Duration::zero())))
+      continue;
     present.insert(text);
     names.push_back(name);
   }

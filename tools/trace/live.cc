@@ -237,7 +237,7 @@ bool has_ended(JobWatcher& watcher) {
 }  // namespace
 
 std::vector<TracedGroup> read_live(const JobChoice& choice, const DumpsProgress& tell) {
-  JobWatcher watcher(choice, Deadline::after({}));
+  JobWatcher watcher(choice, Deadline::after(Duration::zero()));
   const auto view = watcher.look();
   if (!view) refuse(watcher, {});
   Sockets sockets;

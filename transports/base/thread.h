@@ -11,8 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/core.h>
-
 #include "transports/base/error.h"
 
 namespace ringwood {
@@ -32,11 +30,11 @@ inline std::thread start_thread(const char* name, std::function<void()> body) {
     return thread;
   } catch (const std::system_error& refused) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(
-        ErrorCode::system,
-        fmt::format("the thread {} cannot be started: {}; allow more (ulimit -u, ulimit -v, "
-                    "the container's limit of processes)",
-                    name, refused.code().message()));
+    // Without fmt: the bridge includes this file, and there fmt is torch's own.
+    throw Error(ErrorCode::system, "the thread " + std::string(name) +
+                                       " cannot be started: " + refused.code().message() +
+                                       "; allow more (ulimit -u, ulimit -v, the container's limit "
+                                       "of processes)");
   }
 }
 
