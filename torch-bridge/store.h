@@ -2,7 +2,8 @@
 //
 // Used as it is, not as a clone(): a communicator needs its store only while it is made, by the one
 // thread that makes it, and for every new connection torch's server looks up a host name, which
-// takes seconds where that service is slow. Any thread may call; the GIL must not be held (a store
+// takes seconds where that service is slow. Only get() keeps its deadline: torch bounds the other
+// calls by the timeout of its own store. Any thread may call; the GIL must not be held (a store
 // written in Python takes it for itself).
 #pragma once
 
@@ -28,13 +29,13 @@ class TorchStore final : public Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
 
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline /*deadline*/) override {
     guarded("set", key, [&] { store_->set(key, value); });
   }
 
   std::string get(const std::string& key, Deadline deadline) override {
     for (auto pause = std::chrono::milliseconds(1);
-         deadline.may_end_early() && !deadline.passed() && !has(key);
+         deadline.may_end_early() && !deadline.passed() && !has(key, deadline);
          pause = std::min(2 * pause, std::chrono::milliseconds(50)))
       std::this_thread::sleep_for(pause);
     wait(key, deadline);
@@ -43,12 +44,12 @@ class TorchStore final : public Store {
   }
 
   // Polled by ranks that wait for others.
-  bool has(const std::string& key) override {
+  bool has(const std::string& key, Deadline /*deadline*/) override {
     see_signals();
     return guarded("check", key, [&] { return store_->check({key}); });
   }
 
-  int64_t add(const std::string& key, int64_t delta) override {
+  int64_t add(const std::string& key, int64_t delta, Deadline /*deadline*/) override {
     return guarded("add", key, [&] { return store_->add(key, delta); });
   }
 

@@ -184,18 +184,34 @@ LinkSettings settings_from(const std::string& text) try {
   throw;
 }
 
-// All ranks' addresses, and rank 0's word on the links: it knows the hosts when it sends it.
-std::vector<std::string> exchange_contacts(Mesh& mesh, Bootstrap& bootstrap, const std::string& own,
+std::unique_ptr<Listener> open_listener(Mesh& mesh, const Bootstrap& bootstrap,
+                                        const Options& options) {
+  const AddressChoice choice =
+      choose_local_address(options, bootstrap.master(), mesh.several_hosts);
+  mesh.interface = choice.interface;
+  std::vector<std::string> hosts = {choice.host};
+  if (!choice.other_host.empty()) hosts.push_back(choice.other_host);
+  return listen(bootstrap.identity(), hosts, options);
+}
+
+// All ranks' addresses, and rank 0's word on the links: it knows the hosts when it sends it. Opens
+// this rank's listener in the exchange, so that the others hear of it if that fails.
+std::vector<std::string> exchange_contacts(Mesh& mesh, Bootstrap& bootstrap, const Options& options,
                                            const LinkAgreement& links,
-                                           const std::vector<RankIntroduction>& all) {
-  RankContact mine{own, ""};
-  if (mesh.rank == 0 && links.decide) {
-    std::vector<std::string> told;
-    for (const RankIntroduction& one : all) told.push_back(one.facts);
-    mine.link_settings = print(links.decide(mesh, told));
-  }
+                                           const std::vector<RankIntroduction>& all,
+                                           std::unique_ptr<Listener>& listener) {
+  const auto make = [&] {
+    listener = open_listener(mesh, bootstrap, options);
+    RankContact mine{to_string(listener->addresses()), ""};
+    if (mesh.rank == 0 && links.decide) {
+      std::vector<std::string> told;
+      for (const RankIntroduction& one : all) told.push_back(one.facts);
+      mine.link_settings = print(links.decide(mesh, told));
+    }
+    return encode(mine);
+  };
   std::vector<std::string> addresses;
-  for (const std::string& bytes : bootstrap.exchange("addr", encode(mine))) {
+  for (const std::string& bytes : bootstrap.exchange("addr", make)) {
     RankContact contact;
     if (!decode(bytes, contact))
       throw Error(ErrorCode::internal, "a rank's address in the store is damaged");
@@ -227,15 +243,9 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   group.hosts = mesh.hosts;
   group.store = &bootstrap.store();
   group.wait_set = mesh.wait_set.get();
-  const AddressChoice choice =
-      choose_local_address(options, bootstrap.master(), mesh.several_hosts);
-  mesh.interface = choice.interface;
-  std::vector<std::string> own_hosts = {choice.host};
-  if (!choice.other_host.empty()) own_hosts.push_back(choice.other_host);
-  auto listener = listen(group.identity, own_hosts, options);
+  std::unique_ptr<Listener> listener;
+  group.addresses = exchange_contacts(mesh, bootstrap, options, links, all, listener);
   group.listener = listener.get();
-  group.addresses =
-      exchange_contacts(mesh, bootstrap, to_string(listener->addresses()), links, all);
   check_families(group.addresses, host_names);
   for (const std::string& address : group.addresses)
     mesh.addresses.push_back(parse_net_addresses(address).front().host);
@@ -290,6 +300,10 @@ void Mesh::arm() noexcept {
 
 void Mesh::disarm() noexcept {
   for (auto& transport : transports) transport->disarm();
+}
+
+void Mesh::look_for_ends() noexcept {
+  for (auto& transport : transports) transport->look_for_ends();
 }
 
 void set_up(Mesh& mesh, const std::function<void()>& part) try { part(); } catch (Error& error) {

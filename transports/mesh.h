@@ -4,11 +4,13 @@
 // make_mesh() is collective over the store's ranks. They bootstrap a session (bootstrap.h); then it
 // exchanges host tokens and addresses, opens the listener of the control connection, connects the
 // transports in the order of their table, and removes every key that it set. Throws Error naming
-// the ranks that did not come. `announcement` is a text that rank 0 sends to all. Before the
+// the ranks that did not come. If a rank has no interface or no free port, or cannot say what it
+// has to, all ranks throw its error. `announcement` is a text that rank 0 sends to all. Before the
 // links are made rank 0 may set the links of all ranks (LinkAgreement): that travels in messages
 // that are sent anyway, and costs no further round.
 //
-// Thread safety: as Link; arm() and disarm() are called by the one thread that sleeps.
+// Thread safety: as Link; arm(), disarm() and look_for_ends() are called by the one thread that
+// sleeps.
 #pragma once
 
 #include <array>
@@ -69,6 +71,7 @@ class Mesh final {
   std::string way_to(int peer) const;
   void arm() noexcept;
   void disarm() noexcept;
+  void look_for_ends() noexcept;
 };
 
 // How rank 0 sets the links of all ranks, before there are any. Without it they are as each rank's

@@ -112,16 +112,26 @@ class ForgedStore final : public Store {
  public:
   ForgedStore(std::shared_ptr<Store> store, std::string settings)
       : store_(std::move(store)), settings_(std::move(settings)) {}
-  void set(const std::string& key, const std::string& value) override { store_->set(key, value); }
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
+    store_->set(key, value, deadline);
+  }
   std::string get(const std::string& key, Deadline deadline) override {
     std::string value = store_->get(key, deadline);
+    Contribution contribution;
     RankContact contact;
-    if (!key.ends_with("addr/0") || !decode(value, contact)) return value;
+    if (!key.ends_with("addr/0") || !decode(value, contribution) ||
+        !decode(contribution.value, contact))
+      return value;
     contact.link_settings = settings_;
-    return encode(contact);
+    contribution.value = encode(contact);
+    return encode(contribution);
   }
-  bool has(const std::string& key) override { return store_->has(key); }
-  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
+  bool has(const std::string& key, Deadline deadline) override {
+    return store_->has(key, deadline);
+  }
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    return store_->add(key, delta, deadline);
+  }
   void remove(const std::string& key) override { store_->remove(key); }
 
  private:

@@ -225,6 +225,14 @@ const Decoder kDecoders[] = {
               if (r.flag()) welcome.key = r.bytes<32>();
               return welcome;
             }),
+    message("contributions",
+            [](Random& r) {
+              Contribution one{std::nullopt, r.blob(40)};
+              if (r.flag())
+                one.reason = Reason{r.from(ErrorCode::invalid_argument, ErrorCode::internal),
+                                    r.number(), r.text(), r.text()};
+              return one;
+            }),
     message("rank_introductions",
             [](Random& r) {
               return RankIntroduction{

@@ -26,15 +26,19 @@ class DoorStore final : public Store {
   using Visit = std::function<void(const std::string& name)>;
   DoorStore(std::shared_ptr<Store> store, Visit visit)
       : store_(std::move(store)), visit_(std::move(visit)) {}
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
     if (key.find("shm/door/") != key.npos) visit_(value);
-    store_->set(key, value);
+    store_->set(key, value, deadline);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     return store_->get(key, deadline);
   }
-  bool has(const std::string& key) override { return store_->has(key); }
-  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
+  bool has(const std::string& key, Deadline deadline) override {
+    return store_->has(key, deadline);
+  }
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    return store_->add(key, delta, deadline);
+  }
   void remove(const std::string& key) override { store_->remove(key); }
 
  private:

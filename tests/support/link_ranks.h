@@ -25,17 +25,19 @@ namespace ringwood {
 // A store that knows which keys were left behind.
 class TidyStore final : public Store {
  public:
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
     note(key, true);
-    store_->set(key, value);
+    store_->set(key, value, deadline);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     return store_->get(key, deadline);
   }
-  bool has(const std::string& key) override { return store_->has(key); }
-  int64_t add(const std::string& key, int64_t delta) override {
+  bool has(const std::string& key, Deadline deadline) override {
+    return store_->has(key, deadline);
+  }
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
     note(key, true);
-    return store_->add(key, delta);
+    return store_->add(key, delta, deadline);
   }
   void remove(const std::string& key) override {
     note(key, false);

@@ -17,16 +17,20 @@ class ToldStore final : public Store {
   ToldStore(std::shared_ptr<Store> store, Tell tell)
       : store_(std::move(store)), tell_(std::move(tell)) {}
 
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
     tell_("set " + key);
-    store_->set(key, value);
+    store_->set(key, value, deadline);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     tell_("get " + key);
     return store_->get(key, deadline);
   }
-  bool has(const std::string& key) override { return store_->has(key); }
-  int64_t add(const std::string& key, int64_t delta) override { return store_->add(key, delta); }
+  bool has(const std::string& key, Deadline deadline) override {
+    return store_->has(key, deadline);
+  }
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    return store_->add(key, delta, deadline);
+  }
   void remove(const std::string& key) override {
     tell_("remove " + key);
     store_->remove(key);

@@ -19,6 +19,8 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(50);
 
+constexpr const char* kIntroductions = "host";
+
 std::string to_hex(std::span<const uint8_t> bytes) {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
@@ -40,16 +42,19 @@ Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Opt
 void Bootstrap::enter() { store_ = prefix_store(root_, to_hex(me_.session) + "/"); }
 
 std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string& announcement) {
-  if (me_.rank != 0) await_welcome(announcement);
-  const std::string introduction = introduce(announcement);
-  if (me_.rank == 0) {
+  std::string mine;
+  if (me_.rank != 0) {
+    await_welcome(announcement);
+    mine = contribute(kIntroductions, [&] { return introduce(announcement); });
+  } else {
+    mine = introduce(announcement);
     me_.session = random_session();
     enter();
-    store_->set(key_of("host", 0), introduction);
+    contribute(kIntroductions, [&] { return mine; });
     welcome_all(announcement);
-    store_->set("go", "");
+    store_->set("go", "", deadline_);
   }
-  std::vector<std::string> all = exchange("host", introduction);
+  std::vector<std::string> all = collect(kIntroductions, mine);
   try {
     store_->get("go", deadline_);
   } catch (const Error& e) {
@@ -71,7 +76,8 @@ void Bootstrap::welcome_all(const std::string& announcement) {
     bool moved = false;
     for (auto at = expected.begin(); at != expected.end();) {
       moved |= welcome(*at, text);
-      const bool here = welcomed_.count(*at) > 0 && store_->has(key_of("host", *at));
+      const bool here =
+          welcomed_.count(*at) > 0 && store_->has(key_of(kIntroductions, *at), deadline_);
       at = here ? expected.erase(at) : std::next(at);
       moved |= here;
     }
@@ -90,19 +96,19 @@ void Bootstrap::welcome_all(const std::string& announcement) {
 // True if there was a hello that had not been replied to.
 bool Bootstrap::welcome(int rank, const std::string& text) {
   const std::string key = key_of("hello", rank);
-  if (!root_->has(key)) return false;
+  if (!root_->has(key, deadline_)) return false;
   const std::string number = root_->get(key, deadline_);
   std::string& last = welcomed_[rank];
   if (number == last) return false;
   if (!last.empty()) root_->remove(welcome_key(last));
   last = number;
-  root_->set(welcome_key(number), text);
+  root_->set(welcome_key(number), text, deadline_);
   return true;
 }
 
 void Bootstrap::await_welcome(std::string& announcement) {
   const std::string number = fresh_number();
-  root_->set(key_of("hello", me_.rank), number);
+  root_->set(key_of("hello", me_.rank), number, deadline_);
   std::string text;
   try {
     text = root_->get(welcome_key(number), deadline_);
@@ -129,27 +135,61 @@ void Bootstrap::await_welcome(std::string& announcement) {
   enter();
 }
 
-std::vector<std::string> Bootstrap::exchange(const char* what, const std::string& mine) {
-  asking_ = what;
+std::vector<std::string> Bootstrap::exchange(const char* what, const Make& make) {
+  return collect(what, contribute(what, make));
+}
+
+std::string Bootstrap::contribute(const char* what, const Make& make) {
   exchanged_.push_back(what);
-  store_->set(key_of(what, me_.rank), mine);
-  std::vector<std::string> all(me_.size);
-  for (int r = 0; r < me_.size; ++r) {
-    if (r == me_.rank) {
-      all[r] = mine;
-      continue;
-    }
-    try {
-      all[r] = store_->get(key_of(what, r), deadline_);
-    } catch (const Error& e) {
-      if (e.code != ErrorCode::timeout) throw;
-      std::vector<int> absent = absent_from(*store_, what);
-      if (me_.rank != 0 && !store_->has(key_of(what, 0))) absent.insert(absent.begin(), 0);
-      throw missing(absent);
-    }
+  std::string mine;
+  try {
+    mine = make();
+  } catch (Error& error) {
+    if (error.rank < 0) error.rank = me_.rank;
+    if (error.host.empty()) error.host = host_name();
+    tell(what, error);
+    throw;
   }
+  store_->set(key_of(what, me_.rank), encode(Contribution{std::nullopt, mine}), deadline_);
+  return mine;
+}
+
+// Of all ranks, by rank; `mine` was contributed.
+std::vector<std::string> Bootstrap::collect(const char* what, const std::string& mine) {
+  asking_ = what;
+  std::vector<std::string> all(me_.size);
+  for (int r = 0; r < me_.size; ++r) all[r] = r == me_.rank ? mine : await_value(what, r);
   asking_ = nullptr;
   return all;
+}
+
+std::string Bootstrap::await_value(const char* what, int rank) {
+  Contribution theirs;
+  try {
+    if (!decode(store_->get(key_of(what, rank), deadline_), theirs))
+      throw Error(ErrorCode::internal,
+                  fmt::format("what rank {} has written in the store is damaged", rank));
+  } catch (const Error& e) {
+    if (e.code != ErrorCode::timeout) throw;
+    std::vector<int> absent = absent_from(*store_, what);
+    if (me_.rank != 0 && !store_->has(key_of(what, 0), deadline_)) absent.insert(absent.begin(), 0);
+    throw missing(absent);
+  }
+  if (!theirs.reason) return theirs.value;
+  reason_.emplace(theirs.reason->code, theirs.reason->cause);
+  const int whose = theirs.reason->rank;  // anybody's bytes
+  reason_->rank = whose >= 0 && whose < me_.size ? whose : rank;
+  reason_->host = theirs.reason->host;
+  throw Error(*reason_);
+}
+
+// Writes the error in place of this rank's value. The key stays, as others may yet read it. If the
+// store cannot be reached now, they find out by themselves.
+void Bootstrap::tell(const char* what, const Error& error) try {
+  const Reason reason{error.code, error.rank, error.host, error.cause};
+  store_->set(key_of(what, me_.rank), encode(Contribution{reason, ""}),
+              Deadline::after(Duration::zero()));
+} catch (const Error&) {
 }
 
 void Bootstrap::remove_keys() {
@@ -164,7 +204,12 @@ void Bootstrap::give_up() noexcept {
     if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
     for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
     // The values of a completed exchange stay: other ranks may still be reading them.
-    if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
+    if (asking_ == nullptr) return;
+    if (reason_) {
+      tell(asking_, *reason_);
+    } else {
+      store_->remove(key_of(asking_, me_.rank));
+    }
   } catch (const std::exception&) {
   }
 }
@@ -172,7 +217,7 @@ void Bootstrap::give_up() noexcept {
 std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
   std::vector<int> absent;
   for (int r = 1; r < me_.size; ++r)
-    if (r != me_.rank && !store.has(key_of(what, r))) absent.push_back(r);
+    if (r != me_.rank && !store.has(key_of(what, r), deadline_)) absent.push_back(r);
   return absent;
 }
 

@@ -11,11 +11,17 @@
 // write under S, and reads hello/r again until one does. Nothing else is counted, so ranks that
 // gave up may try again, and a store serves one group after the other. All keys are removed in the
 // end; a job that was killed or gave up leaves a few.
+//
+// In an exchange each rank writes a value, or the reason why it has none. Who reads a reason ends
+// with that error, and writes it in place of its own value for those that have not read that yet:
+// so all ranks end at once, and all name the rank that failed and why. Every call of the store ends
+// at this bootstrap's deadline, but for a few seconds (store.h).
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +42,10 @@ class Bootstrap final {
   // rank 0's, and then this rank introduces itself with what introduce(announcement) returns.
   using Introduce = std::function<std::string(const std::string& announcement)>;
   std::vector<std::string> meet(const Introduce& introduce, std::string& announcement);
-  // Then: returns `mine` of all ranks, by rank.
-  std::vector<std::string> exchange(const char* what, const std::string& mine);
+  // Then: returns what make() has returned on all ranks, by rank. If it throws Error on one of
+  // them, all ranks throw that.
+  using Make = std::function<std::string()>;
+  std::vector<std::string> exchange(const char* what, const Make& make);
   // To be called once all ranks have read everything; rank 0 removes the keys of all.
   void remove_keys();
   // To be called if this rank does not go on.
@@ -54,6 +62,10 @@ class Bootstrap final {
   void await_welcome(std::string& announcement);
   bool welcome(int rank, const std::string& text);
   void enter();
+  std::string contribute(const char* what, const Make& make);
+  std::vector<std::string> collect(const char* what, const std::string& mine);
+  std::string await_value(const char* what, int rank);
+  void tell(const char* what, const Error& error);
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
 
@@ -65,6 +77,7 @@ class Bootstrap final {
   std::map<int, std::string> welcomed_;  // rank 0: by rank, the last hello that was replied to
   std::vector<const char*> exchanged_;
   const char* asking_ = nullptr;  // the exchange under way
+  std::optional<Error> reason_;   // another rank's, which was read in it
 };
 
 }  // namespace ringwood

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transports/base/bytes.h"
+#include "transports/base/error.h"
 #include "transports/base/knobs/link_knobs.h"
 #include "transports/bootstrap/handshake.h"
 
@@ -17,6 +18,19 @@ struct Welcome {
   std::array<uint8_t, 16> session{};
   std::optional<std::array<uint8_t, 32>> key;  // none: all ranks read it from a file
   std::string announcement;
+};
+
+// Why a rank did not go on: its error, as far as others need it.
+struct Reason {
+  ErrorCode code = ErrorCode::internal;
+  int rank = -1;  // whose it is, which need not be the one that passes it on
+  std::string host, cause;
+};
+
+// What a rank gives to an exchange: its value, or the reason why there is none.
+struct Contribution {
+  std::optional<Reason> reason;
+  std::string value;
 };
 
 // The introduction of a rank.
@@ -35,13 +49,25 @@ struct RankContact {
 };
 
 inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15,
-                        kMaxRankFacts = 8 << 10;
+                        kMaxRankFacts = 8 << 10, kMaxReason = 16 << 10, kMaxContribution = 1 << 20;
 
 void fields(auto& io, Welcome& welcome) {
   io.constant(kProtocolVersion);
   io.raw(welcome.session);
   io.optional(welcome.key, [&](std::array<uint8_t, 32>& key) { io.raw(key); });
   io.blob(welcome.announcement, kMaxAnnouncement);
+}
+
+void fields(auto& io, Reason& reason) {
+  io.number(reason.code, ErrorCode::invalid_argument, ErrorCode::internal);
+  io.number(reason.rank);
+  io.text(reason.host, kMaxToken);
+  io.text(reason.cause, kMaxReason);
+}
+
+void fields(auto& io, Contribution& contribution) {
+  io.optional(contribution.reason, [&](Reason& reason) { fields(io, reason); });
+  io.blob(contribution.value, kMaxContribution);
 }
 
 void fields(auto& io, RankIntroduction& rank) {

@@ -88,7 +88,14 @@ KeyedAcceptor::~KeyedAcceptor() {
 void KeyedAcceptor::accept_next() {
   door_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
     if (error == asio::error::operation_aborted) return;
-    accept_all();
+    try {
+      accept_all();
+    } catch (const std::exception& failure) {
+      // The kernel or this process has no memory for another connection. Whatever it was: who
+      // comes later is still let in.
+      pause_until(Clock::now() + kAfterFailedAccept);
+      events_.refused(failure.what());
+    }
   });
 }
 
@@ -143,7 +150,13 @@ void KeyedAcceptor::begin(int fd) {
     events_.refused(fmt::format("{}: {}", peer_text(fd), why));
     return close_connection(fd);
   }
-  auto one = std::make_shared<Pending>(io_, fd, me_);
+  PendingPtr one;
+  try {
+    one = std::make_shared<Pending>(io_, fd, me_);
+  } catch (...) {
+    close_connection(fd);
+    throw;
+  }
   pending_.push_back(one);
   one->timer.expires_after(kHandshakeTime);
   one->timer.async_wait([this, one](asio::error_code error) {

@@ -13,9 +13,13 @@
 namespace ringwood {
 namespace {
 
+// A live store replies at once; one that is stopped must not hold up a rank for ever.
+constexpr Duration kDefaultTime = std::chrono::seconds(60);
+
+// No call but get() waits for anything, so there is no deadline to keep.
 class MemoryStore final : public Store {
  public:
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline /*deadline*/) override {
     std::lock_guard lock(mutex_);
     values_[key] = value;
     changed_.notify_all();
@@ -31,12 +35,12 @@ class MemoryStore final : public Store {
     }
   }
 
-  bool has(const std::string& key) override {
+  bool has(const std::string& key, Deadline /*deadline*/) override {
     std::lock_guard lock(mutex_);
     return values_.count(key) > 0;
   }
 
-  int64_t add(const std::string& key, int64_t delta) override {
+  int64_t add(const std::string& key, int64_t delta, Deadline /*deadline*/) override {
     std::lock_guard lock(mutex_);
     std::string& value = values_[key];
     int64_t sum = add_to_value(key, value, delta);
@@ -60,15 +64,17 @@ class PrefixStore final : public Store {
  public:
   PrefixStore(std::shared_ptr<Store> store, std::string prefix)
       : store_(std::move(store)), prefix_(std::move(prefix)) {}
-  void set(const std::string& key, const std::string& value) override {
-    store_->set(prefix_ + key, value);
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
+    store_->set(prefix_ + key, value, deadline);
   }
   std::string get(const std::string& key, Deadline deadline) override {
     return store_->get(prefix_ + key, deadline);
   }
-  bool has(const std::string& key) override { return store_->has(prefix_ + key); }
-  int64_t add(const std::string& key, int64_t delta) override {
-    return store_->add(prefix_ + key, delta);
+  bool has(const std::string& key, Deadline deadline) override {
+    return store_->has(prefix_ + key, deadline);
+  }
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    return store_->add(prefix_ + key, delta, deadline);
   }
   void remove(const std::string& key) override { store_->remove(prefix_ + key); }
   std::string master_address() const override { return store_->master_address(); }
@@ -79,6 +85,16 @@ class PrefixStore final : public Store {
 };
 
 }  // namespace
+
+void Store::set(const std::string& key, const std::string& value) {
+  set(key, value, Deadline::after(kDefaultTime));
+}
+
+bool Store::has(const std::string& key) { return has(key, Deadline::after(kDefaultTime)); }
+
+int64_t Store::add(const std::string& key, int64_t delta) {
+  return add(key, delta, Deadline::after(kDefaultTime));
+}
 
 std::shared_ptr<Store> memory_store() { return std::make_shared<MemoryStore>(); }
 

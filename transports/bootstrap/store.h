@@ -3,11 +3,12 @@
 // 1. set() makes a value visible to every rank. Values are bytes.
 // 2. get() waits for the key until the deadline, then throws Error(timeout) naming the key.
 // 3. add() is atomic over all ranks and returns the new value.
-// 4. remove() of a missing key is not an error.
-// 5. All methods throw Error. Any thread may call; calls may block.
+// 4. set(), has() and add() throw if there is no answer by their deadline (without one: a minute),
+//    but for a few seconds, in which a rank that gives up finds out who is missing.
+// 5. remove() cleans up: a missing key is no error, nor a server that is gone, which is tried once.
+// 6. All methods throw Error. Any thread may call; calls may block.
 //
-// Callers version their keys (the communicator prefixes them with its generation) and remove what
-// they set.
+// Callers version their keys (the communicator by its generation) and remove what they set.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,14 @@ struct Options;  // options.h
 class Store {
  public:
   virtual ~Store() = default;
-  virtual void set(const std::string& key, const std::string& value) = 0;
+  virtual void set(const std::string& key, const std::string& value, Deadline deadline) = 0;
   virtual std::string get(const std::string& key, Deadline deadline) = 0;
-  virtual bool has(const std::string& key) = 0;
-  virtual int64_t add(const std::string& key, int64_t delta) = 0;
+  virtual bool has(const std::string& key, Deadline deadline) = 0;
+  virtual int64_t add(const std::string& key, int64_t delta, Deadline deadline) = 0;
   virtual void remove(const std::string& key) = 0;
+  void set(const std::string& key, const std::string& value);
+  bool has(const std::string& key);
+  int64_t add(const std::string& key, int64_t delta);
   // The address of the store's master, which decides the network interface; "" if there is none.
   virtual std::string master_address() const { return ""; }
 };
@@ -49,10 +53,9 @@ std::shared_ptr<Store> memory_store();
 // not exist. Locked with flock; the last user removes the file if no key is left.
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive); the others retry
-// to connect until the deadline. Requests are bounded (key 1 KiB, value 1 MiB), and a malformed one
-// closes its connection. Connections, keys and bytes are bounded by the world size (0: not known).
-// With a key file in the options, a client that does not know the key learns nothing; without one,
-// any client that reaches the port can read and write (store_server.h).
+// to connect until the deadline. Requests are bounded (key 1 KiB, value 1 MiB); connections, keys
+// and bytes by the world size (0: not known). With a key file in the options, a client without the
+// key learns nothing; else any that reaches the port can read and write (store_server.h).
 std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline);
 std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, Deadline deadline,
                                  const Options& options, int world_size = 0);

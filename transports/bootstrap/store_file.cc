@@ -28,16 +28,22 @@ using store_wire::kMaxKey;
 using store_wire::kMaxValue;
 
 // Holders of the lock do a few system calls; one that was stopped meanwhile must not hold up all
-// others for ever.
+// others for ever, nor beyond their deadlines.
 constexpr Duration kLockTime = std::chrono::seconds(30);
+
+Deadline lock_time(Deadline deadline = Deadline::never()) {
+  return deadline.within(kLockTime).not_before(kMinTime);
+}
 
 class FileStore final : public Store {
  public:
-  explicit FileStore(std::string path) : path_(std::move(path)) { Locked(*this).refresh(); }
+  explicit FileStore(std::string path) : path_(std::move(path)) {
+    Locked(*this, lock_time()).refresh();
+  }
 
   ~FileStore() override {
     try {
-      Locked locked(*this);
+      Locked locked(*this, lock_time());
       locked.refresh();
       if (values_.empty()) unlink(path_.c_str());
     } catch (const Error&) {
@@ -45,14 +51,14 @@ class FileStore final : public Store {
     }
   }
 
-  void set(const std::string& key, const std::string& value) override {
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
     if (key.size() > kMaxKey || value.size() > kMaxValue) {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
                       kMaxKey, kMaxValue, key.size(), value.size()));
     }
-    Locked locked(*this);
+    Locked locked(*this, lock_time(deadline));
     locked.refresh();
     locked.append(key, value);
   }
@@ -62,7 +68,7 @@ class FileStore final : public Store {
     Backoff backoff;
     for (;;) {
       {
-        Locked locked(*this);
+        Locked locked(*this, lock_time(deadline));
         locked.refresh();
         if (auto found = values_.find(key); found != values_.end()) return found->second;
       }
@@ -71,14 +77,14 @@ class FileStore final : public Store {
     }
   }
 
-  bool has(const std::string& key) override {
-    Locked locked(*this);
+  bool has(const std::string& key, Deadline deadline) override {
+    Locked locked(*this, lock_time(deadline));
     locked.refresh();
     return values_.count(key) > 0;
   }
 
-  int64_t add(const std::string& key, int64_t delta) override {
-    Locked locked(*this);
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    Locked locked(*this, lock_time(deadline));
     locked.refresh();
     auto found = values_.find(key);
     int64_t sum = add_to_value(key, found == values_.end() ? "" : found->second, delta);
@@ -87,7 +93,7 @@ class FileStore final : public Store {
   }
 
   void remove(const std::string& key) override {
-    Locked locked(*this);
+    Locked locked(*this, lock_time());
     locked.refresh();
     if (values_.count(key) > 0) locked.append(key, std::nullopt);
   }
@@ -96,8 +102,7 @@ class FileStore final : public Store {
   // The file, open and locked against all threads and processes.
   class Locked {
    public:
-    explicit Locked(FileStore& store) : store_(store), lock_(store.mutex_) {
-      Deadline deadline = Deadline::after(kLockTime);
+    Locked(FileStore& store, Deadline deadline) : store_(store), lock_(store.mutex_) {
       // If the file was removed while this call waited for its lock, no other process sees the one
       // that is locked.
       do {
@@ -164,7 +169,7 @@ class FileStore final : public Store {
         if (errno != EWOULDBLOCK && errno != EINTR) fail("flock");
         if (deadline.passed()) {
           errno = ETIMEDOUT;
-          fail("flock (another process has held the lock for 30 s)");
+          fail("flock (another process holds the lock)");
         }
         backoff.sleep(deadline);
       }

@@ -96,7 +96,13 @@ class Server {
   void welcome(const Greeting& greeting, int fd) {
     if (greeting.purpose != Purpose::store) return close_connection(fd);
     keep_alive(fd, kStoreIdle, kStorePatience);
-    auto session = std::make_shared<Session>(io_, fd);
+    SessionPtr session;
+    try {
+      session = std::make_shared<Session>(io_, fd);
+    } catch (...) {
+      close_connection(fd);
+      throw;
+    }
     sessions_.insert(session);
     read_more(session);
   }

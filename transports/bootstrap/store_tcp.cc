@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <vector>
@@ -21,8 +22,6 @@ namespace {
 
 using namespace store_wire;
 
-// A live server replies at once; one that is stopped must not hold up a rank for ever.
-constexpr Duration kReplyTime = std::chrono::seconds(60);
 // Beyond the deadline of a get, for the server's own "not there" to arrive.
 constexpr Duration kSlack = std::chrono::seconds(1);
 
@@ -111,20 +110,20 @@ class TcpStore final : public Store {
       server_ = serve_store(host, port, options, world_size);
       server_at_ = server_->address();
     }
-    give_back(open(deadline));
+    give_back(open(deadline, deadline));
   }
 
-  void set(const std::string& key, const std::string& value) override {
-    ask(Operation::set, key, value);
+  void set(const std::string& key, const std::string& value, Deadline deadline) override {
+    ask(Operation::set, key, value, deadline);
   }
 
   std::string get(const std::string& key, Deadline deadline) override {
     auto began = Clock::now();
     do {
       const int64_t wait_ms = deadline.left_ms();
+      const Deadline reply = Deadline::after(std::chrono::milliseconds(wait_ms) + kSlack);
       try {
-        Response response = ask(Operation::get, key, encode(Number{wait_ms}),
-                                Deadline::after(std::chrono::milliseconds(wait_ms) + kSlack));
+        Response response = ask(Operation::get, key, encode(Number{wait_ms}), reply, reply);
         if (response.reply == Reply::ok) return response.payload;
       } catch (const Error& error) {
         if (error.code != ErrorCode::timeout) throw;
@@ -134,26 +133,36 @@ class TcpStore final : public Store {
     throw key_timeout(key, began, "at " + name());
   }
 
-  bool has(const std::string& key) override {
-    return ask(Operation::has, key, "").reply == Reply::ok;
+  bool has(const std::string& key, Deadline deadline) override {
+    return ask(Operation::has, key, "", deadline).reply == Reply::ok;
   }
 
-  int64_t add(const std::string& key, int64_t delta) override {
-    return add_to_value(key, ask(Operation::add, key, encode(Number{delta})).payload, 0);
+  int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    return add_to_value(key, ask(Operation::add, key, encode(Number{delta}), deadline).payload, 0);
   }
 
-  void remove(const std::string& key) override { ask(Operation::remove, key, ""); }
+  // With a deadline that has passed: one attempt, and the least time.
+  void remove(const std::string& key) override {
+    if (lost_) return;
+    try {
+      ask(Operation::remove, key, "", Deadline::after(Duration::zero()));
+    } catch (const Error& error) {
+      if (error.code == ErrorCode::invalid_argument) throw;
+    }
+  }
+
   std::string master_address() const override { return host_; }
   int served_port() const { return server_ ? server_at_.port : 0; }
 
  private:
   std::string name() const { return to_string({host_, server_at_.port}); }
 
-  std::unique_ptr<Connection> open(Deadline deadline) {
+  // Tries until the deadline, but at least once; an attempt takes until `attempt` at most.
+  std::unique_ptr<Connection> open(Deadline deadline, Deadline attempt) {
     auto began = Clock::now();
     Backoff backoff;
     for (;;) {
-      Connected connected = connect(deadline);
+      Connected connected = connect(attempt);
       if (connected.fd >= 0) return std::make_unique<Connection>(connected.fd, name());
       if (!connected.may_retry || deadline.passed()) {
         throw Error(
@@ -184,22 +193,38 @@ class TcpStore final : public Store {
   }
 
   Response ask(Operation operation, const std::string& key, const std::string& value,
-               Deadline deadline = Deadline::after(kReplyTime)) {
+               Deadline deadline) {
+    return ask(operation, key, value, deadline, deadline.not_before(kMinTime));
+  }
+
+  // Opens a connection, if none is free, until the deadline; the reply must come before `reply`.
+  Response ask(Operation operation, const std::string& key, const std::string& value,
+               Deadline deadline, Deadline reply) {
     if (key.size() > kMaxKey || value.size() > kMaxValue) {
       throw Error(
           ErrorCode::invalid_argument,
           fmt::format("store: a key has at most {} bytes and a value {}; these have {} and {}",
                       kMaxKey, kMaxValue, key.size(), value.size()));
     }
-    auto connection = borrow(deadline);
-    Response response = connection->ask(encode_request(operation, key, value), deadline);
-    give_back(std::move(connection));
+    Response response = reached(encode_request(operation, key, value), deadline, reply);
     if (response.reply == Reply::refused)
       throw Error(ErrorCode::invalid_argument, response.payload);
     return response;
   }
 
-  std::unique_ptr<Connection> borrow(Deadline deadline) {
+  // Notes whether the server could be reached.
+  Response reached(const std::string& request, Deadline deadline, Deadline reply) try {
+    auto connection = borrow(deadline, reply);
+    Response response = connection->ask(request, reply);
+    give_back(std::move(connection));
+    lost_ = false;
+    return response;
+  } catch (const Error&) {
+    lost_ = true;
+    throw;
+  }
+
+  std::unique_ptr<Connection> borrow(Deadline deadline, Deadline attempt) {
     {
       std::lock_guard lock(mutex_);
       // In a forked child the parent's connections were closed.
@@ -211,7 +236,7 @@ class TcpStore final : public Store {
         return connection;
       }
     }
-    return open(deadline);
+    return open(deadline, attempt);
   }
 
   void give_back(std::unique_ptr<Connection> connection) {
@@ -223,6 +248,7 @@ class TcpStore final : public Store {
   const Identity me_;
   std::unique_ptr<StoreServer> server_;
   NetAddress server_at_;
+  std::atomic<bool> lost_{false};  // the last call did not reach the server
   std::mutex mutex_;
   int pid_ = current_pid();
   std::vector<std::unique_ptr<Connection>> free_;

@@ -14,6 +14,9 @@
 
 namespace ringwood {
 
+// What a call has at least, even after its deadline (rule 4 of store.h).
+inline constexpr Duration kMinTime = std::chrono::seconds(5);
+
 // A missing (empty) value counts as 0. Throws Error(invalid_argument) if the value is not a number
 // or the sum does not fit.
 inline int64_t add_to_value(const std::string& key, std::string_view value, int64_t delta) {

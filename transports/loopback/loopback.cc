@@ -303,17 +303,18 @@ class Loopback final : public Transport {
     };
     const int first = neighbours.front();
     if (group.rank() != first) {
-      store.set(key("name", group.rank()), name_);
+      store.set(key("name", group.rank()), name_, group.deadline);
     } else {
       std::string list = name_;
       for (size_t i = 1; i < neighbours.size(); ++i) {
         list += store.get(key("name", neighbours[i]), group.deadline);
         store.remove(key("name", neighbours[i]));
       }
-      store.set(key("names", first), list);
+      store.set(key("names", first), list, group.deadline);
     }
     const std::string list = store.get(key("names", first), group.deadline);
-    if (store.add(key("readers", first), 1) == static_cast<int64_t>(neighbours.size())) {
+    const int64_t readers = store.add(key("readers", first), 1, group.deadline);
+    if (readers == static_cast<int64_t>(neighbours.size())) {
       store.remove(key("names", first));
       store.remove(key("readers", first));
     }

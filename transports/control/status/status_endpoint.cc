@@ -8,6 +8,10 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/core.h>
+
+#include "transports/base/log.h"
+
 namespace ringwood {
 namespace {
 
@@ -111,7 +115,11 @@ void StatusEndpoint::close() {
 void StatusEndpoint::accept_next() {
   door_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
     if (error || !door_.is_open()) return;
-    if (accept()) return accept_next();
+    try {
+      if (accept()) return accept_next();
+    } catch (const std::exception& failure) {  // no memory: who asks later is answered
+      log(LogLevel::info, "control", fmt::format("a watcher was sent away: {}", failure.what()));
+    }
     again_.expires_after(kAcceptAgain);
     again_.async_wait([this](asio::error_code over) {
       if (!over && door_.is_open()) accept_next();

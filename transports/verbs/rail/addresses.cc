@@ -38,7 +38,7 @@ std::vector<RankAddress> exchange_addresses(const Group& group, const std::vecto
   std::vector<RankAddress> addresses(group.size());
   addresses[group.rank()] = mine;
   const int readers = static_cast<int>(std::count(wanted.begin(), wanted.end(), true));
-  group.store->set(key_of(group.rank()), encode(SharedAddress{readers, mine}));
+  group.store->set(key_of(group.rank()), encode(SharedAddress{readers, mine}), group.deadline);
   for (int peer = 0; peer < group.size(); ++peer) {
     if (!wanted[peer]) continue;
     SharedAddress theirs;
@@ -47,7 +47,7 @@ std::vector<RankAddress> exchange_addresses(const Group& group, const std::vecto
                   fmt::format("the verbs address of rank {} in the store is damaged", peer));
     addresses[peer] = std::move(theirs.address);
     // The last reader removes it.
-    if (group.store->add(readers_of(peer), 1) < theirs.readers) continue;
+    if (group.store->add(readers_of(peer), 1, group.deadline) < theirs.readers) continue;
     group.store->remove(key_of(peer));
     group.store->remove(readers_of(peer));
   }
