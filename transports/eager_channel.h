@@ -17,7 +17,8 @@
 // 3. Larger data, contiguous, complete before the stamp that announces it; and a stamp for data
 //    that came after its head.
 //
-// Thread safety: one thread, except closed(). Header only: a call costs more than the message.
+// Thread safety: one thread, except closed() and end(). Header only: a call costs more than the
+// message.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +77,7 @@ inline bool copy_usual(std::byte* to, const void* from, size_t bytes) {
 
 class EagerChannel final {
  public:
-  // `peer_closed`: not 0 once the peer has left.
+  // `peer_closed`: a LinkEnd.
   EagerChannel(EagerDirection& outgoing, EagerDirection& arriving, Alarm& alarm,
                const std::atomic<uint32_t>& peer_closed)
       : outgoing_(outgoing.slots),
@@ -145,7 +146,9 @@ class EagerChannel final {
       fetch_to_write(&writing_->lines[line]);
   }
 
-  bool closed() const { return peer_closed_.load(std::memory_order_acquire) != 0; }
+  // The peer writes nothing more.
+  bool closed() const { return end() != kLinkOpen; }
+  LinkEnd end() const { return static_cast<LinkEnd>(peer_closed_.load(std::memory_order_acquire)); }
 
  private:
   static void copy(std::byte* to, const void* from, size_t bytes) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -132,6 +133,18 @@ class LinkFault {
   const char* transport_;
   std::unique_ptr<Error> error_;
 };
+
+// Whether a peer may still write into memory that it shares, as a word in that memory says it.
+enum LinkEnd : uint32_t {
+  kLinkOpen = 0,
+  kLinkClosed = 1,    // stored by the peer
+  kProcessEnded = 2,  // stored by the rank that has noticed it
+};
+// Precondition: it is not open. Any other word is the peer's, too.
+inline const char* to_string(LinkEnd end) {
+  return end == kProcessEnded ? "the peer's process has ended"
+                              : "the peer closed its end of the link";
+}
 
 // Rings a wait set of this or another process through a copy of its eventfd.
 class Doorbell {

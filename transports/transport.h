@@ -31,6 +31,10 @@ class Transport {
   // therefore arms before every sleep, and polls its links between arm() and wait().
   virtual void arm() noexcept {}
   virtual void disarm() noexcept {}
+  // Looks whether peers have ended whose end their links cannot see; the links say so then, to a
+  // rank that waits for them. A system call: for a thread that has waited for long without a sleep.
+  // arm() includes it.
+  virtual void look_for_ends() noexcept {}
   // The device ports of its links, "mlx5_0/1"; none where it has no devices of its own. Any thread.
   virtual std::vector<std::string> ports() const { return {}; }
 };

@@ -39,7 +39,7 @@ bool EagerSlots::all_elsewhere() const {
       slots_, [&](const Slot& slot) { return slot.heard == round_ || slot.core != core_; });
 }
 
-// A peer that had closed its end before the last unsuccessful look will not write any more.
+// A peer that had ended before the last unsuccessful look will not write any more.
 Status EagerSlots::check_open() const {
   for (const Slot& slot : slots_)
     if (slot.heard != round_ && slot.box->closed() && !slot.box->head(0)) return gone(slot.peer);
@@ -47,7 +47,7 @@ Status EagerSlots::check_open() const {
 }
 
 Status EagerSlots::gone(int peer) const {
-  Error error(ErrorCode::peer_lost, "the peer closed its end of the link");
+  Error error(ErrorCode::peer_lost, to_string(at(peer).end()));
   error.peer = peer;
   error.transport = mesh_.peers[peer].transport;
   return error;

@@ -52,7 +52,7 @@ class EagerSlots final {
     missing_ = mesh_.size - 1;
   }
   // Looks for the heads that have not arrived yet and calls `check(peer, head)` for each that has.
-  // A peer that closed its end before it wrote its head is an error.
+  // A peer that ended before it wrote its head is an error.
   template <class Check>
   Status look(Check check) {
     int most = looks_;
@@ -82,7 +82,7 @@ class EagerSlots final {
   void add_waits(WaitList& waits) const;
   // A rank whose head of this round has not arrived; -1: all have.
   int first_missing() const;
-  // The error of a peer that closed its end before it wrote everything.
+  // The error of a peer that ended before it wrote everything. Precondition: at(peer).closed().
   Status gone(int peer) const;
 
  private:

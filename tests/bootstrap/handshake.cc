@@ -3,6 +3,7 @@
 #include "transports/bootstrap/handshake.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -227,15 +228,17 @@ TEST(Handshake, OtherVersionIsNamedToBoth) {
   DialSteps dialler(two.dialler, kGreeting);
   AcceptSteps acceptor(two.acceptor);
   Bytes hello = dialler.hello();
-  hello[4] = 7;
+  hello[4] = kProtocolVersion + 1;
   Bytes reply = acceptor.take(hello);
   ASSERT_EQ(reply.size(), 64u);
   EXPECT_EQ(acceptor.wanted(), 0u);
-  EXPECT_PRED2(contains, acceptor.result().error().cause, "it speaks version 7");
-  reply[0] = 9;
+  EXPECT_PRED2(contains, acceptor.result().error().cause,
+               fmt::format("it speaks version {}", kProtocolVersion + 1));
+  reply[0] = kProtocolVersion + 3;
   dialler.take(reply);
   EXPECT_EQ(dialler.result().error().code, ErrorCode::unsupported);
-  EXPECT_PRED2(contains, dialler.result().error().cause, "the other side speaks version 9");
+  EXPECT_PRED2(contains, dialler.result().error().cause,
+               fmt::format("the other side speaks version {}", kProtocolVersion + 3));
 }
 
 // ---- bad timing --------------------------------------------------------------------------------

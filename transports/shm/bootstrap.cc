@@ -3,9 +3,9 @@
 //   member                                      leader (lowest rank with this host token)
 //     store: "I want shared memory"         ->
 //                                           <-  store: the random name of an abstract socket
-//     connects; handshake; its doorbell     ->
-//       and its arena
-//                                           <-  layout and region, all doorbells and arenas
+//     connects; handshake; its doorbell,    ->
+//       arena, and end (process_ends.h)
+//                                           <-  layout and region, and all of these of all
 //     "I have mapped it"                    ->
 //                                           <-  which members have
 //
@@ -19,6 +19,7 @@
 #include <optional>
 #include <thread>
 
+#include "transports/base/descriptors.h"
 #include "transports/base/log.h"
 #include "transports/base/options.h"
 #include "transports/base/wait_set.h"
@@ -35,6 +36,8 @@ constexpr Purpose kPurpose = purpose_of("shm");
 constexpr auto kPatience = std::chrono::seconds(10);  // with one member
 // How often the leader asks the store which members have failed.
 constexpr auto kLook = std::chrono::milliseconds(20);
+// That a rank opens beside a socket and kFdsPerRank for each rank of the host.
+constexpr size_t kOwnFds = 8;
 
 [[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
 
@@ -54,18 +57,20 @@ class Meet {
     const bool wants =
         std::any_of(locals_.begin(), locals_.end(), [&](int r) { return wanted(r); });
     if (group_.rank() == locals_.front()) return lead(wants);
-    group_.store->set(key("wants", group_.rank()), wants ? "1" : "0");
+    group_.store->set(key("wants", group_.rank()), wants ? "1" : "0", group_.deadline);
     return wants ? follow() : Bootstrap{};
   }
 
  private:
-  struct Guest {
-    OwnedFd socket, bell, arena;
-    bool missing = false, here = false;  // expected and not yet come; in the region
+  // As kFdsPerRank has them.
+  struct Descriptors {
+    OwnedFd bell, arena, end;
   };
 
-  struct Descriptors {
-    OwnedFd bell, arena;
+  struct Guest {
+    OwnedFd socket;
+    Descriptors its;
+    bool missing = false, here = false;  // expected and not yet come; in the region
   };
 
   bool wanted(int rank) const { return rank != group_.rank() && wanted_[rank]; }
@@ -95,6 +100,7 @@ class Meet {
     std::string name = "ringwood-";
     for (uint8_t byte : random_session()) name += fmt::format("{:02x}", byte);
     try {
+      prepare();
       region = SharedRegion::create(
           make_geometry(locals_.size(), channels_, group_.options->shm_ring_bytes));
       door = listen_at(name);
@@ -102,7 +108,7 @@ class Meet {
       log(LogLevel::warn, "shm", fmt::format("no shared memory on this host: {}", error.cause));
       name = "!" + error.cause;
     }
-    group_.store->set(key("door", group_.rank()), name);
+    group_.store->set(key("door", group_.rank()), name, group_.deadline);
     const bool open = static_cast<bool>(door);
     admit(std::move(door));
     if (!region || !open) return {};
@@ -144,7 +150,8 @@ class Meet {
       io.restart();
       for (size_t i = 1; i < guests_.size(); ++i) {
         Guest& guest = guests_[i];
-        if (guest.missing && group_.store->has(key("failed", locals_[i]))) guest.missing = false;
+        if (guest.missing && group_.store->has(key("failed", locals_[i]), group_.deadline))
+          guest.missing = false;
       }
     }
   }
@@ -161,9 +168,8 @@ class Meet {
     try {
       char hello;
       std::vector<OwnedFd> fds = receive_message(socket.get(), &hello, 1, patience());
-      if (fds.size() != 2) return;
-      guest.bell = std::move(fds[0]);
-      guest.arena = std::move(fds[1]);
+      if (fds.size() != kFdsPerRank) return;
+      guest.its = descriptors(fds.data());
       guest.socket = std::move(socket);
     } catch (const Error&) {  // the member reports itself what went wrong
     }
@@ -171,15 +177,16 @@ class Meet {
 
   // Everything that can fail happens before the last message.
   void offer(const SharedRegion& region) {
-    guests_[0].bell = OwnedFd(::fcntl(group_.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0));
-    guests_[0].arena = OwnedFd(::fcntl(arena_fd(), F_DUPFD_CLOEXEC, 0));
+    guests_[0].its.bell = OwnedFd(::fcntl(group_.wait_set->doorbell_fd(), F_DUPFD_CLOEXEC, 0));
+    guests_[0].its.arena = OwnedFd(::fcntl(arena_fd(), F_DUPFD_CLOEXEC, 0));
+    guests_[0].its.end = ends_->take_reading_end();
     std::vector<char> invited(guests_.size());
     std::vector<int> fds;
     for (size_t i = 0; i < guests_.size(); ++i) {
-      invited[i] = guests_[i].bell ? 1 : 0;
+      const Descriptors& its = guests_[i].its;
+      invited[i] = its.bell ? 1 : 0;
       if (!invited[i]) continue;
-      fds.push_back(guests_[i].bell.get());
-      fds.push_back(guests_[i].arena.get());
+      fds.insert(fds.end(), {its.bell.get(), its.arena.get(), its.end.get()});
     }
     const int fd = region.fd();
     for_guests([&](size_t, Guest& guest) {
@@ -203,7 +210,7 @@ class Meet {
     std::vector<Descriptors> all;
     for (Guest& guest : guests_) {
       here.push_back(guest.here);
-      all.push_back({std::move(guest.bell), std::move(guest.arena)});
+      all.push_back(std::move(guest.its));
     }
     for_guests([&](size_t, Guest& guest) {
       send_message(guest.socket.get(), here.data(), here.size(), {}, patience());
@@ -234,13 +241,13 @@ class Meet {
     try {
       if (name.empty() || name[0] == '!')
         refuse("the lowest rank of this host has none: " + name.substr(!name.empty()));
+      prepare();
       socket = knock(name);
-      const int fds[] = {group_.wait_set->doorbell_fd(), arena_fd()};
-      send_message(socket.get(), "", 1, fds, group_.deadline);
+      give_own(socket.get());
       return join(socket.get());
     } catch (const Error& error) {
       // Before the socket closes, and so before the leader cleans up.
-      group_.store->set(key("failed", group_.rank()), "1");
+      group_.store->set(key("failed", group_.rank()), "1", group_.deadline);
       log(LogLevel::warn, "shm",
           fmt::format("this rank shares no memory with its host's ranks: {}", error.cause));
       return {};
@@ -257,6 +264,14 @@ class Meet {
       if (shaken) return socket;
       if (shaken.error().code != ErrorCode::network || tried == kTries) throw shaken.error();
     }
+  }
+
+  // The others then have this rank's reading end, which it does not need itself.
+  void give_own(int socket) {
+    const OwnedFd end = ends_->take_reading_end();
+    const int fds[] = {group_.wait_set->doorbell_fd(), arena_fd(), end.get()};
+    static_assert(std::size(fds) == kFdsPerRank);
+    send_message(socket, "", 1, fds, group_.deadline);
   }
 
   Bootstrap join(int socket) {
@@ -277,7 +292,7 @@ class Meet {
 
   // By member; empty where no member was invited.
   std::vector<Descriptors> receive_descriptors(int socket) {
-    static_assert(kFdsPerMessage % 2 == 0, "the two descriptors of a rank come together");
+    static_assert(kFdsPerMessage % kFdsPerRank == 0, "those of a rank come together");
     std::vector<char> invited(locals_.size());
     receive_message(socket, invited.data(), invited.size(), group_.deadline);
     std::vector<Descriptors> all(locals_.size());
@@ -289,15 +304,28 @@ class Meet {
         char byte;
         batch = receive_message(socket, &byte, 1, group_.deadline);
         next = 0;
-        if (batch.empty() || batch.size() % 2 != 0) refuse("a doorbell or an arena is missing");
+        if (batch.empty() || batch.size() % kFdsPerRank != 0)
+          refuse("a descriptor of a rank is missing");
       }
-      all[i].bell = std::move(batch[next++]);
-      all[i].arena = std::move(batch[next++]);
+      all[i] = descriptors(batch.data() + next);
+      next += kFdsPerRank;
     }
     return all;
   }
 
   // ---- both ----
+  // Opens what this rank holds, where there is room for what comes from all others. Throws
+  // Error(system).
+  void prepare() {
+    make_room_for_descriptors((kFdsPerRank + 1) * locals_.size() + kOwnFds);
+    ends_ = std::make_unique<ProcessEnds>(*group_.wait_set, locals_.size());
+  }
+
+  // In the order in which they are sent.
+  static Descriptors descriptors(OwnedFd* fds) {
+    return {std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
+  }
+
   // A rank without an arena sends its doorbell instead: mapping that as an arena is refused.
   int arena_fd() const {
     const Arena* arena = Arena::of_process();
@@ -309,6 +337,7 @@ class Meet {
     region->close_fd();
     Bootstrap bootstrap;
     bootstrap.region = std::move(region);
+    bootstrap.process_ends = std::move(ends_);
     bootstrap.members.assign(static_cast<size_t>(group_.size()), -1);
     bootstrap.bells.resize(static_cast<size_t>(group_.size()));
     bootstrap.arenas.resize(static_cast<size_t>(group_.size()));
@@ -319,6 +348,7 @@ class Meet {
       if (!wanted(rank)) continue;
       bootstrap.bells[rank] = std::make_shared<Doorbell>(std::move(all[i].bell));
       bootstrap.arenas[rank] = PeerArena::of(std::move(all[i].arena));
+      bootstrap.process_ends->watch(bootstrap.members[rank], std::move(all[i].end));
     }
     return bootstrap;
   }
@@ -330,6 +360,7 @@ class Meet {
   const int channels_;
   std::vector<int> locals_;    // ranks with this host token, ascending; the index is the member
   std::vector<Guest> guests_;  // the leader's; [0] is itself
+  std::unique_ptr<ProcessEnds> ends_;
   size_t guests_come_ = 0;
 };
 

@@ -129,7 +129,7 @@ bool Sender::put_piece(Message& message, bool& believable) {
 }
 
 void Sender::close() {
-  direction_.writer.closed.store(1, std::memory_order_release);
+  direction_.writer.closed.store(kLinkClosed, std::memory_order_release);
   bench_.alarm.wake();
 }
 

@@ -114,7 +114,9 @@ class Receiver {
 
   bool idle() const { return queue_.empty(); }
   uint64_t finished() const { return finished_; }
-  bool peer_closed() const { return direction_.writer.closed.load(std::memory_order_acquire) != 0; }
+  LinkEnd peer_end() const {
+    return static_cast<LinkEnd>(direction_.writer.closed.load(std::memory_order_acquire));
+  }
   // data null: to be read in place.
   void post(void* data, size_t bytes) { queue_.push({static_cast<std::byte*>(data), bytes, 0}); }
   bool advance();

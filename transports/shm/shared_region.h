@@ -12,7 +12,8 @@
 //                (transports/eager_channel.h)
 //
 // A direction is written by its sender, except `Reader`, which is written by its receiver. Each
-// checks the other's counters.
+// checks the other's counters. Once the sender's process has ended, its receiver sets `closed` in
+// its place.
 // 1. Message k is announced in slot k mod kSlots, once that slot's `stamp` is k + 1. Up to 56 bytes
 //    travel in the same line; both ends know the size of every message, and so whether they do. For
 //    a larger message the slot holds a Notice:
@@ -40,6 +41,7 @@
 #include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/memory/peer_arena.h"
+#include "transports/shm/process_ends.h"
 
 namespace ringwood::shm {
 
@@ -59,7 +61,7 @@ struct alignas(kLine) Slot {
 // 128: the processor fetches neighbouring lines in pairs.
 struct alignas(128) Writer {
   std::atomic<uint64_t> head;
-  std::atomic<uint32_t> closed;   // this rank's end of the link, both directions
+  std::atomic<uint32_t> closed;   // this rank's end of the link, both directions: a LinkEnd
   std::atomic<uint32_t> putting;  // this rank is writing into memory that the peer has exposed
 };
 struct alignas(128) Reader {
@@ -141,6 +143,7 @@ struct Bootstrap {
   std::vector<int> members;                      // by rank of the group; -1: not reached
   std::vector<std::shared_ptr<Doorbell>> bells;  // by rank, of those that are wanted and reached
   std::vector<std::shared_ptr<const PeerArena>> arenas;  // likewise
+  std::unique_ptr<ProcessEnds> process_ends;             // watches them, by member
 };
 // Collective over the ranks with this rank's host token (bootstrap.cc). Throws Error only at the
 // group's deadline.

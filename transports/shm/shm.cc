@@ -136,17 +136,18 @@ class ShmLink final : public Link {
       return why(1);
     if (!sender_.advance() || !receiver_.advance() || receiver_.taken_back()) [[unlikely]]
       return disbelieve();
-    if ((!sender_.idle() || !receiver_.idle()) && receiver_.peer_closed()) [[unlikely]]
+    if ((!sender_.idle() || !receiver_.idle()) && receiver_.peer_end() != kLinkOpen) [[unlikely]]
       return closed();
     return {};
   }
 
-  // What was sent before the end still arrives.
+  // What was sent before the end still arrives, and what the peer has read by then is finished: it
+  // may have ended since this rank looked.
   Status closed() {
-    if (!receiver_.advance()) return disbelieve();
+    if (!sender_.advance() || !receiver_.advance()) return disbelieve();
     const bool waits = !receiver_.idle() && incoming().empty();
     if (!waits && sender_.idle()) return {};
-    return fault_.fail(ErrorCode::peer_lost, "the peer closed its end of the link");
+    return fault_.fail(ErrorCode::peer_lost, to_string(receiver_.peer_end()));
   }
 
   const std::shared_ptr<shm::SharedRegion> region_;
@@ -176,21 +177,38 @@ class Shm final : public Transport {
       }
     }
     region_ = std::move(bootstrap.region);
+    process_ends_ = std::move(bootstrap.process_ends);
     member_ = mine;
     return links;
   }
 
   void arm() noexcept override {
     if (!region_) return;
+    look_for_ends();
     region_->member(member_).armed.store(1, std::memory_order_relaxed);
     full_fence();  // pairs with Alarm::wake
   }
   void disarm() noexcept override {
     if (region_) region_->member(member_).armed.store(0, std::memory_order_relaxed);
   }
+  void look_for_ends() noexcept override {
+    if (!process_ends_) return;
+    for (int member; (member = process_ends_->next()) >= 0;) close_for(member);
+  }
 
  private:
+  // In place of a rank whose process has ended, so that its links need look at nothing else. What
+  // it wrote itself, when it left in good order, stays.
+  void close_for(int member) noexcept {
+    for (int channel = 0; channel < static_cast<int>(region_->geometry().channels); ++channel) {
+      uint32_t open = kLinkOpen;
+      region_->direction(member, member_, channel)
+          .writer.closed.compare_exchange_strong(open, kProcessEnded);
+    }
+  }
+
   std::shared_ptr<shm::SharedRegion> region_;
+  std::unique_ptr<shm::ProcessEnds> process_ends_;
   int member_ = -1;
 };
 

@@ -2,7 +2,8 @@
 //
 // A send is finished when its bytes are in the ring, so up to RINGWOOD_SHM_RING_BYTES are buffered
 // per direction. A send from memory of the arena goes zero-copy instead, and is finished when the
-// peer has read it. The death of a process is not noticed here but by the control connection.
+// peer has read it. The kernel tells the host's ranks of the end of a process (process_ends.h);
+// what it had sent still arrives.
 #pragma once
 
 #include <memory>

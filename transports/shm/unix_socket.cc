@@ -125,7 +125,7 @@ std::vector<OwnedFd> receive_message(int fd, void* data, size_t bytes, Deadline 
     if (got == 0) refuse("the other side closed the Unix socket");
     collect_fds(message, fds);
     if (message.msg_flags & MSG_CTRUNC) {
-      refuse("too many open files to take the doorbells of all ranks; raise ulimit -n");
+      refuse("too many open files to take those of all ranks; raise ulimit -n");
     }
     next += got;
     bytes -= static_cast<size_t>(got);

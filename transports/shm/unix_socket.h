@@ -14,7 +14,10 @@
 
 namespace ringwood::shm {
 
-inline constexpr size_t kFdsPerMessage = 128;  // the kernel allows 253
+// What a rank gives the other ranks of its host: its doorbell, its arena, and the reading end of
+// the pipe that tells of its process's end (process_ends.h). They travel together.
+inline constexpr size_t kFdsPerRank = 3;
+inline constexpr size_t kFdsPerMessage = 42 * kFdsPerRank;  // the kernel allows 253
 
 OwnedFd listen_at(const std::string& name);
 OwnedFd connect_to(const std::string& name, Deadline deadline);
