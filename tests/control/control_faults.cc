@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 
 #include "tests/control/control_members.h"
+#include "tests/fuzz/random.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 #include "transports/base/host.h"
+#include "transports/control/control_messages.h"
 
 namespace ringwood {
 namespace {
@@ -128,6 +130,28 @@ TEST(ControlFaults, TheStatusQueryNamesWhoDoesNotReply) {
     std::string line = ranks.line(rank);
     EXPECT_PRED2(contains, line, "timeout 3 | ");
     EXPECT_PRED2(contains, line, "missing: rank 3 (does not answer, last heard ");
+  }
+}
+
+// What it sends is no error of this group: its connection ends, as that of a rank that has died.
+TEST(ControlFaults, AnErrorAboutRanksThatAreNotThereIsRefused) {
+  constexpr int kSize = 3;
+  Random random(25);
+  for (int i = 0; i < 60; ++i) {
+    auto members = sit_down(kSize, with_heartbeat(1000));
+    Error error(random.from(ErrorCode::mismatch, ErrorCode::internal), "why");
+    const auto rank = [&] { return random.flag() ? random.from(-1, kSize) : random.number(); };
+    error.rank = rank();
+    error.peer = rank();
+    error.sequence = random.from(-1, 3);
+    members[1]->control->fail(error);
+    for (const auto& member : members) {
+      ASSERT_TRUE(member->told.await_failed());
+      const Error told = member->told.failed()[0];
+      EXPECT_TRUE(is_of_group(told, kSize) || member == members[1]) << told.message();
+    }
+    const Error told = members[2]->told.failed()[0];
+    if (!is_of_group(error, kSize)) EXPECT_EQ(told.peer, 1) << told.message();
   }
 }
 

@@ -2,6 +2,7 @@
 // values.
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <random>
 
 #include "tests/support/errors.h"
@@ -174,6 +175,18 @@ TEST(GroupError, ATimeoutOfDifferentPrioritiesIsAMismatch) {
             "rank 2 and rank 1 called #5, or one before it, with different priorities; "
             "ranks 0, 2 called a; rank 1 called a, high");
   EXPECT_EQ(group_error.peer, 1);
+}
+
+TEST(GroupError, IsMadeWhateverRanksTheFirstErrorNames) {
+  const std::vector<StatusRow> rows = {on_two({5, true, "a"}, {}), on_two({4, false, "b"}, {})};
+  for (const ErrorCode code : {ErrorCode::timeout, ErrorCode::mismatch}) {
+    for (const int rank : {-1, 2, 100'000, INT_MIN, INT_MAX}) {
+      Error first(code, "why");
+      first.rank = first.peer = rank;
+      first.sequence = 5;
+      EXPECT_TRUE(compose_group_error(first, rows).cause.starts_with("why")) << rank;
+    }
+  }
 }
 
 TEST(GroupError, StaysShortInALargeGroup) {

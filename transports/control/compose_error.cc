@@ -43,8 +43,8 @@ bool replied(const StatusRow& row) { return row.state == StatusRow::State::repli
 
 // The operation that the timeout is about; -1 if it is not a collective (a receive, for example).
 int64_t operation_of(const Error& first, const std::vector<StatusRow>& rows) {
-  bool known = first.rank >= 0 && first.rank < static_cast<int>(rows.size());
-  if (!known || !replied(rows[first.rank])) return first.sequence;
+  if (first.rank < 0 || first.rank >= static_cast<int>(rows.size())) return -1;
+  if (!replied(rows[first.rank])) return first.sequence;
   return channel_of(rows[first.rank].op_statuses, first.sequence) >= 0 ? first.sequence : -1;
 }
 

@@ -86,6 +86,13 @@ void fields(auto& io, PathReport& report) {
   }
 }
 
+// Of ranks of a group of that size, or of none. Nobody may use the ranks of an error that a peer
+// sent before this was asked.
+inline bool is_of_group(const Error& error, int size) {
+  const auto known = [=](int rank) { return rank >= -1 && rank < size; };
+  return known(error.rank) && known(error.peer);
+}
+
 // Always fits: the cause is cut if necessary.
 void fields(auto& io, Error& error) {
   io.number(error.code, ErrorCode::invalid_argument, ErrorCode::internal);

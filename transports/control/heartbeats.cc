@@ -35,6 +35,11 @@ void Heartbeats::start() {
 
 void Heartbeats::tick() {
   auto now = Clock::now();
+  // Before anything that may fail: this rank must be heard of again whatever happens.
+  ticks_.expires_at(now + period_);
+  ticks_.async_wait([this](asio::error_code error) {
+    if (!error) tick();
+  });
   // Time during which this process itself stood still says nothing about the others.
   auto own_pause = now - ticked_ - period_;
   if (own_pause > period_) {
@@ -54,10 +59,6 @@ void Heartbeats::tick() {
     watch(rank, now);
   }
   sent_();
-  ticks_.expires_at(now + period_);
-  ticks_.async_wait([this](asio::error_code error) {
-    if (!error) tick();
-  });
 }
 
 void Heartbeats::watch(int rank, Clock::time_point now) {

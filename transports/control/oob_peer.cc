@@ -45,7 +45,8 @@ bool OobPeer::on_message(int, const Message& message) {
     on_clock(answer);
     return true;
   }
-  if (message.type == MessageType::group_error && decode(message.body, error)) {
+  if (message.type == MessageType::group_error && decode(message.body, error) &&
+      is_of_group(error, connections_.size())) {
     error_.deliver(error);
     return true;
   }

@@ -39,7 +39,8 @@ bool OobRoot::on_message(int rank, const Message& message) {
     count(rank, op_statuses);
     return true;
   }
-  if (message.type == MessageType::failure && decode(message.body, error)) {
+  if (message.type == MessageType::failure && decode(message.body, error) &&
+      is_of_group(error, connections_.size())) {
     freeze(std::move(error));
     return true;
   }
