@@ -12,6 +12,7 @@
 
 namespace ringwood {
 
+struct CopiedMemory;  // operations/copied_memory.h
 class ProvedSchedules;
 
 enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
@@ -21,23 +22,22 @@ struct CallOptions {
   bool synchronous = false;
   Priority priority = Priority::normal;  // of a collective; the same on all ranks
   // The operation begins only with Operation::start(): once, or repeatedly over the same buffers,
-  // without a look-up or an allocation (MPI_Allreduce_init), in the same order on all ranks. Where
-  // factors are gathered first, making the operation is collective, too.
+  // without a look-up or an allocation (MPI_Allreduce_init), in the same order on all ranks.
   bool persistent = false;
-  // PREMUL_SUM: each rank's contribution is first multiplied by its own factor. 16- and 8-bit
-  // floats are rounded with the sum, which needs the factors of all ranks: an operation of its own
-  // gathers them before. For other types each product is rounded by itself.
+  // PREMUL_SUM: each rank's contribution is first multiplied by its own factor, and rounded by
+  // itself; 16- and 8-bit floats with the sum, which takes the factors of all ranks: an operation
+  // of its own gathers them before (of a persistent one, before its first start).
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name that `ringwood algorithms` lists
   int segments = 0;       // 0 = choose
   // The user's own schedules instead of an algorithm, with `segments` or one. For this collective,
   // group size and root; blocks of one size.
   std::shared_ptr<const ProvedSchedules> schedules;
-  // The relative error that sums may have, as Options::tolerance; 0 = exact, negative = that of the
-  // communicator. The same on all ranks.
+  // As Options::tolerance; 0 = exact, negative = the communicator's. The same on all ranks.
   double tolerance = -1;
   // gather, scatter: block sizes may differ. The same on all ranks; costs one more exchange.
   bool uneven = false;
+  std::shared_ptr<const CopiedMemory> copied;  // of a collective
 };
 
 struct Block {

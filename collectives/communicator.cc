@@ -16,6 +16,7 @@
 #include "collectives/runtime/plan_cache.h"
 #include "collectives/runtime/progress_engine.h"
 #include "collectives/tuning/group_tuning.h"
+#include "transports/base/fork_guard.h"
 
 namespace ringwood {
 namespace {
@@ -52,7 +53,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     const CollectiveArgs args = in_place(Collective::all_reduce, data, count, type, op, 0, size());
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
-    state->factors = gather_factors(args, call);
+    gather_factors(*state, args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply_in_place(*state, data, count, type, call.factor);
     return go(std::move(state), call);
@@ -65,7 +66,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     const CollectiveArgs args = in_place(Collective::reduce, data, count, type, op, root, size());
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
-    state->factors = gather_factors(args, call);
+    gather_factors(*state, args, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
     if (multiplies && root == rank())
       premultiply_in_place(*state, data, count, type, call.factor);
@@ -88,7 +89,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                           const CallOptions& call) override {
     if (auto done = again({Collective::all_gather, type, ReduceOp::sum, 0, count, in, out}, call))
       return done;
-    return all_gather({in, count}, row_of<Block>(out, count, type, size()), type, call);
+    return all_gather({in, count}, row_of<Block>("all_gather", out, count, type, size()), type,
+                      call);
   }
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
@@ -103,8 +105,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                               const CallOptions& call) override {
     if (auto done = again({Collective::reduce_scatter, type, op, 0, count, in, out}, call))
       return done;
-    return reduce_scatter(row_of<ConstBlock>(in, count, type, size()), {out, count}, type, op,
-                          call);
+    return reduce_scatter(row_of<ConstBlock>("reduce_scatter", in, count, type, size()),
+                          {out, count}, type, op, call);
   }
 
   OperationPtr reduce_scatter(std::vector<ConstBlock> in, Block out, DataType type, ReduceOp op,
@@ -113,7 +115,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     CallBuffers buffers{out.data, buffers_of(in)};
     if (packs(args, call)) return group_.add(args, std::move(buffers), call);
     auto state = begin(args, std::move(buffers), call);
-    state->factors = gather_factors(args, call);
+    gather_factors(*state, args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply(*state, counts_of(in), type, call.factor);
     return go(std::move(state), call);
@@ -123,10 +125,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                           const CallOptions& call) override {
     if (auto done = again({Collective::all_to_all, type, ReduceOp::sum, 0, count, in, out}, call))
       return done;
-    check_buffer("all_to_all", in, count);
-    check_buffer("all_to_all", out, count);
-    const auto inputs = row_of<ConstBlock>(in, count, type, size());
-    const auto outputs = row_of<Block>(out, count, type, size());
+    const auto inputs = row_of<ConstBlock>("all_to_all", in, count, type, size());
+    const auto outputs = row_of<Block>("all_to_all", out, count, type, size());
     check_apart("all_to_all", {inputs, outputs, inputs.size(), 0}, type);
     std::vector<void*> buffers = buffers_of(inputs);
     for (const Block& b : outputs) buffers.push_back(b.data);
@@ -143,23 +143,10 @@ class LiveCommunicator final : public Communicator, public GroupParts {
 
   OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
                       const CallOptions& call) override {
-    check_root("gather", root, size());
-    check_buffer("gather", in.data, in.count);
+    const auto args = gathered_at(root, in, out, type, rank(), size(), call.uneven);
     std::vector<void*> buffers(size(), nullptr);
-    if (root == rank()) {
-      check_blocks("gather", "output", out, size());
-      check_sizes("gather", out, in.count, call.uneven ? std::optional(root) : std::nullopt);
-      buffers = buffers_of(out);
-      check_apart("gather", {{&in, 1}, out, 0, static_cast<size_t>(root)}, type);
-    } else {
-      buffers[rank()] = const_cast<void*>(in.data);
-    }
-    const size_t count = call.uneven ? 0 : in.count;
-    CollectiveArgs args = make_args(Collective::gather, type, count, ReduceOp::sum, root);
-    if (call.uneven) {
-      args.blocks = root == rank() ? counts_of(out) : std::vector<size_t>(buffers.size());
-      args.blocks[rank()] = in.count;
-    }
+    buffers[rank()] = const_cast<void*>(in.data);
+    if (root == rank()) buffers = buffers_of(out);
     auto state = begin(args, std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
       copy_own(*state, out[root].data, in.data, in.count * size_of(type));
@@ -168,23 +155,10 @@ class LiveCommunicator final : public Communicator, public GroupParts {
 
   OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
                        const CallOptions& call) override {
-    check_root("scatter", root, size());
-    check_buffer("scatter", out.data, out.count);
+    const auto args = scattered_from(root, in, out, type, rank(), size(), call.uneven);
     std::vector<void*> buffers(size(), nullptr);
-    if (root == rank()) {
-      check_blocks("scatter", "input", in, size());
-      check_sizes("scatter", in, out.count, call.uneven ? std::optional(root) : std::nullopt);
-      buffers = buffers_of(in);
-      check_apart("scatter", {in, {&out, 1}, static_cast<size_t>(root), 0}, type);
-    }
+    if (root == rank()) buffers = buffers_of(in);
     buffers.push_back(out.data);
-    const size_t count = call.uneven ? 0 : out.count;
-    CollectiveArgs args = make_args(Collective::scatter, type, count, ReduceOp::sum, root);
-    if (call.uneven) {
-      if (root == rank()) args.blocks = counts_of(in);
-      args.blocks.resize(buffers.size());
-      args.blocks[size()] = out.count;
-    }
     return go(begin(args, std::move(buffers), call), call);
   }
 
@@ -210,12 +184,14 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_.store(timeout); }
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
+    check_not_forked();
     const auto a = plans_->tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
     return {a.own ? a.tuned->algorithm : a.algorithm, a.segments, to_string(a.wire),
             mesh().transports_in_use(), a.tuned != nullptr};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
+    check_not_forked();
     return plans_->explain(make_args(c, t, bytes / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
@@ -226,7 +202,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
 
  private:
   Duration time_for(const CallOptions& call) const {
-    return call.timeout.count() > 0 ? call.timeout : timeout_.load();
+    return saturated(call.timeout.count() > 0 ? call.timeout : timeout_.load());
   }
   std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, std::vector<void*> buffers,
                                          const CallOptions& call) {
@@ -239,7 +215,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
   // A call like a recent one, carried out; null: it needs the full checks.
   [[gnu::flatten]] OperationPtr again(const EvenCall& even, const CallOptions& call) {
-    if (!call.synchronous || call.persistent || group_.open()) return nullptr;
+    if (!call.synchronous || call.persistent || call.copied || group_.open() || forked())
+      return nullptr;
     const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     const RecentCalls::State* state = nullptr;
     const auto find = [&](const EngineLock& lock) {
@@ -264,6 +241,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     const auto own = static_cast<size_t>(rank());
     void* const out = std::exchange(blocks[own], buffers.data);
     auto state = begin(args, std::move(blocks), call);
+    if (!state->plan) return state;
     state->buffers[own] = out;
     const size_t count = args.blocks.empty() ? args.count : args.blocks[own];
     send_from(*state, own, buffers.data, count * size_of(args.type));
@@ -274,13 +252,20 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (!publishes_ || !source || !plans_->publishes(bytes)) return false;
     return !Arena::of_process()->offset_of(source, bytes) && !RemappedMemory::knows(source, bytes);
   }
+  // Locks that another thread held at a fork stay locked in the child: nothing here takes one.
+  bool forked() const { return forked_since(mesh().process); }
+  void check_not_forked() const {
+    if (forked()) throw Error(engine_->health().error());
+  }
+  // Without a plan in a forked child, where it cannot be begun.
   std::shared_ptr<CollectiveState> make_state(const CollectiveArgs& args, const void* source,
                                               const CallOptions& call) {
-    const bool apart = private_source(source, args.count * size_of(args.type));
     const char* const name = to_string(args.collective);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
+    if (forked()) return make();
+    const bool apart = private_source(source, args.count * size_of(args.type));
     const auto find = [&] {
       return plans_->get(args, call.algorithm, call.segments, apart, call.tolerance,
                          call.schedules);
@@ -297,12 +282,14 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     return state;
   }
   OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    if (call.copied) use_copies(*state, call.copied);
     if (call.persistent) return state->hold(call.synchronous);
     if (group_.open() && !state->recent)
       return group_.add(state->name, call, [=, this] { return launch(state, later(call)); });
     return launch(std::move(state), call);
   }
   OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
+    if (auto first = std::exchange(state->gather, nullptr)) launch(std::move(first), call);
     if (!call.synchronous) return submit(std::move(state), call);
     if (Status s = engine_->call(state); !s)
       state->complete(std::make_shared<const Error>(std::move(s.error())));
@@ -320,7 +307,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
-    check_buffer(what, data, count);
+    check_buffer(what, data, count, type);
     if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
@@ -341,36 +328,35 @@ class LiveCommunicator final : public Communicator, public GroupParts {
            plans_->packs(packed_bytes(args, size()));
   }
   OperationPtr launch_pack(const CallPack& pack) {
-    if (pack.parts.size() == 1)
-      return launch(begin(pack.args, pack.parts[0].buffers, pack.call), pack.call);
+    if (pack.parts.size() == 1) {
+      auto state = begin(pack.args, pack.parts[0].buffers, pack.call);
+      if (const auto& copied = pack.parts[0].copied) use_copies(*state, copied);
+      return launch(std::move(state), pack.call);
+    }
     PackedBuffer packed = pack_calls(pack, rank(), size());
     auto state = begin(pack.args, packed.buffers, pack.call);
     return launch(use(std::move(packed), std::move(state)), pack.call);
   }
 
-  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the factors of all. An
-  // operation of its own gathers them before the next operation begins. Otherwise null.
-  std::shared_ptr<std::vector<double>> gather_factors(const CollectiveArgs& args,
-                                                      const CallOptions& call) {
+  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the operation gets the
+  // factors of all, gathered by one that is launched before it. Otherwise it gets none.
+  void gather_factors(CollectiveState& state, const CollectiveArgs& args, const CallOptions& call) {
     const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
-    if (!needed || size() == 1) return nullptr;
-    auto factors = std::make_shared<std::vector<double>>(size());
-    (*factors)[rank()] = call.factor;
+    if (!needed || size() == 1) return;
+    state.factors = std::make_shared<std::vector<double>>(size());
+    (*state.factors)[rank()] = call.factor;
     std::vector<void*> buffers;
-    for (double& factor : *factors) buffers.push_back(&factor);
-    const CallOptions how{
-        .timeout = call.timeout, .synchronous = call.synchronous, .priority = call.priority};
-    auto state = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
-                       std::move(buffers), how);
-    state->factors = factors;
-    go(std::move(state), how);
-    return factors;
+    for (double& factor : *state.factors) buffers.push_back(&factor);
+    const CallOptions how{.timeout = call.timeout, .priority = call.priority};
+    state.gather = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
+                         std::move(buffers), how);
+    state.gather->factors = state.factors;
   }
 
   std::shared_ptr<ProgressEngine> engine_;
   const std::shared_ptr<PlanCache> plans_;
   RecentCalls recent_;
-  CallGroup group_;
+  CallGroup group_{engine_};
   const bool publishes_;  // peers read this rank's scratch in place
   std::atomic<std::chrono::milliseconds> timeout_;
 };

@@ -22,9 +22,8 @@
 //    called at any moment, also from a callback. After fork() the child's copy is dead: every call
 //    returns an error.
 // 7. send and recv match by (peer, tag) in order; they are not ordered with the collectives.
-//
-// Invalid arguments (null buffer, bad root, unsupported type or operation, bad rank) throw
-// Error(invalid_argument) at once and change nothing.
+// 8. Invalid arguments (null buffer, bad root, unsupported type or operation, bad rank) throw
+//    Error(invalid_argument) at once and change nothing.
 #pragma once
 
 #include <chrono>
@@ -45,9 +44,8 @@ enum class Collective;  // schedule/collective.h
 class Communicator {
  public:
   // Collective over the store's ranks; throws Error naming the ranks that did not arrive. `store`
-  // must be private to this group (prefix_store) or used for one communicator at a time; several
-  // generations may follow each other. The first form uses Options::from_environment() and the
-  // name "world".
+  // must be private to this group (prefix_store) or used for one communicator at a time. The first
+  // form uses Options::from_environment() and the name "world".
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size);
   static std::unique_ptr<Communicator> create(std::shared_ptr<Store> store, int rank, int size,
                                               const Options& options,
@@ -83,8 +81,7 @@ class Communicator {
   // in[p] goes to rank p, out[p] comes from it; counts agree pairwise, zero is allowed.
   virtual OperationPtr all_to_all(std::vector<ConstBlock> in, std::vector<Block> out, DataType type,
                                   const CallOptions& call = {}) = 0;
-  // `out` of gather and `in` of scatter are used at the root only (size() blocks). Blocks are of
-  // one size, unless CallOptions::uneven.
+  // At the root only: `out` of gather and `in` of scatter, size() blocks (CallOptions::uneven).
   virtual OperationPtr gather(ConstBlock in, std::vector<Block> out, DataType type, int root,
                               const CallOptions& call = {}) = 0;
   virtual OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
@@ -100,9 +97,9 @@ class Communicator {
   // Calls up to the matching group_end() form a group. None begins before its end, which launches
   // them in the order of the calls; small ones that differ only in their buffers are launched as
   // one (calls/call_group.h). Buffers of one group must not depend on each other. All ranks make
-  // the same groups. Groups nest, as with ncclGroupStart(); every thread's calls belong to the open
-  // one. Before its end an operation cannot be waited for (invalid_argument); synchronous calls are
-  // done when group_end() returns; a call that cannot be launched then has that error.
+  // the same groups. Groups nest, as with ncclGroupStart(), and have no calls of other threads.
+  // Before its end an operation cannot be waited for (invalid_argument); synchronous calls are done
+  // when group_end() returns; a call that cannot be launched then has that error.
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 

@@ -53,7 +53,14 @@ bool plainly_apart(const Blocks& blocks, size_t element) {
 
 void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
-void check_buffer(const char* what, const void* data, size_t count) {
+void check_buffer(const char* what, const void* data, size_t count, DataType type, int blocks) {
+  constexpr const char* kTooMany = "more than a process has memory for";
+  const size_t most = PTRDIFF_MAX / size_of(type) / static_cast<size_t>(blocks);
+  if (count > most && blocks == 1)
+    refuse(fmt::format("{}: {} elements of {} are {}", what, count, to_string(type), kTooMany));
+  if (count > most)
+    refuse(fmt::format("{}: {} blocks of {} elements of {} are {}", what, blocks, count,
+                       to_string(type), kTooMany));
   if (count && !data) refuse(fmt::format("{}: a null buffer for {} elements", what, count));
 }
 
@@ -116,7 +123,7 @@ void check_peer(const char* what, int peer, int rank, int size) {
 
 CollectiveArgs in_place(Collective collective, const void* data, size_t count, DataType type,
                         ReduceOp op, int root, int size) {
-  check_buffer(to_string(collective), data, count);
+  check_buffer(to_string(collective), data, count, type);
   check_root(to_string(collective), root, size);
   check_op(collective, type, op);
   return make_args(collective, type, count, op, root);
@@ -124,8 +131,8 @@ CollectiveArgs in_place(Collective collective, const void* data, size_t count, D
 
 CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, DataType type,
                         int rank, int size) {
-  check_blocks("all_gather", "output", out, size);
-  check_buffer("all_gather", in.data, in.count);
+  check_blocks("all_gather", "output", out, type, size);
+  check_buffer("all_gather", in.data, in.count, type);
   const auto own = static_cast<size_t>(rank);
   if (out[own].count != in.count)
     refuse(fmt::format("all_gather: the input has {} elements but this rank's output block {}",
@@ -136,9 +143,9 @@ CollectiveArgs gathered(const ConstBlock& in, const std::vector<Block>& out, Dat
 
 CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, DataType type,
                          ReduceOp op, int rank, int size) {
-  check_blocks("reduce_scatter", "input", in, size);
+  check_blocks("reduce_scatter", "input", in, type, size);
   check_op(Collective::reduce_scatter, type, op);
-  check_buffer("reduce_scatter", out.data, out.count);
+  check_buffer("reduce_scatter", out.data, out.count, type);
   const auto own = static_cast<size_t>(rank);
   if (in[own].count != out.count)
     refuse(
@@ -150,8 +157,8 @@ CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, Da
 
 CollectiveArgs exchanged(const std::vector<ConstBlock>& in, const std::vector<Block>& out,
                          DataType type, int rank, int size) {
-  check_blocks("all_to_all", "input", in, size);
-  check_blocks("all_to_all", "output", out, size);
+  check_blocks("all_to_all", "input", in, type, size);
+  check_blocks("all_to_all", "output", out, type, size);
   const auto own = static_cast<size_t>(rank);
   if (in[own].count != out[own].count)
     refuse(fmt::format("all_to_all: {} elements for itself but room for {}", in[own].count,
@@ -160,6 +167,41 @@ CollectiveArgs exchanged(const std::vector<ConstBlock>& in, const std::vector<Bl
   CollectiveArgs args = make_args(Collective::all_to_all, type, 0);
   args.blocks = counts_of(in);
   std::ranges::copy(counts_of(out), std::back_inserter(args.blocks));
+  return args;
+}
+
+CollectiveArgs gathered_at(int root, const ConstBlock& in, const std::vector<Block>& out,
+                           DataType type, int rank, int size, bool uneven) {
+  check_root("gather", root, size);
+  check_buffer("gather", in.data, in.count, type, uneven ? 1 : size);
+  if (root == rank) {
+    check_blocks("gather", "output", out, type, size);
+    check_sizes("gather", out, in.count, uneven ? std::optional(root) : std::nullopt);
+    check_apart("gather", {{&in, 1}, out, 0, static_cast<size_t>(root)}, type);
+  }
+  const size_t count = uneven ? 0 : in.count;
+  CollectiveArgs args = make_args(Collective::gather, type, count, ReduceOp::sum, root);
+  if (!uneven) return args;
+  args.blocks = root == rank ? counts_of(out) : std::vector<size_t>(static_cast<size_t>(size));
+  args.blocks[static_cast<size_t>(rank)] = in.count;
+  return args;
+}
+
+CollectiveArgs scattered_from(int root, const std::vector<ConstBlock>& in, const Block& out,
+                              DataType type, int rank, int size, bool uneven) {
+  check_root("scatter", root, size);
+  check_buffer("scatter", out.data, out.count, type, uneven ? 1 : size);
+  if (root == rank) {
+    check_blocks("scatter", "input", in, type, size);
+    check_sizes("scatter", in, out.count, uneven ? std::optional(root) : std::nullopt);
+    check_apart("scatter", {in, {&out, 1}, static_cast<size_t>(root), 0}, type);
+  }
+  const size_t count = uneven ? 0 : out.count;
+  CollectiveArgs args = make_args(Collective::scatter, type, count, ReduceOp::sum, root);
+  if (!uneven) return args;
+  if (root == rank) args.blocks = counts_of(in);
+  args.blocks.resize(static_cast<size_t>(size) + 1);
+  args.blocks[static_cast<size_t>(size)] = out.count;
   return args;
 }
 

@@ -16,15 +16,21 @@ namespace ringwood {
 
 [[noreturn]] void refuse(const std::string& why);
 
-void check_buffer(const char* what, const void* data, size_t count);
+// `blocks` blocks of `count` elements are no more bytes than an object can have, and have memory.
+void check_buffer(const char* what, const void* data, size_t count, DataType type, int blocks = 1);
 // There are `blocks` blocks for a group of `size` ranks; `which`: "input".
 void check_blocks(const char* what, const char* which, size_t blocks, int size);
-// Likewise, and each has memory.
+// Likewise of blocks, which have memory, and together are no more bytes than an object can have.
 template <class AnyBlock>
 void check_blocks(const char* what, const char* which, const std::vector<AnyBlock>& blocks,
-                  int size) {
+                  DataType type, int size) {
   check_blocks(what, which, blocks.size(), size);
-  for (const AnyBlock& block : blocks) check_buffer(what, block.data, block.count);
+  size_t count = 0;
+  for (const AnyBlock& block : blocks) {
+    check_buffer(what, block.data, block.count, type);
+    count += block.count;  // of two such counts the sum can be counted
+    check_buffer(what, &block, count, type);
+  }
 }
 void check_equal(const char* what, size_t count, size_t expected);
 // All have `count` elements; with `only`, that one has.
@@ -37,9 +43,11 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
 void check_root(const char* what, int root, int size);
 void check_op(Collective collective, DataType type, ReduceOp op);
 
-// `size` blocks of `count` elements, one after the other.
+// `size` blocks of `count` elements, one after the other; checked.
 template <class AnyBlock>
-std::vector<AnyBlock> row_of(decltype(AnyBlock::data) data, size_t count, DataType type, int size) {
+std::vector<AnyBlock> row_of(const char* what, decltype(AnyBlock::data) data, size_t count,
+                             DataType type, int size) {
+  check_buffer(what, data, count, type, size);
   using Byte = std::conditional_t<std::is_same_v<AnyBlock, Block>, std::byte, const std::byte>;
   std::vector<AnyBlock> blocks;
   for (size_t r = 0; r < static_cast<size_t>(size); ++r)
@@ -87,6 +95,11 @@ CollectiveArgs scattered(const std::vector<ConstBlock>& in, const Block& out, Da
 // The checked arguments of all_to_all with blocks of any sizes.
 CollectiveArgs exchanged(const std::vector<ConstBlock>& in, const std::vector<Block>& out,
                          DataType type, int rank, int size);
+// Of gather and scatter; `uneven`: as in CallOptions.
+CollectiveArgs gathered_at(int root, const ConstBlock& in, const std::vector<Block>& out,
+                           DataType type, int rank, int size, bool uneven);
+CollectiveArgs scattered_from(int root, const std::vector<ConstBlock>& in, const Block& out,
+                              DataType type, int rank, int size, bool uneven);
 CollectiveArgs make_args(Collective collective, DataType type, size_t count,
                          ReduceOp op = ReduceOp::sum, int root = 0);
 

@@ -1,5 +1,6 @@
 #include "collectives/calls/call_group.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -84,6 +85,8 @@ PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
   packed.parts = hash_counts(counts) | 1;
   for (const Copy& copy : packer.in) packed.footprint.read(copy.from, copy.bytes);
   for (const Copy& copy : packer.out) packed.footprint.write(copy.to, copy.bytes);
+  for (const auto& part : pack.parts)
+    if (part.copied) packed.copied.push_back(part.copied);
   packed.fill = doing(std::move(packer.in));
   packed.finish = doing(std::move(packer.out));
   return packed;
@@ -96,19 +99,52 @@ std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
   operation->finish = std::move(packed.finish);
   operation->footprint = std::move(packed.footprint);
   operation->temporaries.push_back(std::move(packed.data));
+  for (const auto& copied : packed.copied) use_copies(*operation, copied);
   return operation;
 }
 
+CallGroup::~CallGroup() {
+  if (mine()) (void)take();
+}
+
+std::vector<std::pair<uint64_t, CallGroup::Calls>>& CallGroup::of_thread() {
+  static thread_local std::vector<std::pair<uint64_t, Calls>> open;
+  return open;
+}
+
+CallGroup::Calls* CallGroup::mine() const noexcept {
+  for (auto& [number, calls] : of_thread())
+    if (number == number_) return &calls;
+  return nullptr;
+}
+
 void CallGroup::start() {
-  std::lock_guard lock(mutex_);
-  depth_.fetch_add(1);
+  if (Calls* const calls = mine()) {
+    ++calls->depth;
+    return;
+  }
+  of_thread().emplace_back(number_, Calls{.depth = 1, .entries = {}, .synchronous = {}});
+  threads_.fetch_add(1);
+}
+
+CallGroup::Calls CallGroup::take() {
+  auto& open = of_thread();
+  const auto it = std::ranges::find(open, number_, &std::pair<uint64_t, Calls>::first);
+  Calls calls = std::move(it->second);
+  open.erase(it);
+  threads_.fetch_sub(1);
+  return calls;
+}
+
+std::shared_ptr<GroupedOperation> CallGroup::make(const char* name, const CallOptions& call) {
+  auto operation = std::make_shared<GroupedOperation>(name, driver_);
+  if (call.synchronous) mine()->synchronous.push_back(operation);
+  return operation;
 }
 
 OperationPtr CallGroup::add(const char* name, const CallOptions& call, Launch launch) {
-  auto operation = std::make_shared<GroupedOperation>(name);
-  std::lock_guard lock(mutex_);
-  entries_.push_back(Single{std::move(launch), operation});
-  if (call.synchronous) synchronous_.push_back(operation);
+  auto operation = make(name, call);
+  mine()->entries.push_back(Single{std::move(launch), operation});
   return operation;
 }
 
@@ -122,23 +158,23 @@ bool CallGroup::joins(const CallPack& pack, const CollectiveArgs& args, const Ca
 
 OperationPtr CallGroup::add(const CollectiveArgs& args, CallBuffers buffers,
                             const CallOptions& call) {
-  auto operation = std::make_shared<GroupedOperation>(to_string(args.collective));
-  std::lock_guard lock(mutex_);
-  if (call.synchronous) synchronous_.push_back(operation);
-  for (Entry& entry : entries_) {
+  auto operation = make(to_string(args.collective), call);
+  std::vector<Entry>& entries = mine()->entries;
+  for (Entry& entry : entries) {
     auto* const pack = std::get_if<CallPack>(&entry);
     if (!pack || !joins(*pack, args, call)) continue;
     pack->args.count += args.count;
-    pack->parts.push_back({std::move(buffers), args.count, operation});
+    pack->parts.push_back({std::move(buffers), args.count, operation, call.copied});
     if (call.timeout.count() > 0 &&
         (pack->call.timeout.count() == 0 || call.timeout < pack->call.timeout))
       pack->call.timeout = call.timeout;
     return operation;
   }
   CallPack pack{args, call, {}};
-  pack.parts.push_back({std::move(buffers), args.count, operation});
+  pack.parts.push_back({std::move(buffers), args.count, operation, call.copied});
   pack.call.synchronous = false;
-  entries_.emplace_back(std::move(pack));
+  pack.call.copied = nullptr;
+  entries.emplace_back(std::move(pack));
   return operation;
 }
 
@@ -158,18 +194,14 @@ void CallGroup::launch(const Entry& entry, const LaunchPack& launch_pack) {
 }
 
 void CallGroup::end(const LaunchPack& launch_pack) {
-  std::vector<Entry> entries;
-  std::vector<std::shared_ptr<GroupedOperation>> synchronous;
-  {
-    std::lock_guard lock(mutex_);
-    if (!open())
-      throw Error(ErrorCode::invalid_argument, "group_end: there was no group_start before it");
-    if (depth_.fetch_sub(1) > 1) return;
-    entries.swap(entries_);
-    synchronous.swap(synchronous_);
-  }
-  for (const Entry& entry : entries) launch(entry, launch_pack);
-  for (const auto& operation : synchronous) (void)operation->wait({});
+  Calls* const calls = mine();
+  if (!calls)
+    throw Error(ErrorCode::invalid_argument,
+                "group_end: this thread has called no group_start before it");
+  if (--calls->depth > 0) return;
+  const Calls taken = take();
+  for (const Entry& entry : taken.entries) launch(entry, launch_pack);
+  for (const auto& operation : taken.synchronous) (void)operation->wait({});
 }
 
 }  // namespace ringwood

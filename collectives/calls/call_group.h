@@ -16,13 +16,15 @@
 // A pack takes the place of its first call, ends for all of its calls together, and has one
 // sequence number. The sizes of its calls are part of its fingerprint.
 //
-// Thread safety: all methods may be called from any thread.
+// A group is of the thread that opened it: calls of other threads are none of its.
+//
+// Thread safety: all methods may be called from any thread. Takes no locks.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,6 +49,7 @@ struct CallPack {
     CallBuffers buffers;
     size_t count = 0;  // as in CollectiveArgs: of a block, where there are blocks
     std::shared_ptr<GroupedOperation> operation;
+    std::shared_ptr<const CopiedMemory> copied;  // CallOptions::copied of this call
   };
   CollectiveArgs args;  // `count` is the sum of the parts'
   CallOptions call;     // with the shortest timeout of all
@@ -60,7 +63,8 @@ struct PackedBuffer {
   uint32_t parts = 0;                 // for the fingerprint: a hash of the parts' sizes, not 0
   std::function<void()> fill;         // copies this rank's contribution into it; or empty
   std::function<void()> finish;       // copies the result out where this rank has one; or empty
-  Footprint footprint;                // of the parts' buffers
+  std::vector<std::shared_ptr<const CopiedMemory>> copied;  // of the parts
+  Footprint footprint;                                      // of the parts' buffers
 };
 // The size of the packed buffer, in a group of `size` ranks.
 inline size_t packed_bytes(const CollectiveArgs& args, int size) {
@@ -83,7 +87,14 @@ class CallGroup final {
   using Launch = std::function<OperationPtr()>;
   using LaunchPack = std::function<OperationPtr(const CallPack&)>;
 
-  bool open() const noexcept { return depth_.load(std::memory_order_relaxed) > 0; }
+  // `driver`: is told of callbacks that throw.
+  explicit CallGroup(std::shared_ptr<OperationDriver> driver) : driver_(std::move(driver)) {}
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+  ~CallGroup();
+
+  // In the calling thread.
+  bool open() const noexcept { return threads_.load(std::memory_order_relaxed) > 0 && mine(); }
   void start();
   // Ends one level of nesting; the last launches everything in order and waits for synchronous
   // calls. An exception from a launch becomes the error of its operations. Throws
@@ -100,13 +111,24 @@ class CallGroup final {
     std::shared_ptr<GroupedOperation> operation;
   };
   using Entry = std::variant<Single, CallPack>;
+  // What a thread has collected.
+  struct Calls {
+    int depth = 0;
+    std::vector<Entry> entries;
+    std::vector<std::shared_ptr<GroupedOperation>> synchronous;
+  };
+  // Those of one thread, by the number of the group: for the few that are open.
+  static std::vector<std::pair<uint64_t, Calls>>& of_thread();
+  Calls* mine() const noexcept;  // null: it has no group open
+  Calls take();                  // closes it
+  std::shared_ptr<GroupedOperation> make(const char* name, const CallOptions& call);
   static bool joins(const CallPack& pack, const CollectiveArgs& args, const CallOptions& call);
   static void launch(const Entry& entry, const LaunchPack& launch_pack);
 
-  std::atomic<int> depth_{0};
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  std::vector<std::shared_ptr<GroupedOperation>> synchronous_;
+  static inline std::atomic<uint64_t> made_{0};
+  const uint64_t number_ = ++made_;
+  const std::shared_ptr<OperationDriver> driver_;
+  std::atomic<int> threads_{0};  // that have a group open
 };
 
 }  // namespace ringwood

@@ -35,7 +35,15 @@ void GroupedOperation::on_done(std::function<void(const Error*)> callback) {
   if (Operation* const known = carrier())
     known->on_done(std::move(callback));
   else
+    call(callback);
+}
+
+void GroupedOperation::call(const std::function<void(const Error*)>& callback) const {
+  try {
     callback(&*error_);
+  } catch (...) {
+    driver_->callback_threw(name_, -1);
+  }
 }
 
 int64_t GroupedOperation::sequence() const noexcept {
@@ -63,7 +71,7 @@ void GroupedOperation::refuse(const Error& error) {
     refused_.store(true, std::memory_order_release);
     callbacks.swap(callbacks_);
   }
-  for (auto& callback : callbacks) callback(&*error_);
+  for (const auto& callback : callbacks) call(callback);
 }
 
 }  // namespace ringwood

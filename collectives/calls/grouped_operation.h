@@ -9,15 +9,19 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectives/call.h"
+#include "collectives/operations/operation.h"
 
 namespace ringwood {
 
 class GroupedOperation final : public Operation {
  public:
-  explicit GroupedOperation(const char* name) : name_(name) {}
+  // `driver`: is told of callbacks that throw.
+  GroupedOperation(const char* name, std::shared_ptr<OperationDriver> driver)
+      : name_(name), driver_(std::move(driver)) {}
 
   Status start() override;
   bool done() const noexcept override;
@@ -34,7 +38,11 @@ class GroupedOperation final : public Operation {
   // Null before the group's end, and if refused.
   Operation* carrier() const noexcept { return known_.load(std::memory_order_acquire); }
 
+  // Calls one of an operation that was refused.
+  void call(const std::function<void(const Error*)>& callback) const;
+
   const char* const name_;
+  const std::shared_ptr<OperationDriver> driver_;
   std::atomic<Operation*> known_{nullptr};
   std::atomic<bool> refused_{false};
   std::mutex mutex_;  // a leaf

@@ -71,6 +71,10 @@ bool PointToPoint::needs(int rank) const {
                      [&](const auto& m) { return m->peer == rank; });
 }
 
+bool PointToPoint::needs_any() const {
+  return std::ranges::any_of(receives_, [](const auto& m) { return m->peer == kAnySource; });
+}
+
 std::shared_ptr<MessageState> PointToPoint::late(Clock::time_point now) const {
   for (const auto& m : all_)
     if (m->late(now)) return m;
@@ -111,7 +115,10 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     if (arrived)
       if (Status bad = received(rank, finished); !bad) return bad;
     progressed |= arrived || p.totals.sent != before.sent;
-    if (!s) return needs(rank) ? std::move(s) : Status();
+    if (!s) {
+      p.gone = true;
+      return needs(rank) ? std::move(s) : Status();
+    }
     const bool quiet = !arrived && p.totals.sent == before.sent;
     if (quiet || (!listening && !watched(rank))) return {};
   }

@@ -60,6 +60,11 @@ class PointToPoint final {
   std::shared_ptr<MessageState> late(Clock::time_point now) const;
   // A pending message that can only come from, or go to, this peer.
   bool needs(int peer) const;
+  // A receive is pending that any rank may serve.
+  bool needs_any() const;
+  // The link to this peer has ended, and all that came over it is here. Known while a receive from
+  // any rank is pending.
+  bool gone(int peer) const { return peers_[peer].gone; }
 
  private:
   struct Peer {
@@ -72,6 +77,7 @@ class PointToPoint final {
     std::unordered_map<uint32_t, std::shared_ptr<MessageState>> granted;
     MessageHeader incoming;
     bool reading_payload = false;
+    bool gone = false;
     std::shared_ptr<MessageState> payload_for;  // null: for the last early one
   };
 

@@ -87,6 +87,23 @@ void premultiply_in_place(CollectiveState& state, void* data, size_t count, Data
   state.footprint.write(data, count * size_of(type));
 }
 
+void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
+  for (const auto& [data, bytes] : copied->read) state.footprint.read(data, bytes);
+  for (const auto& [data, bytes] : copied->written) state.footprint.write(data, bytes);
+  if (copied->fill) {
+    state.at_start = [copied, then = std::move(state.at_start)] {
+      copied->fill();
+      if (then) then();
+    };
+  }
+  if (copied->finish) {
+    state.finish = [copied, before = std::move(state.finish)] {
+      if (before) before();
+      copied->finish();
+    };
+  }
+}
+
 void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes) {
   void*& block = state.buffers[own];
   if (block == in) return;
@@ -153,6 +170,8 @@ Status OperationState::start() {
 
 Status CollectiveState::begin(OperationDriver& driver, bool synchronous) {
   prepared = false;
+  if (auto first = std::exchange(gather, nullptr))
+    if (Status s = driver.submit(std::move(first), synchronous); !s) return s;
   auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());
   return synchronous ? driver.call(self) : driver.submit(std::move(self), false);
 }
@@ -189,7 +208,7 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
   try {
     callback(error_.get());  // never changes once done
   } catch (...) {
-    driver_->callback_threw(*this);
+    driver_->callback_threw(name, number);
   }
 }
 

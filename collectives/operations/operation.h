@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/call.h"
+#include "collectives/operations/copied_memory.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
@@ -40,7 +41,7 @@ class OperationDriver {
   // Drives, or waits for the driver, until the operation is completed.
   virtual Status wait(OperationState& operation) = 0;
   // To be called in the handler of an exception from a callback, in a thread that need not drive.
-  virtual void callback_threw(const OperationState& operation) = 0;
+  virtual void callback_threw(const char* operation, int64_t number) = 0;
 
  protected:
   ~OperationDriver() = default;
@@ -68,8 +69,12 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   void complete(std::shared_ptr<const Error> error);
   // Runs all callbacks; then throws the exception of the first that threw one.
   void run_callbacks();
-  // Marks success of an operation that only the calling thread knows.
-  void complete_unshared() noexcept { done_.store(true, std::memory_order_release); }
+  // Marks success in the thread that called and drove it. One that no other thread can know, as it
+  // has no handle yet, needs no lock and has no callbacks; a persistent one has.
+  void complete_alone() {
+    if (kind_ != Kind::once) return complete(nullptr);
+    done_.store(true, std::memory_order_release);
+  }
   Status status() const;
   // The operation is persistent, and waits for its first start(). `synchronous`: each start
   // carries it out.
@@ -153,6 +158,8 @@ class CollectiveState final : public OperationState {
   // PREMUL_SUM where operands are scaled as they are added: the factors by rank, gathered by an
   // earlier operation.
   std::shared_ptr<std::vector<double>> factors;
+  // That operation, until it has been submitted, just before this one.
+  std::shared_ptr<CollectiveState> gather;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   // Run by the driver when the operation begins, before the agreement: writes only `temporaries`.
   std::function<void()> at_start;
@@ -183,6 +190,7 @@ class CollectiveState final : public OperationState {
     if (at_start) at_start = nullptr;
     if (finish) finish = nullptr;
     if (factors) factors = nullptr;
+    if (gather) gather = nullptr;
     if (!temporaries.empty()) temporaries.clear();
     footprint.clear();
     if (!send_counts.empty()) send_counts.clear();
@@ -210,6 +218,9 @@ void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
 // Makes this rank's part of an all_gather be sent from `in`, which is copied to the user's block,
 // buffers[own], unless it is that block.
 void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes);
+
+// Makes its buffers copies of that memory.
+void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied);
 
 // PREMUL_SUM where the input may be changed: scales it in place.
 void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,

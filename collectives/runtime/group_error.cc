@@ -43,10 +43,10 @@ Error GroupError::end(Error error) {
   return error;
 }
 
-void GroupError::end_by_callback(const OperationState& operation) {
+void GroupError::end_by_callback(const char* operation, int64_t number) {
   Error error = thrown_by_callback();
-  error.collective = operation.name;
-  error.sequence = operation.number;
+  error.collective = operation;
+  error.sequence = number;
   (void)end(std::move(error));
 }
 

@@ -35,7 +35,7 @@ class GroupError final {
   // This rank ends the group with this error. Returns the error as it was sent.
   Error end(Error error);
   // Likewise, in the handler of an exception from a callback.
-  void end_by_callback(const OperationState& operation);
+  void end_by_callback(const char* operation, int64_t number);
 
   // Sets the group's error, or an error that needs no group. The first counts.
   void set(const Error& error);

@@ -33,7 +33,10 @@ class InFlight final {
   // The group has ended. Aborts the links first, so that no buffer is touched any more, then
   // appends everything in flight.
   void drop(Operations& dropped);
+  // As Transport::look_for_ends().
+  void look_for_ends() noexcept { mesh_.look_for_ends(); }
   const PointToPoint& messages() const { return messages_; }
+  int ranks() const { return mesh_.size; }
 
  private:
   Mesh& mesh_;

@@ -23,7 +23,7 @@ namespace ringwood {
 class ParameterFollower final {
  public:
   ParameterFollower(Role& role, WorkQueue& queue, const Options& options)
-      : role_(role), queue_(queue), timeout_(options.timeout), paths_(options) {}
+      : role_(role), queue_(queue), timeout_(saturated(options.timeout)), paths_(options) {}
 
   // Before the first change; without a planner this rank is not ready for any.
   void use(const EngineLock&, std::shared_ptr<Planner> planner) { planner_ = std::move(planner); }

@@ -194,6 +194,11 @@ void ProgressEngine::drive_alone(CollectiveState& operation) {
   drive(false, [&] { return operation.done(); });
   work_->collectives().end_unshared();
   queue_.end_alone();
+  try {
+    operation.run_callbacks();
+  } catch (...) {
+    error_.report_callback(operation);
+  }
   role_.give_back();
 }
 
@@ -217,7 +222,13 @@ void ProgressEngine::check_interrupt(Clock::time_point& asked) {
   if (asked == Clock::time_point{}) asked = now;
   if (!interrupted || now - asked < kInterruptPeriod) return;
   asked = now;
-  if (const std::string reason = interrupted(); !reason.empty()) abort(reason);
+  std::string reason;
+  try {
+    reason = interrupted();
+  } catch (...) {
+    reason = "the interrupt check threw: " + caught_error().cause;
+  }
+  if (!reason.empty()) abort(reason);
 }
 
 // ---- the driver's -------------------------------------------------------------------------------
@@ -278,6 +289,8 @@ void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const E
     if (!work_->collectives().unshared(*op)) ++queued;
   }
   queue_.completed(queued);
+  // A callback may ask whether anything is pending.
+  if (work_->collectives().unshared_done()) queue_.end_alone();
   role_.notify_others();
   for (auto& op : mine) {
     try {
@@ -293,6 +306,7 @@ void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const E
 // ---- the end ------------------------------------------------------------------------------------
 
 Status ProgressEngine::shutdown(std::chrono::milliseconds timeout) {
+  if (forked_since(mesh_->process)) return health();
   if (!queue_.close(role_.lock())) return {};
   const Deadline deadline = Deadline::after(timeout);
   const auto over = [&] { return queue_.idle() || error_.is_set() || deadline.passed(); };

@@ -51,8 +51,8 @@ class ProgressEngine final : public OperationDriver,
   Status submit(std::shared_ptr<MessageState> message, bool synchronous) override;
   Status call(const std::shared_ptr<CollectiveState>& operation) override;
   Status wait(OperationState& operation) override;
-  void callback_threw(const OperationState& operation) override {
-    error_.end_by_callback(operation);
+  void callback_threw(const char* operation, int64_t number) override {
+    error_.end_by_callback(operation, number);
   }
   // Like call(), where nothing else is in flight and the group has not ended, for the operation
   // that find(lock) returns with the lock held. Returns false where that does not hold, find()

@@ -89,7 +89,7 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   else
     end(track);
   if (&op == unshared_) {
-    op.complete_unshared();  // no other holder can have added a callback
+    op.complete_alone();
   } else {
     finished.push_back(std::move(track.current));
   }

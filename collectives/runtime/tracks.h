@@ -43,6 +43,7 @@ class Tracks final {
   }
   void end_unshared() { unshared_ = nullptr; }
   bool unshared(const OperationState& operation) const { return unshared_ == &operation; }
+  bool unshared_done() const { return unshared_ && unshared_->done(); }
   // In the order of their calls; the operations are moved from.
   void add(std::span<Track::Collective> operations);
   // Makes one pass and appends what is finished, except an unshared operation, which is completed

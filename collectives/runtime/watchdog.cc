@@ -47,6 +47,7 @@ Error late(const MessageState& message) {
 void Watchdog::left(int rank) {
   {
     std::lock_guard lock(mutex_);
+    if (std::ranges::find(departed_, rank) != departed_.end()) return;
     departed_.push_back(rank);
   }
   departures_.fetch_add(1);
@@ -54,7 +55,9 @@ void Watchdog::left(int rank) {
 
 void Watchdog::look(Clock::time_point now, bool slept, InFlight& work) {
   work.collectives().note_waiting(now);
-  if (slept || now - looked_ > kPeriod) check(now, work);
+  if (!slept && now - looked_ <= kPeriod) return;
+  if (!slept) work.look_for_ends();  // a sleep begins with that
+  check(now, work);
 }
 
 void Watchdog::check(Clock::time_point now, const InFlight& work) try {
@@ -62,6 +65,7 @@ void Watchdog::check(Clock::time_point now, const InFlight& work) try {
   const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
   if (error_.reported() || error_.is_set()) return;
   if (departures > 0 && long_in_vain) check_departed(work);
+  if (long_in_vain && work.messages().needs_any()) check_all_gone(work);
   if (!named_ && !work.collectives().served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
     name_who_is_late(work);
   check_deadlines(now, work);
@@ -118,6 +122,21 @@ void Watchdog::check_departed(const InFlight& work) {
     error.peer = rank;
     return error_.report(std::move(error), here);
   }
+}
+
+// Rank 0 tells who has left, and where it has left itself, the links do.
+void Watchdog::check_all_gone(const InFlight& work) {
+  int away = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (int rank = 0; rank < work.ranks(); ++rank)
+      away += std::ranges::find(departed_, rank) != departed_.end() || work.messages().gone(rank);
+  }
+  if (away < work.ranks() - 1) return;
+  error_.report(Error(ErrorCode::peer_lost,
+                      "a receive from any rank can get nothing: every other "
+                      "rank has left the group"),
+                nullptr);
 }
 
 }  // namespace ringwood

@@ -1,5 +1,6 @@
 // Ends the group when an operation is past its deadline, or when a rank that has left is still
-// waited for. A peer that is merely slow is named in the log.
+// waited for. A peer that is merely slow is named in the log. While nothing sleeps, it has the
+// transports look for peers whose processes have ended; that becomes an error of their links.
 //
 // Lateness is no error before the operation's deadline. That a rank left in good order is an error
 // only for operations that still wait for it, after a time in which nothing has arrived.
@@ -36,6 +37,7 @@ class Watchdog final {
   // How long, as far as is known, nothing has moved, as of the look before the last.
   Duration count_in_vain(Clock::time_point now, int departures);
   void check_departed(const InFlight& work);
+  void check_all_gone(const InFlight& work);
   void check_deadlines(Clock::time_point now, const InFlight& work);
   void name_who_is_late(const InFlight& work);
 

@@ -3,6 +3,8 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/patience.h"
@@ -214,6 +216,92 @@ TEST_P(CallGroups, EndWithTheirCommunicator) {
   ASSERT_EQ(left.size(), 1u);
   EXPECT_FALSE(left[0]->done());  // its group has never ended
   EXPECT_FALSE(left[0]->wait().ok());
+}
+
+// Neither the calls that another thread makes meanwhile, nor those of its own group.
+TEST_P(CallGroups, AreOfTheThreadThatOpensThem) {
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    Floats a(3, 1), b(3, 1), d(3, 1);
+    c.group_start();
+    auto mine = sum(c, a);
+    std::thread([&] {
+      must(sum(c, b));  // waits, and so is in no group
+      c.group_start();
+      auto theirs = sum(c, d);
+      EXPECT_FALSE(theirs->done());
+      c.group_end();
+      must(theirs);
+      EXPECT_THROW(c.group_end(), Error);
+    }).join();
+    EXPECT_FALSE(mine->done());
+    c.group_end();
+    must(mine);
+    for (const Floats& sums : {a, b, d}) expect_all(sums, 2, "sum");
+  });
+}
+
+// While another thread opens and closes groups, no call is lost.
+TEST_P(CallGroups, LoseNoCallOfAnotherThread) {
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    std::atomic<bool> enough{false};
+    std::thread opens([&] {
+      while (!enough) GroupOfCalls group(c);
+    });
+    float x = 1;
+    for (int i = 0; i < 2000; ++i) {
+      x = 1;
+      must(c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum));
+      if (x != 2) break;
+    }
+    EXPECT_EQ(x, 2);
+    enough = true;
+    opens.join();
+  });
+}
+
+// A refused call's callback throws: all others are launched, and the group ends with what it threw.
+TEST_P(CallGroups, LaunchTheOthersWhateverACallbackThrows) {
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    Floats a(3, 1), b(5, 1);
+    CallOptions impossible;
+    impossible.tolerance = 2;  // found when it is planned
+    c.group_start();
+    auto refused = sum(c, b, impossible);
+    refused->on_done([](const Error*) { throw std::runtime_error("no, thanks"); });
+    auto other = sum(c, a);
+    EXPECT_NO_THROW(c.group_end());
+    (void)other->wait();
+    EXPECT_TRUE(other->done());
+    EXPECT_FALSE(refused->wait().ok());
+    const auto until = patiently();
+    while (c.health() && !until.passed()) std::this_thread::yield();
+    const Status s = c.health();
+    ASSERT_FALSE(s.ok());
+    EXPECT_NE(s.error().message().find("no, thanks"), std::string::npos) << s.error().message();
+  });
+}
+
+// Sums whose factors are gathered first, which begin where they are started.
+TEST_P(CallGroups, ArePassedByPersistentCalls) {
+  run_ranks(2, GetParam(), [&](Communicator& c) {
+    std::vector<uint16_t> ones = {0x3f80, 0x3f80};  // 1 in bfloat16
+    CallOptions how;
+    how.persistent = true;
+    how.factor = c.rank() == 0 ? 2 : 3;
+    c.group_start();
+    auto op = c.all_reduce(ones.data(), 2, DataType::bfloat16, ReduceOp::premul_sum, how);
+    Floats a(3, 1);
+    auto grouped = sum(c, a);
+    must(op->start());
+    must(op);
+    EXPECT_EQ(ones[1], 0x40a0);  // 5
+    c.group_end();
+    must(grouped);
+    must(op->start());
+    must(op);
+    EXPECT_EQ(ones[0], 0x41c8);  // 25
+    expect_all(a, 2, "grouped");
+  });
 }
 
 }  // namespace

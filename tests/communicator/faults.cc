@@ -57,6 +57,30 @@ TEST_P(Faults, ARankThatSkipsACallIsNamedByTheTimeout) {
   run_ranks(4, GetParam(), body, unhurried_for);
 }
 
+// As milliseconds of Python's timedelta.max.
+TEST_P(Faults, TheLongestTimeoutsAreLong) {
+  for (const auto longest : {std::chrono::milliseconds::max(),
+                             std::chrono::milliseconds(std::chrono::days(999'999'999))}) {
+    const auto options = [&](const std::string& transport, int rank) {
+      Options o = options_for(transport, rank);
+      o.timeout = o.init_timeout = longest;
+      return o;
+    };
+    const auto body = [&](Communicator& c) {
+      float x[2] = {1, 1};
+      must(c.all_reduce(&x[0], 1, DataType::float32, ReduceOp::sum));
+      c.set_timeout(longest);
+      must(c.barrier());
+      CallOptions call;
+      call.timeout = longest;
+      must(c.all_reduce(&x[1], 1, DataType::float32, ReduceOp::sum, call)->wait(longest));
+      EXPECT_EQ(x[0] + x[1], 4);
+    };
+    run_ranks(
+        2, [&](int rank) { return options(GetParam(), rank); }, body);
+  }
+}
+
 // A short wait for an operation that is queued behind one with more patience.
 TEST_P(Faults, AQueuedOperationHasADeadlineToo) {
   std::atomic<bool> over{false};
@@ -250,34 +274,6 @@ TEST_P(Killed, EverySurvivorNamesIt) {
   }
   munmap(shared, sizeof(Shared));
   std::filesystem::remove_all(folder);
-}
-
-TEST(Forked, AChildIsToldThatTheGroupIsNotItsOwn) {
-  run_ranks(1, [](Communicator&) {});
-  auto store = memory_store();
-  std::unique_ptr<Communicator> groups[2];
-  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for(1)); });
-  groups[0] = Communicator::create(store, 0, 2, options_for(0));
-  other.join();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    float x = 1;
-    Status s = groups[0]->all_reduce(&x, 1, DataType::float32, ReduceOp::sum)->wait();
-    const bool told = !s.ok() && s.error().message().find("forked") != std::string::npos;
-    groups[0].reset();  // must neither hang nor disturb the parent
-    _exit(told ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  std::thread peer([&] {
-    float y = 1;
-    must(groups[1]->all_reduce(&y, 1, DataType::float32, ReduceOp::sum));
-  });
-  float x = 1;
-  must(groups[0]->all_reduce(&x, 1, DataType::float32, ReduceOp::sum));
-  peer.join();
-  EXPECT_EQ(x, 2);
 }
 
 }  // namespace

@@ -58,6 +58,41 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float* x) {
          c.scatter({{x, 1}, {x + 1, 1}}, {x + 1, 1}, DataType::float32, 0);
        }},
+      {"all_reduce: 18446744073709551615 elements of float32 are more than a process has memory",
+       [](auto& c, float* x) { c.all_reduce(x, SIZE_MAX, DataType::float32, ReduceOp::sum); }},
+      {"reduce: 4611686018427387905 elements of float32 are more than",  // 4 bytes beyond 64 bits
+       [](auto& c, float* x) {
+         c.reduce(x, (size_t{1} << 62) + 1, DataType::float32, ReduceOp::sum, 0);
+       }},
+      {"broadcast: 1152921504606846976 elements of float64 are more than",
+       [](auto& c, float* x) { c.broadcast(x, size_t{1} << 60, DataType::float64, 0); }},
+      {"all_gather: 2 blocks of 4611686018427387904 elements of uint8 are more than",
+       [](auto& c, float* x) { c.all_gather(x, x + 1, size_t{1} << 62, DataType::uint8); }},
+      {"reduce_scatter: 2 blocks of 18446744073709551615 elements of float32 are more than",
+       [](auto& c, float* x) {
+         c.reduce_scatter(x, x + 1, SIZE_MAX, DataType::float32, ReduceOp::sum);
+       }},
+      {"all_to_all: 2 blocks of 4611686018427387904 elements of float32 are more than",
+       [](auto& c, float* x) { c.all_to_all(x, x + 1, size_t{1} << 62, DataType::float32); }},
+      {"all_to_all: 13835058055282163712 elements of uint8 are more than",  // together
+       [](auto& c, float* x) {
+         const size_t large = size_t{3} << 61;
+         c.all_to_all({{x, large}, {x, large}}, {{x, large}, {x, large}}, DataType::uint8);
+       }},
+      {"gather: 2 blocks of 18446744073709551615 elements of float32 are more than",
+       [](auto& c, float* x) {
+         c.gather({x, SIZE_MAX}, {}, DataType::float32, 1);
+       }},
+      {"scatter: 18446744073709551615 elements of float32 are more than",
+       [](auto& c, float* x) {
+         CallOptions uneven;
+         uneven.uneven = true;
+         c.scatter({}, {x, SIZE_MAX}, DataType::float32, 1, uneven);
+       }},
+      {"send: 4611686018427387905 elements of float32 are more than",
+       [](auto& c, float* x) { c.send(x, (size_t{1} << 62) + 1, DataType::float32, 1, 0); }},
+      {"recv: 18446744073709551615 elements of float32 are more than",
+       [](auto& c, float* x) { c.recv(x, SIZE_MAX, DataType::float32, 1, 0); }},
       {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
        [](auto& c, float* x) {
          CallOptions o;

@@ -184,5 +184,17 @@ TEST(MessagesOfTwoSizes, AreAnErrorThatNamesBothEnds) {
   }
 }
 
+TEST_P(Messages, AnySourceIsToldWhenNobodyIsLeft) {
+  run_ranks(3, GetParam(), [&](Communicator& c) {
+    if (c.rank() != 1) return (void)c.shutdown();
+    int32_t x = 0;
+    const Status s = c.recv(&x, 1, DataType::int32, kAnySource, 9)->wait();
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code, ErrorCode::peer_lost) << s.error().message();
+    EXPECT_NE(s.error().message().find("every other rank has left"), std::string::npos)
+        << s.error().message();
+  });
+}
+
 }  // namespace
 }  // namespace ringwood::testing
