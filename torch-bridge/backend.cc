@@ -26,7 +26,7 @@ TorchBackend::TorchBackend(std::unique_ptr<Communicator> communicator,
     : c10d::Backend(communicator->rank(), communicator->size()),
       made_by_(getpid()),
       options_(std::move(options)),
-      callbacks_(std::make_shared<CallbackThreads>()),
+      callbacks_(CallbackThreads::start()),
       communicator_(std::move(communicator)) {
   communicator_->set_interrupt_check(&run_signal_handlers);
   init();
@@ -159,7 +159,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   call.dense(tensor);
   const DataType type = call.moved(tensor);
   const Block data = memory.update(tensor);
-  const CallOptions how = call_options(opts);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
   return run(
       {OpType::BROADCAST, "ringwood:broadcast"}, how, tensors, std::move(memory),
       [&](Communicator& group) -> Operations {
@@ -175,7 +175,7 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
-  const CallOptions how = call_options(opts, by.factor);
+  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
   return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
@@ -187,18 +187,19 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   const CallChecks call("allreduce_coalesced", note());
   Tensors memory;
   call.require(!tensors.empty(), "requires non-empty tensor list");
-  std::vector<std::pair<Block, Reduction>> parts;
+  std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
   for (const at::Tensor& tensor : tensors) {
     call.dense(tensor);
     const Reduction by = call.reduced(tensor, opts.reduceOp);
-    parts.emplace_back(memory.update(tensor), by);
+    const Block data = memory.update(tensor);
+    parts.emplace_back(data, by, with(call_options(opts, by.factor), memory.take_copied()));
   }
   check_outputs(call, tensors, false);
-  const CallOptions how = call_options(opts, parts[0].second.factor);
+  const CallOptions how = std::get<CallOptions>(parts[0]);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) {
-               return begin_all(group, parts, [&](const Block& data, const Reduction& by) {
-                 return group.all_reduce(data.data, data.count, by.type, by.op, how);
+               return begin_all(group, parts, [&](const auto& data, auto& by, auto& part) {
+                 return group.all_reduce(data.data, data.count, by.type, by.op, part);
                });
              });
 }
@@ -217,6 +218,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   auto sum = std::make_shared<SparseSum>(tensor, size_);
   CallOptions how = call_options(opts);
   how.synchronous = true;
+  how.copied = sum->reading();
   const ConstBlock shape = sum->shape();
   const Status met = guarded(*note(), [&] {
     return communicator()
@@ -232,10 +234,11 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   const auto all_indices = memory.write(sum->all_indices()),
              all_values = memory.write(sum->all_values());
   memory.set_outputs({tensor});
+  memory.own(sum);
   how.synchronous = !opts.asyncOp;
-  Kind kind{OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce", [sum] { sum->finish(); }};
-  return run(std::move(kind), how, tensors, std::move(memory),
-             [&](Communicator& group) -> Operations {
+  how.copied = SparseSum::writing(sum, 2);
+  return run({OpType::_ALLREDUCE_SPARSE, "ringwood:sparse_all_reduce"}, how, tensors,
+             std::move(memory), [&](Communicator& group) -> Operations {
                return {group.all_gather(indices, all_indices, DataType::int64, how),
                        group.all_gather(values, all_values, type, how)};
              });
@@ -249,7 +252,7 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   call.dense(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
-  const CallOptions how = call_options(opts, by.factor);
+  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
   return run({OpType::REDUCE, "ringwood:reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce(data.data, data.count, by.type, by.op,
@@ -266,6 +269,7 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const ConstBlock data = memory.read(tensor);
+  if (const auto copied = memory.take_copied()) copied->fill();
   return run({OpType::SEND, "ringwood:send", {}, peer}, {}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
@@ -281,6 +285,7 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const Block data = memory.write(tensor);
+  if (const auto copied = memory.take_copied()) kind.afterwards = copied->finish;
   return run(std::move(kind), {}, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};

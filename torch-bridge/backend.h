@@ -161,6 +161,12 @@ class TorchBackend final : public c10d::Backend {
   std::shared_ptr<Communicator> communicator_;  // null: shut down
 };
 
+// The options of one part of a call, which has gone through these copies, if any.
+inline CallOptions with(CallOptions how, std::shared_ptr<const CopiedMemory> copied) {
+  how.copied = std::move(copied);
+  return how;
+}
+
 // What `begin` makes of each part of a call. Several parts are a group of calls, so that small ones
 // go together.
 template <class Parts, class Begin>

@@ -14,6 +14,21 @@ namespace ringwood {
 
 using c10d::OpType;
 
+namespace {
+
+// The outputs of parts whose inputs have all been read (Tensors::both()).
+template <class Parts>
+void write_parts(Parts& parts, const std::vector<at::Tensor>& outputs, Tensors& memory) {
+  auto reading = memory.take_copied();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::get<Block>(parts[i]) = memory.write(outputs[i]);
+    std::get<CallOptions>(parts[i]).copied =
+        Tensors::both(std::exchange(reading, nullptr), memory.take_copied());
+  }
+}
+
+}  // namespace
+
 void TorchBackend::check_outputs(const CallChecks& call, const List& outputs, bool repeated) {
   const std::string wrong = shared_outputs(outputs, repeated);
   if (wrong.empty()) return;
@@ -41,15 +56,21 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
   }
   check_outputs(call, all, true);
   const Ranges written(all);
-  std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType>> parts;
+  std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i][rank_], 0);
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, memory.write(outputs[i], !written.disjoint()), call.moved(inputs[i]));
+    parts.emplace_back(in, std::vector<Block>(), call.moved(inputs[i]), how);
+  }
+  auto reading = memory.take_copied();
+  for (const auto i : c10::irange(inputs.size())) {
+    std::get<1>(parts[i]) = memory.write(outputs[i], !written.disjoint());
+    std::get<CallOptions>(parts[i]).copied =
+        Tensors::both(std::exchange(reading, nullptr), memory.take_copied());
   }
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
-    return begin_all(group, parts, [&](const ConstBlock& in, const auto& out, DataType type) {
-      return group.all_gather(in, out, type, how);
+    return begin_all(group, parts, [&](const auto& in, const auto& out, auto type, auto& part) {
+      return group.all_gather(in, out, type, part);
     });
   });
 }
@@ -107,15 +128,16 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
   }
   check_outputs(call, outputs, false);
   const Ranges written(outputs);
-  std::vector<std::tuple<ConstBlock, Block, DataType>> parts;
+  std::vector<std::tuple<ConstBlock, Block, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i], rank_);
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, memory.write(outputs[i]), call.moved(inputs[i]));
+    parts.emplace_back(in, Block(), call.moved(inputs[i]), how);
   }
+  write_parts(parts, outputs, memory);
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
-    return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, DataType type) {
-      return group.all_gather(in.data, out.data, in.count, type, how);
+    return begin_all(group, parts, [&](const auto& in, const auto& out, auto type, auto& part) {
+      return group.all_gather(in.data, out.data, in.count, type, part);
     });
   });
 }
@@ -151,7 +173,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
     call.require(nothing(outputs), "requires empty output on non-root");
   }
   const ConstBlock in = memory.read(input, apart);
-  const CallOptions how = call_options(opts);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
   return run({OpType::GATHER, "ringwood:gather"}, how, inputs, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
@@ -175,7 +197,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
     call.require(nothing(inputs), "requires empty input on non-root");
   }
   const Block out = memory.write(output);
-  const CallOptions how = call_options(opts);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
   return run({OpType::SCATTER, "ringwood:scatter"}, how, nothing(inputs) ? List() : inputs[0],
              std::move(memory), [&](Communicator& group) -> Operations {
                return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
@@ -200,13 +222,13 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     call.same_type(output, list[i], i);
   }
   if (list[rank_].sizes() != output.sizes()) call.wrong_size(output, list[rank_], rank_);
-  const CallOptions how = call_options(opts, by.factor);
   std::vector<ConstBlock> in;
   for (const auto i : c10::irange(list.size())) {
     const bool in_place = static_cast<int>(i) == rank_ && Tensors::is_block(output, list[i], 0);
     in.push_back(memory.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = memory.write(output);
+  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
   return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, how, list, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce_scatter(in, out, by.type, by.op, how)};
@@ -233,17 +255,18 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
   }
   check_outputs(call, outputs, false);
   const Ranges written(outputs);
-  std::vector<std::tuple<ConstBlock, Block, Reduction>> parts;
+  std::vector<std::tuple<ConstBlock, Block, Reduction, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const Reduction by = call.reduced(inputs[i], opts.reduceOp);
     const bool in_place = Tensors::is_block(outputs[i], inputs[i], rank_);
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, memory.write(outputs[i]), by);
+    parts.emplace_back(in, Block(), by, call_options(opts, by.factor));
   }
-  const CallOptions how = call_options(opts, std::get<2>(parts[0]).factor);
+  write_parts(parts, outputs, memory);
+  const CallOptions how = std::get<CallOptions>(parts[0]);
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
-    return begin_all(group, parts, [&](const ConstBlock& in, const Block& out, const auto& by) {
-      return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, how);
+    return begin_all(group, parts, [&](const auto& in, const auto& out, auto& by, auto& part) {
+      return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, part);
     });
   });
 }
@@ -280,7 +303,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
   const auto in =
       pieces<const char>(memory.read(input, Tensors::overlap(input, output)), in_counts, bytes);
   const auto out = pieces<char>(memory.write(output), out_counts, bytes);
-  const CallOptions how = call_options(opts);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
   return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all", {}, -1, input_splits, output_splits},
              how, {input}, std::move(memory), [&](Communicator& group) -> Operations {
                return {group.all_to_all(in, out, type, how)};
@@ -315,7 +338,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   for (const at::Tensor& input : inputs)
     in.push_back(memory.read(input, written.written_over(input)));
   const std::vector<Block> out = memory.write(outputs);
-  const CallOptions how = call_options(opts);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
   return run(
       {OpType::ALLTOALL, "ringwood:all_to_all"}, how, inputs, std::move(memory),
       [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });

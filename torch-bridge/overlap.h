@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/operations/copied_memory.h"
+
 namespace ringwood {
 
 using ByteRange = std::pair<const char*, const char*>;  // first byte, one past the last
@@ -21,6 +23,12 @@ inline ByteRange byte_range(const at::Tensor& tensor) {
   for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
   const char* first = static_cast<const char*>(tensor.const_data_ptr());
   return {first, first + (last + 1) * static_cast<int64_t>(tensor.element_size())};
+}
+
+// Precondition: not empty.
+inline CopiedMemory::Range memory_of(const at::Tensor& tensor) {
+  const auto [first, end] = byte_range(tensor);
+  return {first, static_cast<size_t>(end - first)};
 }
 
 // Whether two of its elements lie at one place, as in an expand()ed tensor. Exact.

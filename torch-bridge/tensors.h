@@ -5,12 +5,15 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/operations/copied_memory.h"
 #include "torch-bridge/overlap.h"
 
 namespace ringwood {
@@ -48,29 +51,49 @@ class Ranges final {
   bool disjoint_ = true;
 };
 
+// What copies of tensors are made with, in whatever thread: nothing of the caller's modes sees it,
+// and inference tensors may be written, too, and leaves that need gradients.
+class BareCopying final {
+  const c10::InferenceMode any_tensor_;
+  const c10::impl::ExcludeDispatchKeyGuard no_python_{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+};
+
 // The tensors of one call. Keeps them, and the copies, alive. Not thread safe.
+//
+// A copy is made when the operation begins, and carried over before it is done, in the driving
+// thread: so calls on the same memory take effect in the order in which they are made
+// (CallOptions::copied). Tensors may need Python's lock to die: what the operation has ends with
+// this object, which never ends in that thread.
 class Tensors final {
  public:
+  Tensors() = default;
+  Tensors(Tensors&&) = default;
+  Tensors& operator=(Tensors&&) = default;
+  ~Tensors() {
+    for (const auto& pairs : copies_) *pairs = {};
+  }
+
   // The memory to read from. `apart`: from a copy, since the call writes over it.
   ConstBlock read(const at::Tensor& tensor, bool apart = false) {
     if (plain(tensor) && !apart) {
       inputs_.push_back(tensor);
       return {tensor.const_data_ptr(), count(tensor)};
     }
-    inputs_.push_back(copy_of(tensor));
+    inputs_.push_back(filled(tensor));
     return {inputs_.back().const_data_ptr(), count(tensor)};
   }
-  // The memory to write to; finish() carries it over to a tensor that is not plain.
+  // The memory to write to, perhaps of a copy.
   Block write(const at::Tensor& tensor, bool apart = false) {
     outputs_.push_back(tensor);
     if (plain(tensor) && !apart) return {tensor.mutable_data_ptr(), count(tensor)};
-    return stage(tensor, like(tensor));
+    return carried_over(like(tensor), tensor);
   }
   // The memory of a tensor that is changed in place.
   Block update(const at::Tensor& tensor) {
     outputs_.push_back(tensor);
     if (plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
-    return stage(tensor, copy_of(tensor));
+    return carried_over(filled(tensor), tensor);
   }
   // The memory for each of a list of outputs. If some share memory, all are filled at the end, one
   // after the other.
@@ -95,22 +118,44 @@ class Tensors final {
            static_cast<const char*>(whole.const_data_ptr()) + offset == part.const_data_ptr();
   }
 
-  bool staged() const { return !staged_.empty(); }
-  // When the data is there: fills the outputs that were staged.
-  void finish() {
-    if (staged_.empty()) return;
-    // Allows to write to inference tensors, too, and to leaves that need gradients.
-    const c10::InferenceMode any_tensor;
-    for (auto& [tensor, copy] : staged_) tensor.copy_(copy);
-    staged_.clear();
+  // What has gone through copies since the last call of this: for the operation on that memory.
+  // Null: nothing.
+  std::shared_ptr<const CopiedMemory> take_copied() { return std::exchange(copied_, nullptr); }
+  // Both for one operation. Of a call of several parts, whose inputs are all read before any part
+  // writes, the first part's operation makes the copies: those of the others, which read them,
+  // follow it.
+  static std::shared_ptr<const CopiedMemory> both(
+      const std::shared_ptr<const CopiedMemory>& reading,
+      std::shared_ptr<const CopiedMemory> writing) {
+    if (!reading || !writing) return reading ? reading : writing;
+    auto all = std::make_shared<CopiedMemory>(*reading);
+    all->written.insert(all->written.end(), writing->written.begin(), writing->written.end());
+    all->finish = writing->finish;
+    return all;
   }
+  // Ends with the tensors.
+  void own(std::shared_ptr<void> anything) { owned_.push_back(std::move(anything)); }
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
   // For a call whose outputs are made from what is written here.
   void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
   // What only had to live until the end. The caller's tensors may be Python objects that die here.
-  std::vector<at::Tensor> take_inputs() { return std::exchange(inputs_, {}); }
+  Tensors take_rest() {
+    Tensors rest;
+    rest.inputs_.swap(inputs_);
+    rest.copies_.swap(copies_);
+    rest.owned_.swap(owned_);
+    return rest;
+  }
 
  private:
+  struct Copies {
+    using Pairs = std::vector<std::pair<at::Tensor, at::Tensor>>;  // to, from
+    Pairs in, out;
+  };
+  static void make(const Copies::Pairs& pairs) {
+    const BareCopying bare;
+    for (const auto& [to, from] : pairs) to.copy_(from);
+  }
   static size_t count(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
   // Elements in order of their index, without a pending conjugation or negation.
   static bool plain(const at::Tensor& tensor) {
@@ -121,17 +166,41 @@ class Tensors final {
     const c10::InferenceMode no_history;
     return at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()));
   }
-  static at::Tensor copy_of(const at::Tensor& tensor) {
-    const c10::InferenceMode no_history;
-    return like(tensor).copy_(tensor);
+  // A copy that is made when the operation begins.
+  at::Tensor filled(const at::Tensor& tensor) {
+    at::Tensor copy = like(tensor);
+    if (tensor.numel() == 0) return copy;
+    if (tensor._is_zerotensor()) {  // has no memory
+      make({{copy, tensor}});
+      return copy;
+    }
+    note_copy();
+    copies_.back()->in.emplace_back(copy, tensor);
+    copied_->read.push_back(memory_of(tensor));
+    copied_->written.push_back(memory_of(copy));
+    return copy;
   }
-  Block stage(const at::Tensor& tensor, at::Tensor copy) {
-    staged_.emplace_back(tensor, std::move(copy));
-    return {staged_.back().second.mutable_data_ptr(), count(tensor)};
+  Block carried_over(at::Tensor copy, const at::Tensor& tensor) {
+    const Block block{copy.mutable_data_ptr(), count(tensor)};
+    if (tensor.numel() == 0) return block;
+    note_copy();
+    copied_->written.push_back(memory_of(tensor));
+    copies_.back()->out.emplace_back(tensor, std::move(copy));
+    return block;
+  }
+  void note_copy() {
+    if (copied_) return;
+    auto pairs = std::make_shared<Copies>();
+    copied_ = std::make_shared<CopiedMemory>();
+    copied_->fill = [pairs] { make(pairs->in); };
+    copied_->finish = [pairs] { make(pairs->out); };
+    copies_.push_back(std::move(pairs));
   }
 
   std::vector<at::Tensor> inputs_, outputs_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> staged_;
+  std::vector<std::shared_ptr<Copies>> copies_;  // of each take_copied()
+  std::shared_ptr<CopiedMemory> copied_;         // since the last
+  std::vector<std::shared_ptr<void>> owned_;
 };
 
 }  // namespace ringwood

@@ -1,8 +1,8 @@
 // The handle torch gets for a call: a c10d::Work around the communicator's operations.
 //
 // Order at the end of a call:
-// 1. Data: the outputs are filled, and the profiler's range ends. Done by the thread that sees the
-//    end first: the one in wait(), or the communicator's progress thread.
+// 1. Data: what is made of what has arrived (afterwards()), and the profiler's range ends. Done by
+//    the thread that sees the end first: the one in wait(), or the communicator's progress thread.
 // 2. The Future is completed, which runs callbacks of the user's, and the inputs are released.
 //    Never in the progress thread, which moves the data of all calls: callbacks may be Python, need
 //    the GIL and wait for other calls, and a tensor may need the GIL to die.
@@ -26,7 +26,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
@@ -38,24 +37,37 @@
 #include "torch-bridge/interrupt.h"
 #include "torch-bridge/tensors.h"
 #include "transports/base/clock.h"
+#include "transports/base/log.h"
+#include "transports/base/thread.h"
 
 namespace ringwood {
 
-// Threads for callbacks. One is started whenever all others are busy, since a callback may wait for
-// a Future that only another of these threads can complete. Each ends after a second without work,
-// and at once when the group has gone. They are never joined (a callback may hold the last
-// reference to the group), and own what they use.
+// Threads for callbacks. One is there from the group's start to its end; one more is started
+// whenever all are busy, since a callback may wait for a Future that only another of these threads
+// can complete, and ends after a second without work. Where the limit of threads is reached, jobs
+// wait for those there are. They are never joined (a callback may hold the last reference to the
+// group), and own what they use.
 class CallbackThreads final : public std::enable_shared_from_this<CallbackThreads> {
  public:
+  // Throws Error(system).
+  static std::shared_ptr<CallbackThreads> start() {
+    auto threads = std::make_shared<CallbackThreads>();
+    threads->start_one();
+    return threads;
+  }
   void post(std::function<void()> job) {
-    std::unique_lock lock(mutex_);
-    jobs_.push_back(std::move(job));
-    if (idle_ >= jobs_.size()) {
-      wake_.notify_one();
-      return;
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(std::move(job));
+      if (idle_ >= jobs_.size()) return wake_.notify_one();
     }
-    lock.unlock();
-    std::thread([self = shared_from_this()] { self->run(); }).detach();
+    try {
+      start_one();
+    } catch (const Error& refused) {
+      log(LogLevel::warn, "torch", "a callback waits for the others: " + refused.cause);
+      std::unique_lock lock(mutex_);
+      while (threads_ == 0 && !jobs_.empty()) do_one(lock);  // the group has ended
+    }
   }
   // From now on no thread waits for more work. Work may still come.
   void end_when_idle() {
@@ -70,29 +82,58 @@ class CallbackThreads final : public std::enable_shared_from_this<CallbackThread
   }
 
  private:
+  void start_one() {
+    const auto self = shared_from_this();
+    {
+      const std::lock_guard lock(mutex_);
+      ++threads_;
+    }
+    try {
+      start_thread("ringwood-calls", [self] { self->run(); }).detach();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      --threads_;
+      throw;
+    }
+  }
   void run() {
     awaited_at_end = true;
     std::unique_lock lock(mutex_);
-    while (true) {
-      ++idle_;
-      wake_.wait_for(lock, std::chrono::seconds(1), [&] { return ending_ || !jobs_.empty(); });
-      --idle_;
-      if (jobs_.empty()) return;
-      std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      ++busy_;
-      lock.unlock();
-      job();
-      job = nullptr;
-      lock.lock();
-      if (--busy_ == 0 && jobs_.empty()) quiet_.notify_all();
+    while (take_one(lock)) {
     }
+    --threads_;
+  }
+  // Waits for a job and does it; false: this thread is not needed.
+  bool take_one(std::unique_lock<std::mutex>& lock) {
+    const auto called = [&] { return ending_ || !jobs_.empty(); };
+    ++idle_;
+    while (!called()) {
+      if (threads_ == 1)
+        wake_.wait(lock);
+      else if (wake_.wait_for(lock, std::chrono::seconds(1)) == std::cv_status::timeout &&
+               threads_ > 1)
+        break;
+    }
+    --idle_;
+    if (jobs_.empty()) return false;
+    do_one(lock);
+    return true;
+  }
+  void do_one(std::unique_lock<std::mutex>& lock) {
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    ++busy_;
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+    if (--busy_ == 0 && jobs_.empty()) quiet_.notify_all();
   }
 
   std::mutex mutex_;
   std::condition_variable wake_, quiet_;
   std::deque<std::function<void()>> jobs_;
-  size_t idle_ = 0, busy_ = 0;
+  size_t threads_ = 0, idle_ = 0, busy_ = 0;
   bool ending_ = false;
 };
 
@@ -136,9 +177,11 @@ class Work final : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout) override {
     const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
     for (const OperationPtr& operation : operations()) {
-      const auto left = timeout.count() > 0
-                            ? std::chrono::milliseconds(std::max(1, deadline.left_ms()))
-                            : timeout;
+      using std::chrono::milliseconds;
+      const auto left =
+          timeout.count() > 0
+              ? std::max(milliseconds(1), std::chrono::floor<milliseconds>(deadline.left()))
+              : timeout;
       if (Status status = operation->wait(std::max(left, kNoTimeout)); !status)
         fail(status.error());
     }
@@ -232,9 +275,8 @@ class Work final : public c10d::Work {
   void complete() {
     std::call_once(completed_, [this] {
       try {
-        const StateOfCall state(afterwards_ || tensors_.staged() ? call_state_ : std::nullopt);
+        const StateOfCall state(afterwards_ ? call_state_ : std::nullopt);
         if (afterwards_ && !error_) afterwards_();
-        if (!error_) tensors_.finish();
       } catch (...) {
         error_ = std::current_exception();
       }
@@ -268,9 +310,9 @@ class Work final : public c10d::Work {
   }
 
   void release() {
-    std::vector<at::Tensor> inputs;
+    Tensors rest;
     std::lock_guard lock(state_mutex_);
-    inputs = tensors_.take_inputs();
+    rest = tensors_.take_rest();
   }
 
   // An operation keeps its communicator alive, and a Work may be kept for ever.

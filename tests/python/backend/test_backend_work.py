@@ -1,7 +1,10 @@
 """The Work that a call returns: futures, callbacks, overlap, point to point, memory."""
 
 import gc
+import os
+import resource
 import threading
+import time
 import weakref
 
 import pytest
@@ -80,8 +83,14 @@ def test_callback_does_not_stop_other_calls():
             release.wait()
             return future.value()
 
-        held = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(callback)
-        assert blocked.wait(PATIENCE_S)
+        # In this very thread, if the call had ended before the callback is added.
+        if rank == 1:
+            store().get("added")
+        held = dist.all_reduce(torch.ones(1), async_op=True).get_future()
+        if rank == 0:
+            held = held.then(callback)
+            store().set("added", "1")
+            assert blocked.wait(PATIENCE_S)
         other = dist.all_reduce(torch.ones(1), async_op=True)  # moves while the callback stands
         assert other.get_future().wait()[0].item() == 2.0
         release.set()
@@ -344,3 +353,24 @@ def test_profiler_sees_the_calls():
         assert shapes == [[[10]]]
 
     run_ranks(2, body)
+
+
+def test_callbacks_need_no_thread_that_starts_late():
+    """After a pause, with not one thread more allowed than there are."""
+
+    def body(rank, size):
+        dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
+        time.sleep(1.5)  # a thread without work would have ended
+        if os.getuid() == 0:  # the superuser has no such limit
+            os.setresuid(65534, 65534, 65534)
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        with pytest.raises(RuntimeError, match="new thread"):
+            threading.Thread(target=print).start()
+        sums = []
+        for _ in range(20):
+            work = dist.all_reduce(torch.ones(3), async_op=True)
+            future = work.get_future().then(lambda done: done.value()[0].sum().item())
+            sums.append(future.wait())
+        return sums
+
+    assert run_ranks(2, body) == [[6.0] * 20] * 2
