@@ -46,7 +46,7 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess:
 
 def complaints(done: subprocess.CompletedProcess) -> str:
     """What it said beside how far it is, which it tells where it takes long."""
-    return re.sub(r"(?m)^# \w+: .*\d %.*\n", "", done.stderr)
+    return re.sub(r"(?m)^# \w+: .*\n", "", done.stderr)
 
 
 @functools.cache

@@ -77,8 +77,8 @@ def test_namespaces_go_with_the_bench(number, tmp_path):
             assert bench.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         bench.send_signal(number)
-        bench.communicate(timeout=PATIENCE_S)
-        assert bench.returncode != 0
+        output, error = bench.communicate(timeout=PATIENCE_S)
+        assert bench.returncode != 0, output + error
     finally:
         bench.kill()
     assert not namespaces_of(bench.pid)

@@ -64,12 +64,14 @@ def trace(on: Job, *more: str, rank: int = 0, prefix=()) -> dict:
     return group | {"text": done.stderr}
 
 
-def whole(on: Job, rank: int = 0, prefix=()) -> dict:
-    """A trace with the records of all ranks, in time."""
+def whole(on: Job, rank: int = 0, prefix=(), operations: int = 1) -> dict:
+    """A trace with the records of all ranks, in time, of so many operations at least."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := trace(on, rank=rank, prefix=prefix))["remarks"]:
+    while True:
+        found = trace(on, rank=rank, prefix=prefix)
+        if not found["remarks"] and found["operations"] >= operations:
+            return found
         assert time.monotonic() < deadline, found["text"]
-    return found
 
 
 def goes_on(on: Job) -> None:
@@ -85,7 +87,7 @@ def test_a_late_rank_is_named_while_the_job_runs(tmp_path, size):
     with job(tmp_path, size=3, bytes=size, late=2, us=20000) as on:
         begun(on)
         for _ in range(2):
-            found = whole(on)
+            found = whole(on, operations=12)
             assert found["verdict"] == "late rank", found["text"]
             assert found["late_ranks"][0]["rank"] == 2, found["text"]
             assert found["late_ranks"][0]["operations"] >= 10, found["text"]
