@@ -347,7 +347,9 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     (*state.factors)[rank()] = call.factor;
     std::vector<void*> buffers;
     for (double& factor : *state.factors) buffers.push_back(&factor);
-    const CallOptions how{.timeout = call.timeout, .priority = call.priority};
+    CallOptions how;
+    how.timeout = call.timeout;
+    how.priority = call.priority;
     state.gather = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
                          std::move(buffers), how);
     state.gather->factors = state.factors;

@@ -55,6 +55,7 @@ nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
                                   {"wire", to_string(c.wire)}, {"time_us", nullptr},
                                   {"simulated", c.simulated},  {"chosen", c.chosen},
                                   {"why_not", c.why_not},      {"why", c.why}};
+    if (c.roundings > 0) row["roundings"] = c.roundings;
     if (!std::isinf(c.seconds)) row["time_us"] = c.seconds * 1e6;
     if (!std::isinf(c.seconds)) row["shared_time_us"] = c.zero_copy_seconds * 1e6;
     rows.push_back(std::move(row));

@@ -79,6 +79,7 @@ Schedule double_tree_all_reduce(const Where& where);
 Schedule ring_all_reduce(const Where& where);
 Schedule bidirectional_ring_all_reduce(const Where& where);  // three ranks and more
 Schedule hierarchical_all_reduce(const Where& where);
+Schedule hierarchical_direct_all_reduce(const Where& where);
 Schedule hierarchical_nodes_all_reduce(const Where& where);
 Schedule hierarchical_leaders_all_reduce(const Where& where);
 Schedule linear_broadcast(const Where& where);

@@ -18,6 +18,10 @@ struct Candidate {
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
   std::string why;      // of the chosen one, where it is not the prediction: "tuned: ..."
+  // Where that counts (CandidateQuery::Rounding): how often a sum is rounded on its way at most,
+  // and what the times are multiplied by for it before they are compared. Infinity: refused.
+  int roundings = 0;
+  double handicap = 1;
 };
 
 }  // namespace ringwood

@@ -99,7 +99,9 @@ CandidateQuery query_of(const TuningQuery& q, const Options& options, const Algo
   query.element = size_of(q.type);
   query.n = q.n;
   query.rows = row ? std::vector{row} : rows_of(q, options);
-  query.adds_once = !row && reduces(q.collective) && gains_by_rows(q.type, q.op);
+  if (!row && reduces(q.collective) && gains_by_rows(q.type, q.op))
+    query.rounding =
+        is_integer(q.type) ? CandidateQuery::Rounding::once : CandidateQuery::Rounding::seldom;
   query.tolerance = tolerance_of(q, options);
   query.segments = q.bytes == 0 && weighed_bytes(q) > 0 ? std::max(1, segments) : segments;
   query.segment_bytes = options.segment_bytes;
@@ -132,7 +134,9 @@ std::string time_text(const Candidate& c, double seconds) {
 
 std::string why_of(const Candidate& c) {
   if (!c.chosen) return c.why_not;
-  return c.why.empty() ? "chosen" : "chosen: " + c.why;
+  std::string text = c.why.empty() ? "chosen" : "chosen: " + c.why;
+  if (c.roundings > 1) text += fmt::format("; rounds a sum at most {} times", c.roundings);
+  return text;
 }
 
 }  // namespace

@@ -73,9 +73,9 @@ size_t size_class(size_t bytes);
 // Error(invalid_argument) for a name that is not in the table or does not accept n, listing those
 // that do, and for a tolerance of 1 and more. `profiles`: of the query's machine model and ranks,
 // which keep what is found out about rows; null: it is found anew.
-// - 16- and 8-bit floats are added by one owner per element, in fp32, rounded once, where a row of
-//   at most kMaxSteps steps does that, unless the user names another; averages of integers
-//   likewise, which are exact then.
+// - 16- and 8-bit floats are added in fp32; rows that round them more than once per level have to
+//   be so much faster (CandidateQuery::Rounding), unless the user names one. Averages of integers
+//   are added by one owner per element, where a row does that, and are exact then.
 // - Within the query's tolerance, and unless the options want reproducible results, a wire format
 //   is chosen with the row where that is faster; also for a row that the user names.
 // - Blocks of different sizes, where all ranks know them, are costed by their mean, among the rows

@@ -19,6 +19,9 @@ constexpr double kMargin = 1.05;
 constexpr double kWorthSharing = 1.5;
 // Of pipelines that are expected to take this much longer than the best no segments are simulated.
 constexpr double kFarOff = 1.25;
+// Each doubling of the roundings of a sum beyond one per level has to make a row this many times
+// faster.
+constexpr double kRoundingPrice = 1.3;
 
 class Contest {
  public:
@@ -33,12 +36,13 @@ class Contest {
     for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
       for (const AlgorithmRow* row : query_.rows)
         if (wire == WireFormat::exact || builder_.may_encode()) enter(*row, wire);
-    if (query_.adds_once) keep_those_that_add_once();
+    if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
     // One segment first: that is the least work, so every row that may win is simulated at all, and
     // what it takes says in which order the others are worth it.
     contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
     contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
     mark_chosen(least_regret());
+    for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
       candidates_[i].why_not = "slower even at its bound";
@@ -54,17 +58,29 @@ class Contest {
     double least = 0;  // lower bound: no execution is faster
   };
 
+  static Candidate candidate(const AlgorithmRow& row, int segments, WireFormat wire) {
+    Candidate c;
+    c.algorithm = row.name;
+    c.segments = segments;
+    c.wire = wire;
+    c.seconds = c.zero_copy_seconds = kInfinite;
+    return c;
+  }
+
   void enter(const AlgorithmRow& row, WireFormat wire) {
     std::optional<BuiltRow> built = builder_.build(row, wire);
     if (!built) return;
     if (!built->why_not.empty()) {
-      candidates_.push_back({row.name, std::max(1, query_.segments), wire, kInfinite, kInfinite,
-                             false, false, std::move(built->why_not)});
+      Candidate c = candidate(row, std::max(1, query_.segments), wire);
+      c.why_not = std::move(built->why_not);
+      candidates_.push_back(std::move(c));
       entries_.push_back({});
       return;
     }
     for (const int count : built->segments) {
-      candidates_.push_back({row.name, count, wire, kInfinite, kInfinite, false, false, ""});
+      Candidate c = candidate(row, count, wire);
+      weigh_roundings(row, c);
+      candidates_.push_back(std::move(c));
       entries_.push_back({built_.size(), in_steps(built->bounds.lower(count))});
     }
     judge_.enter(*built);
@@ -82,7 +98,7 @@ class Contest {
     std::vector<std::pair<double, size_t>> keys;
     for (size_t i = 0; i < entries_.size(); ++i)
       if (candidates_[i].why_not.empty() && which(candidates_[i]))
-        keys.emplace_back((this->*key)(i), i);
+        keys.emplace_back((this->*key)(i)*candidates_[i].handicap, i);
     std::sort(keys.begin(), keys.end());
     std::vector<size_t> order;
     for (const auto& [value, i] : keys) order.push_back(i);
@@ -92,53 +108,76 @@ class Contest {
   void contend(const std::vector<size_t>& order) {
     for (const size_t i : order) {
       const double most = best_ * least_regret();
-      if (entries_[i].least > most * kMargin) {
+      const double times = candidates_[i].handicap;
+      if (entries_[i].least * times > most * kMargin) {
         beaten_.push_back(i);
         continue;
       }
-      const bool far_off = candidates_[i].segments > 1 && expected(i) > most * kFarOff;
+      const bool far_off = candidates_[i].segments > 1 && expected(i) * times > most * kFarOff;
       judge(i, judge_.within_budget() && !far_off);
       judged_.push_back(i);
-      best_ = std::min(best_, candidates_[i].seconds);
-      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds);
+      best_ = std::min(best_, candidates_[i].seconds * times);
+      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
     }
   }
 
-  double regret(const Candidate& c) const {
-    const auto times = [](double seconds, double best) { return best > 0 ? seconds / best : 1; };
+  double regret(size_t i) const {
+    const Candidate& c = candidates_[i];
+    const auto times = [&](double seconds, double best) {
+      return best > 0 ? seconds * candidates_[i].handicap / best : 1;
+    };
     return std::max(times(c.seconds, best_), times(c.zero_copy_seconds, best_zero_copy_));
   }
   double least_regret() const {
     double least = judged_.empty() ? 1 : kInfinite;
-    for (const size_t i : judged_) least = std::min(least, regret(candidates_[i]));
+    for (const size_t i : judged_) least = std::min(least, regret(i));
     return least;
   }
 
-  // Applies only if there is such a row at all. Rows with many steps are left out: with so many
-  // ranks a row with one owner for all operands costs many times more than the others.
+  // Inside a host, and between hosts.
+  int levels() const {
+    const int hosts = host_count(machine_);
+    return (hosts > 1) + (hosts == 1 || query_.n > hosts);
+  }
+
+  void weigh_roundings(const AlgorithmRow& row, Candidate& c) {
+    if (query_.rounding == CandidateQuery::Rounding::free) return;
+    c.roundings = profiles_.sum_roundings(row);
+    for (int most = levels(); most < c.roundings; most *= 2) c.handicap *= kRoundingPrice;
+  }
+
+  // Applies only if there is such a row at all.
   void keep_those_that_add_once() {
-    std::vector<char> keeps;
-    for (const BuiltRow& built : built_)
-      keeps.push_back(built.profile->steps <= kMaxSteps && profiles_.adds_once(*built.row));
-    if (std::find(keeps.begin(), keeps.end(), true) == keeps.end()) return;
+    const auto once = [](const Candidate& c) { return c.why_not.empty() && c.roundings == 1; };
+    if (std::ranges::none_of(candidates_, once)) return;
     for (size_t i = 0; i < entries_.size(); ++i)
-      if (candidates_[i].why_not.empty() && !keeps[entries_[i].built]) {
-        candidates_[i].why_not = "rounds partial sums of a small type more than once";
-        judge(i, query_.all);
+      if (candidates_[i].why_not.empty() && !once(candidates_[i])) {
+        candidates_[i].why_not = "its partial sums may overflow";
+        candidates_[i].handicap = kInfinite;
+        refused_.push_back(i);
       }
   }
 
-  double worth() const {
-    return query_.all || host_count(machine_) == 1 ? kInfinite : kWorthSharing * best_;
+  double worth(size_t i) const {
+    if (query_.all || host_count(machine_) == 1) return kInfinite;
+    return kWorthSharing * best_ / candidates_[i].handicap;
   }
 
   void judge(size_t i, bool may_simulate) {
     Candidate& c = candidates_[i];
     const CostJudge::Times times =
-        judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth());
+        judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth(i));
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
+  }
+
+  const char* why_slower(size_t i) const {
+    const Candidate& c = candidates_[i];
+    const auto faster = [&](double times) { return c.seconds * times <= best_ * kMargin; };
+    return faster(candidates_[i].handicap) ? "slower with shared buffers"
+           : faster(1)                     ? "rounds sums more often than its speed is worth"
+                                           : "slower";
   }
 
   // Of the candidates that are about as fast, chooses the one whose busiest resource has the least
@@ -151,7 +190,7 @@ class Contest {
   void mark_chosen(double least_of_all) {
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
-      return candidates_[i].why_not.empty() && regret(candidates_[i]) <= least_of_all * kMargin;
+      return candidates_[i].why_not.empty() && regret(i) <= least_of_all * kMargin;
     };
     const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
     for (size_t i = 0; i < candidates_.size(); ++i)
@@ -159,7 +198,7 @@ class Contest {
     const auto late = [&](size_t i) {
       const BuiltRow& built = built_[entries_[i].built];
       const double more = built.profile->far_senders > 0 ? built.bounds.latencies : 0;
-      return candidates_[i].seconds + more;
+      return candidates_[i].seconds * candidates_[i].handicap + more;
     };
     double least_late = kInfinite;
     for (size_t i = 0; i < candidates_.size(); ++i)
@@ -178,8 +217,7 @@ class Contest {
       c.chosen = !found && is_lean(i) && senders(i) == fewest;
       found = found || c.chosen;
       if (!c.chosen)
-        c.why_not = !may_win(i)
-                        ? (c.seconds <= best_ * kMargin ? "slower with shared buffers" : "slower")
+        c.why_not = !may_win(i)                      ? why_slower(i)
                     : busy(i) > least * kMargin      ? "as fast, but with more work"
                     : late(i) > least_late * kMargin ? "as fast, but with more latencies"
                     : senders(i) > fewest            ? "as fast, but from more senders at once"
@@ -195,8 +233,9 @@ class Contest {
   std::vector<BuiltRow> built_;
   std::vector<Candidate> candidates_;
   std::vector<Entry> entries_;  // parallel to candidates_
-  std::vector<size_t> beaten_, judged_;
-  double best_ = kInfinite, best_zero_copy_ = kInfinite;  // of those judged
+  std::vector<size_t> beaten_, judged_, refused_;
+  // Of those judged, with their handicaps.
+  double best_ = kInfinite, best_zero_copy_ = kInfinite;
 };
 
 }  // namespace

@@ -31,8 +31,11 @@ struct CandidateQuery {
   size_t element = 4;
   int n = 1;
   std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
-  // Wanted: each element is added in one row by one owner (adds_once()).
-  bool adds_once = false;
+  // Which rows may round a sum, or wrap it, on its way (sum_roundings()): all of them alike; those
+  // that do it more than once per level (in a host, between hosts) only where they are so much
+  // faster; or only those that do it once, if there are any.
+  enum class Rounding { free, seldom, once };
+  Rounding rounding = Rounding::free;
   // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
   // bits and their error is within it (wire.h), from kMinEncoded bytes up.
   double tolerance = 0;

@@ -26,10 +26,10 @@ class RowProfiles final {
     if (!known.wire) known.wire = ringwood::wire_proof(row, siblings_);
     return *known.wire;
   }
-  bool adds_once(const AlgorithmRow& row) {
+  int sum_roundings(const AlgorithmRow& row) {
     Known& known = rows_[&row];
-    if (!known.once) known.once = ringwood::adds_once(row, siblings_);
-    return *known.once;
+    if (!known.roundings) known.roundings = ringwood::sum_roundings(row, siblings_);
+    return *known.roundings;
   }
 
   // What queries have cost so far, as FairShare::work() counts it: some 30 ns each.
@@ -40,7 +40,7 @@ class RowProfiles final {
   struct Known {
     std::optional<RowProfile> profile;
     std::optional<WireProof> wire;
-    std::optional<bool> once;
+    std::optional<int> roundings;
   };
   Siblings siblings_;
   std::map<const AlgorithmRow*, Known> rows_;

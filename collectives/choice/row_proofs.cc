@@ -15,13 +15,15 @@ bool power_of_two(int x) { return std::has_single_bit(static_cast<unsigned>(x));
 // A number of at most `most` for `x` hosts or ranks of a host.
 int resembling(int x, int most) {
   if (x <= most) return x;
-  const auto like = [&](int y) {
-    return y > 1 && y % 2 == x % 2 && power_of_two(y) == power_of_two(x);
-  };
-  for (int y = most; y > 1; --y)
-    if (like(y) && x % y == 0) return y;
-  for (int y = most; y > 1; --y)
-    if (like(y)) return y;
+  const auto like = [&](int y) { return y % 2 == x % 2 && power_of_two(y) == power_of_two(x); };
+  const auto factors = [&](int y) { return has_several_factors(y) == has_several_factors(x); };
+  for (const bool all : {true, false}) {
+    const auto fits = [&](int y) { return like(y) && (!all || factors(y)); };
+    for (int y = most; y > 1; --y)
+      if (fits(y) && x % y == 0) return y;
+    for (int y = most; y > 1; --y)
+      if (fits(y)) return y;
+  }
   return std::max(1, most);
 }
 
@@ -56,17 +58,17 @@ int extended(int of_a, int a, int of_b, int b, int n) {
   return of_b + doublings(b, n) * std::max(1, (of_b - of_a + steps - 1) / steps);
 }
 
-// Marks the chunks that hold a partial sum: one that was added to.
-struct Partial {
-  using Value = char;
-  bool added_again = false;
+// Of every chunk how often its operands were rounded, at most: once a row of additions has ended.
+struct Roundings {
+  using Value = int;
+  int most = 0;
 
-  Value begin(int, int) const { return false; }
-  Value add(const Move&, Value, Value operand) {
-    added_again = added_again || operand;
-    return true;
+  Value begin(int, int) const { return 0; }
+  Value add(const Move&, Value value, Value operand) {
+    const Value sum = std::max(value, operand + 1);
+    most = std::max(most, sum);
+    return sum;
   }
-  bool done() const { return added_again; }
 };
 
 }  // namespace
@@ -92,15 +94,22 @@ WireProof wire_proof(const AlgorithmRow& row, Siblings& siblings) {
   return proof;
 }
 
-bool adds_once(const std::vector<Schedule>& schedules) {
-  Partial partial;
-  execute(schedules, partial);
-  return !partial.added_again;
+int sum_roundings(const std::vector<Schedule>& schedules) {
+  Roundings roundings;
+  execute(schedules, roundings);
+  return roundings.most;
 }
 
-bool adds_once(const AlgorithmRow& row, Siblings& siblings) {
-  const SharedPlacement on = proof_sibling(siblings);
-  return row.accepts(on->where(0)) && adds_once(schedules_of(row, *on));
+int sum_roundings(const AlgorithmRow& row, Siblings& siblings) {
+  const auto of = [&](const SharedPlacement& on) {
+    return row.accepts(on->where(0)) ? sum_roundings(schedules_of(row, *on)) : 0;
+  };
+  const SharedPlacement larger = proof_sibling(siblings);
+  const int n = siblings.whole()->n, known = of(larger);
+  if (known == 0) return kUnknownRoundings;
+  if (known == 1 || larger->n == n) return known;
+  const SharedPlacement smaller = proof_sibling(siblings, larger->n / 8);
+  return extended(std::max(1, of(smaller)), smaller->n, known, larger->n, n);
 }
 
 }  // namespace ringwood

@@ -2,9 +2,9 @@
 //
 // A proof follows every chunk through all ranks. In groups of more than kMaxProved ranks it is of
 // a sibling (placement.h): hosts and ranks of a host are fewer, but even where they were even,
-// powers of two where they were, and divide them where they can. Rows of the table decide by such
-// properties what a rank does, never by sizes alone; tests/choice/row_proofs.cc shows that their
-// proofs are those of larger groups.
+// powers of two or of several factors where they were, and divide them where they can. Rows of the
+// table decide by such properties what a rank does, never by sizes alone;
+// tests/choice/row_proofs.cc shows that their proofs are those of larger groups.
 #pragma once
 
 #include "collectives/choice/row_profile.h"
@@ -12,7 +12,7 @@
 
 namespace ringwood {
 
-inline constexpr int kMaxProved = 64;
+inline constexpr int kMaxProved = 128;
 
 // The group itself where it is small. At most `most` ranks.
 SharedPlacement proof_sibling(Siblings& siblings, int most = kMaxProved);
@@ -21,9 +21,12 @@ SharedPlacement proof_sibling(Siblings& siblings, int most = kMaxProved);
 // the sibling counts as not proved.
 WireProof wire_proof(const AlgorithmRow& row, Siblings& siblings);
 
-// True if no partial sum is ever added to anything again: every element is then added in one row of
-// additions, with one rounding at its end. `schedules`: of all ranks, verified.
-bool adds_once(const std::vector<Schedule>& schedules);
-bool adds_once(const AlgorithmRow& row, Siblings& siblings);
+// How often what a rank gives is rounded on its way into a result, at most, where each row of
+// additions into one place ends with a rounding: 1 if no partial sum is added to anything again.
+// `schedules`: of all ranks, verified.
+int sum_roundings(const std::vector<Schedule>& schedules);
+// Of the whole group, or more; kUnknownRoundings of a row that does not accept the sibling.
+int sum_roundings(const AlgorithmRow& row, Siblings& siblings);
+inline constexpr int kUnknownRoundings = 1 << 20;
 
 }  // namespace ringwood

@@ -87,19 +87,21 @@ TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
       }
     }
   }
-  // all_reduce, reduce, broadcast, all_gather and reduce_scatter in two ways, all_to_all; on hosts
-  // of one size all_gather and reduce_scatter in two more, all_to_all in one.
-  EXPECT_EQ(hierarchical, has_hierarchy() ? (of_one_size() ? 16 : 11) : 0);
+  // all_reduce in three ways; reduce, broadcast, all_gather and reduce_scatter in two; all_to_all;
+  // on hosts of one size all_gather and reduce_scatter in two more, all_to_all in one.
+  EXPECT_EQ(hierarchical, has_hierarchy() ? (of_one_size() ? 17 : 12) : 0);
 }
 
 // Lower bounds: all others' operands, as one sum at least, must enter each host, and its own leave;
 // H hosts that share the work evenly do so with 2 (H-1)/H of the buffer each way.
 TEST_P(EveryTopology, CarriesNoMoreThanItMustAcross) {
   if (!has_hierarchy()) return;
-  const Traffic reduced = traffic(Collective::all_reduce, "hierarchical");
-  for (const auto& [h, size] : sizes()) {
-    EXPECT_EQ(reduced.out.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << h;
-    EXPECT_EQ(reduced.in.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << h;
+  for (const char* row : {"hierarchical", "hierarchical_direct"}) {
+    const Traffic reduced = traffic(Collective::all_reduce, row);
+    for (const auto& [h, size] : sizes()) {
+      EXPECT_EQ(reduced.out.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << row << ' ' << h;
+      EXPECT_EQ(reduced.in.at(h) * hosts(), 2 * (hosts() - 1) * reduced.chunks) << row << ' ' << h;
+    }
   }
   const Traffic gathered = traffic(Collective::all_gather, "hierarchical");
   const Traffic scattered = traffic(Collective::reduce_scatter, "hierarchical");
@@ -140,6 +142,7 @@ TEST_P(EveryTopology, TalksAcrossByIndex) {
     const char* name;
     int partners;  // at most
   } rows[] = {{Collective::all_reduce, "hierarchical", hosts() - 1},
+              {Collective::all_reduce, "hierarchical_direct", hosts() - 1},
               {Collective::all_gather, "hierarchical", hosts() - 1},
               {Collective::reduce_scatter, "hierarchical", hosts() - 1},
               {Collective::all_gather, "hierarchical_pat", 5},

@@ -11,17 +11,19 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/choice/built_rows.h"
 #include "collectives/choice/choose.h"
+#include "collectives/choice/row_proofs.h"
 
 namespace ringwood {
 namespace {
 
 // Under a sanitizer the smaller ones take the same paths, in a tenth of the time.
-std::vector<int> group_sizes() {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  return {128};
+constexpr bool kSanitized = true;
 #else
-  return {128, 1024, 16384};
+constexpr bool kSanitized = false;
 #endif
+std::vector<int> group_sizes() {
+  return kSanitized ? std::vector{128} : std::vector{128, 1024, 16384};
 }
 
 constexpr Collective kWithData[] = {
@@ -224,7 +226,7 @@ TEST(ChooseAtScale, LargeMessagesSendTheLeastBetweenHosts) {
   }
 }
 
-// Beyond the size at which one owner can add them all up.
+// Whatever is paid for few roundings.
 TEST(ChooseAtScale, SmallFloatsStayNearTheirHosts) {
   for (const int n : group_sizes()) {
     const MachineModel machine = on(layouts(n)[1]);
@@ -235,6 +237,46 @@ TEST(ChooseAtScale, SmallFloatsStayNearTheirHosts) {
       EXPECT_LE(crosses(*row, q, some_hosts(machine.hosts, n)), 1.5 * must_cross(q)) << row->name;
     }
   }
+}
+
+// Half the bytes never take longer than all of them, and little more than half the time where the
+// wire is the limit; and a sum is then rounded once inside a host and once between hosts.
+TEST(ChooseAtScale, SmallFloatsCostNoMoreThanFp32) {
+  MachineModel machine;
+  machine.cores = 64;
+  machine.net.nic = 12.5e9;
+  for (const int hosts : {8, 9, 16, 32, 128}) {
+    if (kSanitized && hosts > 16) continue;
+    machine.hosts.assign(static_cast<size_t>(8 * hosts), 0);
+    for (size_t r = 0; r < machine.hosts.size(); ++r) machine.hosts[r] = static_cast<int>(r / 8);
+    for (const size_t bytes : {size_t{1} << 20, size_t{64} << 20}) {
+      TuningQuery q = query(Collective::all_reduce, bytes, machine);
+      q.type = DataType::bfloat16;
+      const TuningChoice small = choose(q, {});
+      q.type = DataType::float32;
+      q.bytes *= 2;
+      const double all = choose(q, {}).seconds;
+      const bool wire = bytes > size_t{1} << 20;
+      EXPECT_LE(small.seconds, (wire ? 0.65 : 1.1) * all) << small.algorithm << ' ' << hosts;
+      Siblings siblings(machine, q.n);
+      const AlgorithmRow& row = *find_algorithm(q.collective, small.algorithm);
+      EXPECT_LE(sum_roundings(row, siblings), wire ? 2 : 7) << row.name << ' ' << hosts;
+    }
+  }
+}
+
+// Latencies in turn: not by a message to every host, at the price of roundings that grow with the
+// logarithm of the hosts.
+TEST(ChooseAtScale, SmallFloatsInSmallMessagesTakeFewRounds) {
+  const MachineModel machine = on(layouts(128)[0]);
+  TuningQuery q = query(Collective::all_reduce, size_t{16} << 10, machine);
+  q.type = DataType::bfloat16;
+  const TuningChoice small = choose(q, {});
+  q.type = DataType::float32;
+  q.bytes *= 2;
+  EXPECT_LE(small.seconds, 1.1 * choose(q, {}).seconds) << small.algorithm;
+  Siblings siblings(machine, q.n);
+  EXPECT_LE(sum_roundings(*find_algorithm(q.collective, small.algorithm), siblings), 8);
 }
 
 // The same parameters, wherever they come from.

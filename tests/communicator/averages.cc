@@ -1,5 +1,6 @@
-// AVG and PREMUL_SUM against sums in more bits: no overflow where the result is none, and no error
-// beyond the roundings that row_sums.h names, for every row, type and size of group.
+// AVG and PREMUL_SUM, and SUM of small floats, against sums in more bits: no overflow where the
+// result is none, and no error beyond the roundings that row_sums.h names and the schedules have
+// (sum_roundings()), for every row, type and size of group.
 #include <cmath>
 #include <limits>
 
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/choice/row_proofs.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/plan/sums.h"
 #include "tests/support/inputs.h"
@@ -103,7 +105,10 @@ struct Call {
   size_t count;  // of the block, in reduce_scatter
   int n, root;
   bool whole;
-  double factor(int rank) const { return op == ReduceOp::avg ? 1.0 / n : 0.3 + 0.17 * rank; }
+  int roundings;  // sum_roundings()
+  double factor(int rank) const {
+    return op == ReduceOp::sum ? 1 : op == ReduceOp::avg ? 1.0 / n : 0.3 + 0.17 * rank;
+  }
   std::string words() const {
     return fmt::format("{} {} {} {} x {} of {} ranks", to_string(row->collective), row->name,
                        to_string(type), to_string(op), count, n);
@@ -117,7 +122,8 @@ Real allowed(const Call& call, const Sum& sum, const Format& format) {
     return std::max(std::abs(sum.value) * format.rounding, format.smallest / 2) +
            2 * call.n * fp32 * sum.magnitude;
   if (call.whole) return call.n * format.rounding * sum.magnitude * 1.01L + format.smallest / 2;
-  return (call.n + 1) * (format.rounding * sum.magnitude * 1.01L + format.smallest);
+  const int roundings = small ? call.roundings + (call.op == ReduceOp::avg) : call.n + 1;
+  return roundings * format.rounding * sum.magnitude * 1.01L + (call.n + 1) * format.smallest;
 }
 
 void check(const Call& call, const std::vector<std::vector<std::byte>>& inputs, size_t first,
@@ -134,8 +140,8 @@ void check(const Call& call, const std::vector<std::vector<std::byte>>& inputs, 
       sum.magnitude += std::abs(term);
     }
     const Real result = read(got + i * size, call.type);
-    // PREMUL_SUM may be too large, or pass a partial sum on that is.
-    if (call.op == ReduceOp::premul_sum && (sum.magnitude > format.largest)) continue;
+    // Others than AVG may be too large, or pass a partial sum on that is.
+    if (call.op != ReduceOp::avg && sum.magnitude > format.largest) continue;
     if (!(std::abs(result - sum.value) <= allowed(call, sum, format)))
       throw std::runtime_error(fmt::format("{}: element {} is {}, not {}, allowed is {}",
                                            call.words(), i, double(result), double(sum.value),
@@ -167,7 +173,7 @@ void run(Communicator& c, const Call& call) {
   }
 }
 
-TEST_P(Averages, OfFloatsRoundOnceAndNeverOverflow) {
+TEST_P(Averages, OfFloatsRoundNoMoreThanIsSaidAndNeverOverflow) {
   run_ranks(GetParam().n, GetParam().transports, [&](Communicator& c) {
     const int n = c.size();
     std::vector<int> hosts;
@@ -177,17 +183,22 @@ TEST_P(Averages, OfFloatsRoundOnceAndNeverOverflow) {
       const Where where{0, n, 0, hosts};
       if (!reduces(row.collective) || !row.accepts(where)) continue;
       std::vector<bool> whole;  // by root
-      for (int root = 0; root < n; ++root)
-        whole.push_back(trace_sums(row.collective, build_all(row, {0, n, root, hosts})).whole);
+      std::vector<int> roundings;
+      for (int root = 0; root < n; ++root) {
+        const std::vector<Schedule> all = build_all(row, {0, n, root, hosts});
+        whole.push_back(trace_sums(row.collective, all).whole);
+        roundings.push_back(sum_roundings(all));
+      }
       for (int t = 0; t < kDataTypes; ++t)
-        for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum}) {
+        for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum, ReduceOp::sum}) {
           const auto type = static_cast<DataType>(t);
-          if (!is_float(type) || !scales_operands(type, op)) continue;
+          if (!is_float(type)) continue;
+          if (op == ReduceOp::sum ? size_of(type) > 2 : !scales_operands(type, op)) continue;
           if (kSlower > 1 && (++pair + n) % 3) continue;  // a sanitizer finds no wrong number
           for (const size_t count : kCounts) {
             if (count > kFewElements && (++nth + n) % 6) continue;
             const int root = static_cast<int>(count) % n;
-            run(c, {&row, type, op, count, n, root, whole[root]});
+            run(c, {&row, type, op, count, n, root, whole[root], roundings[root]});
           }
         }
     }

@@ -6,6 +6,7 @@
 //   hierarchical           m = k: the j-th rank of a host owns shard j and alone speaks for the
 //                          host about it. 2 rounds inside and those of `mixed_radix` (H = 2:
 //                          `exchange`) across; 2 (H-1)/H S/k bytes across per rank
+//   hierarchical_direct    the same with `direct` across: 2 rounds, H-1 partners for each rank
 //   hierarchical_leaders   m = 1: one owner, recursive doubling across; S log2 H bytes across
 //   cost                   2 alpha_in + 2 (m-1)/m S beta_in + across(H, S/m), all m at once
 //
@@ -15,7 +16,9 @@
 // 2 (H-1)/H S bytes leave each host, which no all-reduce can go below, and all of its ranks send
 // them, so that several cores (and NICs) serve the network. A flat ring sends as little where
 // ranks are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as
-// much where they are numbered round robin. hierarchical_leaders has fewer messages between
+// much where they are numbered round robin. hierarchical_direct adds up each element once inside a
+// host and once across: 16-bit sums are rounded twice, however many hosts there are. (Where H is
+// 3, 4 or a prime, `hierarchical` is the same.) hierarchical_leaders has fewer messages between
 // hosts and wins for small messages. Hosts may be of unequal size: ranks beyond the smallest
 // host's own no shard. Source: Jain et al., MVAPICH's two-level designs; NCCL and Horovod's
 // hierarchical all-reduce.
@@ -75,6 +78,12 @@ Schedule hierarchical_all_reduce(const Where& where) {
   const Hosts hosts = hosts_of(where);
   const Where place{hosts.host[where.rank], hosts.count()};
   return compose(where, hosts, hosts.smallest, flat_all_reduce(place));
+}
+
+Schedule hierarchical_direct_all_reduce(const Where& where) {
+  const Hosts hosts = hosts_of(where);
+  const Where place{hosts.host[where.rank], hosts.count()};
+  return compose(where, hosts, hosts.smallest, direct_all_reduce(place));
 }
 
 Schedule hierarchical_nodes_all_reduce(const Where& where) {
