@@ -25,7 +25,8 @@ Status GroupedOperation::wait(std::chrono::milliseconds timeout) {
 }
 
 void GroupedOperation::on_done(std::function<void(const Error*)> callback) {
-  {
+  const Status lost = driver_->in_child();
+  if (lost) {
     std::lock_guard lock(mutex_);
     if (!carrier_ && !error_) {
       callbacks_.push_back(std::move(callback));
@@ -35,12 +36,13 @@ void GroupedOperation::on_done(std::function<void(const Error*)> callback) {
   if (Operation* const known = carrier())
     known->on_done(std::move(callback));
   else
-    call(callback);
+    call(callback, lost ? *error_ : lost.error());
 }
 
-void GroupedOperation::call(const std::function<void(const Error*)>& callback) const {
+void GroupedOperation::call(const std::function<void(const Error*)>& callback,
+                            const Error& error) const {
   try {
-    callback(&*error_);
+    callback(&error);
   } catch (...) {
     driver_->callback_threw(name_, -1);
   }
@@ -71,7 +73,7 @@ void GroupedOperation::refuse(const Error& error) {
     refused_.store(true, std::memory_order_release);
     callbacks.swap(callbacks_);
   }
-  for (const auto& callback : callbacks) call(callback);
+  for (const auto& callback : callbacks) call(callback, *error_);
 }
 
 }  // namespace ringwood

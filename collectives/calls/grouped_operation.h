@@ -38,8 +38,8 @@ class GroupedOperation final : public Operation {
   // Null before the group's end, and if refused.
   Operation* carrier() const noexcept { return known_.load(std::memory_order_acquire); }
 
-  // Calls one of an operation that was refused.
-  void call(const std::function<void(const Error*)>& callback) const;
+  // Calls one of an operation that has ended so.
+  void call(const std::function<void(const Error*)>& callback, const Error& error) const;
 
   const char* const name_;
   const std::shared_ptr<OperationDriver> driver_;

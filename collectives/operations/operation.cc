@@ -198,7 +198,8 @@ Status OperationState::status() const {
 }
 
 void OperationState::on_done(std::function<void(const Error*)> callback) {
-  {
+  const Status lost = driver_->in_child();
+  if (lost) {
     std::lock_guard lock(mutex_);
     if (!done_.load()) {
       callbacks_.push_back(std::move(callback));
@@ -206,7 +207,7 @@ void OperationState::on_done(std::function<void(const Error*)> callback) {
     }
   }
   try {
-    callback(error_.get());  // never changes once done
+    callback(done() ? error_.get() : &lost.error());  // the former never changes once done
   } catch (...) {
     driver_->callback_threw(name, number);
   }

@@ -42,6 +42,8 @@ class OperationDriver {
   virtual Status wait(OperationState& operation) = 0;
   // To be called in the handler of an exception from a callback, in a thread that need not drive.
   virtual void callback_threw(const char* operation, int64_t number) = 0;
+  // The error of every use in a forked child, where no lock may be taken. Else success.
+  virtual Status in_child() const = 0;
 
  protected:
   ~OperationDriver() = default;

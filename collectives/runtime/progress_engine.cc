@@ -202,12 +202,15 @@ void ProgressEngine::drive_alone(CollectiveState& operation) {
   role_.give_back();
 }
 
+Status ProgressEngine::in_child() const {
+  if (!forked_since(mesh_->process)) return {};
+  return Error(ErrorCode::unsupported,
+               "this process was forked from the one that made the group and cannot use it: create "
+               "a new group");
+}
+
 Status ProgressEngine::health() const {
-  if (forked_since(mesh_->process))
-    return Error(
-        ErrorCode::unsupported,
-        "this process was forked from the one that made the group and cannot use it: create "
-        "a new group");
+  if (Status lost = in_child(); !lost) return lost;
   const EngineLock held = role_.lock();
   return refusal();
 }

@@ -80,6 +80,7 @@ class ProgressEngine final : public OperationDriver,
   Status shutdown(std::chrono::milliseconds timeout);
   // The error with which this group ended, if it has; also in a forked child.
   Status health() const;
+  Status in_child() const override;
   // See Communicator::set_interrupt_check.
   InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }

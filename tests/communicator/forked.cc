@@ -45,6 +45,47 @@ TEST(Forked, AChildIsToldThatTheGroupIsNotItsOwn) {
   EXPECT_EQ(x, 2);
 }
 
+bool told(const Error* error) {
+  return error != nullptr && error->message().find("forked") != std::string::npos;
+}
+
+// Operations of the parent that have not ended call back in the child at once; those that have, as
+// ever.
+TEST(Forked, OperationsOfTheParentCallBackInAChild) {
+  auto store = memory_store();
+  std::unique_ptr<Communicator> groups[2];
+  std::thread other([&] { groups[1] = Communicator::create(store, 1, 2, options_for(1)); });
+  groups[0] = Communicator::create(store, 0, 2, options_for(0));
+  other.join();
+  Communicator& c = *groups[0];
+  float x = 1, y = 1;
+  const OperationPtr pending = c.recv(&x, 1, DataType::float32, 1, 7);
+  CallOptions later;
+  later.persistent = true;
+  const OperationPtr ended = c.all_reduce(&y, 0, DataType::float32, ReduceOp::sum, later);
+  must(ended->start());
+  std::thread peer([&] { must(groups[1]->all_reduce(&y, 0, DataType::float32, ReduceOp::sum)); });
+  must(ended->wait());
+  peer.join();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    int calls = 0;
+    const auto expect = [&](bool right) { calls += right ? 1 : 100; };
+    pending->on_done([&](const Error* error) { expect(told(error)); });
+    ended->on_done([&](const Error* error) { expect(error == nullptr); });
+    _exit(calls == 2 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  std::thread sender([&] {
+    float z = 3;
+    must(groups[1]->send(&z, 1, DataType::float32, 0, 7));
+  });
+  must(pending->wait());
+  sender.join();
+}
+
 // Every call returns, although some thread of the parent holds the locks of the engine and of the
 // plans nearly always.
 void call_all(Communicator& c) {
