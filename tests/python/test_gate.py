@@ -225,7 +225,7 @@ def test_limits_are_ten_times_the_usual_within_bounds(monkeypatch, tmp_path):
 
 
 PYTEST = """
-import os, time
+import atexit, os, threading, time
 import pytest
 
 @pytest.mark.parametrize("words", ["x y"])
@@ -250,6 +250,10 @@ def test_skipped(): pass
 
 @pytest.mark.xfail
 def test_expected(): assert False
+
+def test_leaves_a_thread_that_python_waits_for():
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    atexit.register(lambda: open("at_exit", "w").close())
 """
 
 
@@ -272,6 +276,7 @@ def test_tests_of_pytest_are_read_alike(logs, monkeypatch):
     results = runner.run_suite(Suite("python", words, pytest=True), "[1]", FAR)
     assert outcomes(results) == {
         "tests/test_all.py::test_passes[x y]": "passed",
+        "tests/test_all.py::test_leaves_a_thread_that_python_waits_for": "passed",
         "tests/test_all.py::test_fails": "failed",
         "tests/test_all.py::test_takes_pytest_down": "failed",
         "tests/test_all.py::test_hangs": "failed",
@@ -280,6 +285,7 @@ def test_tests_of_pytest_are_read_alike(logs, monkeypatch):
         "tests/test_all.py::test_expected": "passed",
     }
     said = {result.test.partition("::")[2]: "\n".join(result.said) for result in results}
+    assert (logs / "at_exit").exists()
     assert "it broke here" in said["test_fails"]
     assert "it printed this" in said["test_fails"]
     assert "Timeout" in said["test_hangs"]

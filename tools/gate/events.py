@@ -7,7 +7,9 @@ A test that gives itself a timeout tells it; every other one has the limit of `l
 test that failed has said stands before its end.
 """
 
+import atexit
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +26,7 @@ class Events:
         self.config = config
         self.began = 0.0
         self.outcome = "OK"
+        self.status = 0
         # A pytest that a test starts is not to hear of them.
         self.listed = Path(os.environ.pop("GATE_LISTED"))
         self.wanted = os.environ.pop("GATE_TESTS", "")
@@ -61,6 +64,19 @@ class Events:
         took_ms = (time.monotonic() - self.began) * 1000
         end = {"OK": "[       OK ]", "FAILED": "[  FAILED  ]", "SKIPPED": "[  SKIPPED ]"}
         say(self.config, f"{end[self.outcome]} {nodeid} ({took_ms:.0f} ms)")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, exitstatus) -> None:
+        self.status = int(exitstatus)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Ends here. To free all of torch, which ranks are forked with, took over a minute on a
+        machine with other work, after the last test; and no rank ends in this process."""
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.status)
 
     def pytest_report_teststatus(self, report):
         """No letter and no word: the lines above say it."""
