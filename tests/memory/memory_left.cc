@@ -82,8 +82,74 @@ std::vector<Machine> machines() {
   };
 }
 
+// With 1000 MiB of memory and 500 MiB of swap.
+Machine swapping(const std::string& name, const std::string& groups,
+                 std::vector<std::pair<std::string, std::string>> files, uint64_t mib,
+                 const std::string& limit) {
+  files.push_back({"/proc/meminfo", "MemAvailable: 1024000 kB\nSwapFree: 512000 kB\n"});
+  files.push_back({"/proc/self/cgroup", groups});
+  return {name, std::move(files), mib * kMiB, limit};
+}
+
+std::vector<Machine> swapping_machines() {
+  const auto mib = [](int n) { return std::to_string(n * kMiB); };
+  const auto memory = [&](const std::string& group) {
+    return std::pair(kSecond + group + "/memory.max", mib(512));
+  };
+  const auto usage = [&](const std::string& group) {
+    return std::pair(kSecond + group + "/memory.current", mib(300));
+  };
+  const auto swap = [&](const std::string& group, const std::string& most) {
+    return std::pair(kSecond + group + "/memory.swap.max", most);
+  };
+  const auto swapped = [&](const std::string& group, int used) {
+    return std::pair(kSecond + group + "/memory.swap.current", mib(used));
+  };
+  const auto first = [](const std::string& file, const std::string& text) {
+    return std::pair(kFirst + "/job/memory." + file, text);
+  };
+  const std::string job = "the control group /job", in_job = "0::/job\n",
+                    of_job = "4:memory:/job\n";
+  return {
+      swapping("may_not_swap", in_job,
+               {memory("/job"), usage("/job"), swap("/job", "0"), swapped("/job", 0)}, 212, job),
+      swapping("may_swap_some", in_job,
+               {memory("/job"), usage("/job"), swap("/job", mib(300)), swapped("/job", 100)}, 412,
+               job),
+      swapping("may_swap", in_job,
+               {memory("/job"), usage("/job"), swap("/job", "max"), swapped("/job", 100)}, 712,
+               job),
+      swapping("may_not_swap_in_a_group_around_it", "0::/job/step\n",
+               {memory("/job/step"), usage("/job/step"), swap("/job/step", "max"),
+                swapped("/job/step", 0), swap("/job", "0"), swapped("/job", 0)},
+               212, "the control group /job/step"),
+      swapping("may_not_swap_in_a_group_inside", "0::/job/step\n",
+               {swap("/job/step", "0"), swapped("/job/step", 0), memory("/job"), usage("/job")},
+               212, job),
+      swapping("may_not_swap_on_a_full_machine", in_job, {swap("/job", "0"), swapped("/job", 0)},
+               1000, "the machine"),
+      swapping("prefers_not_to_swap", in_job,
+               {{"/proc/sys/vm/swappiness", "0\n"}, memory("/job"), usage("/job")}, 212, job),
+      swapping("first_kind_may_not_swap", of_job,
+               {first("limit_in_bytes", mib(512)), first("usage_in_bytes", mib(300)),
+                first("memsw.limit_in_bytes", mib(512)), first("memsw.usage_in_bytes", mib(300)),
+                first("stat", "total_inactive_file 1048576\n")},
+               213, job),
+      swapping("first_kind_may_swap_some", of_job,
+               {first("limit_in_bytes", mib(300)), first("usage_in_bytes", mib(300)),
+                first("memsw.limit_in_bytes", mib(512)), first("memsw.usage_in_bytes", mib(300))},
+               212, job),
+      swapping("first_kind_prefers_not_to_swap", of_job,
+               {first("limit_in_bytes", mib(512)), first("usage_in_bytes", mib(300)),
+                first("swappiness", "0")},
+               212, job),
+  };
+}
+
 class MemoryLeftOf : public ::testing::TestWithParam<Machine> {};
 INSTANTIATE_TEST_SUITE_P(All, MemoryLeftOf, ::testing::ValuesIn(machines()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(WithSwap, MemoryLeftOf, ::testing::ValuesIn(swapping_machines()),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(MemoryLeftOf, IsWhatTheTightestLimitLeaves) {

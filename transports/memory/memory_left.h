@@ -1,7 +1,8 @@
 // How much memory this process can still use before the kernel would end some process for lack of
 // it: what the machine has free, and what the limits of its control groups (containers, jobs of a
-// cluster) leave. Memory that can be dropped (cached files) or swapped out counts as free. Reads a
-// few small files, in about 50 us. Thread safety: all functions.
+// cluster) leave. Memory that can be dropped (cached files) counts as free, and so does what can be
+// swapped out, as far as all control groups of the process may swap. Reads a few small files, in
+// about 50 us. Thread safety: all functions.
 #pragma once
 
 #include <cstdint>
