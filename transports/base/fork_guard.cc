@@ -8,14 +8,22 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace ringwood {
 namespace {
 
+// The pipe of a fork that is under way.
+struct OpenHandover {
+  pthread_t thread;
+  int pipe[2];
+};
+
 struct ForkTable {
   std::mutex mutex;
   std::vector<int> fds;
+  std::vector<OpenHandover> handovers;
   std::atomic<int> pid{0};  // of this process; updated in every child
 
   void forget(int fd) noexcept {
@@ -47,6 +55,11 @@ void after_fork_in_child() {
   }
   if (null >= 0) close(null);
   table.fds.clear();
+  for (const OpenHandover& handover : table.handovers) {
+    if (pthread_equal(handover.thread, pthread_self())) continue;
+    for (const int end : handover.pipe) close(end);
+  }
+  table.handovers.clear();
   table.pid.store(getpid(), std::memory_order_relaxed);
   table.mutex.unlock();
 }
@@ -99,15 +112,36 @@ int current_pid() noexcept {
 
 bool forked_since(int pid_at_creation) noexcept { return current_pid() != pid_at_creation; }
 
+int ForkHandover::install(void (*before)(), void (*in_parent)(), void (*in_child)()) {
+  ringwood::install();  // first, so that the table is not locked yet in `before`
+  return pthread_atfork(before, in_parent, in_child);
+}
+
 void ForkHandover::before_fork() noexcept {
-  if (pipe2(pipe_, O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
+  ForkTable& table = fork_table();
+  std::lock_guard lock(table.mutex);
+  if (pipe2(pipe_, O_CLOEXEC) != 0) {
+    pipe_[0] = pipe_[1] = -1;
+    return;
+  }
+  try {
+    table.handovers.push_back({pthread_self(), {pipe_[0], pipe_[1]}});
+  } catch (const std::bad_alloc&) {
+    // Then it is not closed in other children.
+  }
 }
 
 void ForkHandover::wait_for_child() noexcept {
   if (pipe_[1] < 0) return;
-  close(pipe_[1]);
-  char nothing;
-  while (read(pipe_[0], &nothing, 1) < 0 && errno == EINTR) {
+  {
+    ForkTable& table = fork_table();
+    std::lock_guard lock(table.mutex);
+    std::erase_if(table.handovers,
+                  [this](const OpenHandover& handover) { return handover.pipe[1] == pipe_[1]; });
+    close(pipe_[1]);
+  }
+  char done;
+  while (read(pipe_[0], &done, 1) < 0 && errno == EINTR) {
   }
   close(pipe_[0]);
   pipe_[0] = pipe_[1] = -1;
@@ -115,9 +149,12 @@ void ForkHandover::wait_for_child() noexcept {
 
 void ForkHandover::done_in_child() noexcept {
   if (pipe_[0] < 0) return;
-  close(pipe_[0]);
-  close(pipe_[1]);
-  pipe_[0] = pipe_[1] = -1;
+  constexpr char kDone = 'd';
+  (void)!write(pipe_[1], &kDone, 1);
+  for (int& end : pipe_) {
+    close(end);
+    end = -1;
+  }
 }
 
 }  // namespace ringwood

@@ -27,13 +27,22 @@ int current_pid() noexcept;
 // True in a process that was forked since: communicators of the parent are dead here.
 bool forked_since(int pid_at_creation) noexcept;
 
-// Lets fork() return in the parent only once the child has called done_in_child(), or has died. One
-// fork at a time; all but wait_for_child() may be called between fork() and exec().
+// Lets fork() return in the parent only once the child has called done_in_child(), or has died.
+//
+// Children that other threads start meanwhile inherit the pipe, and may live for hours. So what
+// counts is a byte that the child writes; and every other fork() closes the pipe in its child, so
+// that its end tells of a child that has died. (Where such a child was started without fork
+// handlers, as by posix_spawn(), that is told when it calls exec().)
+//
+// One fork at a time for an object, by one thread from before_fork() to wait_for_child().
 class ForkHandover {
  public:
+  // pthread_atfork() for handlers that use an object of this class: they stand around those of
+  // this file.
+  static int install(void (*before)(), void (*in_parent)(), void (*in_child)());
   void before_fork() noexcept;
   void wait_for_child() noexcept;  // in the parent
-  void done_in_child() noexcept;
+  void done_in_child() noexcept;   // async-signal-safe
 
  private:
   int pipe_[2] = {-1, -1};

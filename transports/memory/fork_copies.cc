@@ -1,7 +1,6 @@
 #include "transports/memory/fork_copies.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ void ForkCopies::start() {
   if (copy_fd_ < 0) throw Error(ErrorCode::system, system_message("fcntl"));
   active.store(this);
   static const int installed =
-      pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+      ForkHandover::install(&before_fork, &after_fork_in_parent, &after_fork_in_child);
   (void)installed;  // fails only without memory, and then forks get no copies
 }
 

@@ -5,7 +5,7 @@
 // addresses instead. The blocks are copied at once, not when written: fork() returns in the parent
 // when the child has its copies. The child copies before any other code runs in it, with
 // async-signal-safe calls only. At most one object of a process is active. Lock order: a fork holds
-// the mutex of the blocks until the child has its copies, and takes no other.
+// the mutex of the blocks until the child has its copies; meanwhile it takes only the fork guard's.
 #pragma once
 
 #include <cstddef>

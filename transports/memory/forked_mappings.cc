@@ -1,7 +1,6 @@
 #include "transports/memory/forked_mappings.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,7 +73,7 @@ void after_fork_in_child() {
 
 bool copy_mappings_to_forks(const FileId& file) {
   static const int installed =
-      pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+      ForkHandover::install(&before_fork, &after_fork_in_parent, &after_fork_in_child);
   if (installed != 0) return false;
   if (of_this_process()) return true;
   auto fresh = std::make_unique<CopiedFile>(CopiedFile{file});
