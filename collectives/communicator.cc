@@ -56,7 +56,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     gather_factors(*state, args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply_in_place(*state, data, count, type, call.factor);
-    return go(std::move(state), call);
+    return go(state, call);
   }
 
   OperationPtr reduce(void* data, size_t count, DataType type, ReduceOp op, int root,
@@ -72,7 +72,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
       premultiply_in_place(*state, data, count, type, call.factor);
     else if (multiplies)
       premultiply(*state, {&count, 1}, type, call.factor);
-    return go(std::move(state), call);
+    return go(state, call);
   }
 
   OperationPtr broadcast(void* data, size_t count, DataType type, int root,
@@ -118,7 +118,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     gather_factors(*state, args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
       premultiply(*state, counts_of(in), type, call.factor);
-    return go(std::move(state), call);
+    return go(state, call);
   }
 
   OperationPtr all_to_all(const void* in, void* out, size_t count, DataType type,
@@ -150,7 +150,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     auto state = begin(args, std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
       copy_own(*state, out[root].data, in.data, in.count * size_of(type));
-    return go(std::move(state), call);
+    return go(state, call);
   }
 
   OperationPtr scatter(std::vector<ConstBlock> in, Block out, DataType type, int root,
@@ -204,8 +204,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   Duration time_for(const CallOptions& call) const {
     return saturated(call.timeout.count() > 0 ? call.timeout : timeout_.load());
   }
-  std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, std::vector<void*> buffers,
-                                         const CallOptions& call) {
+  RecentCalls::Begun begin(const CollectiveArgs& args, std::vector<void*> buffers,
+                           const CallOptions& call) {
     const void* source = nullptr;
     if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
@@ -218,22 +218,19 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (!call.synchronous || call.persistent || call.copied || group_.open() || forked())
       return nullptr;
     const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
+    RecentCalls::Hold hold;
     const RecentCalls::State* state = nullptr;
-    const auto find = [&](const EngineLock& lock) {
-      state = recent_.again(lock, even, call, apart, time_for(call));
+    const auto find = [&](const EngineLock& lock) -> CollectiveState* {
+      hold = recent_.hold(lock);
+      if (hold) state = recent_.again(hold, even, call, apart, time_for(call));
       return state ? state->get() : nullptr;
     };
-    if (!engine_->call_alone(find)) {
-      if (state) recent_.give_back();
-      return nullptr;
-    }
-    OperationPtr handle = *state;
-    recent_.give_back();
-    return handle;
+    if (!engine_->call_alone(find)) return nullptr;
+    return *state;
   }
   // For calls that can be packed.
-  std::shared_ptr<CollectiveState> begin(const CollectiveArgs& args, CallBuffers buffers,
-                                         const CallOptions& call) {
+  RecentCalls::Begun begin(const CollectiveArgs& args, CallBuffers buffers,
+                           const CallOptions& call) {
     std::vector<void*>& blocks = buffers.blocks;
     if (cut_from_one_buffer(args.collective)) blocks.assign(1, buffers.data);
     if (has_input_chunks(args.collective)) blocks.push_back(buffers.data);
@@ -258,42 +255,42 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (forked()) throw Error(engine_->health().error());
   }
   // Without a plan in a forked child, where it cannot be begun.
-  std::shared_ptr<CollectiveState> make_state(const CollectiveArgs& args, const void* source,
-                                              const CallOptions& call) {
+  RecentCalls::Begun make_state(const CollectiveArgs& args, const void* source,
+                                const CallOptions& call) {
     const char* const name = to_string(args.collective);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
-    if (forked()) return make();
+    if (forked()) return RecentCalls::Begun(make());
     const bool apart = private_source(source, args.count * size_of(args.type));
     const auto find = [&] {
       return plans_->get(args, call.algorithm, call.segments, apart, call.tolerance,
                          call.schedules);
     };
-    std::shared_ptr<CollectiveState> state;
-    if (call.synchronous && !call.persistent && !group_.open() && recent_.hold(engine_->lock()))
-      state = recent_.take(name, time_for(call), args, call, apart, make, find);
-    if (!state) {
-      state = make();
-      state->use(find());
-    }
-    state->priority = call.priority;
-    set_pair_counts(*state);
-    return state;
+    RecentCalls::Hold hold;
+    if (call.synchronous && !call.persistent && !group_.open())
+      hold = recent_.hold(engine_->lock());
+    auto begun =
+        hold ? recent_.take(std::move(hold), name, time_for(call), args, call, apart, make, find)
+             : RecentCalls::Begun(make());
+    if (!begun.recent()) begun->use(find());
+    begun->priority = call.priority;
+    set_pair_counts(*begun);
+    return begun;
   }
-  OperationPtr go(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
-    if (call.copied) use_copies(*state, call.copied);
-    if (call.persistent) return state->hold(call.synchronous);
-    if (group_.open() && !state->recent)
+  OperationPtr go(const RecentCalls::Begun& begun, const CallOptions& call) {
+    if (call.copied) use_copies(*begun, call.copied);
+    if (call.persistent) return begun->hold(call.synchronous);
+    const auto& state = begun.state();
+    if (group_.open() && !begun.recent())
       return group_.add(state->name, call, [=, this] { return launch(state, later(call)); });
-    return launch(std::move(state), call);
+    return launch(state, call);
   }
-  OperationPtr launch(std::shared_ptr<CollectiveState> state, const CallOptions& call) {
-    if (auto first = std::exchange(state->gather, nullptr)) launch(std::move(first), call);
-    if (!call.synchronous) return submit(std::move(state), call);
+  OperationPtr launch(const std::shared_ptr<CollectiveState>& state, const CallOptions& call) {
+    if (auto first = std::exchange(state->gather, nullptr)) launch(first, call);
+    if (!call.synchronous) return submit(state, call);
     if (Status s = engine_->call(state); !s)
       state->complete(std::make_shared<const Error>(std::move(s.error())));
-    if (state->recent) recent_.give_back();
     return state;
   }
   // The operations of a dead communicator are completed when made, with the error that ended it.
@@ -329,13 +326,13 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
   OperationPtr launch_pack(const CallPack& pack) {
     if (pack.parts.size() == 1) {
-      auto state = begin(pack.args, pack.parts[0].buffers, pack.call);
-      if (const auto& copied = pack.parts[0].copied) use_copies(*state, copied);
-      return launch(std::move(state), pack.call);
+      const auto begun = begin(pack.args, pack.parts[0].buffers, pack.call);
+      if (const auto& copied = pack.parts[0].copied) use_copies(*begun, copied);
+      return launch(begun.state(), pack.call);
     }
     PackedBuffer packed = pack_calls(pack, rank(), size());
-    auto state = begin(pack.args, packed.buffers, pack.call);
-    return launch(use(std::move(packed), std::move(state)), pack.call);
+    const auto begun = begin(pack.args, packed.buffers, pack.call);
+    return launch(use(std::move(packed), begun.state()), pack.call);
   }
 
   // For PREMUL_SUM of operands scaled as they are added, with several ranks: the operation gets the
@@ -350,8 +347,9 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     CallOptions how;
     how.timeout = call.timeout;
     how.priority = call.priority;
-    state.gather = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
-                         std::move(buffers), how);
+    const auto first = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
+                             std::move(buffers), how);
+    state.gather = first.state();
     state.gather->factors = state.factors;
   }
 

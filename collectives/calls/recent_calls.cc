@@ -54,21 +54,17 @@ bool take_buffers(CollectiveState& state, const EvenCall& even) {
 
 }  // namespace
 
-const RecentCalls::State* RecentCalls::again(const EngineLock& lock, const EvenCall& even,
+const RecentCalls::State* RecentCalls::again(const Hold&, const EvenCall& even,
                                              const CallOptions& call, bool private_source,
                                              Duration timeout) {
   if (even.op == ReduceOp::premul_sum) return nullptr;  // has its own factors
-  if (!hold(lock)) return nullptr;
   const auto wanted = [&](const CollectiveArgs& args) { return is_of(args, even); };
   Recent* const recent = find(call, private_source, wanted);
-  if (recent && recent->free()) {
-    CollectiveState& state = *recent->state;
-    state.reuse(state.name, timeout);
-    state.priority = call.priority;
-    if (take_buffers(state, even)) return &recent->state;
-  }
-  give_back();
-  return nullptr;
+  if (!recent || !recent->free()) return nullptr;
+  CollectiveState& state = *recent->state;
+  state.reuse(state.name, timeout);
+  state.priority = call.priority;
+  return take_buffers(state, even) ? &recent->state : nullptr;
 }
 
 RecentCalls::Recent& RecentCalls::like(const CollectiveArgs& args, const CallOptions& call,

@@ -4,6 +4,8 @@
 //
 // Most such calls are recognized by their arguments alone, in again(): the arguments were
 // checked before.
+//
+// Between calls an operation here has its plan, and nothing else that takes memory.
 #pragma once
 
 #include <array>
@@ -35,45 +37,79 @@ struct EvenCall {
 };
 
 // Thread safety: one thread at a time holds it, and others see that it is held. hold() requires the
-// engine's lock, which the call needs anyway; give_back() does not.
+// engine's lock, which the call needs anyway; the end of a Hold does not. All else requires one.
 class RecentCalls final {
  public:
   using State = std::shared_ptr<CollectiveState>;
 
-  // False: another thread holds it. Otherwise give_back() must follow.
-  bool hold(const EngineLock&) {
-    if (held_.load(std::memory_order_acquire)) return false;
-    held_.store(true, std::memory_order_relaxed);
-    return true;
-  }
-  void give_back() noexcept { held_.store(false, std::memory_order_release); }
+  // Gives it back at its end. An empty one holds nothing.
+  class Hold final {
+   public:
+    Hold() = default;
+    Hold(Hold&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+    Hold& operator=(Hold&& other) noexcept {
+      std::swap(held_, other.held_);
+      return *this;
+    }
+    ~Hold() {
+      if (held_) held_->store(false, std::memory_order_release);
+    }
+    explicit operator bool() const { return held_ != nullptr; }
 
-  // The operation of a call like a recent one, ready to begin, and held. Null: there is none,
-  // another thread holds it, or the arguments need the full checks.
-  const State* again(const EngineLock& lock, const EvenCall& even, const CallOptions& call,
+   private:
+    friend class RecentCalls;
+    explicit Hold(std::atomic<bool>& held) : held_(&held) {
+      held.store(true, std::memory_order_relaxed);
+    }
+    std::atomic<bool>* held_ = nullptr;
+  };
+
+  // A call's operation, until it is carried out or given up. One that was taken from here lets go
+  // at the end of what it needed for that, before this is given back.
+  class Begun final {
+   public:
+    explicit Begun(State state) : state_(std::move(state)) {}
+    Begun(State state, Hold hold) : hold_(std::move(hold)), state_(std::move(state)) {}
+    Begun(Begun&&) noexcept = default;
+    Begun& operator=(Begun&&) = delete;
+    ~Begun() {
+      if (hold_ && state_ && (state_->number < 0 || state_->done())) state_->let_go();
+    }
+    bool recent() const { return static_cast<bool>(hold_); }
+    const State& state() const { return state_; }
+    CollectiveState& operator*() const { return *state_; }
+    CollectiveState* operator->() const { return state_.get(); }
+
+   private:
+    Hold hold_;
+    State state_;
+  };
+
+  // Empty: another thread holds it.
+  Hold hold(const EngineLock&) {
+    return held_.load(std::memory_order_acquire) ? Hold() : Hold(held_);
+  }
+
+  // The operation of a call like a recent one, ready to begin. Null: there is none, or the
+  // arguments need the full checks.
+  const State* again(const Hold&, const EvenCall& even, const CallOptions& call,
                      bool private_source, Duration timeout);
 
-  // Precondition: hold(). Gives back if it throws. `make` makes a new state, `find` a plan.
+  // `make` makes a new state, `find` a plan.
   template <class Make, class Find>
-  State take(const char* name, Duration timeout, const CollectiveArgs& args,
+  Begun take(Hold hold, const char* name, Duration timeout, const CollectiveArgs& args,
              const CallOptions& call, bool private_source, Make make, Find find) {
-    try {
-      Recent& recent = like(args, call, private_source);
-      if (recent.free()) {
-        recent.state->reuse(name, timeout);
-      } else {
-        auto next = make();
-        next->recent = true;
-        if (recent.known) next->use(recent.state->plan);
-        recent.state = std::move(next);
-      }
-      if (!recent.known) recent.state->use(find());
-      recent.known = true;
-      return recent.state;
-    } catch (...) {
-      give_back();
-      throw;
+    Recent& recent = like(args, call, private_source);
+    if (recent.free()) {
+      recent.state->reuse(name, timeout);
+    } else {
+      auto next = make();
+      if (recent.known) next->use(recent.state->plan);
+      recent.state = std::move(next);
     }
+    if (!recent.known) recent.state->use(find());
+    recent.known = true;
+    return Begun(recent.state, std::move(hold));
   }
 
  private:

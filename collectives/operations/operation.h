@@ -174,8 +174,7 @@ class CollectiveState final : public OperationState {
   int track = 0;           // on which it is carried out; the same on all ranks
   uint32_t parts = 0;      // of a pack: `blocks` of its fingerprint
   bool prepared = false;
-  bool holds = true;    // no data moves before `prepare` has run
-  bool recent = false;  // the communicator may reuse it
+  bool holds = true;  // no data moves before `prepare` has run
 
   void use(std::shared_ptr<const Plan> its_plan) {
     plan = std::move(its_plan);
@@ -185,9 +184,17 @@ class CollectiveState final : public OperationState {
   // Carries it out by another plan for the same call. Precondition: it is not submitted.
   void change(std::shared_ptr<const Plan> other);
   // Resets an operation that has no other holder; keeps the plan and the buffers of the last run.
-  // Most members are clear already, and checking is cheaper than clearing.
   void reuse(const char* its_name, Duration timeout) {
     renew(its_name, timeout);
+    let_go();
+    if (parts != 0) fingerprint = plan->fingerprint;
+    parts = 0;
+    prepared = false;
+    holds = true;
+  }
+  // Frees what it needs only to be carried out. Precondition: it is done, or not submitted, and not
+  // persistent. Most members are clear already, and checking is cheaper than clearing.
+  void let_go() noexcept {
     prepare.clear();
     if (at_start) at_start = nullptr;
     if (finish) finish = nullptr;
@@ -197,10 +204,6 @@ class CollectiveState final : public OperationState {
     footprint.clear();
     if (!send_counts.empty()) send_counts.clear();
     if (!recv_counts.empty()) recv_counts.clear();
-    if (parts != 0) fingerprint = plan->fingerprint;
-    parts = 0;
-    prepared = false;
-    holds = true;
   }
 
  protected:

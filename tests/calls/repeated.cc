@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include "collectives/operations/copied_memory.h"
 #include "tests/support/allocations.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
@@ -191,6 +193,80 @@ TEST_P(Repeated, HandlesMayBeKept) {
     for (size_t i = 1; i < kept.size(); ++i)
       if (kept[i]->sequence() != kept[i - 1]->sequence() + 2)
         throw std::runtime_error("a handle of another call");
+  });
+}
+
+// What a call needed is free at its end, whether its handle is kept or not.
+TEST_P(Repeated, CallsKeepNoMemory) {
+  run_ranks(2, GetParam(), [](Communicator& c) {
+    std::vector<std::weak_ptr<const CopiedMemory>> memory;
+    std::vector<OperationPtr> kept;
+    const auto through_copies = [&](int32_t* data, size_t count) {
+      auto copied = std::make_shared<CopiedMemory>();
+      copied->read = copied->written = {{data, count * sizeof *data}};
+      copied->fill = copied->finish = [] {};
+      CallOptions call = at_once();
+      call.copied = copied;
+      memory.push_back(copied);
+      return c.all_reduce(data, count, kType, ReduceOp::sum, call);
+    };
+    Numbers x(8);
+    for (size_t i = 0; i < 6; ++i) {
+      must(through_copies(x.data(), 1 + i % 5));
+      kept.push_back(through_copies(x.data(), 8));
+    }
+    for (const OperationPtr& handle : kept) must(handle);
+    for (const auto& one : memory) EXPECT_TRUE(one.expired());
+  });
+}
+
+size_t bytes_in_use() {
+  const struct mallinfo2 now = ::mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
+TEST_P(Repeated, CallsFreeTheirScaledCopies) {
+  if (kSlower > 1) GTEST_SKIP() << "a sanitizer has its own allocation, which is not counted";
+  constexpr size_t kMax = 1 << 20;
+  run_ranks(2, GetParam(), [](Communicator& c) {
+    std::vector<float> in(2 * kMax), out(kMax);
+    CallOptions call = at_once();
+    call.factor = 0.5;
+    const auto run = [&](ReduceOp op) {
+      for (size_t i = 0; i < 6; ++i)
+        must(c.reduce_scatter(in.data(), out.data(), kMax - 64 * i, DataType::float32, op, call));
+      must(c.barrier(at_once()));
+    };
+    run(ReduceOp::sum);
+    const size_t before = bytes_in_use();
+    must(c.barrier(at_once()));
+    run(ReduceOp::premul_sum);
+    EXPECT_LT(bytes_in_use(), before + 8 * kMax) << "as much as one call needs on one rank";
+    must(c.barrier(at_once()));
+  });
+}
+
+// A call for which there is no memory leaves the way open for those after it.
+TEST_P(Repeated, CallsAskForNoMemoryAfterOneThatFoundNone) {
+  if (kSlower > 1) GTEST_SKIP() << "a sanitizer has its own allocation, which is not counted";
+  run_ranks(2, GetParam(), [](Communicator& c) {
+    constexpr size_t kMany = 1 << 20;
+    std::vector<double> in(2 * kMany), out(kMany);
+    const CallOptions call = at_once();
+    const auto run = [&](size_t count, ReduceOp op) {
+      return c.reduce_scatter(in.data(), out.data(), count, DataType::float64, op, call);
+    };
+    const auto some = [&] {
+      for (int i = 0; i < 100; ++i) must(run(2, ReduceOp::sum));
+    };
+    some();
+    refuse_allocations_from(sizeof(double) * kMany);
+    EXPECT_THROW((void)run(kMany, ReduceOp::premul_sum), std::bad_alloc);
+    refuse_allocations_from(0);
+    some();
+    const size_t before = allocations();
+    some();
+    EXPECT_LT(allocations() - before, 10u);
   });
 }
 

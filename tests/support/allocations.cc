@@ -4,7 +4,7 @@
 #include <new>
 
 namespace {
-thread_local size_t count = 0, total = 0;
+thread_local size_t count = 0, total = 0, refused_from = 0;
 }
 
 // Of the whole program, so that what the library asks for is counted. In a file of their own: a
@@ -13,6 +13,7 @@ thread_local size_t count = 0, total = 0;
 void* operator new(size_t bytes) {
   ++count;
   total += bytes;
+  if (refused_from > 0 && bytes >= refused_from) throw std::bad_alloc();
   if (void* const memory = std::malloc(bytes ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
@@ -23,4 +24,5 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace ringwood::testing {
 size_t allocations() noexcept { return count; }
 size_t allocated_bytes() noexcept { return total; }
+void refuse_allocations_from(size_t bytes) noexcept { refused_from = bytes; }
 }  // namespace ringwood::testing

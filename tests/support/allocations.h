@@ -8,5 +8,7 @@ namespace ringwood::testing {
 
 size_t allocations() noexcept;
 size_t allocated_bytes() noexcept;
+// The calling thread is refused this many bytes and more, with bad_alloc; 0: nothing.
+void refuse_allocations_from(size_t bytes) noexcept;
 
 }  // namespace ringwood::testing
