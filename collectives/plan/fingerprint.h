@@ -42,6 +42,7 @@ struct Fingerprint {
   uint8_t priority : 2 = 0;  // Priority
   uint8_t even : 2 = 0;      // all_to_all, gather, scatter; or kPacked
   uint8_t epoch = 0;         // the low byte of Plan::epoch
+  static constexpr int kMaxSegments = 0xffff;
   static constexpr uint8_t kAnySizes = 0;
   static constexpr uint8_t kSameSizes = 1;  // the sizes that this rank of an all_to_all knows
   static constexpr uint8_t kOneSize = 2;    // required by the call: `count` everywhere
@@ -61,6 +62,7 @@ struct Preamble {
 };
 static_assert(sizeof(Preamble) == 56);
 
+// Precondition: 1 <= segments <= Fingerprint::kMaxSegments.
 Fingerprint fingerprint_of(const CollectiveArgs& args, const std::string& algorithm, int segments,
                            uint64_t sequence);
 uint32_t hash_counts(const std::vector<size_t>& counts);

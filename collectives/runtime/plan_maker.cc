@@ -157,6 +157,11 @@ std::shared_ptr<Plan> PlanMaker::make_own(const PlanKey& key, int rank) {
                     "size, and exclude an algorithm",
                     to_string(args.collective), to_string(own.collective()), own.size(),
                     rooted ? fmt::format(" with root {}", own.root()) : ""));
+  if (key.request.segments > Fingerprint::kMaxSegments)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} with the user's schedules in {} segments: at most {} are possible",
+                    to_string(args.collective), key.request.segments, Fingerprint::kMaxSegments));
   const TuningChoice tuning{std::string(kUserSchedules), std::max(1, key.request.segments),
                             WireFormat::exact};
   auto plan = make_exact({nullptr, &own}, key, tuning, rank);

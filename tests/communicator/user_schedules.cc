@@ -1,6 +1,7 @@
 // Schedules that are in no table run as those of the table do: proved, agreed on, exact.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 #include "collectives/algorithms/algorithms.h"
@@ -89,6 +90,24 @@ TEST(UserSchedulesOfAText, AreRefusedForOtherCalls) {
         error_of([&] { (void)c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum, call); });
     EXPECT_PRED2(contains, error.cause, "they are for all_reduce of 3 ranks");
     EXPECT_TRUE(c.health().ok());
+  });
+}
+
+// The ranks compare 16 bits of their number.
+TEST(UserSchedulesOfAText, AreRefusedInMoreSegmentsThanRanksCompare) {
+  const auto star = ProvedSchedules::parse(Collective::all_reduce, kStar);
+  run_ranks(3, [&](Communicator& c) {
+    CallOptions call;
+    call.schedules = star;
+    float x = 1;
+    const auto sum = [&](int segments) {
+      call.segments = segments;
+      return c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum, call);
+    };
+    for (const int segments : {65'536, 65'537, std::numeric_limits<int>::max()})
+      EXPECT_PRED2(contains, error_of([&] { (void)sum(segments); }).cause, "at most 65535");
+    must(sum(1));
+    EXPECT_EQ(x, 3);
   });
 }
 
