@@ -41,6 +41,12 @@ std::string place_of(const StatusRow& row) {
 
 bool replied(const StatusRow& row) { return row.state == StatusRow::State::replied; }
 
+// "rank 1 is at #5 barrier", "rank 1 has called nothing yet".
+std::string sentence_on(int rank, const StatusRow& row) {
+  const bool somewhere = replied(row) && last_begun(row.op_statuses) >= 0;
+  return fmt::format("rank {} {}{}", rank, somewhere ? "is " : "", place_of(row));
+}
+
 // The operation that the timeout is about; -1 if it is not a collective (a receive, for example).
 int64_t operation_of(const Error& first, const std::vector<StatusRow>& rows) {
   if (first.rank < 0 || first.rank >= static_cast<int>(rows.size())) return -1;
@@ -100,7 +106,7 @@ void add_missing(Error& error, const std::vector<StatusRow>& rows) {
   } else if (sequence >= 0) {
     error.cause += "; every rank has called it and answers";
   } else if (peer_known) {
-    error.cause += fmt::format("; rank {} is {}", error.peer, place_of(rows[error.peer]));
+    error.cause += "; " + sentence_on(error.peer, rows[error.peer]);
     add_missing_before(error, rows);
   }
 }

@@ -31,7 +31,8 @@ int64_t on_other_channel(const OpStatuses& a, const OpStatuses& b);
 // The mismatch error for such an operation.
 Error different_priorities(int64_t sequence, int rank, int peer);
 
-// "at #5 all_reduce float32 x 1024, sum and #6 barrier", or "after #6 barrier".
+// "at #5 all_reduce float32 x 1024, sum and #6 barrier", "after #6 barrier", or "has called nothing
+// yet".
 std::string place_of(const OpStatuses& op_statuses);
 
 // Why an operation fails that waits for a rank which left in good order.
