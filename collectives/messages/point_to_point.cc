@@ -71,8 +71,17 @@ bool PointToPoint::needs(int rank) const {
                      [&](const auto& m) { return m->peer == rank; });
 }
 
-bool PointToPoint::needs_any() const {
-  return std::ranges::any_of(receives_, [](const auto& m) { return m->peer == kAnySource; });
+const MessageState* PointToPoint::with(int rank) const {
+  for (const auto& m : all_)
+    if (m->peer == rank) return m.get();
+  const Peer& p = peers_[rank];
+  if (p.payload_for) return p.payload_for.get();
+  return p.granted.empty() ? nullptr : p.granted.begin()->second.get();
+}
+
+const MessageState* PointToPoint::from_any() const {
+  const auto it = std::ranges::find(receives_, kAnySource, [](const auto& m) { return m->peer; });
+  return it == receives_.end() ? nullptr : it->get();
 }
 
 std::shared_ptr<MessageState> PointToPoint::late(Clock::time_point now) const {
@@ -117,7 +126,9 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     progressed |= arrived || p.totals.sent != before.sent;
     if (!s) {
       p.gone = true;
-      return needs(rank) ? std::move(s) : Status();
+      if (!needs(rank)) return {};
+      if (const MessageState* const message = with(rank)) message->name_in(s.error());
+      return s;
     }
     const bool quiet = !arrived && p.totals.sent == before.sent;
     if (quiet || (!listening && !watched(rank))) return {};
@@ -250,6 +261,7 @@ Status PointToPoint::check_size(const MessageState& receive, int rank, size_t by
           fmt::format("rank {} sent {} bytes with tag {} while rank {} receives {} bytes", rank,
                       bytes, receive.tag, mesh_.rank, receive.bytes));
   e.peer = rank;
+  receive.name_in(e);
   return e;
 }
 

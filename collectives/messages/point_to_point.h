@@ -60,8 +60,11 @@ class PointToPoint final {
   std::shared_ptr<MessageState> late(Clock::time_point now) const;
   // A pending message that can only come from, or go to, this peer.
   bool needs(int peer) const;
-  // A receive is pending that any rank may serve.
-  bool needs_any() const;
+  // The first pending message to or from this peer, for errors; null: it is only a reply to one of
+  // the peer's that is pending.
+  const MessageState* with(int peer) const;
+  // The first pending receive that any rank may serve, or null.
+  const MessageState* from_any() const;
   // The link to this peer has ended, and all that came over it is here. Known while a receive from
   // any rank is pending.
   bool gone(int peer) const { return peers_[peer].gone; }

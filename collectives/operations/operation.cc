@@ -197,6 +197,16 @@ Status OperationState::status() const {
   return failed_with(*error_);
 }
 
+void OperationState::name_in(Error& error) const {
+  if (error.collective.empty()) error.collective = name;
+  if (error.sequence < 0) error.sequence = number;
+}
+
+void MessageState::name_in(Error& error) const {
+  if (error.collective.empty()) error.collective = fmt::format("{} with tag {}", name, tag);
+  if (error.peer < 0) error.peer = peer;
+}
+
 void OperationState::on_done(std::function<void(const Error*)> callback) {
   const Status lost = driver_->in_child();
   if (lost) {

@@ -78,6 +78,8 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
     done_.store(true, std::memory_order_release);
   }
   Status status() const;
+  // Adds to an error of this operation what it is, where the error does not say.
+  virtual void name_in(Error& error) const;
   // The operation is persistent, and waits for its first start(). `synchronous`: each start
   // carries it out.
   OperationPtr hold(bool synchronous);
@@ -245,6 +247,9 @@ class MessageState final : public OperationState {
   size_t bytes = 0;
   int peer = -1;  // kAnySource: a receive from any rank
   uint64_t tag = 0;
+
+  // "recv with tag 7", and the peer.
+  void name_in(Error& error) const override;
 
  protected:
   Status begin(OperationDriver& driver, bool synchronous) override;

@@ -20,14 +20,11 @@ Error thrown_by_callback() {
 
 void GroupError::report(Error error, const OperationState* operation) {
   if (std::exchange(reported_, true)) return;
+  if (operation) operation->name_in(error);
   if (error.rank < 0) error.rank = mesh_->rank;
   if (error.host.empty()) error.host = host_name();
   if (error.transport.empty() && error.peer >= 0 && error.code != ErrorCode::mismatch)
     error.transport = mesh_->peers[error.peer].transport;
-  if (operation) {
-    if (error.collective.empty()) error.collective = operation->name;
-    if (error.sequence < 0) error.sequence = operation->number;
-  }
   mesh_->control->fail(std::move(error));
 }
 

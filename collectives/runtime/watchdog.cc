@@ -35,11 +35,9 @@ Error late(const MessageState& message) {
   const std::string peer_words =
       message.peer < 0 ? "from any rank"
                        : fmt::format("{} rank {}", message.sending ? "to" : "from", message.peer);
-  Error error(ErrorCode::timeout,
-              fmt::format("not finished within {:.1f} s: tag {}, {} bytes, {}",
-                          seconds_in(message.allowed()), message.tag, message.bytes, peer_words));
-  error.peer = message.peer;
-  return error;
+  return Error(ErrorCode::timeout,
+               fmt::format("not finished within {:.1f} s: {} bytes {}",
+                           seconds_in(message.allowed()), message.bytes, peer_words));
 }
 
 }  // namespace
@@ -65,7 +63,7 @@ void Watchdog::check(Clock::time_point now, const InFlight& work) try {
   const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
   if (error_.reported() || error_.is_set()) return;
   if (departures > 0 && long_in_vain) check_departed(work);
-  if (long_in_vain && work.messages().needs_any()) check_all_gone(work);
+  if (long_in_vain && work.messages().from_any()) check_all_gone(work);
   if (!named_ && !work.collectives().served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
     name_who_is_late(work);
   check_deadlines(now, work);
@@ -111,13 +109,14 @@ void Watchdog::check_departed(const InFlight& work) {
     departed = departed_;
   }
   for (int rank : departed) {
-    const CollectiveState* here = nullptr;
+    const OperationState* here = nullptr;
     for (const Track* track : work.collectives().served()) {
       const WaitList waits = track->runner.waits();
       if (!here && std::ranges::find(waits.peers(), rank) != waits.peers().end())
         here = track->current.get();
     }
     if (!here && !work.messages().needs(rank)) continue;
+    if (!here) here = work.messages().with(rank);
     Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
     return error_.report(std::move(error), here);
@@ -137,7 +136,7 @@ void Watchdog::check_all_gone(const InFlight& work) {
   error_.report(Error(ErrorCode::peer_lost,
                       "a receive from any rank can get nothing: every other "
                       "rank has left the group"),
-                nullptr);
+                work.messages().from_any());
 }
 
 }  // namespace ringwood

@@ -173,7 +173,10 @@ TEST(MessagesOfTwoSizes, AreAnErrorThatNamesBothEnds) {
                                : c.recv(buffer.data(), count + 1, DataType::int32, 0, 3)->wait();
       // An eager send is finished before the receiver looks at it; then the group's health tells.
       if (s.ok()) s = c.barrier()->wait();
-      if (!s.ok()) text[c.rank()] = s.error().message();
+      if (!s.ok()) {
+        text[c.rank()] = s.error().message();
+        EXPECT_EQ(s.error().collective, "recv with tag 3");
+      }
       if (buffer[count] != 5) throw std::runtime_error("wrote beyond the message");
     });
     for (const std::string& t : text)
@@ -193,7 +196,48 @@ TEST_P(Messages, AnySourceIsToldWhenNobodyIsLeft) {
     EXPECT_EQ(s.error().code, ErrorCode::peer_lost) << s.error().message();
     EXPECT_NE(s.error().message().find("every other rank has left"), std::string::npos)
         << s.error().message();
+    EXPECT_EQ(s.error().collective, "recv with tag 9");
   });
+}
+
+// Large enough to wait for its receive.
+OperationPtr send_many(Communicator& c, std::vector<int>& data, const CallOptions& call = {}) {
+  data.resize(100'000);
+  return c.send(data.data(), data.size(), DataType::int32, 1, 11, call);
+}
+
+TEST_P(Messages, ErrorsNameTheMessageToOrFromAPeerThatLeft) {
+  for (const bool sending : {false, true})
+    run_ranks(2, GetParam(), [&](Communicator& c) {
+      if (c.rank() == 1) return (void)c.shutdown();
+      std::vector<int> data(1);
+      const Status s = sending ? send_many(c, data)->wait()
+                               : c.recv(data.data(), 1, DataType::int32, 1, 9)->wait();
+      ASSERT_FALSE(s.ok());
+      EXPECT_EQ(s.error().collective, sending ? "send with tag 11" : "recv with tag 9")
+          << s.error().message();
+      EXPECT_EQ(s.error().peer, 1) << s.error().message();
+    });
+}
+
+TEST_P(Messages, ErrorsNameTheMessageThatIsLate) {
+  for (const bool sending : {false, true})
+    run_ranks(2, GetParam(), [&](Communicator& c) {
+      CallOptions call;
+      call.timeout = std::chrono::milliseconds(100);
+      std::vector<int> data(1);
+      Status s;
+      if (c.rank() == 1)
+        s = c.recv(data.data(), 1, DataType::int32, 0, 12)->wait();
+      else if (sending)
+        s = send_many(c, data, call)->wait();
+      else
+        s = c.recv(data.data(), 1, DataType::int32, 1, 9, call)->wait();
+      ASSERT_FALSE(s.ok());
+      EXPECT_EQ(s.error().code, ErrorCode::timeout) << s.error().message();
+      EXPECT_EQ(s.error().collective, sending ? "send with tag 11" : "recv with tag 9");
+      EXPECT_EQ(s.error().peer, 1) << s.error().message();
+    });
 }
 
 }  // namespace
