@@ -9,6 +9,10 @@
 namespace ringwood {
 namespace {
 
+// The control connection needs 0.3 s where rank 0 does not answer, and longer where its thread is
+// held up.
+constexpr Duration kMaxWait = std::chrono::seconds(5);
+
 // To be called in an exception handler.
 Error thrown_by_callback() {
   Error error = caught_error();
@@ -36,8 +40,12 @@ Error GroupError::end(Error error) {
   error.rank = mesh_->rank;
   error.host = host_name();
   mesh_->control->fail(error);
-  set(error);
-  return error;
+  {
+    std::unique_lock lock(mutex_);
+    known_.wait_for(lock, kMaxWait, [this] { return error_ != nullptr; });
+  }
+  set(error);  // unless it is known
+  return *get();
 }
 
 void GroupError::end_by_callback(const char* operation, int64_t number) {
@@ -54,6 +62,7 @@ void GroupError::set(const Error& error) {
     error_ = std::make_shared<const Error>(error);
     set_.store(true);
   }
+  known_.notify_all();
   wake_();
 }
 

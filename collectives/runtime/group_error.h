@@ -4,11 +4,15 @@
 // control connection. The control connection then delivers the group's error to every rank,
 // including this one, and every pending operation is completed with it.
 //
+// Of several errors the group's is the first that rank 0 hears of, on every rank: also a rank that
+// ends the group itself waits to be told, because another may have been first.
+//
 // Thread safety: all methods may be called from any thread, except those marked "the driver". The
 // mutex is a leaf: nothing is called while it is held.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,7 +36,9 @@ class GroupError final {
   bool reported() const { return reported_; }  // the driver
   // The driver, in the handler of an exception from a callback.
   void report_callback(const OperationState& operation);
-  // This rank ends the group with this error. Returns the error as it was sent.
+  // This rank ends the group with this error. Returns the group's, which is set: this one, or one
+  // that was first. Waits for the control thread, so not with a lock that its handlers take: until
+  // rank 0 has answered, or is known not to, and 5 s at most.
   Error end(Error error);
   // Likewise, in the handler of an exception from a callback.
   void end_by_callback(const char* operation, int64_t number);
@@ -48,6 +54,7 @@ class GroupError final {
   bool reported_ = false;
   std::atomic<bool> set_{false};
   mutable std::mutex mutex_;
+  std::condition_variable known_;
   std::shared_ptr<const Error> error_;
 };
 

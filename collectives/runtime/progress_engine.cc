@@ -161,6 +161,7 @@ Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
   }
   return {};
 } catch (...) {
+  if (held.owns_lock()) held.unlock();
   Error error = caught_error();
   error.collective = operation.name;
   return error_.end(std::move(error));

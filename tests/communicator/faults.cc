@@ -102,6 +102,44 @@ TEST_P(Faults, AQueuedOperationHasADeadlineToo) {
   });
 }
 
+// Also on the ranks that abort, whatever they say.
+TEST_P(Faults, AbortsOfSeveralRanksAtOnceLeaveOneErrorEverywhere) {
+  constexpr int kRanks = 3;
+  for (int round = 0; round < 5; ++round) {
+    std::string heard[kRanks], later[kRanks];
+    std::latch together(kRanks);
+    run_ranks(
+        kRanks, GetParam(),
+        [&](Communicator& c) {
+          must(c.barrier());
+          float x = 1;
+          const auto sum = [&] { return c.all_reduce(&x, 1, DataType::float32, ReduceOp::sum); };
+          const int idle = round % kRanks;  // the others never join its sum
+          OperationPtr pending;
+          if (c.rank() == idle) {
+            pending = sum();
+            together.count_down();
+          } else {
+            together.arrive_and_wait();
+            c.abort(fmt::format("enough for rank {}", c.rank()));
+            EXPECT_FALSE(c.health().ok()) << "when abort() returns";
+          }
+          const Status s = pending ? pending->wait() : c.health();
+          ASSERT_FALSE(s.ok());
+          heard[c.rank()] = s.error().message();
+          const Status then = sum()->wait();
+          ASSERT_FALSE(then.ok());
+          later[c.rank()] = then.error().message();
+        },
+        unhurried_for);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(heard[rank], heard[0]) << "rank " << rank;
+      EXPECT_EQ(later[rank], heard[0]) << "rank " << rank;
+    }
+    EXPECT_NE(heard[0].find("enough for rank "), std::string::npos) << heard[0];
+  }
+}
+
 TEST_P(Faults, AbortFromAnotherThreadEndsEverythingEverywhere) {
   std::atomic<int> begun{0};
   run_ranks(3, GetParam(), [&](Communicator& c) {

@@ -151,7 +151,9 @@ TEST(ControlFaults, AnErrorAboutRanksThatAreNotThereIsRefused) {
       EXPECT_TRUE(is_of_group(told, kSize) || member == members[1]) << told.message();
     }
     const Error told = members[2]->told.failed()[0];
-    if (!is_of_group(error, kSize)) EXPECT_EQ(told.peer, 1) << told.message();
+    if (!is_of_group(error, kSize)) {
+      EXPECT_EQ(told.peer, 1) << told.message();
+    }
   }
 }
 
