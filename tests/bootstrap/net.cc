@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -285,7 +287,8 @@ TEST(TwoHosts, AHostThatVanishesIsLostAndAFlapIsNot) {
   SKIP_UNLESS_NETWORKS();
   for (bool for_good : {false, true}) {
     TemporaryPath place;
-    Options options = with_heartbeat(50 * kSlower);
+    // A flap ends before the kernel tries for the last time.
+    Options options = with_heartbeat((for_good ? 50 : 250) * kSlower);
     Processes hosts(2, [&](int rank, const Reporter& reporter) {
       plug_in(rank, kBootstraps[0].host[rank], reporter);
       auto store = file_store(place.path());
@@ -321,6 +324,42 @@ TEST(TwoHosts, AHostThatVanishesIsLostAndAFlapIsNot) {
     hosts.go_all();
     for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "done");
   }
+}
+
+// Over a connection that the kernel gives up when nothing was acknowledged for 2 s.
+void send_until_given_up(const std::vector<SocketAddress>& to) {
+  const OwnedFd fd(connect_once(to, patiently()).fd);
+  const unsigned limit_ms = 2000;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
+  while (::send(fd.get(), "x", 1, MSG_NOSIGNAL) == 1) ::poll(nullptr, 0, 20);
+}
+
+TEST(TwoHosts, AHostThatVanishesIsLostAsSoonAsAShortHeartbeatSays) {
+  SKIP_UNLESS_NETWORKS();
+  TemporaryPath place;
+  Processes hosts(2, [&](int rank, const Reporter& reporter) {
+    plug_in(rank, kBootstraps[0].host[rank], reporter);
+    const std::vector<SocketAddress> other = resolve("10.9.0.2", 7007);
+    const OwnedFd listening(rank == 1 ? listen_on(other[0]) : -1);
+    auto store = file_store(place.path());
+    Member member(
+        *store, rank, 2, with_heartbeat(20), patiently(),
+        [&](const Error& error) { reporter.say(error.message()); },
+        rank == 0 ? "10.9.0.1" : "10.9.0.2");
+    reporter.say("joined");
+    if (rank == 0) {
+      send_until_given_up(other);
+      reporter.say("the kernel has given it up");
+    }
+    reporter.await_go();
+    if (system("ip addr flush dev ens3") != 0) reporter.say("cannot vanish");
+    reporter.await_go();
+  });
+  connect_cable(hosts);
+  for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "joined");
+  hosts.go(1);
+  EXPECT_PRED2(contains, hosts.line(0), "its host has acknowledged nothing for");
+  EXPECT_EQ(hosts.line(0), "the kernel has given it up");
 }
 
 TEST(Numa, NodesAreReadFromTheKernelsLists) {

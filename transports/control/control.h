@@ -6,7 +6,8 @@
 // Failure detection:
 // 1. When a process dies, the kernel closes its connection (also after kill -9), and rank 0 tells
 //    all ranks. If rank 0 dies, every rank sees it.
-// 2. A host that vanishes without closing is noticed by TCP_USER_TIMEOUT over the heartbeats.
+// 2. A host that vanishes without closing is noticed when it has acknowledged nothing of the
+//    heartbeats for the time of 12 of them and 0.25 s (host_watch.h).
 // 3. A process that is only stopped still acknowledges, however long, and is warned about, not
 //    killed. It gets a few more heartbeats, and then only the kernels probe each other
 //    (host_watch.h).

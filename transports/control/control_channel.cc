@@ -4,9 +4,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <chrono>
 
-#include "transports/base/host_watch.h"
 #include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
@@ -14,22 +14,28 @@ namespace {
 
 // A stopped peer gets no heartbeats after a while; from then on the kernels probe each other.
 constexpr Duration kIdle = std::chrono::seconds(1);
+// One late or lost answer of a busy host is not a loss: another is asked for after a second.
+constexpr Duration kMinIdlePatience = std::chrono::milliseconds(2250);
 
 }  // namespace
 
 ControlChannel::ControlChannel(asio::io_context& io, int fd, Duration patience, Events events)
-    : socket_(io), patience_(patience), events_(std::move(events)) {
+    : socket_(io), patience_(patience), events_(std::move(events)), host_(patience) {
   const int family = local_address(fd).family();
   socket_.assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), fd);
-  unsigned ms =
-      static_cast<unsigned>(std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+  const Duration idle = std::max(patience, kMinIdlePatience);
+  unsigned ms = static_cast<unsigned>(std::chrono::ceil<std::chrono::milliseconds>(idle).count());
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
-  keep_alive(fd, kIdle, patience);
+  keep_alive(fd, kIdle, idle);
 }
 
 ControlChannel::~ControlChannel() { close(); }
 
 void ControlChannel::start() { read_next(); }
+
+void ControlChannel::look(Clock::time_point now) {
+  if (open_ && host_.gone(socket_.native_handle(), now)) end(explain(asio::error::timed_out));
+}
 
 void ControlChannel::close() {
   if (!open_) return;

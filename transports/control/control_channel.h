@@ -9,6 +9,7 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
+#include "transports/base/host_watch.h"
 #include "transports/control/control_messages.h"
 
 namespace ringwood {
@@ -21,13 +22,17 @@ class ControlChannel final {
     // Called once, unless close() comes first. `why`: what happened to the peer ("died: ...").
     std::function<void(const std::string& why)> ended;
   };
-  // Takes over `fd`. After `patience` without an acknowledgement the kernel gives the peer up; the
-  // sender must therefore not fill the window of a peer that does not read.
+  // Takes over `fd`. The peer's host is given up when it has acknowledged nothing of what was sent
+  // for `patience`, as look() sees. The kernel gives up an idle connection, which it probes every
+  // second, and what look() does not see: after so long, and 2.25 s at least. The sender must
+  // therefore not fill the window of a peer that does not read.
   ControlChannel(asio::io_context& io, int fd, Duration patience, Events events);
   ~ControlChannel();
 
   void start();
   void send(MessageType type, std::string_view body = {});
+  // To be called several times in `patience`.
+  void look(Clock::time_point now);
   bool open() const { return open_; }
   // No event follows.
   void close();
@@ -47,6 +52,7 @@ class ControlChannel final {
   std::deque<std::string> out_;  // the first is being written
   asio::error_code write_error_;
   bool open_ = true;
+  HostWatch host_;
 };
 
 }  // namespace ringwood

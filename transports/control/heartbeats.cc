@@ -51,6 +51,7 @@ void Heartbeats::tick() {
   for (OpStatus& op_status : said_) op_status.text.clear();
   std::string body = encode(said_);
   for (int rank = 0; rank < connections_.size(); ++rank) {
+    if (connections_.present(rank)) connections_.look(rank, now);
     if (!connections_.present(rank)) continue;
     if (Pulse& pulse = pulses_[rank]; pulse.unanswered < kMaxUnanswered) {
       connections_.send(rank, MessageType::heartbeat, body);

@@ -2,8 +2,8 @@
 // silent.
 //
 // A rank that is only stopped is never taken for dead here, however long it is silent: its kernel
-// still acknowledges, and the connection to a host that does not is ended elsewhere
-// (control_channel.h). Used only in the control thread; start() before that runs.
+// still acknowledges. The connection to a host that does not is looked at with every heartbeat, and
+// ends (control_channel.h). Used only in the control thread; start() before that runs.
 #pragma once
 
 #include <chrono>

@@ -25,6 +25,8 @@ class OobConnections final {
   // Precondition: the rank has a connection. No effect once that is closed.
   void send(int rank, MessageType type, std::string_view body = {});
   void send_to_present(MessageType type, std::string_view body = {});
+  // Ends the connection to a rank whose host is gone (control_channel.h). Precondition: as send().
+  void look(int rank, Clock::time_point now) { ends_[rank].channel->look(now); }
 
   void introduce(int rank, Introduction who) { ends_[rank].who = std::move(who); }
   // Its introduction has come.

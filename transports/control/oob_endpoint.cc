@@ -19,9 +19,6 @@
 namespace ringwood {
 namespace {
 
-// Idle connections are probed every second: one late answer of a busy host is not a loss.
-constexpr Duration kMinPatience = std::chrono::milliseconds(2250);
-
 Greeting greeting_of(int rank) { return {Purpose::control, 0, rank, 0}; }
 
 // Rank 0 waits for all ranks before it names the missing ones.
@@ -127,8 +124,8 @@ void OobEndpoint::add(int rank, int fd) {
   ControlChannel::Events events;
   events.message = [this, rank](const Message& message) { return on_message(rank, message); };
   events.ended = [this, rank](const std::string& why) { on_ended(rank, why); };
-  const Duration patience = std::max(host_patience(heartbeat_), kMinPatience);
-  connections_.add(rank, std::make_unique<ControlChannel>(io_, fd, patience, std::move(events)));
+  connections_.add(rank, std::make_unique<ControlChannel>(io_, fd, host_patience(heartbeat_),
+                                                          std::move(events)));
 }
 
 OobEndpoint::~OobEndpoint() {

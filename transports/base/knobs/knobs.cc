@@ -192,7 +192,7 @@ constexpr Knob kTable[] = {
      {},
      "50",
      kHeartbeat,
-     "milliseconds between heartbeats; silence of 6 is warned about, 12 are a loss",
+     "milliseconds between heartbeats; silence of 6 is warned about, 12 and 0.25 s are a loss",
      "Of the control connection. 250: a host that vanished is lost in 3 s, at 4 small messages a "
      "second; a dead process is noticed at once without it."},
     {"RINGWOOD_STATUS",
