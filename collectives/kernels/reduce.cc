@@ -186,7 +186,6 @@ void scale(void* dst, size_t count, DataType type, double factor) {
 }
 
 void divide(void* dst, size_t count, DataType type, int64_t divisor) {
-  if (traits_of(type).kind == NumberKind::boolean) return;  // AVG of bool is its SUM, which is "or"
   if (is_integer(type))
     return visit_integer(type, [&]<class T>(T) { divide_as<T>(dst, count, divisor); });
   const int64_t largest = largest_fp32_divisor(type);
@@ -200,7 +199,7 @@ void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs,
                  DataType type, ReduceOp op, int64_t divisor) {
   const size_t bytes = count * size_of(type);
   if (bytes == 0) return;
-  const bool divides = divisor != 1 && traits_of(type).kind != NumberKind::boolean;
+  const bool divides = divisor != 1;
   if (srcs.size() == 1 && !divides) return copy_to_all(dsts, srcs[0], bytes);
   if (divides && is_integer(type)) {
     return average_integers(dsts, srcs, count, type, divisor);

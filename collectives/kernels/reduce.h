@@ -4,8 +4,8 @@
 // machine has them, and also runs without. RINGWOOD_SIMD caps it. 16- and 8-bit floats are computed
 // in fp32 and rounded to nearest even. NaN: SUM/PRODUCT propagate; MIN/MAX return NaN if either
 // operand is NaN (as torch). Integers wrap. bool is 0/1: SUM, MAX, BOR = or; PRODUCT, MIN, BAND =
-// and; BXOR = xor; AVG as SUM. No alignment is assumed. dst and src may be equal but must not
-// overlap otherwise. Pure; any thread.
+// and; BXOR = xor. No alignment is assumed. dst and src may be equal but must not overlap otherwise.
+// Pure; any thread.
 //
 // Bits. Every operation is commutative on bits, MIN and MAX are also associative, and all
 // instruction sets give the same result. So ranks that evaluate one expression get the same bits,
@@ -35,9 +35,9 @@ void reduce_bytes(void* dst, const void* src, size_t bytes, DataType type, Reduc
 // double and rounded once to the type; torch's mul rounds the factor of narrower types to fp32
 // first, and 16-bit products twice, so in rare cases its last bit differs.
 void scale(void* dst, size_t count, DataType type, double factor);
-// dst[i] /= divisor: floats and complex as torch's div, integers as its div(rounding_mode="trunc"),
-// bool unchanged. divisor != 0. Floats are rounded once from the exact quotient; torch's div gives
-// the same for divisors up to 2048, beyond which it may round 16-bit floats twice.
+// dst[i] /= divisor: floats and complex as torch's div, integers as its div(rounding_mode="trunc").
+// Not of bool. divisor != 0. Floats are rounded once from the exact quotient; torch's div gives the
+// same for divisors up to 2048, beyond which it may round 16-bit floats twice.
 void divide(void* dst, size_t count, DataType type, int64_t divisor);
 
 // Accumulation of 16- and 8-bit floats in fp32 over a chain of operands with a single rounding at

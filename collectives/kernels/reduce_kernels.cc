@@ -136,7 +136,7 @@ class TableBuilder {
   constexpr void add_bool() {
     const DataType type = DataType::bool8;
     add_bitwise(type);
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
       set<Whole<uint32_t>, BitOr>(type, op);
     }
     for (const ReduceOp op : {ReduceOp::product, ReduceOp::min}) {

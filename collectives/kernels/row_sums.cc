@@ -114,8 +114,7 @@ void add_large(void* dst, const void* src, void* beside, size_t count, DataType 
 }  // namespace
 
 bool scales_operands(DataType type, ReduceOp op) {
-  if (op == ReduceOp::avg) return traits_of(type).kind != NumberKind::boolean;
-  return op == ReduceOp::premul_sum && is_small_float(type);
+  return op == ReduceOp::avg || (op == ReduceOp::premul_sum && is_small_float(type));
 }
 
 double average_scale(int n) {
@@ -126,7 +125,7 @@ double average_scale(int n) {
 
 size_t bytes_beside(DataType type, ReduceOp op, bool whole) {
   if (is_small_float(type)) return accumulates_wide(type, op) ? sizeof(float) : 0;
-  if (op != ReduceOp::avg || !whole || traits_of(type).kind == NumberKind::boolean) return 0;
+  if (op != ReduceOp::avg || !whole) return 0;
   if (!is_integer(type)) return size_of(type);
   return visit_integer(type, []<class T>(T) { return sizeof(WideOf<T>); });
 }

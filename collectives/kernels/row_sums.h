@@ -27,8 +27,7 @@
 // factor (rounded to fp32), and rounded with the sum, once for each row. For all other types each
 // product is rounded to the type first, in a separate pass (scale()).
 //
-// MIN, MAX and the others do not use this, nor does bool, whose AVG is "or". Pure; any thread; no
-// alignment is assumed.
+// MIN, MAX and the others do not use this. Pure; any thread; no alignment is assumed.
 #pragma once
 
 #include <cstddef>

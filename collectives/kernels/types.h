@@ -89,7 +89,7 @@ struct OpTraits {
 // By ReduceOp.
 inline constexpr OpTraits kOpTraits[] = {
     {ReduceOp::sum, "sum", "", true, true, true, true, true},
-    {ReduceOp::avg, "avg", "", true, true, true, true, true},
+    {ReduceOp::avg, "avg", "", true, true, true, false, true},
     {ReduceOp::min, "min", "", false, true, true, true, false},
     {ReduceOp::max, "max", "", false, true, true, true, false},
     {ReduceOp::product, "product", "prod", false, true, true, true, false},

@@ -75,7 +75,7 @@ std::vector<Numbers> numbers_of(Collective c, int n) {
                           {DataType::float8_e5m2, ReduceOp::premul_sum, 200003},
                           {DataType::float64, ReduceOp::premul_sum, 4001},
                           {DataType::float16, ReduceOp::max, 9001},
-                          {DataType::bool8, ReduceOp::avg, 70001}};
+                          {DataType::bool8, ReduceOp::bxor, 70001}};
   std::ranges::copy_if(more, std::back_inserter(all), [c](const Numbers& numbers) {
     return supports(c, numbers.type, numbers.op);
   });

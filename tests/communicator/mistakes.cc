@@ -20,6 +20,8 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float*) { c.all_reduce(nullptr, 3, DataType::float32, ReduceOp::sum); }},
       {"all_reduce: band is not defined for float32",
        [](auto& c, float* x) { c.all_reduce(x, 3, DataType::float32, ReduceOp::band); }},
+      {"all_reduce: avg is not defined for bool8",
+       [](auto& c, float* x) { c.all_reduce(x, 3, DataType::bool8, ReduceOp::avg); }},
       {"broadcast: root 2 in a group of 2 ranks",
        [](auto& c, float* x) { c.broadcast(x, 3, DataType::float32, 2); }},
       {"reduce: root -1 in a group of 2 ranks",

@@ -219,7 +219,6 @@ inline void divide(void* dst, DataType type, int64_t divisor) {
     case DataType::float32: return divide_float(d);
     case DataType::complex64: divide_float(d); return divide_float(d + 4);
     case DataType::complex128: divide_double(d); return divide_double(d + 8);
-    case DataType::bool8: return;
     default: break;
   }
   const SmallFormat& format = format_of(type);
@@ -277,8 +276,7 @@ inline void average(void* dst, const std::vector<const uint8_t*>& operands, Data
 // One element of reduce_many: `operands` folded from left to right, then divided.
 inline void fold(void* dst, const std::vector<const uint8_t*>& operands, DataType type, ReduceOp op,
                  int64_t divisor) {
-  if (op == ReduceOp::avg && divisor != 1 && type != DataType::bool8)
-    return average(dst, operands, type, divisor);
+  if (op == ReduceOp::avg && divisor != 1) return average(dst, operands, type, divisor);
   if (!accumulates_wide(type, op)) {
     std::memcpy(dst, operands[0], size_of(type));
     for (size_t k = 1; k < operands.size(); ++k) combine(dst, operands[k], type, op);

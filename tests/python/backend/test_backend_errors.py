@@ -18,6 +18,7 @@ FORK = multiprocessing.get_context("fork")
 ones = torch.ones
 plain = ones(4)
 ints = torch.ones(4, dtype=torch.int32)
+flags = torch.ones(4, dtype=torch.bool)
 transposed = ones(3, 4).t()
 meta = ones(4, device="meta")
 sparse = ones(4).to_sparse()
@@ -68,6 +69,13 @@ MISTAKES = [
     (lambda: dist.reduce(plain, 0, Op.BXOR), RuntimeError, "Cannot use ReduceOp.BXOR with non-int"),
     (lambda: dist.all_reduce(ones(2) + 0j, Op.MAX), ValueError, "MAX on complex tensors"),
     (lambda: backend().allreduce([ones(2) + 0j], Op.MAX), RuntimeError, "max with ComplexFloat"),
+    (lambda: dist.all_reduce(flags, Op.AVG), RuntimeError, "ReduceOp.avg with Bool tensors"),
+    (lambda: dist.reduce(flags, 0, Op.AVG), RuntimeError, "ReduceOp.avg with Bool tensors"),
+    (
+        lambda: dist.reduce_scatter_single(flags[:2], flags, Op.AVG),
+        RuntimeError,
+        "ReduceOp.avg with Bool tensors",
+    ),
     (
         lambda: dist.all_reduce(ints, dist._make_nccl_premul_sum(2.0)),
         RuntimeError,
