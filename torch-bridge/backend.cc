@@ -113,11 +113,10 @@ c10d::ErrorType TorchBackend::getError() {
   }
 }
 
-void TorchBackend::abort() {
+void TorchBackend::abort_with(const std::string& reason) {
   if (forked_since(made_by_)) return;
   const WithoutGil released;
-  if (const auto communicator = held())
-    guarded(*note(), [&] { communicator->abort("abort() was called"); });
+  if (const auto communicator = held()) guarded(*note(), [&] { communicator->abort(reason); });
 }
 
 // A rank that made no call since then has had no failed one, but its calls are wanted, too.
@@ -152,7 +151,7 @@ void TorchBackend::leave_at_exit(std::chrono::milliseconds most) {
 }
 
 TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
-  const CallChecks call("broadcast", note());
+  const CallChecks call("broadcast", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
@@ -168,7 +167,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
 }
 
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
-  const CallChecks call("allreduce", note());
+  const CallChecks call("allreduce", *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
@@ -184,7 +183,7 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
 
 TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
                                                      const c10d::AllreduceCoalescedOptions& opts) {
-  const CallChecks call("allreduce_coalesced", note());
+  const CallChecks call("allreduce_coalesced", *this);
   Tensors memory;
   call.require(!tensors.empty(), "requires non-empty tensor list");
   std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
@@ -194,7 +193,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
     const Block data = memory.update(tensor);
     parts.emplace_back(data, by, with(call_options(opts, by.factor), memory.take_copied()));
   }
-  check_outputs(call, tensors, false);
+  call.distinct(tensors, false);
   const CallOptions how = std::get<CallOptions>(parts[0]);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) {
@@ -206,7 +205,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
 
 TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
                                                   const c10d::AllreduceOptions& opts) {
-  const CallChecks call("allreduce_sparse", note());
+  const CallChecks call("allreduce_sparse", *this);
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
   call.require(tensor.device().type() == at::kCPU, "unsupported device type");
@@ -245,7 +244,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
 }
 
 TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions& opts) {
-  const CallChecks call("reduce", note());
+  const CallChecks call("reduce", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
@@ -261,7 +260,7 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
 }
 
 TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
-  const CallChecks call("send", note());
+  const CallChecks call("send", *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
@@ -278,7 +277,7 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
                                          int tag) {
-  const CallChecks call(method, note());
+  const CallChecks call(method, *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   call.dense(tensor);
@@ -293,7 +292,7 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
-  CallChecks("recv", note()).peer(peer, size_);
+  CallChecks("recv", *this).peer(peer, size_);
   return receive({OpType::RECV, "ringwood:recv", {}, peer}, "recv", tensors, peer, tag);
 }
 

@@ -30,7 +30,6 @@ namespace ringwood {
 inline thread_local Priority priority_of_thread = Priority::normal;
 
 class CallbackThreads;
-class CallChecks;
 class Tensors;
 struct Reduction;
 class Work;
@@ -54,12 +53,18 @@ class TorchBackend final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return recorded_.begun; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   c10d::ErrorType getError() override;
-  void abort() override;
+  void abort() override { abort_with("abort() was called"); }
+  // Fails what is pending and what follows, on all ranks. Nothing after shutdown() and in a forked
+  // child.
+  void abort_with(const std::string& reason);
   void shutdown() override;
   // Called instead of the destructor while a weak reference is held (bind.cc holds one).
   void release_resources() override { give_back(); }
   // shutdown(), and the callbacks that are under way may end.
   void leave_at_exit(std::chrono::milliseconds most);
+  // What is appended to all errors: group_note(). Fixed by the first call, since torch gives a
+  // group its description only after it is made.
+  const std::shared_ptr<const std::string>& note() const;
 
   Made broadcast(List& tensors, const c10d::BroadcastOptions& opts) override;
   Made allreduce(List& tensors, const c10d::AllreduceOptions& opts) override;
@@ -113,9 +118,6 @@ class TorchBackend final : public c10d::Backend {
   Made run_now(Kind kind, uint64_t number, const CallOptions& how, const List& inputs,
                Tensors tensors, c10::function_ref<Operations(Communicator&)> start);
   void usable() const;
-  // What is appended to all errors: group_note(). Fixed by the first call, since torch gives a
-  // group its description only after it is made.
-  const std::shared_ptr<const std::string>& note() const;
   std::shared_ptr<Communicator> held() const;  // null: shut down
   // The same for a call; throws instead.
   std::shared_ptr<Communicator> communicator() const;
@@ -132,9 +134,6 @@ class TorchBackend final : public c10d::Backend {
     how.factor = factor;
     return how;
   }
-  // Refuses outputs that share memory (overlap.h), before anything is sent. The others may have
-  // called already, and would wait for this rank until the timeout: the group is aborted.
-  void check_outputs(const CallChecks& call, const List& outputs, bool repeated);
   // The collectives that have several names in torch.
   Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
                     const List& inputs, const CallOptions& how);

@@ -1,7 +1,13 @@
 // Which calls on torch's tensors are refused, in the words that torch's users know, and torch's
 // types and operations as ours.
 //
-// Everything is checked before anything is sent: a call that throws has changed nothing.
+// Everything is checked before anything is sent: a call that throws has changed nothing here.
+//
+// What is wrong with the form of a call (how many tensors, device, type, operation, root) is wrong on
+// every rank that makes the same call: the group goes on. What is wrong with how this rank's tensors
+// fit each other (lists, sizes, splits, shared memory) may be wrong on this rank only: the others
+// have perhaps begun, and would wait until the timeout. That ends the group, with the reason
+// (refuse_here()).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,6 +22,8 @@
 
 #include "collectives/communicator.h"
 #include "collectives/kernels/types.h"
+#include "torch-bridge/backend.h"
+#include "torch-bridge/overlap.h"
 
 namespace ringwood {
 
@@ -26,19 +34,23 @@ struct Reduction {
   DataType type = DataType::float32;
 };
 
-// The checks of one call. `method` is the name that appears in errors, `note` is appended to them.
+// The checks of one call of `backend`. `method` is the name that appears in errors.
 class CallChecks final {
  public:
-  CallChecks(const char* method, std::shared_ptr<const std::string> note)
-      : method_(method), note_(std::move(note)) {}
+  CallChecks(const char* method, TorchBackend& backend) : method_(method), backend_(backend) {}
 
-  [[noreturn]] void refuse(const std::string& message) const {
-    TORCH_CHECK(false, "ProcessGroupRingwood::", method_, ": ", message, note());
-  }
-  const std::string& note() const { return *note_; }
-  const char* method() const { return method_; }
+  [[noreturn]] void refuse(const std::string& message) const { fail<c10::Error>(message); }
   void require(bool condition, const char* message) const {
     if (!condition) refuse(message);
+  }
+  // Also aborts the group.
+  template <class Exception = c10::Error>
+  [[noreturn]] void refuse_here(const std::string& message) const {
+    backend_.abort_with(c10::str(method_, " was refused on this rank: ", message));
+    fail<Exception>(message);
+  }
+  void require_here(bool condition, const char* message) const {
+    if (!condition) refuse_here(message);
   }
 
   const at::Tensor& single(const std::vector<at::Tensor>& tensors) const {
@@ -59,8 +71,8 @@ class CallChecks final {
   // A tensor that the caller must give in one run: inputs, and what is changed in place.
   void dense(const at::Tensor& tensor) const {
     placed(tensor);
-    TORCH_CHECK_VALUE(tensor.is_contiguous(tensor.suggest_memory_format()),
-                      "ProcessGroupRingwood::", method_, ": Tensors must be contiguous", note());
+    if (!tensor.is_contiguous(tensor.suggest_memory_format()))
+      fail<c10::ValueError>("Tensors must be contiguous");
   }
   // A tensor of a list of outputs, which may have any strides that do not overlap.
   void placed(const at::Tensor& tensor) const {
@@ -71,17 +83,28 @@ class CallChecks final {
   }
   void same_type(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
     if (expected.scalar_type() == tensor.scalar_type()) return;
-    refuse(c10::str("invalid tensor type at index ", index, " (expected ", expected.scalar_type(),
-                    ", got ", tensor.scalar_type(), ")"));
+    refuse_here(c10::str("invalid tensor type at index ", index, " (expected ",
+                         expected.scalar_type(), ", got ", tensor.scalar_type(), ")"));
   }
   void same_size(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
     if (expected.sizes() != tensor.sizes()) wrong_size(expected, tensor, index);
   }
   [[noreturn]] void wrong_size(const at::Tensor& expected, const at::Tensor& tensor,
                                size_t index) const {
-    refuse(c10::str("invalid tensor size at index ", index, " (expected (",
-                    c10::Join(", ", expected.sizes()), "), got (", c10::Join(", ", tensor.sizes()),
-                    "))"));
+    refuse_here(c10::str("invalid tensor size at index ", index, " (expected (",
+                         c10::Join(", ", expected.sizes()), "), got (",
+                         c10::Join(", ", tensor.sizes()), "))"));
+  }
+  // `whole` has a block like `part` for each of `size` ranks.
+  void blocks(const at::Tensor& whole, const at::Tensor& part, int size, const char* other_type,
+              const char* other_size) const {
+    if (whole.scalar_type() != part.scalar_type()) refuse_here<c10::TypeError>(other_type);
+    if (whole.numel() != part.numel() * size) refuse_here<c10::ValueError>(other_size);
+  }
+  // Outputs that share no memory (overlap.h). `repeated`: one may stand there several times.
+  void distinct(const std::vector<at::Tensor>& outputs, bool repeated) const {
+    const std::string wrong = shared_outputs(outputs, repeated);
+    if (!wrong.empty()) refuse_here(wrong);
   }
 
   // For calls that only move data: any type, as the bits it has.
@@ -90,8 +113,14 @@ class CallChecks final {
   Reduction reduced(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
 
  private:
+  template <class Exception>
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Exception({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+                    c10::str("ProcessGroupRingwood::", method_, ": ", message, *backend_.note()));
+  }
+
   const char* method_;
-  std::shared_ptr<const std::string> note_;
+  TorchBackend& backend_;
 };
 
 // By DataType.

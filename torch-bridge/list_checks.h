@@ -19,20 +19,19 @@ inline std::vector<size_t> split_counts(const CallChecks& call, const at::Tensor
   const int64_t rows = tensor.size(0);
   const int64_t row = rows == 0 ? 0 : tensor.numel() / rows;
   if (splits.empty()) {
-    TORCH_CHECK(rows % size == 0, "Tensor's dim 0 does not divide equally across group size",
-                call.note());
+    call.require_here(rows % size == 0, "Tensor's dim 0 does not divide equally across group size");
     return std::vector<size_t>(static_cast<size_t>(size), static_cast<size_t>(rows / size * row));
   }
-  TORCH_CHECK(splits.size() == static_cast<size_t>(size),
-              "Number of tensor splits not equal to group size", call.note());
+  call.require_here(splits.size() == static_cast<size_t>(size),
+                    "Number of tensor splits not equal to group size");
   std::vector<size_t> counts;
   int64_t sum = 0;
   for (const int64_t split : splits) {
-    call.require(split >= 0, "negative split size");
+    call.require_here(split >= 0, "negative split size");
     sum += split;
     counts.push_back(static_cast<size_t>(split * row));
   }
-  TORCH_CHECK(sum == rows, "Split sizes doesn't match total dim 0 size", call.note());
+  call.require_here(sum == rows, "Split sizes doesn't match total dim 0 size");
   return counts;
 }
 
@@ -54,14 +53,15 @@ inline const std::vector<at::Tensor>& root_list(const CallChecks& call,
                                                 const at::Tensor& like, int size,
                                                 const char* side) {
   if (lists.size() != 1) {
-    call.refuse(c10::str("requires a single-element ", side, " list containing a list with ", size,
-                         " tensors."));
+    call.refuse_here(c10::str("requires a single-element ", side, " list containing a list with ",
+                              size, " tensors."));
   }
   const std::vector<at::Tensor>& list = lists[0];
   if (list.size() != static_cast<size_t>(size)) {
-    call.refuse(c10::str("Incorrect ", side, " list size ", list.size(), ". ",
-                         side == std::string("input") ? "In" : "Out", "put list size should be ",
-                         size, ", same as size of the process group."));
+    call.refuse_here(c10::str("Incorrect ", side, " list size ", list.size(), ". ",
+                              side == std::string("input") ? "In" : "Out",
+                              "put list size should be ", size,
+                              ", same as size of the process group."));
   }
   for (const auto i : c10::irange(list.size())) {
     call.placed(list[i]);

@@ -29,18 +29,10 @@ void write_parts(Parts& parts, const std::vector<at::Tensor>& outputs, Tensors& 
 
 }  // namespace
 
-void TorchBackend::check_outputs(const CallChecks& call, const List& outputs, bool repeated) {
-  const std::string wrong = shared_outputs(outputs, repeated);
-  if (wrong.empty()) return;
-  if (const auto communicator = held())
-    communicator->abort(c10::str(call.method(), " was refused on this rank: ", wrong));
-  call.refuse(wrong);
-}
-
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
                                               const CallOptions& how) {
-  const CallChecks call(method, note());
+  const CallChecks call(method, *this);
   Tensors memory;
   List all;
   for (const auto i : c10::irange(inputs.size())) {
@@ -54,7 +46,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
     all.insert(all.end(), list.begin(), list.end());
   }
-  check_outputs(call, all, true);
+  call.distinct(all, true);
   const Ranges written(all);
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
@@ -77,12 +69,13 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
 
 TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inputs,
                                            const c10d::AllgatherOptions& opts) {
-  const CallChecks call("allgather", note());
+  const CallChecks call("allgather", *this);
   call.single(inputs);
-  call.require(outputs.size() == 1, "requires input/output tensor lists to have the same length");
+  call.require_here(outputs.size() == 1,
+                    "requires input/output tensor lists to have the same length");
   if (outputs[0].size() != static_cast<size_t>(size_)) {
-    call.refuse(c10::str("invalid output tensor list at index 0 (expected length ", size_, ", got ",
-                         outputs[0].size(), ")"));
+    call.refuse_here(c10::str("invalid output tensor list at index 0 (expected length ", size_,
+                              ", got ", outputs[0].size(), ")"));
   }
   return gather_lists({OpType::ALLGATHER, "ringwood:all_gather"}, "allgather", outputs, inputs,
                       call_options(opts));
@@ -90,15 +83,15 @@ TorchBackend::Made TorchBackend::allgather(std::vector<List>& outputs, List& inp
 
 TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs, List& inputs,
                                                      const c10d::AllgatherOptions& opts) {
-  const CallChecks call("allgather_coalesced", note());
+  const CallChecks call("allgather_coalesced", *this);
   call.require(!inputs.empty(), "requires non-empty input tensor list");
-  call.require(outputs.size() == static_cast<size_t>(size_),
-               "output lists should be equal to world size");
+  call.require_here(outputs.size() == static_cast<size_t>(size_),
+                    "output lists should be equal to world size");
   std::vector<List> by_input(inputs.size());
   for (const List& theirs : outputs) {
     if (theirs.size() != inputs.size()) {
-      call.refuse(c10::str("invalid output size: (expected length ", inputs.size(), ", got ",
-                           theirs.size(), ")"));
+      call.refuse_here(c10::str("invalid output size: (expected length ", inputs.size(), ", got ",
+                                theirs.size(), ")"));
     }
     for (const auto i : c10::irange(inputs.size())) {
       call.same_size(inputs[i], theirs[i], i);
@@ -111,22 +104,19 @@ TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs,
 
 TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
                                                const List& inputs, const CallOptions& how) {
-  const CallChecks call(method, note());
+  const CallChecks call(method, *this);
   Tensors memory;
   call.require(!inputs.empty(), "requires non-empty input tensor list");
-  call.require(inputs.size() == outputs.size(),
-               "requires input/output tensor lists to have the same length");
+  call.require_here(inputs.size() == outputs.size(),
+                    "requires input/output tensor lists to have the same length");
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
     call.dense(output);
-    TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "output tensor must have the same type as input tensor", call.note());
-    TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
-                      "output tensor size must be equal to world_size times input tensor size",
-                      call.note());
+    call.blocks(output, input, size_, "output tensor must have the same type as input tensor",
+                "output tensor size must be equal to world_size times input tensor size");
   }
-  check_outputs(call, outputs, false);
+  call.distinct(outputs, false);
   const Ranges written(outputs);
   std::vector<std::tuple<ConstBlock, Block, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
@@ -156,7 +146,7 @@ TorchBackend::Made TorchBackend::allgather_into_tensor_coalesced(
 
 TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs,
                                         const c10d::GatherOptions& opts) {
-  const CallChecks call("gather", note());
+  const CallChecks call("gather", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
@@ -166,11 +156,11 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   bool apart = false;
   if (rank_ == opts.rootRank) {
     const List& list = root_list(call, outputs, input, size_, "output");
-    check_outputs(call, list, true);
+    call.distinct(list, true);
     apart = Ranges(list).written_over(input);
     out = memory.write(list);
   } else {
-    call.require(nothing(outputs), "requires empty output on non-root");
+    call.require_here(nothing(outputs), "requires empty output on non-root");
   }
   const ConstBlock in = memory.read(input, apart);
   const CallOptions how = with(call_options(opts), memory.take_copied());
@@ -182,7 +172,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
 
 TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& inputs,
                                          const c10d::ScatterOptions& opts) {
-  const CallChecks call("scatter", note());
+  const CallChecks call("scatter", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
@@ -194,7 +184,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
       in.push_back(memory.read(input, Tensors::overlap(input, output)));
     }
   } else {
-    call.require(nothing(inputs), "requires empty input on non-root");
+    call.require_here(nothing(inputs), "requires empty input on non-root");
   }
   const Block out = memory.write(output);
   const CallOptions how = with(call_options(opts), memory.take_copied());
@@ -206,14 +196,15 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
 
 TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  const CallChecks call("reduce_scatter", note());
+  const CallChecks call("reduce_scatter", *this);
   Tensors memory;
   const at::Tensor& output = call.single(outputs);
-  call.require(inputs.size() == 1, "requires input/output tensor lists to have the same length");
+  call.require_here(inputs.size() == 1,
+                    "requires input/output tensor lists to have the same length");
   const List& list = inputs[0];
   if (list.size() != static_cast<size_t>(size_)) {
-    call.refuse(c10::str("invalid input tensor list at index 0 (expected length ", size_, ", got ",
-                         list.size(), ")"));
+    call.refuse_here(c10::str("invalid input tensor list at index 0 (expected length ", size_,
+                              ", got ", list.size(), ")"));
   }
   call.dense(output);
   const Reduction by = call.reduced(output, opts.reduceOp);
@@ -238,22 +229,19 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
 TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
                                                 const List& inputs,
                                                 const c10d::ReduceScatterOptions& opts) {
-  const CallChecks call(method, note());
+  const CallChecks call(method, *this);
   Tensors memory;
   call.require(!inputs.empty(), "requires non-empty input tensor list");
-  call.require(inputs.size() == outputs.size(),
-               "requires input/output tensor lists to have the same length");
+  call.require_here(inputs.size() == outputs.size(),
+                    "requires input/output tensor lists to have the same length");
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
     call.dense(input);
     call.dense(output);
-    TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
-                     "input tensor must be the same type as the output tensor.", call.note());
-    TORCH_CHECK_VALUE(input.numel() == output.numel() * size_,
-                      "input tensor must be the same size as output size times world size",
-                      call.note());
+    call.blocks(input, output, size_, "input tensor must be the same type as the output tensor.",
+                "input tensor must be the same size as output size times world size");
   }
-  check_outputs(call, outputs, false);
+  call.distinct(outputs, false);
   const Ranges written(outputs);
   std::vector<std::tuple<ConstBlock, Block, Reduction, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
@@ -287,7 +275,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                std::vector<int64_t>& output_splits,
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& opts) {
-  const CallChecks call("alltoall_base", note());
+  const CallChecks call("alltoall_base", *this);
   Tensors memory;
   call.dense(input);
   call.dense(output);
@@ -295,8 +283,8 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
   const auto in_counts = split_counts(call, input, input_splits, size_);
   const auto out_counts = split_counts(call, output, output_splits, size_);
   if (in_counts[rank_] != out_counts[rank_]) {
-    call.refuse(c10::str("sends ", in_counts[rank_], " elements to itself, and expects ",
-                         out_counts[rank_]));
+    call.refuse_here(c10::str("sends ", in_counts[rank_], " elements to itself, and expects ",
+                              out_counts[rank_]));
   }
   const DataType type = call.moved(input);
   const size_t bytes = input.element_size();
@@ -312,15 +300,15 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
 
 TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
                                           const c10d::AllToAllOptions& opts) {
-  const CallChecks call("alltoall", note());
+  const CallChecks call("alltoall", *this);
   Tensors memory;
   const auto size = static_cast<size_t>(size_);
   if (inputs.size() != size) {
-    call.refuse(
+    call.refuse_here(
         c10::str("input tensor list size ", inputs.size(), " does not match world size ", size_));
   }
   if (outputs.size() != size) {
-    call.refuse(
+    call.refuse_here(
         c10::str("output tensor list size ", outputs.size(), " does not match world size ", size_));
   }
   std::vector<ConstBlock> in;
@@ -332,7 +320,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   }
   if (inputs[rank_].numel() != outputs[rank_].numel())
     call.wrong_size(inputs[rank_], outputs[rank_], rank_);
-  check_outputs(call, outputs, true);
+  call.distinct(outputs, true);
   const DataType type = call.moved(inputs[0]);
   const Ranges written(outputs);
   for (const at::Tensor& input : inputs)

@@ -95,6 +95,8 @@ TorchBackend::Made TorchBackend::run_now(Kind kind, uint64_t number, const CallO
     work->start(start(*communicator));
   } catch (const Error& error) {
     recorder.end(ticket, false);
+    if (!is_message(kind.type))  // the other ranks may have begun
+      abort_with(c10::str(kind.title, " could not be begun on this rank: ", error.message()));
     stay_if_python_ends();
     raise(error, *note());
   }
