@@ -155,9 +155,13 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
-  call.dense(tensor);
+  const bool root = rank_ == opts.rootRank;
+  if (root)
+    call.placed(tensor);
+  else
+    call.written(tensor);
   const DataType type = call.moved(tensor);
-  const Block data = memory.update(tensor);
+  const Block data = memory.update(tensor, root, !root);
   const CallOptions how = with(call_options(opts), memory.take_copied());
   return run(
       {OpType::BROADCAST, "ringwood:broadcast"}, how, tensors, std::move(memory),
@@ -171,7 +175,7 @@ TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceO
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
-  call.dense(tensor);
+  call.written(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
   const Block data = memory.update(tensor);
   const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
@@ -188,7 +192,7 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   call.require(!tensors.empty(), "requires non-empty tensor list");
   std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
   for (const at::Tensor& tensor : tensors) {
-    call.dense(tensor);
+    call.written(tensor);
     const Reduction by = call.reduced(tensor, opts.reduceOp);
     const Block data = memory.update(tensor);
     parts.emplace_back(data, by, with(call_options(opts, by.factor), memory.take_copied()));
@@ -248,9 +252,13 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& tensor = call.single(tensors);
-  call.dense(tensor);
+  const bool root = rank_ == opts.rootRank;
+  if (root)
+    call.written(tensor);
+  else
+    call.placed(tensor);
   const Reduction by = call.reduced(tensor, opts.reduceOp);
-  const Block data = memory.update(tensor);
+  const Block data = memory.update(tensor, true, root);
   const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
   return run({OpType::REDUCE, "ringwood:reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
@@ -263,7 +271,7 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   const CallChecks call("send", *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
-  call.dense(tensor);
+  call.placed(tensor);
   call.peer(peer, size_);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
@@ -280,7 +288,7 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   const CallChecks call(method, *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
-  call.dense(tensor);
+  call.written(tensor);
   call.require(tag >= 0, "Tag must be nonnegative");
   const DataType type = call.moved(tensor);
   const Block data = memory.write(tensor);

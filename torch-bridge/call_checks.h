@@ -68,18 +68,17 @@ class CallChecks final {
     }
   }
 
-  // A tensor that the caller must give in one run: inputs, and what is changed in place.
-  void dense(const at::Tensor& tensor) const {
-    placed(tensor);
-    if (!tensor.is_contiguous(tensor.suggest_memory_format()))
-      fail<c10::ValueError>("Tensors must be contiguous");
-  }
-  // A tensor of a list of outputs, which may have any strides that do not overlap.
+  // A tensor that is read: any strides.
   void placed(const at::Tensor& tensor) const {
     if (tensor.layout() != at::kStrided || tensor.is_quantized())
       refuse("only supports dense tensors");
     if (tensor.device().type() != at::kCPU)
       refuse(c10::str("unsupported device type ", tensor.device().type()));
+  }
+  // A tensor that is written to: any strides that put no two elements at one place.
+  void written(const at::Tensor& tensor) const {
+    placed(tensor);
+    if (overlaps_itself(tensor)) refuse_here(c10::str("elements of the tensor ", kShareMemory));
   }
   void same_type(const at::Tensor& expected, const at::Tensor& tensor, size_t index) const {
     if (expected.scalar_type() == tensor.scalar_type()) return;

@@ -38,7 +38,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor& input = inputs[i];
     const List& list = outputs[i];
-    call.dense(input);
+    call.placed(input);
     for (const auto rank : c10::irange(list.size())) {
       call.placed(list[rank]);
       call.same_type(input, list[rank], rank);
@@ -111,8 +111,8 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
                     "requires input/output tensor lists to have the same length");
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
-    call.dense(input);
-    call.dense(output);
+    call.placed(input);
+    call.placed(output);
     call.blocks(output, input, size_, "output tensor must have the same type as input tensor",
                 "output tensor size must be equal to world_size times input tensor size");
   }
@@ -150,7 +150,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& input = call.single(inputs);
-  call.dense(input);
+  call.placed(input);
   const DataType type = call.moved(input);
   std::vector<Block> out;
   bool apart = false;
@@ -176,7 +176,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
   Tensors memory;
   call.root(opts.rootRank, size_);
   const at::Tensor& output = call.single(outputs);
-  call.dense(output);
+  call.written(output);
   const DataType type = call.moved(output);
   std::vector<ConstBlock> in;
   if (rank_ == opts.rootRank) {
@@ -206,10 +206,10 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     call.refuse_here(c10::str("invalid input tensor list at index 0 (expected length ", size_,
                               ", got ", list.size(), ")"));
   }
-  call.dense(output);
+  call.written(output);
   const Reduction by = call.reduced(output, opts.reduceOp);
   for (const auto i : c10::irange(list.size())) {
-    call.dense(list[i]);
+    call.placed(list[i]);
     call.same_type(output, list[i], i);
   }
   if (list[rank_].sizes() != output.sizes()) call.wrong_size(output, list[rank_], rank_);
@@ -236,8 +236,8 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
                     "requires input/output tensor lists to have the same length");
   for (const auto i : c10::irange(inputs.size())) {
     const at::Tensor &input = inputs[i], &output = outputs[i];
-    call.dense(input);
-    call.dense(output);
+    call.placed(input);
+    call.placed(output);
     call.blocks(input, output, size_, "input tensor must be the same type as the output tensor.",
                 "input tensor must be the same size as output size times world size");
   }
@@ -277,8 +277,8 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
                                                const c10d::AllToAllOptions& opts) {
   const CallChecks call("alltoall_base", *this);
   Tensors memory;
-  call.dense(input);
-  call.dense(output);
+  call.placed(input);
+  call.written(output);
   call.same_type(input, output, 0);
   const auto in_counts = split_counts(call, input, input_splits, size_);
   const auto out_counts = split_counts(call, output, output_splits, size_);
@@ -313,7 +313,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   }
   std::vector<ConstBlock> in;
   for (const auto i : c10::irange(size)) {
-    call.dense(inputs[i]);
+    call.placed(inputs[i]);
     call.placed(outputs[i]);
     call.same_type(inputs[0], inputs[i], i);
     call.same_type(inputs[0], outputs[i], i);

@@ -65,6 +65,8 @@ inline bool same_memory(const at::Tensor& a, const at::Tensor& b) {
          a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
+inline constexpr char kShareMemory[] = "share memory (is it expand()ed?): pass a clone() of it";
+
 // What is wrong with these outputs, in words with a remedy; empty: nothing. `repeated`: one tensor
 // may stand there several times, and ends as the last of them. Of outputs with gaps only those that
 // overlap themselves are found: others may lie between each other's elements.
@@ -73,8 +75,7 @@ inline std::string shared_outputs(const std::vector<at::Tensor>& outputs, bool r
   for (const auto i : c10::irange(outputs.size())) {
     const at::Tensor& output = outputs[i];
     if (overlaps_itself(output)) {
-      return c10::str("elements of output ", i,
-                      " share memory (is it expand()ed?): pass a clone() of it");
+      return c10::str("elements of output ", i, " ", kShareMemory);
     }
     if (output.numel() > 0 && output.is_non_overlapping_and_dense())
       dense.emplace_back(byte_range(output), i);

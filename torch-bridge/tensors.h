@@ -89,11 +89,15 @@ class Tensors final {
     if (plain(tensor) && !apart) return {tensor.mutable_data_ptr(), count(tensor)};
     return carried_over(like(tensor), tensor);
   }
-  // The memory of a tensor that is changed in place.
-  Block update(const at::Tensor& tensor) {
+  // The memory of a tensor that is changed in place. A rank that only `reads` it, or only `writes`
+  // it, copies one way.
+  Block update(const at::Tensor& tensor, bool reads = true, bool writes = true) {
     outputs_.push_back(tensor);
     if (plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
-    return carried_over(filled(tensor), tensor);
+    at::Tensor copy = reads ? filled(tensor) : like(tensor);
+    if (writes) return carried_over(std::move(copy), tensor);
+    inputs_.push_back(std::move(copy));
+    return {inputs_.back().mutable_data_ptr(), count(tensor)};
   }
   // The memory for each of a list of outputs. If some share memory, all are filled at the end, one
   // after the other.

@@ -94,18 +94,21 @@ class Call:
     count: int
     root: int
 
+    def tensor(self, memory: torch.Tensor, rank: int) -> torch.Tensor:
+        at, count = self.at[rank], self.count
+        if "picture" in self.kind:
+            return channels_last(memory[at : at + 24])
+        return memory[at : at + 2 * count : 2] if "gaps" in self.kind else memory[at : at + count]
+
     def begin(self, memory: torch.Tensor, rank: int):
         at, other, count = self.at[rank], self.other[rank], self.count
         size = len(self.at)
-        whole = memory[at : at + count]
+        whole = self.tensor(memory, rank)
         match self.kind:
-            case "sum":
+            case "sum" | "sum of pictures" | "sum with gaps":
                 return dist.all_reduce(whole, async_op=True)
-            case "sum of pictures":
-                return dist.all_reduce(channels_last(memory[at : at + 24]), async_op=True)
-            case "picture":
-                picture = channels_last(memory[at : at + 24])
-                return dist.broadcast(picture, self.root, async_op=True)
+            case "picture" | "broadcast with gaps":
+                return dist.broadcast(whole, self.root, async_op=True)
             case "gather":
                 block = memory[other : other + size * count].view(count, size)
                 columns = [block[:, r] for r in range(size)]
@@ -120,19 +123,22 @@ class Call:
     def apply(self, memories: list[torch.Tensor]) -> None:
         size = len(self.at)
         count = 24 if "picture" in self.kind else self.count
+        every = (2 * count, 2) if "gaps" in self.kind else (count,)
 
-        def words(starts: list[int], many: int) -> list[torch.Tensor]:
-            return [m[s : s + many] for m, s in zip(memories, starts, strict=True)]
+        def words(starts: list[int], many: int, step: int = 1) -> list[torch.Tensor]:
+            return [m[s : s + many : step] for m, s in zip(memories, starts, strict=True)]
 
         match self.kind:
-            case "sum" | "sum of pictures":
-                total = torch.stack(words(self.at, count)).sum(0)
-                for x in words(self.at, count):
+            case "sum" | "sum of pictures" | "sum with gaps":
+                tensors = words(self.at, *every)
+                total = torch.stack(tensors).sum(0)
+                for x in tensors:
                     x.copy_(total)
-            case "picture":
-                picture = words(self.at, count)[self.root].clone()
-                for x in words(self.at, count):
-                    x.copy_(picture)
+            case "picture" | "broadcast with gaps":
+                tensors = words(self.at, *every)
+                given = tensors[self.root].clone()
+                for x in tensors:
+                    x.copy_(given)
             case "gather":
                 columns = torch.stack(words(self.at, count), 1).flatten()
                 for x in words(self.other, size * count):
@@ -148,6 +154,7 @@ class Call:
 
 
 KINDS = ["sum", "sum of pictures", "picture", "gather", "exchange", "scatter"]
+KINDS += ["sum with gaps", "broadcast with gaps"]
 
 
 def random_call(source: random.Random, size: int) -> Call:

@@ -94,6 +94,45 @@ def test_outputs_that_share_memory(case):
     run_ranks(2, body)
 
 
+# Calls that write to one tensor, of 4 or of 8 elements; rank 1 is the root.
+ONE_OUTPUT = {
+    "all_reduce": (4, dist.all_reduce),
+    "broadcast": (4, lambda out: dist.broadcast(out, 0)),
+    "reduce": (4, lambda out: dist.reduce(out, 1)),
+    "all_reduce_coalesced": (4, lambda out: backend().allreduce_coalesced([ones(2), out]).wait()),
+    "all_gather_single": (8, lambda out: dist.all_gather_single(out, ones(4))),
+    "scatter": (4, lambda out: dist.scatter(out, scattered(out), src=1)),
+    "reduce_scatter": (4, lambda out: dist.reduce_scatter(out, [ones(4), ones(4)])),
+    "reduce_scatter_single": (4, lambda out: dist.reduce_scatter_single(out, ones(8))),
+    "all_to_all_single": (4, lambda out: dist.all_to_all_single(out, ones(4))),
+    "recv": (4, lambda out: dist.recv(out, 0) if dist.get_rank() else dist.barrier()),
+}
+
+
+def scattered(out: torch.Tensor) -> list | None:
+    return [ones(4), ones(4)] if dist.get_rank() == 1 else None
+
+
+@pytest.mark.parametrize("name", ONE_OUTPUT)
+def test_an_output_that_overlaps_itself(name):
+    """On one rank: refused there before anything is sent, and the other hears of it."""
+    count, call = ONE_OUTPUT[name]
+
+    def body(rank, size):
+        if rank == 1:
+            one = torch.zeros(1)
+            with pytest.raises(RuntimeError, match=r"share memory.*clone\(\)") as raised:
+                call(one.expand(count))
+            assert not isinstance(raised.value, dist.DistError)
+            assert one.item() == 0
+        else:
+            with pytest.raises(dist.DistBackendError, match=r"rank 1 .*refused.*share memory"):
+                call(torch.zeros(count))
+                dist.barrier()  # the root of a broadcast waits for nobody
+
+    run_ranks(2, body)
+
+
 def test_outputs_that_lie_between_each_other():
     def body(rank, size):
         base = torch.zeros(5, 2)
