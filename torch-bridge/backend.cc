@@ -190,14 +190,17 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   const CallChecks call("allreduce_coalesced", *this);
   Tensors memory;
   call.require(!tensors.empty(), "requires non-empty tensor list");
-  std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
+  std::vector<Reduction> reductions;
   for (const at::Tensor& tensor : tensors) {
     call.written(tensor);
-    const Reduction by = call.reduced(tensor, opts.reduceOp);
-    const Block data = memory.update(tensor);
-    parts.emplace_back(data, by, with(call_options(opts, by.factor), memory.take_copied()));
+    reductions.push_back(call.reduced(tensor, opts.reduceOp));
   }
-  call.distinct(tensors, false);
+  call.distinct(tensors);
+  std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
+  for (auto& [block, copied] : memory.update_parts(tensors)) {
+    const Reduction& by = reductions[parts.size()];
+    parts.emplace_back(block, by, with(call_options(opts, by.factor), std::move(copied)));
+  }
   const CallOptions how = std::get<CallOptions>(parts[0]);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) {

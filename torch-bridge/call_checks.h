@@ -100,9 +100,9 @@ class CallChecks final {
     if (whole.scalar_type() != part.scalar_type()) refuse_here<c10::TypeError>(other_type);
     if (whole.numel() != part.numel() * size) refuse_here<c10::ValueError>(other_size);
   }
-  // Outputs that share no memory (overlap.h). `repeated`: one may stand there several times.
-  void distinct(const std::vector<at::Tensor>& outputs, bool repeated) const {
-    const std::string wrong = shared_outputs(outputs, repeated);
+  // Outputs that share no memory, but one may stand there several times (overlap.h).
+  void distinct(const std::vector<at::Tensor>& outputs) const {
+    const std::string wrong = shared_outputs(outputs);
     if (!wrong.empty()) refuse_here(wrong);
   }
 

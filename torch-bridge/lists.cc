@@ -18,10 +18,11 @@ namespace {
 
 // The outputs of parts whose inputs have all been read (Tensors::both()).
 template <class Parts>
-void write_parts(Parts& parts, const std::vector<at::Tensor>& outputs, Tensors& memory) {
+void write_parts(Parts& parts, const std::vector<at::Tensor>& outputs, bool apart,
+                 Tensors& memory) {
   auto reading = memory.take_copied();
   for (size_t i = 0; i < parts.size(); ++i) {
-    std::get<Block>(parts[i]) = memory.write(outputs[i]);
+    std::get<Block>(parts[i]) = memory.write(outputs[i], apart);
     std::get<CallOptions>(parts[i]).copied =
         Tensors::both(std::exchange(reading, nullptr), memory.take_copied());
   }
@@ -46,8 +47,8 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     if (list[rank_].sizes() != input.sizes()) call.wrong_size(input, list[rank_], rank_);
     all.insert(all.end(), list.begin(), list.end());
   }
-  call.distinct(all, true);
-  const Ranges written(all);
+  call.distinct(all);
+  const Ranges written(all, inputs.size() > 1);
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i][rank_], 0);
@@ -116,15 +117,15 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
     call.blocks(output, input, size_, "output tensor must have the same type as input tensor",
                 "output tensor size must be equal to world_size times input tensor size");
   }
-  call.distinct(outputs, false);
-  const Ranges written(outputs);
+  call.distinct(outputs);
+  const Ranges written(outputs, outputs.size() > 1);
   std::vector<std::tuple<ConstBlock, Block, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const bool in_place = Tensors::is_block(inputs[i], outputs[i], rank_);
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
     parts.emplace_back(in, Block(), call.moved(inputs[i]), how);
   }
-  write_parts(parts, outputs, memory);
+  write_parts(parts, outputs, !written.disjoint(), memory);
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const auto& in, const auto& out, auto type, auto& part) {
       return group.all_gather(in.data, out.data, in.count, type, part);
@@ -156,7 +157,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
   bool apart = false;
   if (rank_ == opts.rootRank) {
     const List& list = root_list(call, outputs, input, size_, "output");
-    call.distinct(list, true);
+    call.distinct(list);
     apart = Ranges(list).written_over(input);
     out = memory.write(list);
   } else {
@@ -241,8 +242,8 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     call.blocks(input, output, size_, "input tensor must be the same type as the output tensor.",
                 "input tensor must be the same size as output size times world size");
   }
-  call.distinct(outputs, false);
-  const Ranges written(outputs);
+  call.distinct(outputs);
+  const Ranges written(outputs, outputs.size() > 1);
   std::vector<std::tuple<ConstBlock, Block, Reduction, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
     const Reduction by = call.reduced(inputs[i], opts.reduceOp);
@@ -250,7 +251,7 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
     parts.emplace_back(in, Block(), by, call_options(opts, by.factor));
   }
-  write_parts(parts, outputs, memory);
+  write_parts(parts, outputs, !written.disjoint(), memory);
   const CallOptions how = std::get<CallOptions>(parts[0]);
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const auto& in, const auto& out, auto& by, auto& part) {
@@ -320,7 +321,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   }
   if (inputs[rank_].numel() != outputs[rank_].numel())
     call.wrong_size(inputs[rank_], outputs[rank_], rank_);
-  call.distinct(outputs, true);
+  call.distinct(outputs);
   const DataType type = call.moved(inputs[0]);
   const Ranges written(outputs);
   for (const at::Tensor& input : inputs)

@@ -67,10 +67,10 @@ inline bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 
 inline constexpr char kShareMemory[] = "share memory (is it expand()ed?): pass a clone() of it";
 
-// What is wrong with these outputs, in words with a remedy; empty: nothing. `repeated`: one tensor
-// may stand there several times, and ends as the last of them. Of outputs with gaps only those that
-// overlap themselves are found: others may lie between each other's elements.
-inline std::string shared_outputs(const std::vector<at::Tensor>& outputs, bool repeated) {
+// What is wrong with these outputs, in words with a remedy; empty: nothing. One tensor may stand
+// there several times, and ends as the last of them. Of outputs with gaps only those that overlap
+// themselves are found: others may lie between each other's elements.
+inline std::string shared_outputs(const std::vector<at::Tensor>& outputs) {
   std::vector<std::pair<ByteRange, size_t>> dense;
   for (const auto i : c10::irange(outputs.size())) {
     const at::Tensor& output = outputs[i];
@@ -84,7 +84,7 @@ inline std::string shared_outputs(const std::vector<at::Tensor>& outputs, bool r
   for (size_t i = 1; i < dense.size(); ++i) {
     const size_t a = dense[i - 1].second, b = dense[i].second;
     if (dense[i].first.first >= dense[i - 1].first.second) continue;
-    if (repeated && same_memory(outputs[a], outputs[b])) continue;
+    if (same_memory(outputs[a], outputs[b])) continue;
     return c10::str("outputs ", std::min(a, b), " and ", std::max(a, b),
                     " share memory: each needs its own");
   }

@@ -18,10 +18,11 @@
 
 namespace ringwood {
 
-// The memory of a list of outputs.
+// The memory of a list of outputs. `parts`: of several operations, which are begun together and may
+// end one after the other.
 class Ranges final {
  public:
-  explicit Ranges(const std::vector<at::Tensor>& outputs) {
+  explicit Ranges(const std::vector<at::Tensor>& outputs, bool parts = false) : parts_(parts) {
     ranges_.reserve(outputs.size());
     for (const at::Tensor& output : outputs) {
       if (output.numel() > 0) ranges_.push_back(byte_range(output));
@@ -35,11 +36,15 @@ class Ranges final {
 
   bool disjoint() const { return disjoint_; }
   // Whether the call may change `input` before it has been read. `in_place`: one output lies in it,
-  // or it in that output, which does not count. Outputs that are not disjoint are filled when all
-  // has been read.
+  // or it in that output, which does not count. Outputs that are not disjoint are filled when their
+  // operation has read all, but others of its parts have perhaps not.
   bool written_over(const at::Tensor& input, bool in_place = false) const {
-    if (!disjoint_ || input.numel() == 0) return false;
+    if (input.numel() == 0) return false;
     const ByteRange in = byte_range(input);
+    const auto meets = [&](const ByteRange& r) {
+      return r.first < in.second && in.first < r.second;
+    };
+    if (!disjoint_) return parts_ && std::any_of(ranges_.begin(), ranges_.end(), meets);
     const auto after = std::partition_point(
         ranges_.begin(), ranges_.end(), [&](const ByteRange& r) { return r.first < in.second; });
     const std::ptrdiff_t last = in_place ? 2 : 1;
@@ -47,6 +52,7 @@ class Ranges final {
   }
 
  private:
+  const bool parts_;
   std::vector<ByteRange> ranges_;
   bool disjoint_ = true;
 };
@@ -98,6 +104,26 @@ class Tensors final {
     if (writes) return carried_over(std::move(copy), tensor);
     inputs_.push_back(std::move(copy));
     return {inputs_.back().mutable_data_ptr(), count(tensor)};
+  }
+  struct Part {
+    Block block;
+    std::shared_ptr<const CopiedMemory> copied;  // for the operation on it
+  };
+  // The memory of each of a list of tensors that several parts of a call change in place. If some
+  // share memory, all are read before any is written, one after the other.
+  std::vector<Part> update_parts(const std::vector<at::Tensor>& tensors) {
+    std::vector<at::Tensor> copies;
+    if (!Ranges(tensors).disjoint())
+      for (const at::Tensor& tensor : tensors) copies.push_back(filled(tensor));
+    auto reading = take_copied();
+    std::vector<Part> parts;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!copies.empty()) outputs_.push_back(tensors[i]);
+      const Block block =
+          copies.empty() ? update(tensors[i]) : carried_over(std::move(copies[i]), tensors[i]);
+      parts.push_back({block, both(std::exchange(reading, nullptr), take_copied())});
+    }
+    return parts;
   }
   // The memory for each of a list of outputs. If some share memory, all are filled at the end, one
   // after the other.

@@ -128,6 +128,47 @@ def test_an_input_that_another_call_writes_to_is_read_before():
     run_ranks(2, body)
 
 
+# Elements that go together, and more.
+@pytest.mark.parametrize("count", [4, 20_000])
+def test_an_input_that_an_output_lies_over_twice_is_read_before(count):
+    def body(rank, size):
+        shared, other = torch.full((count,), -1.0 - rank), torch.zeros(size, count)
+        lists = [[shared, other[r]] for r in range(size)]
+        world().allgather_coalesced(lists, [torch.full((count,), rank + 1.0), shared]).wait()
+        assert other[:, 0].tolist() == [-1.0 - r for r in range(size)]
+        assert other.eq(other[:, :1]).all()
+        assert shared.eq(size).all()
+
+    run_ranks(2, body)
+
+
+@pytest.mark.parametrize("count", [4, 20_000])
+@pytest.mark.parametrize("on", [[0], [0, 1]], ids=["one-rank", "all-ranks"])
+def test_a_tensor_that_stands_there_twice(on, count):
+    """It ends as the last of the outputs. What is changed in place is read once."""
+
+    def body(rank, size):
+        def outputs(elements: int) -> list:
+            one = torch.full((elements,), rank + 1.0)
+            return [one, one] if rank in on else [one, torch.full((elements,), rank + 10.0)]
+
+        given = [torch.full((count,), rank + 1.0), torch.full((count,), rank + 10.0)]
+        backend = world()._get_backend(torch.device("cpu"))
+        sums = outputs(count)
+        backend.allreduce_coalesced(sums).wait()
+        assert sums[1].eq(3 if on == [0, 1] else 12).all()
+        assert sums[0].eq(3).all() or rank in on
+        gathers = outputs(size * count)
+        world().allgather_into_tensor_coalesced(gathers, given).wait()
+        assert gathers[1].equal(torch.tensor([10.0, 11.0]).repeat_interleave(count))
+        scattered = outputs(count)
+        wholes = [torch.cat([one] * size) for one in given]
+        world().reduce_scatter_tensor_coalesced(scattered, wholes).wait()
+        assert scattered[1].eq(21).all()
+
+    run_ranks(2, body)
+
+
 def test_lists_of_blocks():
     def body(rank, size):
         numbers = range(len(COUNTS))

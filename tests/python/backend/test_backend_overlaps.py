@@ -56,15 +56,10 @@ def each_other(base: torch.Tensor) -> list:
     return [base[:4], base[2:6]]
 
 
-def one_another_twice(base: torch.Tensor) -> list:
-    return [base[:4], base[:4]]
-
-
 GATHERS = [dist.all_gather, all_to_all, gather, gather_coalesced]
 SHARING = [
     *[(call, outputs) for call in GATHERS for outputs in (itself, strided, each_other)],
     *[(call, each_other) for call in (gather_into, scatter_into, reduce_all)],
-    *[(call, one_another_twice) for call in (gather_into, scatter_into, reduce_all)],
 ]
 
 
