@@ -154,6 +154,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
   const CallChecks call("broadcast", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
+  call.root_tensor(opts.rootTensor);
   const at::Tensor& tensor = call.single(tensors);
   const bool root = rank_ == opts.rootRank;
   if (root)
@@ -254,6 +255,7 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
   const CallChecks call("reduce", *this);
   Tensors memory;
   call.root(opts.rootRank, size_);
+  call.root_tensor(opts.rootTensor);
   const at::Tensor& tensor = call.single(tensors);
   const bool root = rank_ == opts.rootRank;
   if (root)

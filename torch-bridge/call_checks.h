@@ -61,6 +61,10 @@ class CallChecks final {
   void root(int64_t rank, int size) const {
     if (rank < 0 || rank >= size) refuse("invalid root rank: " + std::to_string(rank));
   }
+  // Of calls that take a list of tensors, which has one.
+  void root_tensor(int64_t index) const {
+    if (index != 0) refuse("invalid root tensor: " + std::to_string(index));
+  }
   void peer(int rank, int size) const {
     if (rank < 0 || rank >= size) {
       refuse("invalid peer rank " + std::to_string(rank) + " in a group of " +

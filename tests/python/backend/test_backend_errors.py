@@ -28,10 +28,11 @@ def backend():
     return dist.group.WORLD._get_backend(torch.device("cpu"))
 
 
-def gather_options(root: int):
-    options = dist.GatherOptions()
-    options.rootRank = root
-    return options
+def options(kind, **values):
+    made = kind()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
 
 
 # What is called, the exception, what it says. On every rank alike, and the group works afterwards.
@@ -70,7 +71,17 @@ MISTAKES = [
     ),
     (lambda: dist.broadcast(plain, 7), RuntimeError, "broadcast: invalid root rank: 7"),
     (
-        lambda: backend().gather([], [plain], gather_options(-1)),
+        lambda: backend().broadcast([plain], options(dist.BroadcastOptions, rootTensor=1)),
+        RuntimeError,
+        "broadcast: invalid root tensor: 1",
+    ),
+    (
+        lambda: backend().reduce([plain], options(dist.ReduceOptions, rootTensor=-1)),
+        RuntimeError,
+        "reduce: invalid root tensor: -1",
+    ),
+    (
+        lambda: backend().gather([], [plain], options(dist.GatherOptions, rootRank=-1)),
         RuntimeError,
         "invalid root rank: -1",
     ),
@@ -211,10 +222,9 @@ def test_timeout_of_one_call():
         if rank == 1:
             assert over.wait(PATIENCE_S)
             return
-        options = dist.AllreduceOptions()
-        options.timeout = seconds(0.3)
+        how = options(dist.AllreduceOptions, timeout=seconds(0.3))
         with pytest.raises(dist.DistBackendError) as raised:
-            dist.group.WORLD.allreduce([ones(4)], options).wait()
+            dist.group.WORLD.allreduce([ones(4)], how).wait()
         over.set()
         assert "not finished within 0.3 s" in str(raised.value)
 
