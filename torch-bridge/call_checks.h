@@ -3,11 +3,11 @@
 //
 // Everything is checked before anything is sent: a call that throws has changed nothing here.
 //
-// What is wrong with the form of a call (how many tensors, device, type, operation, root) is wrong on
-// every rank that makes the same call: the group goes on. What is wrong with how this rank's tensors
-// fit each other (lists, sizes, splits, shared memory) may be wrong on this rank only: the others
-// have perhaps begun, and would wait until the timeout. That ends the group, with the reason
-// (refuse_here()).
+// What is wrong with the form of a call (how many tensors, device, type, operation, root) is wrong
+// on every rank that makes the same call: the group goes on. What is wrong with how this rank's
+// tensors fit each other (lists, sizes, splits, shared memory) may be wrong on this rank only: the
+// others have perhaps begun, and would wait until the timeout. That ends the group, with the
+// reason (refuse_here()).
 #pragma once
 
 #include <ATen/ATen.h>

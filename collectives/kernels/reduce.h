@@ -4,8 +4,8 @@
 // machine has them, and also runs without. RINGWOOD_SIMD caps it. 16- and 8-bit floats are computed
 // in fp32 and rounded to nearest even. NaN: SUM/PRODUCT propagate; MIN/MAX return NaN if either
 // operand is NaN (as torch). Integers wrap. bool is 0/1: SUM, MAX, BOR = or; PRODUCT, MIN, BAND =
-// and; BXOR = xor. No alignment is assumed. dst and src may be equal but must not overlap otherwise.
-// Pure; any thread.
+// and; BXOR = xor. No alignment is assumed. dst and src may be equal but must not overlap
+// otherwise. Pure; any thread.
 //
 // Bits. Every operation is commutative on bits, MIN and MAX are also associative, and all
 // instruction sets give the same result. So ranks that evaluate one expression get the same bits,

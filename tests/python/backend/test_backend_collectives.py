@@ -80,9 +80,7 @@ def expect(actual: torch.Tensor, expected: torch.Tensor, *what) -> None:
     assert actual.shape == expected.shape, what
     if Op.AVG in what and actual.dtype in [*FLOATS, *COMPLEX]:  # times 1/n, which is rounded
         eps = torch.finfo(actual.dtype).eps
-        torch.testing.assert_close(
-            actual, expected, rtol=eps, atol=0, msg=str((what, actual, expected))
-        )
+        torch.testing.assert_close(actual, expected, rtol=eps, atol=0, msg=lambda m: f"{what} {m}")
         return
     assert bits(actual) == bits(expected), (what, actual, expected)
 

@@ -12,7 +12,7 @@ from backend_ranks import BACKEND, run_ranks
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="compares with gloo")
 # By hand: 10,000.
-CALLS = int(os.environ.get("LAYOUT_CALLS", "300"))
+CALLS = int(os.environ.get("LAYOUT_CALLS", "200"))
 TYPES = [torch.float32, torch.int64, torch.float64, torch.int8]
 Shape = tuple[int, ...]
 
