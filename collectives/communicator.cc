@@ -55,7 +55,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     auto state = begin(args, std::vector<void*>{data}, call);
     gather_factors(*state, args, call);
     if (op == ReduceOp::premul_sum && !state->factors)
-      premultiply_in_place(*state, data, count, type, call.factor);
+      premultiply_in_place(*state, count, type, call.factor);
     return go(state, call);
   }
 
@@ -69,7 +69,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     gather_factors(*state, args, call);
     const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
     if (multiplies && root == rank())
-      premultiply_in_place(*state, data, count, type, call.factor);
+      premultiply_in_place(*state, count, type, call.factor);
     else if (multiplies)
       premultiply(*state, {&count, 1}, type, call.factor);
     return go(state, call);
@@ -209,6 +209,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     const void* source = nullptr;
     if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
+    if (call.copied && call.copied->order != 0) source = call.copied->memory;
     auto state = make_state(args, source, call);
     state->buffers = std::move(buffers);
     return state;

@@ -1,6 +1,6 @@
 // From torch's tensors to the communicator's blocks: which tensors are read and written in place,
-// and which go through a copy because their elements are not contiguous. call_checks.h says which
-// tensors are accepted.
+// and which go through a copy because their elements are not contiguous, or lie in another order
+// than on other ranks. call_checks.h says which tensors are accepted.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,6 +14,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/operations/copied_memory.h"
+#include "collectives/operations/storage_order.h"
 #include "torch-bridge/overlap.h"
 
 namespace ringwood {
@@ -96,14 +97,23 @@ class Tensors final {
     return carried_over(like(tensor), tensor);
   }
   // The memory of a tensor that is changed in place. A rank that only `reads` it, or only `writes`
-  // it, copies one way.
+  // it, copies one way. One whose elements fill their memory, as transposed ones and pictures in
+  // channels_last do, needs no copy if that of the other ranks is in the same order.
   Block update(const at::Tensor& tensor, bool reads = true, bool writes = true) {
     outputs_.push_back(tensor);
     if (plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
+    const uint32_t order = copied_ ? 0 : order_of(tensor);
+    void* const memory = order != 0 ? tensor.mutable_data_ptr() : nullptr;
     at::Tensor copy = reads ? filled(tensor) : like(tensor);
-    if (writes) return carried_over(std::move(copy), tensor);
-    inputs_.push_back(std::move(copy));
-    return {inputs_.back().mutable_data_ptr(), count(tensor)};
+    const Block block{copy.mutable_data_ptr(), count(tensor)};
+    if (writes)
+      carried_over(std::move(copy), tensor);
+    else
+      inputs_.push_back(std::move(copy));
+    if (order == 0) return block;
+    copied_->order = order;
+    copied_->memory = memory;
+    return block;
   }
   struct Part {
     Block block;
@@ -192,6 +202,13 @@ class Tensors final {
     return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() &&
            !tensor._is_zerotensor();
   }
+  // 0: that of the indices, or it has no such order.
+  static uint32_t order_of(const at::Tensor& tensor) {
+    if (tensor.numel() < 2 || tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor() ||
+        !tensor.is_non_overlapping_and_dense())
+      return 0;
+    return storage_order(tensor.sizes(), tensor.strides());
+  }
   static at::Tensor like(const at::Tensor& tensor) {
     const c10::InferenceMode no_history;
     return at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()));
@@ -219,7 +236,10 @@ class Tensors final {
     return block;
   }
   void note_copy() {
-    if (copied_) return;
+    if (copied_) {
+      copied_->order = 0;  // of the one tensor before
+      return;
+    }
     auto pairs = std::make_shared<Copies>();
     copied_ = std::make_shared<CopiedMemory>();
     copied_->fill = [pairs] { make(pairs->in); };

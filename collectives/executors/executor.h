@@ -16,6 +16,8 @@
 // once the vectors have grown to the largest plan in use.
 #pragma once
 
+#include <cstdint>
+
 #include "collectives/executors/plan_execution.h"
 #include "collectives/executors/wait_list.h"
 #include "transports/base/error.h"
@@ -42,6 +44,8 @@ class Executor {
   virtual Status step(Pass& pass) = 0;
   // All ranks are known to have made the same call. Remains true when finished.
   virtual bool agreed() const = 0;
+  // Once agreed(): the order of elements that all ranks have stated (fingerprint.h), or 0.
+  virtual uint32_t order() const { return 0; }
   // With hold_sends: the caller has finished its part and the run may begin.
   virtual void release() = 0;
   // Precondition: started and not finished.

@@ -9,8 +9,7 @@ void MessageAgreement::start(const PlanExecution& execution, std::span<QueuedLin
   links_ = links;
   next_ = 0;
   talks_.assign(links.size(), Talk{});
-  for (size_t i = 0; i < links.size(); ++i)
-    talks_[i].mine.fingerprint = fingerprint_to(execution, links[i].queue->peer);
+  begin_order(execution);
 }
 
 Status MessageAgreement::step(bool& progressed, bool& agreed) {
@@ -39,9 +38,10 @@ Status MessageAgreement::post(const Plan::Exchange& exchange, bool& progressed) 
   }
   if (exchange.to >= 0 && links_[exchange.to].preambles_out == exchange.nth_to) {
     QueuedLink& to = links_[exchange.to];
-    ++to.preambles_out;
+    Preamble& mine = talks_[exchange.to].mine[to.preambles_out++];
+    mine.fingerprint = fingerprint_to(*execution_, to.queue->peer);
+    if (states_order(*execution_)) mine.fingerprint.blocks = order();
     progressed = true;
-    const Preamble& mine = talks_[exchange.to].mine;
     if (Status s = to.link->post_send(&mine, sizeof mine); !s) return s;
   }
   return {};
@@ -56,6 +56,7 @@ Status MessageAgreement::hear(int queue) {
     const int peer = link.queue->peer;
     const Fingerprint expected = fingerprint_from(*execution_, peer, theirs);
     if (Status s = check_fingerprint(expected, rank_, theirs, peer); !s) return s;
+    hear_order(theirs);
   }
   return {};
 }

@@ -25,7 +25,7 @@ class MessageAgreement final : public Agreement {
  private:
   // The exchange with one peer.
   struct Talk {
-    Preamble mine, theirs[2];  // a peer sends at most two
+    Preamble mine[2], theirs[2];  // at most two in each direction
     int heard = 0;
   };
 

@@ -37,6 +37,11 @@ struct PlanExecution {
   }
 };
 
+// Whether `blocks` of its fingerprints is an order of elements (fingerprint.h).
+inline bool states_order(const PlanExecution& execution) {
+  return may_state_order(*execution.plan) && execution.fingerprint.even != Fingerprint::kPacked;
+}
+
 // The fingerprint for a peer, and the one that is expected from it once `theirs` has arrived.
 inline Fingerprint fingerprint_to(const PlanExecution& execution, int peer) {
   Fingerprint f = execution.fingerprint;
@@ -47,6 +52,7 @@ inline Fingerprint fingerprint_to(const PlanExecution& execution, int peer) {
 inline Fingerprint fingerprint_from(const PlanExecution& execution, int peer,
                                     const Fingerprint& theirs) {
   Fingerprint f = execution.fingerprint;
+  if (states_order(execution)) f.blocks = theirs.blocks;
   if (execution.send_counts.empty()) return f;
   set_pair(f, execution.recv_counts[peer], execution.send_counts[peer]);
   // Whether the peer's other sizes are equal concerns only the peer, unless the call requires it.

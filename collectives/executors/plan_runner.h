@@ -38,6 +38,8 @@ class PlanRunner final {
   bool idle() const { return idle_; }
   // All ranks are known to have made the same call; remains true until the next start().
   bool agreed() const { return executor_->agreed(); }
+  // Once agreed(): the order of elements that all ranks have stated (fingerprint.h), or 0.
+  uint32_t order() const { return executor_->order(); }
   // With hold_sends: the caller has finished its part and the run may begin.
   void release() { executor_->release(); }
   // Makes one pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan

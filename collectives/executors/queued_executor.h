@@ -23,6 +23,7 @@ class QueuedExecutor final : public Executor {
   void start(const PlanExecution& execution) override;
   Status step(Pass& pass) override;
   bool agreed() const override { return agreed_; }
+  uint32_t order() const override { return agreement_->order(); }
   void release() override { held_ = false; }
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;

@@ -19,6 +19,7 @@ void SlotAgreement::start(const PlanExecution& execution, std::span<QueuedLink>)
   execution_ = &execution;
   of_pairs_ = !execution.send_counts.empty();
   second_round_ = of_pairs_ && slots_.size() > 2 && !execution.fingerprint.even;
+  begin_order(execution);
   slots_.begin_round();
   for (EagerSlots::Slot& slot : slots_.slots()) {
     const Fingerprint mine = fingerprint_to(execution, slot.peer);
@@ -57,6 +58,7 @@ Status SlotAgreement::hear(int peer, const std::byte* head) {
   const Fingerprint expected =
       news ? without_pairs(*execution_) : fingerprint_from(*execution_, peer, theirs);
   second_round_ = second_round_ || (of_pairs_ && slots_.size() > 2 && theirs.even == 0);
+  hear_order(theirs);
   return check_fingerprint(expected, slots_.rank(), theirs, peer);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct CopiedMemory {
   std::function<void()> fill;
   // Carries over what is written, before the operation is done and later ones on it begin.
   std::function<void()> finish;
+  // Not 0: the call has one buffer, and its elements are those of `memory`, which lie there in one
+  // run, but in this order (storage_order.h). Where all ranks say the same order, the call works on
+  // `memory` instead of the copy, and neither function is called.
+  uint32_t order = 0;
+  void* memory = nullptr;
 };
 
 }  // namespace ringwood

@@ -16,6 +16,29 @@ namespace {
 // Kept apart from the success path, which must be cheap.
 [[gnu::noinline]] Status failed_with(const Error& error) { return error; }
 
+void use_storage_order(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
+  void* const copy = state.buffers.front();
+  state.order = copied->order;
+  const bool holds = static_cast<bool>(state.prepare);
+  state.at_start = [=, &state] {
+    const bool stated = state.states_order();
+    state.buffers.front() = stated ? copied->memory : copy;
+    state.holds = stated || holds;
+    if (!stated) copied->fill();
+  };
+  state.prepare = [=, &state, then = std::move(state.prepare)] {
+    if (state.buffers.front() != copy && state.agreed_order != state.order) {
+      copied->fill();
+      state.buffers.front() = copy;
+    }
+    then();
+  };
+  state.finish = [=, &state, before = std::move(state.finish)] {
+    if (before) before();
+    if (state.buffers.front() == copy) copied->finish();
+  };
+}
+
 }  // namespace
 
 OperationState::OperationState(std::shared_ptr<OperationDriver> driver, const char* name_,
@@ -81,15 +104,17 @@ void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) 
   state.footprint.read(from, bytes);
 }
 
-void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,
-                          double factor) {
-  state.prepare = [=] { scale(data, count, type, factor); };
-  state.footprint.write(data, count * size_of(type));
+void premultiply_in_place(CollectiveState& state, size_t count, DataType type, double factor) {
+  state.prepare = [=, &state] { scale(state.buffers.front(), count, type, factor); };
+  state.footprint.write(state.buffers.front(), count * size_of(type));
 }
 
 void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
   for (const auto& [data, bytes] : copied->read) state.footprint.read(data, bytes);
   for (const auto& [data, bytes] : copied->written) state.footprint.write(data, bytes);
+  const bool whole = state.plan && cut_from_one_buffer(state.plan->args.collective);
+  if (copied->order != 0 && whole && state.parts == 0 && !state.at_start)
+    return use_storage_order(state, copied);
   if (copied->fill) {
     state.at_start = [copied, then = std::move(state.at_start)] {
       copied->fill();

@@ -175,9 +175,13 @@ class CollectiveState final : public OperationState {
   int64_t entered_ns = 0;  // the call, if it is recorded (recorder/recorder.h); else 0
   int track = 0;           // on which it is carried out; the same on all ranks
   uint32_t parts = 0;      // of a pack: `blocks` of its fingerprint
+  // Of the elements in the one buffer of a call that is no pack; 0: that of the indices. Where the
+  // plan lets it be stated, `agreed_order` is what the ranks have agreed on when `prepare` runs.
+  uint32_t order = 0, agreed_order = 0;
   bool prepared = false;
   bool holds = true;  // no data moves before `prepare` has run
 
+  bool states_order() const { return order != 0 && may_state_order(*plan); }
   void use(std::shared_ptr<const Plan> its_plan) {
     plan = std::move(its_plan);
     fingerprint = plan->fingerprint;
@@ -189,8 +193,9 @@ class CollectiveState final : public OperationState {
   void reuse(const char* its_name, Duration timeout) {
     renew(its_name, timeout);
     let_go();
-    if (parts != 0) fingerprint = plan->fingerprint;
+    if (parts != 0 || order != 0) fingerprint = plan->fingerprint;
     parts = 0;
+    order = 0;
     prepared = false;
     holds = true;
   }
@@ -226,12 +231,12 @@ void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
 // buffers[own], unless it is that block.
 void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes);
 
-// Makes its buffers copies of that memory.
+// Makes its buffers copies of that memory. With CopiedMemory::order a copy is made only where the
+// ranks' orders differ, after the agreement, which says so.
 void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied);
 
-// PREMUL_SUM where the input may be changed: scales it in place.
-void premultiply_in_place(CollectiveState& state, void* data, size_t count, DataType type,
-                          double factor);
+// PREMUL_SUM where the input, the only buffer, may be changed: scales it in place.
+void premultiply_in_place(CollectiveState& state, size_t count, DataType type, double factor);
 
 // PREMUL_SUM where the input must not be changed: copies, scaled at each start, replace the first
 // buffers. `counts`: their elements.

@@ -14,6 +14,13 @@
 // learns of it in a second exchange, unless all ranks of an all_to_all state that all their
 // sizes are equal. Calls whose blocks are of one size, and that say so, need none of this: all
 // ranks know their size.
+//
+// Elements may lie in memory in another order than that of their indices, as those of a transposed
+// matrix (operations/storage_order.h). A call over one buffer may state that order. Ranks need not
+// state the same: one that hears of another than its own tells 0, the order of the indices, from
+// then on. So in the end either all ranks know that all have stated one order, and the data moves
+// in it, or all know that the data moves in the order of the indices. A rank that has stated an
+// order sends no data before it knows; to one that has stated 0 both are the same.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +40,7 @@ struct Fingerprint {
   uint64_t sequence = 0;
   uint64_t count = 0;  // sizes of pairs: elements to the peer, or from it where none go to it
   // Hash of uneven block sizes, or of the user's schedules, or of the sizes of a pack's calls
-  // (calls/call_group.h).
+  // (calls/call_group.h), or of the order of the elements (may_state_order() in plan.h).
   uint32_t blocks = 0;
   int32_t root = 0;  // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective

@@ -194,6 +194,13 @@ struct Plan {
 // differ between ranks.
 inline bool is_early(const Plan& plan) { return !plan.steps.empty() && plan.steps[0].early; }
 
+// Whether a call by this plan, unless it is a pack, may state an order of elements (fingerprint.h).
+// Where the data leaves with the fingerprints, nothing would be gained.
+inline bool may_state_order(const Plan& plan) {
+  return plan.protocol == Protocol::queued && cut_from_one_buffer(plan.args.collective) &&
+         plan.fingerprint.blocks == 0;
+}
+
 // Null: no message goes to that peer or comes from it.
 const PeerQueue* queue_to(const Plan& plan, int peer);
 

@@ -74,6 +74,7 @@ Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   if (track.record.on()) [[unlikely]]
     track.record.note_agreed(runner.agreed());
   if (op.prepare && !op.prepared && runner.agreed()) {
+    op.agreed_order = runner.order();
     op.prepare();
     op.prepared = progressed = true;
     runner.release();

@@ -28,6 +28,7 @@ void WorkQueue::number(CollectiveState& operation) {
     operation.fingerprint.blocks = operation.parts;
     operation.fingerprint.even = Fingerprint::kPacked;
   }
+  if (operation.states_order()) operation.fingerprint.blocks = operation.order;
   operation.entered_ns = 0;
   if (is_recorded(recorded, number)) [[unlikely]]
     note_entry(operation);
