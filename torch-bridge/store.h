@@ -2,16 +2,16 @@
 //
 // Used as it is, not as a clone(): a communicator needs its store only while it is made, by the one
 // thread that makes it, and for every new connection torch's server looks up a host name, which
-// takes seconds where that service is slow. Only get() keeps its deadline: torch bounds the other
-// calls by the timeout of its own store. Any thread may call; the GIL must not be held (a store
-// written in Python takes it for itself).
+// takes seconds where that service is slow. get() polls with check() until the key is there: a
+// wait() of torch's TCPStore that ends in vain logs two lines and looks up two names, and one that
+// does not end sees no signal and keeps the store's connection from everybody else. Only get()
+// keeps its deadline: torch bounds the other calls by the timeout of its own store. Any thread may
+// call; the GIL must not be held (a store written in Python takes it for itself).
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -34,11 +34,12 @@ class TorchStore final : public Store {
   }
 
   std::string get(const std::string& key, Deadline deadline) override {
-    for (auto pause = std::chrono::milliseconds(1);
-         deadline.may_end_early() && !deadline.passed() && !has(key, deadline);
-         pause = std::min(2 * pause, std::chrono::milliseconds(50)))
-      std::this_thread::sleep_for(pause);
-    wait(key, deadline);
+    for (const auto began = Clock::now(); !has(key, deadline);) {
+      if (deadline.passed())
+        throw Error(ErrorCode::timeout,
+                    "no rank has set '" + key + "' in torch's store within the time allowed");
+      sleep_within(poll_pause(Clock::now() - began), deadline);
+    }
     const std::vector<uint8_t> value = guarded("get", key, [&] { return store_->get(key); });
     return {value.begin(), value.end()};
   }
@@ -77,36 +78,16 @@ class TorchStore final : public Store {
                  std::string("torch's store failed to ") + what + " '" + key + "': " + why);
   }
 
-  // In slices, between which a signal is seen.
-  void wait(const std::string& key, Deadline deadline) {
-    while (true) {
-      // Zero would mean for ever.
-      const auto slice = std::clamp<std::chrono::milliseconds>(
-          std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(deadline.left(), kSlice)),
-          std::chrono::milliseconds(1), kSlice);
-      const Deadline over = Deadline::after(slice);
-      try {
-        return store_->wait({key}, slice);
-      } catch (const std::exception& e) {
-        if (deadline.passed())
-          throw Error(ErrorCode::timeout,
-                      "no rank has set '" + key + "' in torch's store within the time allowed");
-        if (!over.passed()) throw failure("get", key, e);
-      }
-      see_signals();
-    }
-  }
-
-  // At most once per slice: it takes the GIL.
+  // Now and then: it takes the GIL.
   void see_signals() {
+    constexpr std::chrono::milliseconds kPeriod{500};
     if (!in_main_thread()) return;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - seen_ < kSlice) return;
+    const auto now = Clock::now();
+    if (now - seen_ < kPeriod) return;
     seen_ = now;
     if (const std::string why = run_signal_handlers(); !why.empty())
       throw Error(ErrorCode::aborted, why);
   }
-  static constexpr std::chrono::milliseconds kSlice{500};
 
   template <class F>
   static auto guarded(const char* what, const std::string& key, F&& f) -> decltype(f()) {
@@ -119,7 +100,7 @@ class TorchStore final : public Store {
 
   c10::intrusive_ptr<c10d::Store> store_;
   // The main thread's.
-  std::chrono::steady_clock::time_point seen_ = std::chrono::steady_clock::now();
+  Clock::time_point seen_ = Clock::now();
 };
 
 }  // namespace ringwood

@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "transports/base/error.h"
@@ -100,6 +102,17 @@ std::shared_ptr<Store> memory_store() { return std::make_shared<MemoryStore>(); 
 
 std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix) {
   return std::make_shared<PrefixStore>(std::move(store), prefix);
+}
+
+Duration poll_pause(Duration waited) {
+  return std::clamp<Duration>(waited / 8, std::chrono::milliseconds(1),
+                              std::chrono::milliseconds(250));
+}
+
+void sleep_within(Duration pause, Deadline deadline) {
+  for (const Deadline over = deadline.within(pause); !over.passed();)
+    std::this_thread::sleep_for(
+        std::min<Duration>(over.left(), std::chrono::milliseconds(over.left_ms())));
 }
 
 }  // namespace ringwood

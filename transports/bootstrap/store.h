@@ -15,9 +15,10 @@
 #include <memory>
 #include <string>
 
+#include "transports/base/clock.h"
+
 namespace ringwood {
 
-class Deadline;  // clock.h
 struct Options;  // options.h
 
 class Store {
@@ -63,5 +64,12 @@ std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, 
 int tcp_store_port(const Store& store);
 // A view of `store` in which every key begins with `prefix`.
 std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix);
+
+// The pause before who polls a store looks again, after it has waited for `waited`: an eighth of
+// that, from 1 ms to 250 ms. So a wait becomes longer by an eighth at most, and many ranks that
+// wait for a late one ask the store four times a second each.
+Duration poll_pause(Duration waited);
+// Sleeps for `pause`, but not beyond the deadline, which may end early (clock.h).
+void sleep_within(Duration pause, Deadline deadline);
 
 }  // namespace ringwood
