@@ -118,12 +118,17 @@ class ForgedStore final : public Store {
   std::string get(const std::string& key, Deadline deadline) override {
     std::string value = store_->get(key, deadline);
     Contribution contribution;
+    FirstPiece first;
+    ValuesOfAll all;
     RankContact contact;
     if (!key.ends_with("addr/0") || !decode(value, contribution) ||
-        !decode(contribution.value, contact))
+        !decode(contribution.value, first) || !decode(first.bytes, all) ||
+        !decode(all.by_rank.at(0), contact))
       return value;
     contact.link_settings = settings_;
-    contribution.value = encode(contact);
+    all.by_rank[0] = encode(contact);
+    first.bytes = encode(all);
+    contribution.value = encode(first);
     return encode(contribution);
   }
   bool has(const std::string& key, Deadline deadline) override {

@@ -269,7 +269,7 @@ std::vector<KillCase> kill_cases() {
     for (const auto& [n, victim] : {std::pair{2, 1}, {3, 0}, {4, 0}, {4, 2}, {4, 3}})
       all.push_back({t, n, victim});
     // While links are made: the control connection stands.
-    for (int n : {3, 4}) all.push_back({t, n, 0, "remove", "/go"});
+    for (int n : {3, 4}) all.push_back({t, n, 0, "remove", "/addr/0"});
   }
   // It meets through the store.
   all.push_back({shared_memory_transport().name, 4, 2, "set", "/shm/"});

@@ -16,6 +16,7 @@
 #include "collectives/tuning/link_tuning.h"
 #include "tests/fuzz/control_samples.h"
 #include "tests/fuzz/file_samples.h"
+#include "tests/fuzz/meeting_samples.h"
 #include "tests/fuzz/random.h"
 #include "tests/fuzz/status_samples.h"
 #include "tests/support/allocations.h"
@@ -219,26 +220,11 @@ const Decoder kDecoders[] = {
             [](Random& r) {
               return LogHeader{r.bits(), r.bits()};
             }),
-    message("welcomes",
-            [](Random& r) {
-              Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40)};
-              if (r.flag()) welcome.key = r.bytes<32>();
-              return welcome;
-            }),
-    message("contributions",
-            [](Random& r) {
-              Contribution one{std::nullopt, r.blob(40)};
-              if (r.flag())
-                one.reason = Reason{r.from(ErrorCode::invalid_argument, ErrorCode::internal),
-                                    r.number(), r.text(), r.text()};
-              return one;
-            }),
-    message("rank_introductions",
-            [](Random& r) {
-              return RankIntroduction{
-                  r.text(),      r.text(),     r.some(9, [&] { return r.number(); }),
-                  r.from(-1, 9), r.from(1, 8), r.blob(40)};
-            }),
+    message("welcomes", a_welcome),
+    message("contributions", a_contribution),
+    message("first_pieces", a_first_piece),
+    message("values_of_all", some_values),
+    message("rank_introductions", a_rank_introduction),
     message("rank_contacts",
             [](Random& r) {
               return RankContact{r.text(), r.text()};

@@ -6,18 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <thread>
+#include <utility>
 
 #include "transports/base/host.h"
+#include "transports/base/log.h"
 #include "transports/bootstrap/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {
 namespace {
-
-// Pauses of rank 0 between two looks for the ranks that are missing.
-constexpr Duration kFirstPause = std::chrono::milliseconds(1);
-constexpr Duration kLongestPause = std::chrono::milliseconds(50);
 
 constexpr const char* kIntroductions = "host";
 
@@ -29,11 +26,28 @@ std::string fresh_number() { return to_hex(random_session()); }
 
 std::string key_of(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
 std::string welcome_key(const std::string& number) { return "welcome/" + number; }
+// From 1 on; the first is in key_of(what, 0).
+std::string piece_key(const char* what, uint32_t piece) {
+  return fmt::format("{}/all/{}", what, piece);
+}
+
+Error damaged(int rank) {
+  return Error(ErrorCode::internal,
+               fmt::format("what rank {} has written in the store is damaged", rank));
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
 
 }  // namespace
 
-Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options)
-    : root_(std::move(store)), options_(options), deadline_(Deadline::after(options.init_timeout)) {
+Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options,
+                     Duration remind_every)
+    : root_(std::move(store)),
+      options_(options),
+      deadline_(Deadline::after(options.init_timeout)),
+      remind_every_(remind_every) {
   me_.rank = rank;
   me_.size = size;
   if (!options.key_file.empty()) me_.key = key_from_file(options.key_file);
@@ -42,26 +56,17 @@ Bootstrap::Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Opt
 void Bootstrap::enter() { store_ = prefix_store(root_, to_hex(me_.session) + "/"); }
 
 std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string& announcement) {
-  std::string mine;
   if (me_.rank != 0) {
     await_welcome(announcement);
-    mine = contribute(kIntroductions, [&] { return introduce(announcement); });
-  } else {
-    mine = introduce(announcement);
-    me_.session = random_session();
-    enter();
-    contribute(kIntroductions, [&] { return mine; });
+    return exchange(kIntroductions, [&] { return introduce(announcement); });
+  }
+  const std::string mine = introduce(announcement);
+  me_.session = random_session();
+  enter();
+  return exchange(kIntroductions, [&] {
     welcome_all(announcement);
-    store_->set("go", "", deadline_);
-  }
-  std::vector<std::string> all = collect(kIntroductions, mine);
-  try {
-    store_->get("go", deadline_);
-  } catch (const Error& e) {
-    if (e.code != ErrorCode::timeout) throw;
-    throw missing({0});
-  }
-  return all;
+    return mine;
+  });
 }
 
 // Returns when all ranks have written under the session. Their hellos are removed before any of
@@ -72,19 +77,22 @@ void Bootstrap::welcome_all(const std::string& announcement) {
   const std::string text = encode(said);
   std::set<int> expected;
   for (int r = 1; r < me_.size; ++r) expected.insert(r);
-  for (Duration pause = kFirstPause; !expected.empty();) {
-    bool moved = false;
+  for (auto moved_at = Clock::now(); !expected.empty();) {
+    const auto began = Clock::now();
     for (auto at = expected.begin(); at != expected.end();) {
-      moved |= welcome(*at, text);
+      if (welcome(*at, text)) moved_at = Clock::now();
       const bool here =
           welcomed_.count(*at) > 0 && store_->has(key_of(kIntroductions, *at), deadline_);
+      if (here) moved_at = Clock::now();
       at = here ? expected.erase(at) : std::next(at);
-      moved |= here;
     }
     if (expected.empty()) break;
-    if (deadline_.passed()) throw missing({expected.begin(), expected.end()});
-    pause = moved ? kFirstPause : std::min(2 * pause, kLongestPause);
-    std::this_thread::sleep_for(std::min(pause, deadline_.left()));
+    const std::vector<int> absent(expected.begin(), expected.end());
+    if (deadline_.passed()) throw missing(absent);
+    const auto now = Clock::now();
+    remind([&] { return absent; });
+    // It takes half of the store's time at most, however many are missing.
+    sleep_within(std::max(poll_pause(now - moved_at), now - began), deadline_);
   }
   for (const auto& [rank, number] : welcomed_) {
     root_->remove(key_of("hello", rank));
@@ -111,12 +119,15 @@ void Bootstrap::await_welcome(std::string& announcement) {
   root_->set(key_of("hello", me_.rank), number, deadline_);
   std::string text;
   try {
-    text = root_->get(welcome_key(number), deadline_);
+    // The others hear of rank 0 from the lowest of them.
+    text = await(*root_, welcome_key(number), [this] {
+      for (int r = 1; r < me_.rank; ++r)
+        if (root_->has(key_of("hello", r), deadline_)) return std::vector<int>{};
+      return absent_with_root();
+    });
   } catch (const Error& e) {
     if (e.code != ErrorCode::timeout) throw;
-    std::vector<int> absent = absent_from(*root_, "hello");
-    absent.insert(absent.begin(), 0);
-    throw missing(absent);
+    throw missing(absent_with_root());
   }
   Welcome said;
   if (ByteReader(text).number<uint16_t>() != kProtocolVersion)
@@ -136,51 +147,76 @@ void Bootstrap::await_welcome(std::string& announcement) {
 }
 
 std::vector<std::string> Bootstrap::exchange(const char* what, const Make& make) {
-  return collect(what, contribute(what, make));
-}
-
-std::string Bootstrap::contribute(const char* what, const Make& make) {
-  exchanged_.push_back(what);
+  exchanges_.push_back({what});
+  std::vector<std::string> all;
   std::string mine;
   try {
     mine = make();
+    if (me_.rank == 0) {
+      all = collect(what, mine);
+      hand_out(what, all);
+    }
   } catch (Error& error) {
     if (error.rank < 0) error.rank = me_.rank;
     if (error.host.empty()) error.host = host_name();
     tell(what, error);
     throw;
   }
+  if (me_.rank == 0) return all;
   store_->set(key_of(what, me_.rank), encode(Contribution{std::nullopt, mine}), deadline_);
-  return mine;
+  return read_all(what);
 }
 
-// Of all ranks, by rank; `mine` was contributed.
+// Rank 0: of all ranks, by rank.
 std::vector<std::string> Bootstrap::collect(const char* what, const std::string& mine) {
-  asking_ = what;
-  std::vector<std::string> all(me_.size);
-  for (int r = 0; r < me_.size; ++r) all[r] = r == me_.rank ? mine : await_value(what, r);
-  asking_ = nullptr;
+  std::vector<std::string> all = {mine};
+  for (int r = 1; r < me_.size; ++r) all.push_back(await_value(what, r));
   return all;
 }
 
+// The first piece last: who has read it finds the others.
+void Bootstrap::hand_out(const char* what, const std::vector<std::string>& all) {
+  const std::string text = encode(ValuesOfAll{all});
+  uint32_t& pieces = exchanges_.back().pieces;
+  for (size_t at = kMaxPiece; at < text.size(); at += kMaxPiece)
+    store_->set(piece_key(what, pieces++), text.substr(at, kMaxPiece), deadline_);
+  const std::string first = encode(FirstPiece{pieces, text.substr(0, kMaxPiece)});
+  store_->set(key_of(what, 0), encode(Contribution{std::nullopt, first}), deadline_);
+}
+
+// Other ranks: what rank 0 has handed out.
+std::vector<std::string> Bootstrap::read_all(const char* what) {
+  asking_ = what;
+  FirstPiece first;
+  ValuesOfAll all;
+  bool whole = decode(await_value(what, 0), first);
+  for (uint32_t i = 1; whole && i < first.pieces; ++i)
+    first.bytes += store_->get(piece_key(what, i), deadline_);
+  whole = whole && decode(first.bytes, all) && all.by_rank.size() == static_cast<size_t>(me_.size);
+  if (!whole) throw damaged(0);
+  asking_ = nullptr;
+  return std::move(all.by_rank);
+}
+
 std::string Bootstrap::await_value(const char* what, int rank) {
-  Contribution theirs;
+  const auto absent = [&] { return absent_from(*store_, what); };
+  std::string text;
   try {
-    if (!decode(store_->get(key_of(what, rank), deadline_), theirs))
-      throw Error(ErrorCode::internal,
-                  fmt::format("what rank {} has written in the store is damaged", rank));
+    text = await(*store_, key_of(what, rank),
+                 [&] { return me_.rank == 0 ? absent() : std::vector<int>{}; });
   } catch (const Error& e) {
     if (e.code != ErrorCode::timeout) throw;
-    std::vector<int> absent = absent_from(*store_, what);
-    if (me_.rank != 0 && !store_->has(key_of(what, 0), deadline_)) absent.insert(absent.begin(), 0);
-    throw missing(absent);
+    const std::vector<int> others = absent();
+    throw missing(others.empty() ? std::vector{rank} : others);
   }
+  Contribution theirs;
+  if (!decode(text, theirs)) throw damaged(rank);
   if (!theirs.reason) return theirs.value;
-  reason_.emplace(theirs.reason->code, theirs.reason->cause);
+  Error reason(theirs.reason->code, theirs.reason->cause);
   const int whose = theirs.reason->rank;  // anybody's bytes
-  reason_->rank = whose >= 0 && whose < me_.size ? whose : rank;
-  reason_->host = theirs.reason->host;
-  throw Error(*reason_);
+  reason.rank = whose >= 0 && whose < me_.size ? whose : rank;
+  reason.host = theirs.reason->host;
+  throw reason;
 }
 
 // Writes the error in place of this rank's value. The key stays, as others may yet read it. If the
@@ -194,24 +230,43 @@ void Bootstrap::tell(const char* what, const Error& error) try {
 
 void Bootstrap::remove_keys() {
   if (me_.rank != 0) return;
-  for (const char* what : exchanged_)
-    for (int r = 0; r < me_.size; ++r) store_->remove(key_of(what, r));
-  store_->remove("go");
+  for (const Exchange& one : exchanges_) {
+    for (uint32_t i = 1; i < one.pieces; ++i) store_->remove(piece_key(one.what, i));
+    for (int r = 0; r < me_.size; ++r) store_->remove(key_of(one.what, r));
+  }
 }
 
+// The reason that rank 0 gave, and the values of a completed exchange, stay: other ranks may still
+// be reading them.
 void Bootstrap::give_up() noexcept {
   try {
     if (me_.rank != 0) root_->remove(key_of("hello", me_.rank));
     for (const auto& [rank, number] : welcomed_) root_->remove(welcome_key(number));
-    // The values of a completed exchange stay: other ranks may still be reading them.
-    if (asking_ == nullptr) return;
-    if (reason_) {
-      tell(asking_, *reason_);
-    } else {
-      store_->remove(key_of(asking_, me_.rank));
-    }
+    if (asking_ != nullptr) store_->remove(key_of(asking_, me_.rank));
   } catch (const std::exception&) {
   }
+}
+
+std::string Bootstrap::await(Store& store, const std::string& key, const Absent& absent) {
+  for (;;) {
+    try {
+      return store.get(key, deadline_.within(reminded_ + remind_every_ - Clock::now()));
+    } catch (const Error& e) {
+      if (e.code != ErrorCode::timeout || deadline_.passed()) throw;
+    }
+    remind(absent);
+  }
+}
+
+void Bootstrap::remind(const Absent& absent) {
+  if (Clock::now() - reminded_ < remind_every_) return;
+  const std::vector<int> awaited = absent();
+  if (!awaited.empty())
+    log(LogLevel::warn, "start",
+        fmt::format("has waited {:.0f} s for {} of {} ranks: {}; gives up in {:.0f} s",
+                    seconds_since(began_), awaited.size(), me_.size, text_of(awaited),
+                    seconds_in(deadline_.left())));
+  reminded_ = Clock::now();
 }
 
 std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
@@ -221,12 +276,17 @@ std::vector<int> Bootstrap::absent_from(Store& store, const char* what) const {
   return absent;
 }
 
+std::vector<int> Bootstrap::absent_with_root() const {
+  std::vector<int> absent = absent_from(*root_, "hello");
+  absent.insert(absent.begin(), 0);
+  return absent;
+}
+
 Error Bootstrap::missing(const std::vector<int>& absent) const {
   Error e(ErrorCode::timeout,
-          fmt::format("{} of {} ranks did not come within {:.1f} s: missing rank{} {}; is the "
-                      "world size right, and do all run and reach the same store?",
-                      absent.size(), me_.size, seconds_in(options_.init_timeout),
-                      absent.size() == 1 ? "" : "s", fmt::join(absent, ", ")));
+          fmt::format("{} of {} ranks did not come within {:.1f} s: missing {}; is the world size "
+                      "right, and do all run and reach the same store?",
+                      absent.size(), me_.size, seconds_in(options_.init_timeout), text_of(absent)));
   e.rank = me_.rank;
   e.host = host_name();
   if (!absent.empty()) e.peer = absent.front();

@@ -4,7 +4,7 @@
 //     hello/r = a fresh number N           ->
 //                                          <-   welcome/N = session (and key), announcement
 //     S/host/r = introduction              ->       S: the session, in every key from here on
-//                                          <-   S/go, when all are there and all hellos are gone
+//                                          <-   S/host/0 = those of all, when all hellos are gone
 //
 // Every number is drawn for this bootstrap, so keys that a killed job has left, at whatever moment,
 // have no effect: rank 0 replies to a dead rank's hello as well, but counts only ranks that then
@@ -12,19 +12,23 @@
 // gave up may try again, and a store serves one group after the other. All keys are removed in the
 // end; a job that was killed or gave up leaves a few.
 //
-// In an exchange each rank writes a value, or the reason why it has none. Who reads a reason ends
-// with that error, and writes it in place of its own value for those that have not read that yet:
-// so all ranks end at once, and all name the rank that failed and why. Every call of the store ends
+// In an exchange each rank writes a value, or the reason why it has none, and rank 0 replies with
+// the values of all, or with the first reason that it reads: so all ranks end at once, and all name
+// the rank that failed and why. Only rank 0 reads what each of the others wrote, so an exchange
+// costs the store a few calls for each rank, however many there are. Every call of the store ends
 // at this bootstrap's deadline, but for a few seconds (store.h).
+//
+// A wait is silent for a minute. Then one rank says once a minute who is missing: rank 0, or, where
+// rank 0 itself has not come, the lowest of those that have.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "transports/base/clock.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/handshake.h"
@@ -36,7 +40,9 @@ namespace ringwood {
 // not come.
 class Bootstrap final {
  public:
-  Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options);
+  // `remind_every`: how often a wait is reported, at most.
+  Bootstrap(std::shared_ptr<Store> store, int rank, int size, const Options& options,
+            Duration remind_every = std::chrono::minutes(1));
 
   // To be called first. Returns the introductions of all ranks, by rank; `announcement` becomes
   // rank 0's, and then this rank introduces itself with what introduce(announcement) returns.
@@ -62,22 +68,35 @@ class Bootstrap final {
   void await_welcome(std::string& announcement);
   bool welcome(int rank, const std::string& text);
   void enter();
-  std::string contribute(const char* what, const Make& make);
   std::vector<std::string> collect(const char* what, const std::string& mine);
+  void hand_out(const char* what, const std::vector<std::string>& all);
+  std::vector<std::string> read_all(const char* what);
   std::string await_value(const char* what, int rank);
   void tell(const char* what, const Error& error);
+  // The ranks that this one has to name; none: another rank does.
+  using Absent = std::function<std::vector<int>()>;
+  // As store.get(), with reminders.
+  std::string await(Store& store, const std::string& key, const Absent& absent);
+  void remind(const Absent& absent);
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
+  std::vector<int> absent_with_root() const;
 
+  struct Exchange {
+    const char* what;
+    uint32_t pieces = 1;  // of rank 0's reply
+  };
   const std::shared_ptr<Store> root_;
   std::shared_ptr<Store> store_;
   const Options& options_;
   const Deadline deadline_;
+  const Duration remind_every_;
+  const Clock::time_point began_ = Clock::now();
+  Clock::time_point reminded_ = began_;
   Identity me_;
   std::map<int, std::string> welcomed_;  // rank 0: by rank, the last hello that was replied to
-  std::vector<const char*> exchanged_;
-  const char* asking_ = nullptr;  // the exchange under way
-  std::optional<Error> reason_;   // another rank's, which was read in it
+  std::vector<Exchange> exchanges_;
+  const char* asking_ = nullptr;  // other ranks: the exchange under way, to which this gave a value
 };
 
 }  // namespace ringwood

@@ -33,6 +33,17 @@ struct Contribution {
   std::string value;
 };
 
+// Rank 0's value: it replies with those of all ranks, in so many pieces, as a store bounds what a
+// key can hold. The first is here.
+struct FirstPiece {
+  uint32_t pieces = 1;
+  std::string bytes;
+};
+// All pieces together.
+struct ValuesOfAll {
+  std::vector<std::string> by_rank;
+};
+
 // The introduction of a rank.
 struct RankIntroduction {
   std::string token, host;  // equal tokens: one host
@@ -49,7 +60,8 @@ struct RankContact {
 };
 
 inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15,
-                        kMaxRankFacts = 8 << 10, kMaxReason = 16 << 10, kMaxContribution = 1 << 20;
+                        kMaxRankFacts = 8 << 10, kMaxReason = 16 << 10, kMaxContribution = 1 << 20,
+                        kMaxPiece = 512 << 10, kMaxPieces = 1 << 16, kMaxRanks = 1 << 20;
 
 void fields(auto& io, Welcome& welcome) {
   io.constant(kProtocolVersion);
@@ -68,6 +80,15 @@ void fields(auto& io, Reason& reason) {
 void fields(auto& io, Contribution& contribution) {
   io.optional(contribution.reason, [&](Reason& reason) { fields(io, reason); });
   io.blob(contribution.value, kMaxContribution);
+}
+
+void fields(auto& io, FirstPiece& first) {
+  io.number(first.pieces, 1, kMaxPieces);
+  io.blob(first.bytes, kMaxPiece);
+}
+
+void fields(auto& io, ValuesOfAll& values) {
+  io.list(values.by_rank, kMaxRanks, [&](std::string& value) { io.blob(value, kMaxContribution); });
 }
 
 void fields(auto& io, RankIntroduction& rank) {

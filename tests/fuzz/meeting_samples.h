@@ -1,0 +1,36 @@
+// Messages of ranks that meet in a store, for the table of decoders (decoders.cc).
+#pragma once
+
+#include <optional>
+
+#include "tests/fuzz/random.h"
+#include "transports/bootstrap/bootstrap_messages.h"
+
+namespace ringwood::testing {
+
+inline Welcome a_welcome(Random& r) {
+  Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40)};
+  if (r.flag()) welcome.key = r.bytes<32>();
+  return welcome;
+}
+
+inline Contribution a_contribution(Random& r) {
+  Contribution one{std::nullopt, r.blob(40)};
+  if (r.flag())
+    one.reason = Reason{r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.number(),
+                        r.text(), r.text()};
+  return one;
+}
+
+inline FirstPiece a_first_piece(Random& r) { return {r.from(1u, 1u << 16), r.blob(40)}; }
+
+inline ValuesOfAll some_values(Random& r) {
+  return {r.some(9, [&] { return r.blob(40); })};
+}
+
+inline RankIntroduction a_rank_introduction(Random& r) {
+  return {r.text(),      r.text(),     r.some(9, [&] { return r.number(); }),
+          r.from(-1, 9), r.from(1, 8), r.blob(40)};
+}
+
+}  // namespace ringwood::testing
