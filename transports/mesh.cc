@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "transports/base/descriptors.h"
 #include "transports/base/host.h"
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
@@ -24,6 +25,8 @@ namespace {
 // Several times the duration of a status query and its replies.
 constexpr Duration kGroupErrorTime = std::chrono::seconds(1);
 constexpr Duration kGroupErrorPause = std::chrono::milliseconds(2);
+// That a rank opens for its port, its control thread and those who watch it, at most.
+constexpr size_t kOwnFds = 16;
 
 // The cores that this process may use.
 std::vector<int> own_cores() {
@@ -184,8 +187,11 @@ LinkSettings settings_from(const std::string& text) try {
   throw;
 }
 
+// Peers connect as soon as it is there, so there must be room for them before.
 std::unique_ptr<Listener> open_listener(Mesh& mesh, const Bootstrap& bootstrap,
                                         const Options& options) {
+  const int controlled = mesh.rank == 0 ? mesh.size - 1 : 1;
+  make_room_for_descriptors(static_cast<size_t>(controlled) + kOwnFds, "the control connections");
   const AddressChoice choice =
       choose_local_address(options, bootstrap.master(), mesh.several_hosts);
   mesh.interface = choice.interface;

@@ -120,9 +120,9 @@ TEST(Tcp, RaisesALowLimitOfOpenFilesOrSaysSo) {
     Process many([&] {
       const rlimit low{60, c.hard};
       if (::setrlimit(RLIMIT_NOFILE, &low) != 0) return 77;
-      make_room_for_descriptors(10);
+      make_room_for_descriptors(10, "a test");
       try {
-        make_room_for_descriptors(100);
+        make_room_for_descriptors(100, "a test");
       } catch (const Error& error) {
         return error.cause.find("may open 80 at most; raise ulimit -n") != std::string::npos ? 1
                                                                                              : 2;

@@ -6,7 +6,8 @@
 namespace ringwood {
 
 // Raises the soft limit, as far as the hard one allows, so that `more` descriptors can be opened
-// (and as many again by the program itself). Throws Error(system) that says what to raise.
-void make_room_for_descriptors(size_t more);
+// (and as many again by the program itself). Throws Error(system) that says how many `purpose`
+// ("the links over tcp") needs, and what to raise. Any thread.
+void make_room_for_descriptors(size_t more, const char* purpose);
 
 }  // namespace ringwood

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transports/base/asio.h"
+#include "transports/base/descriptors.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
@@ -31,6 +32,7 @@ using namespace store_wire;
 constexpr Duration kRequestTime = std::chrono::seconds(60);
 constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
 constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
+constexpr size_t kOwnFds = 16;                    // ports, and what their thread waits by
 
 struct Session {
   Session(asio::io_context& io, int fd)
@@ -379,6 +381,8 @@ Greeting store_greeting() { return {Purpose::store, 0, 1, 0}; }
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
                                          int world_size) {
   const Identity me = store_identity(options, true);
+  if (world_size > 0)
+    make_room_for_descriptors(static_cast<size_t>(world_size) + kOwnFds, "the ranks at the store");
   return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, world_size);
 }
 

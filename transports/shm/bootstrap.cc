@@ -317,7 +317,8 @@ class Meet {
   // Opens what this rank holds, where there is room for what comes from all others. Throws
   // Error(system).
   void prepare() {
-    make_room_for_descriptors((kFdsPerRank + 1) * locals_.size() + kOwnFds);
+    make_room_for_descriptors((kFdsPerRank + 1) * locals_.size() + kOwnFds,
+                              "shared memory with the ranks of this host");
     ends_ = std::make_unique<ProcessEnds>(*group_.wait_set, locals_.size());
   }
 

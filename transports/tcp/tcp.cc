@@ -251,7 +251,8 @@ class Tcp final : public Transport {
     const int sockets = wished_sockets(group);
     LinkTable links = no_links(group, channels);
     const auto peers = std::count(wanted.begin(), wanted.end(), true);
-    make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets));
+    make_room_for_descriptors(static_cast<size_t>(peers * channels * sockets),
+                              "the connections of tcp");
     auto fds = connect_all(group, wanted, channels, sockets);
     for (int peer = 0; peer < group.size(); ++peer) {
       const size_t each = fds[peer].size() / static_cast<size_t>(channels);

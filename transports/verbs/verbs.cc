@@ -147,7 +147,7 @@ class Verbs final : public Transport {
                   const std::vector<bool>& reached, int channels, LinkTable& links) {
     const auto peers = std::count(reached.begin(), reached.end(), true);
     if (peers == 0) return;
-    make_room_for_descriptors(static_cast<size_t>(peers * channels));
+    make_room_for_descriptors(static_cast<size_t>(peers * channels), "the connections of verbs");
     std::vector<int> counts(reached.begin(), reached.end());
     for (int& count : counts) count *= channels;
     auto fds = connect_pairs(group, counts, "verbs",
