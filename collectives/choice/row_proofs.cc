@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <numeric>
 
 #include "collectives/plan/plan.h"
@@ -15,15 +16,17 @@ bool power_of_two(int x) { return std::has_single_bit(static_cast<unsigned>(x));
 // A number of at most `most` for `x` hosts or ranks of a host.
 int resembling(int x, int most) {
   if (x <= most) return x;
-  const auto like = [&](int y) { return y % 2 == x % 2 && power_of_two(y) == power_of_two(x); };
-  const auto factors = [&](int y) { return has_several_factors(y) == has_several_factors(x); };
-  for (const bool all : {true, false}) {
-    const auto fits = [&](int y) { return like(y) && (!all || factors(y)); };
+  const auto alike = [&](int y) { return y % 2 == x % 2 && power_of_two(y) == power_of_two(x); };
+  const auto factored = [&](int y) { return has_several_factors(y) == has_several_factors(x); };
+  const std::function<bool(int)> wishes[] = {
+      [&](int y) { return alike(y) && factored(y) && x % y == 0; },
+      [&](int y) { return alike(y) && factored(y); },
+      [&](int y) { return alike(y) && x % y == 0; },
+      alike,
+  };
+  for (const auto& wish : wishes)
     for (int y = most; y > 1; --y)
-      if (fits(y) && x % y == 0) return y;
-    for (int y = most; y > 1; --y)
-      if (fits(y)) return y;
-  }
+      if (wish(y)) return y;
   return std::max(1, most);
 }
 

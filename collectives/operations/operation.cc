@@ -234,15 +234,19 @@ void MessageState::name_in(Error& error) const {
 
 void OperationState::on_done(std::function<void(const Error*)> callback) {
   const Status lost = driver_->in_child();
+  const Error* error;
   if (lost) {
     std::lock_guard lock(mutex_);
     if (!done_.load()) {
       callbacks_.push_back(std::move(callback));
       return;
     }
+    error = error_.get();
+  } else {
+    error = done() ? error_.get() : &lost.error();
   }
   try {
-    callback(done() ? error_.get() : &lost.error());  // the former never changes once done
+    callback(error);
   } catch (...) {
     driver_->callback_threw(name, number);
   }

@@ -207,7 +207,10 @@ INSTANTIATE_TEST_SUITE_P(All, FalseClaims, ::testing::ValuesIn(claims()),
                          [](const auto& info) { return info.param.name; });
 
 std::unique_ptr<Mesh> mesh_of(const std::shared_ptr<Store>& store, int rank) {
-  Control::Handlers handlers{[] { return OpStatuses(); }, [](const Error&) {}, [](int) {}};
+  Control::Handlers handlers;
+  handlers.op_status = [] { return OpStatuses(); };
+  handlers.failed = [](const Error&) {};
+  handlers.left = [](int) {};
   return make_mesh(store, rank, 2, options_for(rank), std::move(handlers));
 }
 

@@ -238,6 +238,28 @@ TEST_P(Persistent, RunsAgainFromItsCallback) {
   });
 }
 
+TEST_P(Persistent, IsAskedWhileAnotherThreadRestartsIt) {
+  constexpr int kRestarts = 20000;
+  run_ranks(1, GetParam(), [&](Communicator& c) {
+    std::vector<float> x(5, 1);
+    auto op = sum(c, x, true);
+    must(op->start());
+    std::atomic<bool> over{false};
+    std::atomic<int> errors{0}, answers{0};
+    int questions = 0;
+    std::thread other([&] {
+      for (; !over; ++questions)
+        op->on_done([&](const Error* error) { ++answers, errors += error != nullptr; });
+    });
+    for (int i = 0; i < kRestarts; ++i) must(op->start());
+    over = true;
+    other.join();
+    must(op);
+    EXPECT_EQ(answers, questions);
+    EXPECT_EQ(errors, 0);
+  });
+}
+
 TEST_P(Persistent, AnotherCallOfAPeerIsFoundAndEndsIt) {
   run_ranks(2, GetParam(), [&](Communicator& c) {
     std::vector<float> x(10, 1);

@@ -18,7 +18,7 @@
 // ranks are numbered host by host, but in 2 (n-1) rounds and through one rank, and n/H times as
 // much where they are numbered round robin. hierarchical_direct adds up each element once inside a
 // host and once across: 16-bit sums are rounded twice, however many hosts there are. (Where H is
-// 3, 4 or a prime, `hierarchical` is the same.) hierarchical_leaders has fewer messages between
+// 4 or an odd prime, `hierarchical` is the same.) hierarchical_leaders has fewer messages between
 // hosts and wins for small messages. Hosts may be of unequal size: ranks beyond the smallest
 // host's own no shard. Source: Jain et al., MVAPICH's two-level designs; NCCL and Horovod's
 // hierarchical all-reduce.
