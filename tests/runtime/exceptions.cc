@@ -29,11 +29,15 @@ void limit_memory(size_t more) {
   if (setrlimit(RLIMIT_AS, &limit) != 0) throw std::runtime_error("setrlimit");
 }
 
-// Not one thread more. The superuser has no such limit.
-void limit_threads() {
+void be_no_superuser() {
   constexpr unsigned kNobody = 65534;
   if (getuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0)
     throw std::runtime_error("setresuid");
+}
+
+// Not one thread more. The superuser has no such limit.
+void limit_threads() {
+  be_no_superuser();
   const rlimit limit{1, 1};
   if (setrlimit(RLIMIT_NPROC, &limit) != 0) throw std::runtime_error("setrlimit");
 }
@@ -129,10 +133,9 @@ TEST_P(DataPath, AThreadThatCannotStartEndsSetUp) {
   // The others may not hear of it: then they must have met it before their limit.
   const auto says_so = [this](std::chrono::milliseconds limit) {
     TemporaryPath path;
-    std::ofstream(path.path()).close();
-    EXPECT_EQ(chmod(path.path().c_str(), 0666), 0);
     const int n = 3;
     Processes ranks(n, [&](int rank, const Reporter& reporter) {
+      be_no_superuser();  // all: a rank takes no other user's store
       if (rank == n - 1) limit_threads();
       Options o = options_for(transports(), rank);
       o.init_timeout = limit;

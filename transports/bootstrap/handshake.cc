@@ -6,7 +6,6 @@
 #include <openssl/rand.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <set>
 
 #include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/private_file.h"
 
 namespace ringwood {
 namespace {
@@ -119,27 +119,21 @@ bool looks_random(const std::string& secret) {
   return std::set<char>(secret.begin(), secret.end()).size() >= kMinDifferentBytes;
 }
 
-std::string objection_to(const std::string& secret, const struct stat& status) {
-  if ((status.st_mode & 077) != 0) return "other users may read it";
-  if (status.st_uid != geteuid() && status.st_uid != 0) return "it belongs to another user";
+std::string objection_to(const std::string& secret) {
   if (secret.size() < kMinSecret || secret.size() > kMaxSecret)
     return fmt::format("a secret has {} to {} random bytes", kMinSecret, kMaxSecret);
   return looks_random(secret) ? "" : "what it holds is not random";
 }
 
-// Reads one secret, bounded by its limit. The file is checked after it was opened, so it cannot be
-// exchanged in between.
+// Reads one secret, bounded by its limit.
 std::string read_secret(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) bad_key_file(path, system_message("open"));
+  const auto [file, refused] = open_private_file(path, O_RDONLY);
+  if (!file) bad_key_file(path, refused);
   std::string secret(kMaxSecret + 1, '\0');
-  struct stat status {};
-  ssize_t bytes = fstat(fd, &status) == 0 ? read(fd, secret.data(), secret.size()) : -1;
-  std::string why = bytes < 0 ? system_message("read") : "";
-  close(fd);
-  secret.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-  if (why.empty()) why = objection_to(secret, status);
-  if (!why.empty()) bad_key_file(path, why);
+  const ssize_t bytes = read(file.get(), secret.data(), secret.size());
+  if (bytes < 0) bad_key_file(path, system_message("read"));
+  secret.resize(static_cast<size_t>(bytes));
+  if (const std::string why = objection_to(secret); !why.empty()) bad_key_file(path, why);
   return secret;
 }
 

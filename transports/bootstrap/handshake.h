@@ -65,7 +65,7 @@ Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Dead
 Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline);
 
 // Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a
-// good one, if it is missing, short, plainly not random, or if other users may read it or own it.
+// good one, if it is missing, short, plainly not random, or not this user's alone (private_file.h).
 std::array<uint8_t, 32> key_from_file(const std::string& path);
 
 }  // namespace ringwood

@@ -51,7 +51,8 @@ Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadl
 // For ranks that are threads of one process.
 std::shared_ptr<Store> memory_store();
 // For ranks that share a folder (same host or a network file system). `path` is a file that need
-// not exist. Locked with flock; the last user removes the file if no key is left.
+// not exist; one that others may read, or that they own or have linked there, is refused
+// (private_file.h). Locked with flock; the last user removes the file if no key is left.
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive); the others retry
 // to connect until the deadline. Requests are bounded (key 1 KiB, value 1 MiB); connections, keys

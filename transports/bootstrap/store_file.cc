@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "transports/base/fork_guard.h"
+#include "transports/bootstrap/private_file.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
 #include "transports/bootstrap/store_records.h"
@@ -107,8 +108,7 @@ class FileStore final : public Store {
       // that is locked.
       do {
         close_connection(fd_);
-        fd_ = open(store.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd_ < 0) fail("open");
+        fd_ = open_own(store.path_);
         close_on_fork(fd_);
         wait_for_lock(deadline);
       } while (removed());
@@ -120,7 +120,7 @@ class FileStore final : public Store {
     // Brings the values up to date; cuts off a tail that is not a whole record.
     void refresh() {
       uint64_t bytes = size();
-      if (bytes < LogHeader::kBytes) {
+      if (bytes < LogHeader::kBytes && may_begin()) {
         write_header(Clock::now().time_since_epoch().count());
         bytes = LogHeader::kBytes;
       }
@@ -155,6 +155,16 @@ class FileStore final : public Store {
     }
 
    private:
+    static int open_own(const std::string& path) {
+      auto [file, why] = open_private_file(path, O_RDWR | O_CREAT);
+      if (!file)
+        throw Error(ErrorCode::system,
+                    fmt::format("store {}: {}; the file must be this user's alone, and need not "
+                                "exist",
+                                path, why));
+      return file.release();
+    }
+
     [[noreturn]] void fail(const char* call) {
       int error = errno;
       close_connection(fd_);
@@ -180,9 +190,12 @@ class FileStore final : public Store {
       struct stat named {};
       if (fstat(fd_, &open_file) != 0) fail("fstat");
       inode_ = open_file.st_ino;
-      return stat(store_.path_.c_str(), &named) != 0 || named.st_ino != open_file.st_ino ||
+      return lstat(store_.path_.c_str(), &named) != 0 || named.st_ino != open_file.st_ino ||
              named.st_dev != open_file.st_dev;
     }
+
+    // The file is empty, or holds a part of a header.
+    bool may_begin() { return encode(LogHeader{}).starts_with(read_at(0, sizeof(uint64_t))); }
 
     uint64_t size() {
       struct stat status {};
