@@ -200,6 +200,131 @@ TEST(StoreAttacks, ClientsThatFillTheStoreWaitOutsideAndTheOthersGoOn) {
             "secret");
 }
 
+// ---- clients that take their time
+
+// So many of the usual ones, and `time`.
+StoreLimits hurried(std::chrono::milliseconds time) {
+  StoreLimits limits = store_limits(2);
+  limits.time = time;
+  return limits;
+}
+
+Stranger client_of(const StoreServer& server) {
+  Stranger one(server.address().port);
+  EXPECT_TRUE(one.enter_store().ok());
+  return one;
+}
+
+// Until the other side has taken all, or has closed.
+void say_all(const Stranger& one, std::string_view bytes) {
+  while (!bytes.empty()) {
+    pollfd writable{one.fd(), POLLOUT, 0};
+    ASSERT_EQ(poll(&writable, 1, patiently().left_ms()), 1);
+    const ssize_t sent = send(one.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN) return;
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+// The next `bytes`, or what comes before the end.
+std::string hear_some(const Stranger& one, size_t bytes) {
+  std::string heard(bytes, '\0');
+  pollfd readable{one.fd(), POLLIN, 0};
+  if (poll(&readable, 1, patiently().left_ms()) != 1) return "(silent)";
+  heard.resize(static_cast<size_t>(
+      std::max<ssize_t>(0, recv(one.fd(), heard.data(), heard.size(), MSG_WAITALL))));
+  return heard;
+}
+
+const std::string kDone = store_wire::encode_response(store_wire::Reply::ok, "");
+
+TEST(StoreAttacks, WhoNeverAsksIsDisconnected) {
+  const auto server = serve_store("127.0.0.1", 0, {}, hurried(std::chrono::milliseconds(50)));
+  EXPECT_EQ(client_of(*server).hear(), "");
+}
+
+TEST(StoreAttacks, WhoStopsInARequestIsDisconnected) {
+  const auto server = serve_store("127.0.0.1", 0, {}, hurried(std::chrono::milliseconds(50)));
+  const std::string request = store_wire::encode_request(Operation::set, "key", "value");
+  for (size_t half : {size_t{1}, store_wire::kRequestHeader, request.size() - 1}) {
+    const Stranger one = client_of(*server);
+    one.say(request.substr(0, half));
+    EXPECT_EQ(one.hear(), "") << half;
+  }
+}
+
+TEST(StoreAttacks, WhoStopsInALaterRequestIsDisconnected) {
+  const std::string request = store_wire::encode_request(Operation::set, "key", "value");
+  // This process may be too slow for the first limits.
+  EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(50), [&](auto limit) {
+    const auto server = serve_store("127.0.0.1", 0, {}, hurried(limit));
+    const Stranger one = client_of(*server);
+    one.say(request + request.substr(0, request.size() - 1));
+    return one.hear() == kDone;
+  }));
+}
+
+// Several times as long as there is for a request, before one and while it waits.
+TEST(StoreAttacks, WhoHasAskedMayWait) {
+  const std::string get = store_wire::encode_request(Operation::get, "late",
+                                                     "\xff\xff\xff\xff"
+                                                     "\xff\xff\xff\xff");
+  const std::string answer = store_wire::encode_response(store_wire::Reply::ok, "come");
+  EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(50), [&](auto limit) {
+    const auto server = serve_store("127.0.0.1", 0, {}, hurried(limit));
+    const Stranger waiting = client_of(*server);
+    waiting.say(get);
+    const Stranger idle = client_of(*server);
+    idle.say(store_wire::encode_request(Operation::set, "early", ""));
+    for (int times = 0; times < 4; ++times) EXPECT_EQ(client_of(*server).hear(), "");
+    idle.say(store_wire::encode_request(Operation::set, "late", "come"));
+    return hear_some(idle, 2 * kDone.size()) == kDone + kDone &&
+           hear_some(waiting, answer.size()) == answer;
+  }));
+}
+
+// A client of ours, which may be opened long before it is used.
+TEST(StoreAttacks, OurClientsAskAtOnce) {
+  EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(50), [&](auto limit) {
+    const auto server = serve_store("127.0.0.1", 0, {}, hurried(limit));
+    try {
+      const auto client = tcp_store("127.0.0.1", server->address().port, false, patiently());
+      for (int times = 0; times < 2; ++times) EXPECT_EQ(client_of(*server).hear(), "");
+      client->set("key", "value");
+      return client->get("key", patiently()) == "value";
+    } catch (const Error&) {
+      return false;
+    }
+  }));
+}
+
+TEST(StoreAttacks, BytesOfUnfinishedRequestsAreBounded) {
+  StoreLimits limits = store_limits(2);
+  limits.unfinished_bytes = size_t{4} << 20;
+  const auto server = serve_store("127.0.0.1", 0, {}, limits);
+  constexpr size_t kCrowd = 8, kSaid = size_t{900} << 10;
+  const size_t room = limits.unfinished_bytes / kSaid;
+  std::vector<Stranger> crowd;
+  std::vector<pollfd> ends;
+  for (size_t i = 0; i < kCrowd; ++i) {
+    crowd.push_back(client_of(*server));
+    ends.push_back({crowd.back().fd(), POLLIN, 0});
+    say_all(crowd.back(), header(store_wire::kMagic, uint32_t(Operation::set), 1, 1 << 20) +
+                              std::string(kSaid, 'k'));
+  }
+  const Deadline deadline = patiently();
+  const auto gone = [&] {
+    return std::ranges::count_if(ends, [](auto& end) { return end.revents; });
+  };
+  while (gone() < static_cast<long>(kCrowd - room) && !deadline.passed())
+    poll(ends.data(), ends.size(), 1);
+  EXPECT_EQ(gone(), static_cast<long>(kCrowd - room));
+  const auto own = tcp_store("127.0.0.1", server->address().port, false, patiently());
+  const std::string large(store_wire::kMaxValue, 'x');
+  own->set("large", large);
+  EXPECT_EQ(own->get("large", patiently()), large);
+}
+
 TEST(StoreAttacks, KeysAndBytesAreBounded) {
   auto store = tcp_store("127.0.0.1", 0, true, patiently(), {}, 1);
   const StoreLimits limits = store_limits(1);

@@ -1,4 +1,4 @@
-// Chooses the address that a rank offers to its peers.
+// Chooses the address that a rank offers to its peers, and those at which a store is served.
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -266,6 +266,65 @@ AddressChoice choose_local_address(const Options& options, const std::string& ma
                   choice.other_host.empty() ? "" : " and " + choice.other_host, choice.reason,
                   all.empty() ? "nothing" : describe(all)));
   return choice;
+}
+
+// ---- of a store's server -----------------------------------------------------------------------
+
+namespace {
+
+bool is_ours(SocketAddress address) {
+  address.set_port(0);
+  int fd = address.is_any() ? -1 : listen_when_tested(address);
+  close_connection(fd);
+  return fd >= 0;
+}
+
+// The addresses that this rank offers to its peers, and loopback for its own host and for tunnels.
+std::vector<SocketAddress> usual_addresses(const std::string& host, int port,
+                                           const Options& options, const std::string& why) {
+  std::vector<std::string> hosts = {"127.0.0.1", "::1"};
+  try {
+    AddressChoice choice = choose_local_address(options, "", true);
+    hosts.insert(hosts.end(), {choice.host, choice.other_host});
+  } catch (const Error& error) {
+    log(LogLevel::warn, "store", fmt::format("only this host reaches the store: {}", error.cause));
+  }
+  std::vector<SocketAddress> all;
+  for (const std::string& one : hosts) {
+    if (one.empty() || !is_ours(resolve(one, port).front())) continue;
+    all.push_back(resolve(one, port).front());
+  }
+  std::string names;
+  for (const SocketAddress& one : all) names += (names.empty() ? "" : ", ") + one.numeric().host;
+  log(LogLevel::info, "store",
+      fmt::format("{} {}; serving on {}; RINGWOOD_SOCKET_IFNAME chooses the interface, "
+                  "RINGWOOD_LISTEN_ANY=1 takes all",
+                  host, why, names));
+  return all;
+}
+
+}  // namespace
+
+std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
+                                              const Options& options) {
+  if (options.listen_any) {
+    bool v6 = is_ours(resolve("::1", 0).front());
+    return {SocketAddress::any(v6 ? AF_INET6 : AF_INET, port)};
+  }
+  std::vector<SocketAddress> ours;
+  bool only_loopback = true;
+  for (const SocketAddress& address : resolve(host, port)) {
+    if (!is_ours(address)) continue;
+    ours.push_back(address);
+    only_loopback = only_loopback && address.is_loopback();
+  }
+  bool name_of_loopback = host.find("localhost") != host.npos || is_numeric(host);
+  if (ours.empty()) return usual_addresses(host, port, options, "is not an address of this host");
+  if (!only_loopback || name_of_loopback) return ours;
+  auto all = usual_addresses(host, port, options, "means loopback here");
+  for (const SocketAddress& one : ours)
+    if (one.numeric().host != "127.0.0.1" && one.numeric().host != "::1") all.push_back(one);
+  return all;
 }
 
 }  // namespace ringwood

@@ -8,6 +8,7 @@
 
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
+#include "transports/base/options.h"
 #include "transports/bootstrap/net.h"
 
 namespace ringwood {
@@ -53,6 +54,10 @@ bool is_of_interface(const SocketAddress& address);
 
 // False for names.
 bool is_numeric(const std::string& host);
+
+// Where a store that is named so is served (serve_store, store_server.h).
+std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
+                                              const Options& options);
 
 // The address to which this process's socket is bound.
 SocketAddress local_address(int fd);

@@ -8,10 +8,10 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transports/base/asio.h"
-#include "transports/base/descriptors.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/host_watch.h"
 #include "transports/base/log.h"
@@ -27,12 +27,10 @@ namespace {
 
 using namespace store_wire;
 
-// Limit for a reply that is not read, or a request that does not end: longer than its client itself
-// waits.
+// Longer than a client itself waits.
 constexpr Duration kRequestTime = std::chrono::seconds(60);
 constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
 constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
-constexpr size_t kOwnFds = 16;                    // ports, and what their thread waits by
 
 struct Session {
   Session(asio::io_context& io, int fd)
@@ -47,10 +45,13 @@ struct Session {
     if (!error) close_connection(fd);
   }
   asio::generic::stream_protocol::socket socket;
-  asio::steady_timer timer;  // of a get that waits, or of a request or a reply on its way
+  // Of a get that waits, of a request or a reply on its way, or until the first request.
+  asio::steady_timer timer;
+  Clock::time_point heard = Clock::now();
   RequestHeader header;
   std::string in, out;
-  std::string awaited;  // the key of a get that waits
+  size_t unfinished = 0;  // bytes in `in` of a request that is not whole
+  std::string awaited;    // the key of a get that waits
   bool waiting = false;
   bool open = true;  // handlers that were queued before a close have nothing to do
 };
@@ -58,8 +59,8 @@ using SessionPtr = std::shared_ptr<Session>;
 
 class Server {
  public:
-  Server(const std::vector<int>& fds, const Identity& me, int world_size)
-      : me_(me), limits_(store_limits(world_size)) {
+  Server(const std::vector<int>& fds, const Identity& me, const StoreLimits& limits)
+      : me_(me), limits_(limits) {
     SocketAddress here = local_address(fds.front());
     address_ = here.is_any() ? here.loopback().numeric() : here.numeric();
     for (int fd : fds) {
@@ -106,6 +107,7 @@ class Server {
       throw;
     }
     sessions_.insert(session);
+    limit_time(session);
     read_more(session);
   }
 
@@ -118,13 +120,14 @@ class Server {
 
   void drop(const SessionPtr& session) {
     stop_waiting(session);
+    forget_request(session);
     session->close();
     sessions_.erase(session);
   }
 
   // Drops the session if the other side does not do its part in time.
   void limit_time(const SessionPtr& session) {
-    session->timer.expires_after(kRequestTime);
+    session->timer.expires_after(limits_.time);
     session->timer.async_wait([this, session](asio::error_code error) {
       if (!error && session->open && session->timer.expiry() <= Clock::now()) drop(session);
     });
@@ -140,8 +143,29 @@ class Server {
                                       if (error) return drop(session);
                                       session->in.resize(at + bytes);
                                       if (at == 0) limit_time(session);
+                                      count_in(session, bytes);
                                       take_in(session);
                                     });
+  }
+
+  // Bytes of a request; makes room for them.
+  void count_in(const SessionPtr& session, size_t bytes) {
+    session->heard = Clock::now();
+    session->unfinished += bytes;
+    unfinished_ += bytes;
+    while (unfinished_ > limits_.unfinished_bytes) {
+      SessionPtr silent;
+      for (const SessionPtr& one : sessions_)
+        if (one != session && one->unfinished > 0 && (!silent || one->heard < silent->heard))
+          silent = one;
+      if (!silent) return;
+      drop(silent);
+    }
+  }
+
+  // It is whole, or its client is gone.
+  void forget_request(const SessionPtr& session) {
+    unfinished_ -= std::exchange(session->unfinished, 0);
   }
 
   static size_t wanted_bytes(const Session& session) {
@@ -155,6 +179,7 @@ class Server {
     if (session->in.size() < wanted_bytes(*session) || session->in.size() < kRequestHeader)
       return read_more(session);
     session->timer.cancel();
+    forget_request(session);
     carry_out(session);
   }
 
@@ -271,75 +296,20 @@ class Server {
   std::set<SessionPtr> sessions_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<SessionPtr>> waiters_;
-  size_t stored_ = 0;
+  size_t stored_ = 0, unfinished_ = 0;
   NetAddress address_;
   std::thread thread_;
 };
 
 class AsioStoreServer final : public StoreServer {
  public:
-  AsioStoreServer(const std::vector<int>& fds, const Identity& me, int world_size)
-      : server_(new Server(fds, me, world_size)) {}
+  AsioStoreServer(const std::vector<int>& fds, const Identity& me, const StoreLimits& limits)
+      : server_(new Server(fds, me, limits)) {}
   NetAddress address() const override { return server_->address(); }
 
  private:
   OwnedHere<Server> server_;
 };
-
-// ---- where to listen ---------------------------------------------------------------------------
-
-bool is_ours(SocketAddress address) {
-  address.set_port(0);
-  int fd = address.is_any() ? -1 : listen_when_tested(address);
-  close_connection(fd);
-  return fd >= 0;
-}
-
-// The addresses that this rank offers to its peers, and loopback for its own host and for tunnels.
-std::vector<SocketAddress> usual_addresses(const std::string& host, int port,
-                                           const Options& options, const std::string& why) {
-  std::vector<std::string> hosts = {"127.0.0.1", "::1"};
-  try {
-    AddressChoice choice = choose_local_address(options, "", true);
-    hosts.insert(hosts.end(), {choice.host, choice.other_host});
-  } catch (const Error& error) {
-    log(LogLevel::warn, "store", fmt::format("only this host reaches the store: {}", error.cause));
-  }
-  std::vector<SocketAddress> all;
-  for (const std::string& one : hosts) {
-    if (one.empty() || !is_ours(resolve(one, port).front())) continue;
-    all.push_back(resolve(one, port).front());
-  }
-  std::string names;
-  for (const SocketAddress& one : all) names += (names.empty() ? "" : ", ") + one.numeric().host;
-  log(LogLevel::info, "store",
-      fmt::format("{} {}; serving on {}; RINGWOOD_SOCKET_IFNAME chooses the interface, "
-                  "RINGWOOD_LISTEN_ANY=1 takes all",
-                  host, why, names));
-  return all;
-}
-
-std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
-                                              const Options& options) {
-  if (options.listen_any) {
-    bool v6 = is_ours(resolve("::1", 0).front());
-    return {SocketAddress::any(v6 ? AF_INET6 : AF_INET, port)};
-  }
-  std::vector<SocketAddress> ours;
-  bool only_loopback = true;
-  for (const SocketAddress& address : resolve(host, port)) {
-    if (!is_ours(address)) continue;
-    ours.push_back(address);
-    only_loopback = only_loopback && address.is_loopback();
-  }
-  bool name_of_loopback = host.find("localhost") != host.npos || is_numeric(host);
-  if (ours.empty()) return usual_addresses(host, port, options, "is not an address of this host");
-  if (!only_loopback || name_of_loopback) return ours;
-  auto all = usual_addresses(host, port, options, "means loopback here");
-  for (const SocketAddress& one : ours)
-    if (one.numeric().host != "127.0.0.1" && one.numeric().host != "::1") all.push_back(one);
-  return all;
-}
 
 // Port 0 becomes the port that the first address got.
 std::vector<int> listen_on_all(const std::string& host, int port, const Options& options) {
@@ -365,7 +335,11 @@ std::vector<int> listen_on_all(const std::string& host, int port, const Options&
 StoreLimits store_limits(int world_size) {
   // Ranks call the store from a few threads each; setting up a group leaves a few keys per pair.
   const size_t ranks = world_size > 0 ? static_cast<size_t>(world_size) : 256;
-  return {64 + 8 * ranks, 65536 + 4 * ranks * ranks, (size_t{64} << 20) + (ranks << 20)};
+  return {.connections = 64 + 8 * ranks,
+          .keys = 65536 + 4 * ranks * ranks,
+          .bytes = (size_t{64} << 20) + (ranks << 20),
+          .unfinished_bytes = (size_t{16} << 20) + (ranks << 16),
+          .time = kRequestTime};
 }
 
 Identity store_identity(const Options& options, bool server) {
@@ -379,11 +353,9 @@ Identity store_identity(const Options& options, bool server) {
 Greeting store_greeting() { return {Purpose::store, 0, 1, 0}; }
 
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         int world_size) {
+                                         const StoreLimits& limits) {
   const Identity me = store_identity(options, true);
-  if (world_size > 0)
-    make_room_for_descriptors(static_cast<size_t>(world_size) + kOwnFds, "the ranks at the store");
-  return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, world_size);
+  return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, limits);
 }
 
 }  // namespace ringwood

@@ -3,13 +3,15 @@
 // Every connection begins with the handshake (handshake.h, purpose store). With the key of
 // RINGWOOD_KEY_FILE, a client learns nothing before it has proved that it knows the key; without,
 // the key is well known and keeps out only other protocols. What clients can make the server hold
-// is bounded by StoreLimits, and a request's memory is allocated as its bytes arrive.
+// is bounded by StoreLimits, and a request's memory is allocated as its bytes arrive. A get that
+// waits is not limited: its client may wait for ranks that come in hours.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
+#include "transports/base/clock.h"
 #include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/net.h"
 
@@ -18,6 +20,11 @@ namespace ringwood {
 struct StoreLimits {
   size_t connections;  // not counting unfinished handshakes (keyed_acceptor.h)
   size_t keys, bytes;  // bytes: of keys and values together
+  // Of requests that have not come whole, all clients together; at least one of the largest. Beyond
+  // it, the client that has been silent in one for longest is disconnected.
+  size_t unfinished_bytes;
+  // For a client to send its first request, to send any request whole, and to read a reply.
+  Duration time;
 };
 // For a job of so many ranks; 0: not known.
 StoreLimits store_limits(int world_size);
@@ -39,6 +46,6 @@ class StoreServer {
 // offers to its peers (choose_local_address), and logs that. On all addresses only if the options
 // say so. Throws Error(network) naming the address.
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         int world_size);
+                                         const StoreLimits& limits);
 
 }  // namespace ringwood

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "transports/base/descriptors.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/host_watch.h"
 #include "transports/bootstrap/net.h"
@@ -27,6 +28,7 @@ constexpr Duration kSlack = std::chrono::seconds(1);
 
 constexpr size_t kPiece = size_t{64} << 10;
 constexpr Duration kHandshakeTime = std::chrono::seconds(5);
+constexpr size_t kOwnFds = 16;  // the server's ports, and what its thread waits by
 
 struct Response {
   Reply reply = Reply::ok;
@@ -107,10 +109,15 @@ class TcpStore final : public Store {
            int world_size)
       : host_(host), me_(store_identity(options, false)), server_at_{host, port} {
     if (serve) {
-      server_ = serve_store(host, port, options, world_size);
+      if (world_size > 0)
+        make_room_for_descriptors(static_cast<size_t>(world_size) + kOwnFds,
+                                  "the ranks at the store");
+      server_ = serve_store(host, port, options, store_limits(world_size));
       server_at_ = server_->address();
     }
     give_back(open(deadline, deadline));
+    // Asks at once: the server bears only for a time with who never does (StoreLimits).
+    ask(Operation::has, "", "", deadline);
   }
 
   void set(const std::string& key, const std::string& value, Deadline deadline) override {
