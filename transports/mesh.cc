@@ -45,7 +45,13 @@ std::string token_of(const Options& options) {
 
 RankIntroduction introduction_of(const Options& options) {
   const int node = options.numa_node >= 0 ? options.numa_node : own_numa_node();
-  return {token_of(options), host_name(), own_cores(), node, options.in_flight, ""};
+  return {token_of(options),
+          host_name(),
+          own_cores(),
+          node,
+          options.in_flight,
+          "",
+          host_addresses(kMaxAddresses)};
 }
 
 RankIntroduction parse_introduction(const std::string& bytes) {
@@ -166,6 +172,17 @@ void tell_all(const Mesh& mesh, Error& error) {
   while (!mesh.set_up_failed && !patience.passed()) std::this_thread::sleep_for(kGroupErrorPause);
 }
 
+void tell_hosts_apart(std::vector<RankIntroduction>& all) {
+  std::vector<std::string> tokens;
+  std::vector<std::vector<std::string>> addresses;
+  for (const RankIntroduction& one : all) {
+    tokens.push_back(one.token);
+    addresses.push_back(one.addresses);
+  }
+  tokens = told_apart(tokens, addresses);
+  for (size_t rank = 0; rank < all.size(); ++rank) all[rank].token = tokens[rank];
+}
+
 // Where the ranks are.
 void place(Mesh& mesh, const std::vector<RankIntroduction>& all) {
   for (const RankIntroduction& one : all) mesh.hosts.push_back(one.token);
@@ -241,6 +258,7 @@ void fill(Mesh& mesh, Bootstrap& bootstrap, const Options& options, Control::Han
   for (const std::string& text : bootstrap.meet(introduce, mesh.announcement))
     all.push_back(parse_introduction(text));
   check_in_flight(all, mesh.rank);
+  tell_hosts_apart(all);
   group.identity = bootstrap.identity();
   for (const uint8_t byte : group.identity.session) mesh.session += fmt::format("{:02x}", byte);
   place(mesh, all);

@@ -1,6 +1,7 @@
 // Hosts with other families of addresses than their peers, and where a job listens.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/networks.h"
 #include "tests/support/processes.h"
+#include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
@@ -76,6 +78,76 @@ TEST(Families, PairsConnectByOneThatTheyShareOrSayThatTheyHaveNone) {
       EXPECT_PRED2(contains, line, "so they cannot reach each other; give their hosts");
     }
   }
+}
+
+// As machines that were made from one image of a running machine. Without /proc, the kernel tells
+// neither its boot id nor the network namespace.
+void look_alike() {
+  constexpr std::string_view kName = "alike";
+  if (unshare(CLONE_NEWUTS) != 0 || sethostname(kName.data(), kName.size()) != 0 ||
+      mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
+    throw std::runtime_error(system_message("look alike"));
+}
+
+TEST(Hosts, OfEqualTokensMeetByTheirAddresses) {
+  SKIP_UNLESS_NETWORKS();
+  TemporaryPath place;
+  Processes hosts(2, [&](int rank, const Reporter& reporter) {
+    plug_in(rank, {rank == 0 ? "10.9.0.1/24" : "10.9.0.2/24", "", ""}, reporter);
+    look_alike();
+    reporter.say(host_token());
+    Options options;
+    options.init_timeout = kPatience;
+    auto mesh = make_mesh(file_store(place.path()), rank, 2, options, {});
+    reporter.say("met over " + mesh->transports_in_use() + " at " + mesh->addresses[0]);
+    reporter.await_go();
+  });
+  connect_cable(hosts);
+  EXPECT_EQ(hosts.line(0), hosts.line(1));
+  for (int rank : {0, 1}) EXPECT_EQ(hosts.line(rank), "met over tcp at 10.9.0.1");
+  hosts.go_all();
+}
+
+TEST(Hosts, AreToldApartByAddressesThatNoneShares) {
+  using Texts = std::vector<std::string>;
+  const struct {
+    const char* name;
+    Texts tokens;
+    std::vector<Texts> addresses;
+    Texts expected;
+  } cases[] = {
+      {"one host", {"t", "t"}, {{"10.0.0.1"}, {"10.0.0.1"}}, {"t", "t"}},
+      {"two hosts", {"s", "t"}, {{"10.0.0.1"}, {"10.0.0.2"}}, {"s", "t"}},
+      {"two networks of one host", {"s", "t"}, {{"10.0.0.1"}, {"10.0.0.1"}}, {"s", "t"}},
+      {"two that look alike", {"t", "t"}, {{"10.0.0.1"}, {"10.0.0.2"}}, {"t", "t machine 2"}},
+      {"two ranks on each of two that look alike",
+       {"t", "t", "t", "t"},
+       {{"10.0.0.1", "fd::1"}, {"10.0.0.2", "fd::2"}, {"fd::1"}, {"fd::2", "fd::3"}},
+       {"t", "t machine 2", "t", "t machine 2"}},
+      {"an address came while they started",
+       {"t", "t"},
+       {{"10.0.0.1"}, {"fd::1", "10.0.0.1"}},
+       {"t", "t"}},
+      {"no network", {"t", "t"}, {{}, {}}, {"t", "t"}},
+      {"the network came while they started", {"t", "t"}, {{}, {"10.0.0.1"}}, {"t", "t"}},
+  };
+  for (const auto& c : cases) EXPECT_EQ(told_apart(c.tokens, c.addresses), c.expected) << c.name;
+}
+
+TEST(Hosts, KnowTheAddressesByWhichOthersReachThem) {
+  SKIP_UNLESS_NETWORKS();
+  Processes one(1, [&](int, const Reporter& reporter) {
+    enter_network(
+        wired("eth0", "10.1.0.1/24 fd00:1::1/64") + wired("docker0", "172.17.0.1/16") +
+        "ip link add off0 type veth peer name vethoff0; ip addr add 10.3.0.1/24 dev off0");
+    for (size_t max : {64, 1}) {
+      std::string all;
+      for (const std::string& address : host_addresses(max)) all += address + " ";
+      reporter.say(all);
+    }
+  });
+  EXPECT_EQ(one.line(0), "10.1.0.1 fd00:1::1 ");
+  EXPECT_EQ(one.line(0), "10.1.0.1 ");
 }
 
 TEST(Families, OfAllRanksAreLookedAt) {

@@ -29,8 +29,8 @@ inline ValuesOfAll some_values(Random& r) {
 }
 
 inline RankIntroduction a_rank_introduction(Random& r) {
-  return {r.text(),      r.text(),     r.some(9, [&] { return r.number(); }),
-          r.from(-1, 9), r.from(1, 8), r.blob(40)};
+  return {r.text(),     r.text(),   r.some(9, [&] { return r.number(); }), r.from(-1, 9),
+          r.from(1, 8), r.blob(40), r.some(9, [&] { return r.text(); })};
 }
 
 }  // namespace ringwood::testing

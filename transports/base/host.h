@@ -6,7 +6,8 @@
 namespace ringwood {
 
 // Identifies a host to its ranks: boot id and network namespace. Two ranks with different tokens
-// never try shared memory; equal tokens are only a reason to try.
+// never try shared memory; equal tokens are only a reason to try. Machines made from one image of a
+// running machine have equal ones, until told_apart() (bootstrap/net.h) compares their addresses.
 std::string host_token();
 // Identifies the cores on which this thread may run: equal on hosts that share them, as containers
 // of one machine do.

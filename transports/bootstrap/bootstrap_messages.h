@@ -46,11 +46,12 @@ struct ValuesOfAll {
 
 // The introduction of a rank.
 struct RankIntroduction {
-  std::string token, host;  // equal tokens: one host
+  std::string token, host;  // equal tokens: one host, if told_apart() leaves them equal
   std::vector<int> cores;   // that it may use
   int node = -1;            // its memory node; -1: it may run on several
   int in_flight = 1;
-  std::string facts;  // what rank 0's announcement has asked for
+  std::string facts;                   // what rank 0's announcement has asked for
+  std::vector<std::string> addresses;  // host_addresses()
 };
 
 // How a rank is reached; and of rank 0, what the links of all ranks are set to.
@@ -60,8 +61,9 @@ struct RankContact {
 };
 
 inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCores = 1 << 15,
-                        kMaxRankFacts = 8 << 10, kMaxReason = 16 << 10, kMaxContribution = 1 << 20,
-                        kMaxPiece = 512 << 10, kMaxPieces = 1 << 16, kMaxRanks = 1 << 20;
+                        kMaxRankFacts = 8 << 10, kMaxAddresses = 64, kMaxAddress = 64,
+                        kMaxReason = 16 << 10, kMaxContribution = 1 << 20, kMaxPiece = 512 << 10,
+                        kMaxPieces = 1 << 16, kMaxRanks = 1 << 20;
 
 void fields(auto& io, Welcome& welcome) {
   io.constant(kProtocolVersion);
@@ -98,6 +100,7 @@ void fields(auto& io, RankIntroduction& rank) {
   io.number(rank.node);
   io.number(rank.in_flight);
   io.blob(rank.facts, kMaxRankFacts);
+  io.list(rank.addresses, kMaxAddresses, [&](std::string& one) { io.text(one, kMaxAddress); });
 }
 
 void fields(auto& io, RankContact& contact) {

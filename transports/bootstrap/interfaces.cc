@@ -251,6 +251,14 @@ bool is_of_interface(const SocketAddress& address) {
                      [&](const Interface& one) { return one.host == host; });
 }
 
+std::vector<std::string> host_addresses(size_t max) {
+  std::vector<std::string> all;
+  for (const Interface& one : list_interfaces())
+    if (all.size() < max && !one.address.is_link_local() && rank_of(one, Filter(""), true))
+      all.push_back(one.host);
+  return all;
+}
+
 AddressChoice choose_local_address(const Options& options, const std::string& master,
                                    bool several_hosts) {
   std::vector<Interface> all = list_interfaces();

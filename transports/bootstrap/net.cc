@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 
 #include "transports/base/host.h"
 #include "transports/bootstrap/sockets.h"
@@ -93,6 +94,24 @@ void check_families(const std::vector<std::string>& addresses,
                           "they cannot reach each other; give their hosts addresses of one family, "
                           "or name the interfaces that have them with RINGWOOD_SOCKET_IFNAME",
                           v4, host_names[v4], addresses[v4], v6, host_names[v6], addresses[v6]));
+}
+
+std::vector<std::string> told_apart(const std::vector<std::string>& tokens,
+                                    const std::vector<std::vector<std::string>>& addresses) {
+  const auto on_one_host = [&](size_t a, size_t b) {
+    return addresses[a].empty() || addresses[b].empty() ||
+           std::ranges::find_first_of(addresses[a], addresses[b]) != addresses[a].end();
+  };
+  std::map<std::string, std::vector<size_t>> hosts;  // by token: a rank of each host
+  std::vector<std::string> result;
+  for (size_t rank = 0; rank < tokens.size(); ++rank) {
+    std::vector<size_t>& known = hosts[tokens[rank]];
+    const auto at = std::ranges::find_if(known, [&](size_t one) { return on_one_host(one, rank); });
+    const auto number = at - known.begin();
+    if (at == known.end()) known.push_back(rank);
+    result.push_back(tokens[rank] + (number == 0 ? "" : fmt::format(" machine {}", number + 1)));
+  }
+  return result;
 }
 
 namespace {

@@ -33,6 +33,16 @@ std::vector<NetAddress> addresses_to_dial(const std::string& mine, const std::st
 void check_families(const std::vector<std::string>& addresses,
                     const std::vector<std::string>& host_names);
 
+// The addresses by which other hosts can reach this one, whichever a rank offers: of interfaces
+// that are up, without loopback, link-local ones and bridges of containers. At most `max`.
+std::vector<std::string> host_addresses(size_t max);
+// The host tokens of all ranks, changed so that only ranks of one host have equal ones. Machines
+// that were made from one image of a running machine have one boot id, and so one token
+// (host_token()); but a rank of another machine has none of this one's addresses. Ranks without any
+// can be reached only by their own host. The result is the same on every rank. Pure.
+std::vector<std::string> told_apart(const std::vector<std::string>& tokens,
+                                    const std::vector<std::vector<std::string>>& addresses);
+
 // The numeric address that this rank offers to its peers, and why; the choice is logged (info).
 //   1. The interface filter of the options, if any (no match: Error listing the interfaces).
 //   2. Else the source address of the route to `master` (a name or an address; "" = unknown).
