@@ -8,17 +8,20 @@
 
 namespace ringwood::testing {
 
+inline Reason a_reason(Random& r) {
+  return {r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.number(), r.text(), r.text()};
+}
+
 inline Welcome a_welcome(Random& r) {
-  Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40)};
+  Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40), std::nullopt};
   if (r.flag()) welcome.key = r.bytes<32>();
+  if (r.flag()) welcome.reason = a_reason(r);
   return welcome;
 }
 
 inline Contribution a_contribution(Random& r) {
-  Contribution one{std::nullopt, r.blob(40)};
-  if (r.flag())
-    one.reason = Reason{r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.number(),
-                        r.text(), r.text()};
+  Contribution one{std::nullopt, r.blob(40), r.text()};
+  if (r.flag()) one.reason = a_reason(r);
   return one;
 }
 

@@ -1,5 +1,5 @@
-// A store that reports every call before it is made ("get KEY", "set KEY", "remove KEY"), so that
-// a test can fail or end its process at exactly this moment.
+// A store that reports every call but has() before it is made ("get KEY", "set KEY", "add KEY",
+// "remove KEY"), so that a test can fail or end its process at exactly this moment.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,7 @@ class ToldStore final : public Store {
     return store_->has(key, deadline);
   }
   int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
+    tell_("add " + key);
     return store_->add(key, delta, deadline);
   }
   void remove(const std::string& key) override {

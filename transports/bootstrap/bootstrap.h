@@ -3,7 +3,8 @@
 //   rank r > 0                                  rank 0
 //     hello/r = a fresh number N           ->
 //                                          <-   welcome/N = session (and key), announcement
-//     S/host/r = introduction              ->       S: the session, in every key from here on
+//     S/joined/r += 1                               S: the session, in every key from here on
+//     S/host/r = introduction              ->
 //                                          <-   S/host/0 = those of all, when all hellos are gone
 //
 // Every number is drawn for this bootstrap, so keys that a killed job has left, at whatever moment,
@@ -11,6 +12,13 @@
 // write under S, and reads hello/r again until one does. Nothing else is counted, so ranks that
 // gave up may try again, and a store serves one group after the other. All keys are removed in the
 // end; a job that was killed or gave up leaves a few.
+//
+// Two processes that were started as one rank r both hear of it, and so do all ranks that wait. One
+// of them finds the other's number in hello/r, and takes the welcome for that if none comes for its
+// own: so both come into the session, as rank 0 replies to every hello until all are there. Who
+// finds S/joined/r above 1 tells rank 0 by S/twice, and that tells all. If rank 0 does not come,
+// they tell each other at their deadlines. Who comes when the group has formed waits for a rank 0 in
+// vain. What a killed process has left is written over, and it never joins.
 //
 // In an exchange each rank writes a value, or the reason why it has none, and rank 0 replies with
 // the values of all, or with the first reason that it reads: so all ranks end at once, and all name
@@ -25,6 +33,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +44,8 @@
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
+
+struct Reason;  // bootstrap_messages.h
 
 // One rank's part; used by one thread. All methods throw Error; a timeout names the ranks that did
 // not come.
@@ -67,6 +78,13 @@ class Bootstrap final {
   void welcome_all(const std::string& announcement);
   void await_welcome(std::string& announcement);
   bool welcome(int rank, const std::string& text);
+  std::string hello_of(int rank);
+  std::string welcome_of_another();
+  void end_if_not_alone();
+  void join();
+  void end_if_twice();
+  Error twice(const std::string& other) const;
+  [[noreturn]] void end_with(const Reason& reason, int from) const;
   void enter();
   std::vector<std::string> collect(const char* what, const std::string& mine);
   void hand_out(const char* what, const std::vector<std::string>& all);
@@ -75,8 +93,10 @@ class Bootstrap final {
   void tell(const char* what, const Error& error);
   // The ranks that this one has to name; none: another rank does.
   using Absent = std::function<std::vector<int>()>;
-  // As store.get(), with reminders.
-  std::string await(Store& store, const std::string& key, const Absent& absent);
+  // As store.get(), with reminders, and a look now and then whether something takes its place.
+  using Look = std::function<std::string()>;
+  std::string await(Store& store, const std::string& key, const Absent& absent,
+                    const Look& look = {});
   void remind(const Absent& absent);
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
@@ -94,7 +114,8 @@ class Bootstrap final {
   const Clock::time_point began_ = Clock::now();
   Clock::time_point reminded_ = began_;
   Identity me_;
-  std::map<int, std::string> welcomed_;  // rank 0: by rank, the last hello that was replied to
+  std::string number_;                             // other ranks: N
+  std::map<int, std::set<std::string>> welcomed_;  // rank 0: by rank, the numbers replied to
   std::vector<Exchange> exchanges_;
   const char* asking_ = nullptr;  // other ranks: the exchange under way, to which this gave a value
 };

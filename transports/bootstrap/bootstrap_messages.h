@@ -13,13 +13,6 @@
 
 namespace ringwood {
 
-// Rank 0's reply to a hello. The version comes first in every release's.
-struct Welcome {
-  std::array<uint8_t, 16> session{};
-  std::optional<std::array<uint8_t, 32>> key;  // none: all ranks read it from a file
-  std::string announcement;
-};
-
 // Why a rank did not go on: its error, as far as others need it.
 struct Reason {
   ErrorCode code = ErrorCode::internal;
@@ -27,10 +20,20 @@ struct Reason {
   std::string host, cause;
 };
 
+// The reply to a hello, rank 0's or of another process of the same rank. The version comes
+// first in every release's.
+struct Welcome {
+  std::array<uint8_t, 16> session{};
+  std::optional<std::array<uint8_t, 32>> key;  // none: all ranks read it from a file
+  std::string announcement;
+  std::optional<Reason> reason;  // why this process is not welcome; then the others are empty
+};
+
 // What a rank gives to an exchange: its value, or the reason why there is none.
 struct Contribution {
   std::optional<Reason> reason;
   std::string value;
+  std::string number;  // its hello's
 };
 
 // Rank 0's value: it replies with those of all ranks, in so many pieces, as a store bounds what a
@@ -65,13 +68,6 @@ inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCore
                         kMaxReason = 16 << 10, kMaxContribution = 1 << 20, kMaxPiece = 512 << 10,
                         kMaxPieces = 1 << 16, kMaxRanks = 1 << 20;
 
-void fields(auto& io, Welcome& welcome) {
-  io.constant(kProtocolVersion);
-  io.raw(welcome.session);
-  io.optional(welcome.key, [&](std::array<uint8_t, 32>& key) { io.raw(key); });
-  io.blob(welcome.announcement, kMaxAnnouncement);
-}
-
 void fields(auto& io, Reason& reason) {
   io.number(reason.code, ErrorCode::invalid_argument, ErrorCode::internal);
   io.number(reason.rank);
@@ -79,9 +75,18 @@ void fields(auto& io, Reason& reason) {
   io.text(reason.cause, kMaxReason);
 }
 
+void fields(auto& io, Welcome& welcome) {
+  io.constant(kProtocolVersion);
+  io.raw(welcome.session);
+  io.optional(welcome.key, [&](std::array<uint8_t, 32>& key) { io.raw(key); });
+  io.blob(welcome.announcement, kMaxAnnouncement);
+  io.optional(welcome.reason, [&](Reason& reason) { fields(io, reason); });
+}
+
 void fields(auto& io, Contribution& contribution) {
   io.optional(contribution.reason, [&](Reason& reason) { fields(io, reason); });
   io.blob(contribution.value, kMaxContribution);
+  io.text(contribution.number, kMaxToken);
 }
 
 void fields(auto& io, FirstPiece& first) {
