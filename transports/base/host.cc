@@ -39,6 +39,13 @@ std::string cores_token() {
   return text;
 }
 
+std::string users_token() {
+  struct stat users {
+  }, mounts{};
+  if (stat("/proc/self/ns/user", &users) != 0 || stat("/proc/self/ns/mnt", &mounts) != 0) return "";
+  return fmt::format("{}/{}/{}", boot_token(), users.st_ino, mounts.st_ino);
+}
+
 std::string host_token() {
   const std::string boot = boot_token();
   struct stat network {};

@@ -12,6 +12,9 @@ std::string host_token();
 // Identifies the cores on which this thread may run: equal on hosts that share them, as containers
 // of one machine do.
 std::string cores_token();
+// Equal only where a user id names the same user: boot id, user and mount namespace. Containers
+// have mount namespaces of their own. Empty: not known.
+std::string users_token();
 // As the kernel knows it; "unknown-host" if it does not say. For messages to people.
 std::string host_name();
 

@@ -51,6 +51,7 @@ struct Options {
   std::chrono::milliseconds init_timeout{std::chrono::minutes(5)};  // RINGWOOD_INIT_TIMEOUT
   std::chrono::milliseconds heartbeat{250};                         // RINGWOOD_HEARTBEAT_MS
   std::string key_file;                                             // RINGWOOD_KEY_FILE
+  std::string job_id;                                               // RINGWOOD_JOB_ID
   std::string host_id;                                              // RINGWOOD_HOST_ID
   int numa_node = -1;                                               // RINGWOOD_NUMA_NODE
   size_t shm_ring_bytes = size_t{1} << 20;                          // RINGWOOD_SHM_RING_BYTES

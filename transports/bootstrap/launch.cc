@@ -21,13 +21,19 @@ std::string text_of(const char* name) {
   return value ? value : "";
 }
 
-// -1: not set.
-int number_of(const char* name) {
-  std::string text = text_of(name);
-  if (text.empty()) return -1;
+// -1: it is none, or not set.
+int number_or_none(const char* name) {
+  const std::string text = text_of(name);
   int value = -1;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? value : -1;
+}
+
+// -1: not set.
+int number_of(const char* name) {
+  const std::string text = text_of(name);
+  const int value = number_or_none(name);
+  if (value < 0 && !text.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}=\"{}\": expected a number from 0", name, text));
   }
@@ -71,6 +77,16 @@ const Launcher kLaunchers[] = {
      {"PMI_KVSNAME", "PMIX_NAMESPACE"}},
 };
 
+// The parts of a heterogeneous Slurm job have ids of their own, beside that of the whole.
+struct Scheduler {
+  const char* name;
+  std::initializer_list<const char*> job;
+};
+const Scheduler kSchedulers[] = {{"Slurm", {"SLURM_HET_JOB_ID", "SLURM_JOB_ID", "SLURM_JOBID"}},
+                                 {"PBS", {"PBS_JOBID"}},
+                                 {"LSF", {"LSB_JOBID"}},
+                                 {"Flux", {"FLUX_JOB_ID"}}};
+
 // "node[03-07,9],other" -> "node03"; "" if it is more than a name and a list of numbers.
 std::string first_host(const std::string& list) {
   size_t end = list.find_first_of(",[");
@@ -97,14 +113,17 @@ std::string slurm_master() {
   return text_of("SLURM_LAUNCH_NODE_IPADDR");
 }
 
+std::string first_text(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (std::string text = text_of(name); !text.empty()) return text;
+  return "";
+}
+
 // Below the ports that the kernel assigns itself (32768 and up), the same in every rank of the job,
 // different in two jobs of one host. Without a job id the launcher's process id is used, which is
 // the same on one host only.
 int port_of_job(const Launcher& launcher) {
-  std::string job;
-  for (const char* name : launcher.job) {
-    if (job.empty()) job = text_of(name);
-  }
+  std::string job = first_text(launcher.job);
   if (job.empty()) job = std::to_string(getppid());
   // std::hash may differ between builds on two hosts.
   return 20000 + static_cast<int>(fnv1a(job) % 12000);
@@ -144,6 +163,26 @@ LaunchEnvironment read_launch_environment() {
     return found;
   }
   found.world_size = number_of("WORLD_SIZE");
+  return found;
+}
+
+JobEnvironment read_job_environment() {
+  JobEnvironment found;
+  found.run_id = text_of("TORCHELASTIC_RUN_ID");
+  if (found.run_id == "none") found.run_id.clear();
+  for (const Launcher& launcher : kLaunchers) {
+    if (first_text(launcher.rank).empty()) continue;
+    if (std::string_view(launcher.name) == "mpirun") found.mpi_job = first_text(launcher.job);
+    break;
+  }
+  for (const Scheduler& scheduler : kSchedulers) {
+    const std::string id = first_text(scheduler.job);
+    if (id.empty()) continue;
+    found.scheduler_job = fmt::format("{} job {}", scheduler.name, id);
+    break;
+  }
+  found.restart_count = number_or_none("TORCHELASTIC_RESTART_COUNT");
+  found.node = number_or_none("GROUP_RANK");
   return found;
 }
 

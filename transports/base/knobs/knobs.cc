@@ -204,6 +204,14 @@ constexpr Knob kTable[] = {
      "(`ringwood top`)",
      "On: it costs a socket per group, and nothing until somebody asks. Off: for hosts on which "
      "one user name stands for several people."},
+    {"RINGWOOD_JOB_ID",
+     expert,
+     {},
+     "training-7",
+     kText<&Options::job_id>,
+     "ranks with different values do not meet (empty: the id of torchrun, mpirun or the scheduler)",
+     "For ranks that are started by hand, where two jobs may come to one port; and for a job that "
+     "spans two jobs of a scheduler, whose ids differ. A rank without any id meets all."},
     {"RINGWOOD_HOST_ID",
      expert,
      {"NCCL_HOSTID"},
