@@ -15,7 +15,7 @@
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/bootstrap.h"
-#include "transports/bootstrap/bootstrap_messages.h"
+#include "transports/bootstrap/meet/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store.h"
 

@@ -5,14 +5,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <span>
 #include <thread>
 
+#include "tests/bootstrap/two_ranks.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 #include "transports/bootstrap/handshake_steps.h"
@@ -22,53 +25,6 @@ namespace ringwood {
 namespace {
 
 using namespace ringwood::testing;
-
-constexpr Greeting kGreeting{purpose_of("any"), 3, 1, 0};
-
-struct Two {
-  Identity dialler, acceptor;
-};
-
-Two two_ranks(int size = 4) {
-  Two two;
-  two.dialler.key = random_key();
-  two.dialler.session = random_session();
-  two.dialler.rank = kGreeting.from;
-  two.dialler.size = size;
-  two.acceptor = two.dialler;
-  two.acceptor.rank = kGreeting.to;
-  return two;
-}
-
-class SocketPair {
- public:
-  SocketPair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds_), 0); }
-  ~SocketPair() { close(0), close(1); }
-  int operator[](int i) const { return fds_[i]; }
-  void close(int i) {
-    if (fds_[i] >= 0) ::close(fds_[i]);
-    fds_[i] = -1;
-  }
-
- private:
-  int fds_[2];
-};
-
-struct Outcome {
-  Status dialled;
-  Result<Greeting> accepted = Greeting{};
-};
-
-Outcome shake(const Two& two, const Greeting& greeting, Deadline deadline = patiently()) {
-  SocketPair pair;
-  Outcome outcome;
-  std::thread acceptor(
-      [&] { outcome.accepted = accept_handshake(pair[1], two.acceptor, deadline); });
-  outcome.dialled = dial_handshake(pair[0], two.dialler, greeting, deadline);
-  pair.close(0);
-  acceptor.join();
-  return outcome;
-}
 
 TEST(Handshake, TellsTheAcceptorWhoComesAndWhatFor) {
   for (Purpose purpose : {Purpose::control, Purpose::store, purpose_of("any")}) {
@@ -114,7 +70,7 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
       {"key", [](Two& two, Greeting&) { two.dialler.key[31] ^= 1; }, "the keys differ",
        "the keys differ"},
       {"session", [](Two& two, Greeting&) { two.dialler.session[0] ^= 1; },
-       "an earlier start of the job", "an earlier start of the job"},
+       "another start of the job", "another start of the job"},
       {"to", [](Two&, Greeting& g) { g.to = 2; }, "meant for another rank",
        "meant for another rank"},
       {"from beyond", [](Two&, Greeting& g) { g.from = 4; }, "not one of the group",
@@ -125,6 +81,17 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
        "not one of the group"},
       {"purpose", [](Two&, Greeting& g) { g.purpose = Purpose(6); },
        "purpose of the connection is not known", "purpose of the connection is not known"},
+      {"job", [](Two& two, Greeting&) { two.dialler.job.ids[3] = "Slurm job 78"; },
+       "it belongs to Slurm job 77, this side to Slurm job 78",
+       "it belongs to Slurm job 78, this side to Slurm job 77"},
+      {"ranks", [](Two& two, Greeting&) { two.dialler.job.ranks = 8; },
+       "its group has 4 ranks, this side's 8", "its group has 8 ranks, this side's 4"},
+      {"attempt", [](Two& two, Greeting&) { two.dialler.job.attempt = 0; },
+       "it is of attempt 1 of the job, this side of attempt 0",
+       "it is of attempt 0 of the job, this side of attempt 1"},
+      {"user", [](Two& two, Greeting&) { two.dialler.job.user = 1001; },
+       "it runs as user 1000 of this host, this side as user 1001",
+       "it runs as user 1001 of this host, this side as user 1000"},
   };
   for (const Case& c : cases) {
     Two two = two_ranks();
@@ -146,24 +113,33 @@ TEST(Handshake, RefusesStrangersAndSaysWhy) {
 struct Ends {
   bool dialler_in, acceptor_in;
 };
+
+// What it answers to as much of this as it wants, in as many pieces.
+template <class Steps>
+Bytes said_to(Steps& steps, std::span<const uint8_t> message) {
+  Bytes answer;
+  while (answer.empty() && steps.wanted() > 0 && message.size() >= steps.wanted()) {
+    const auto piece = message.first(steps.wanted());
+    message = message.subspan(piece.size());
+    answer = steps.take(piece);
+  }
+  return answer;
+}
+
 Ends converse(const Two& two, const std::function<void(int, Bytes&)>& change) {
   DialSteps dialler(two.dialler, kGreeting);
   AcceptSteps acceptor(two.acceptor);
   Bytes message = dialler.hello();
   for (int number = 0; !message.empty(); ++number) {
     change(number, message);
-    bool to_acceptor = number % 2 == 0;
-    size_t wanted = to_acceptor ? acceptor.wanted() : dialler.wanted();
-    if (wanted == 0 || message.size() < wanted) break;
-    message.resize(wanted);
-    message = to_acceptor ? acceptor.take(message) : dialler.take(message);
+    message = number % 2 == 0 ? said_to(acceptor, message) : said_to(dialler, message);
   }
   return {dialler.result().ok(), acceptor.result().ok()};
 }
 
 TEST(Handshake, NoBitOfItCanBeChanged) {
   Two two = two_ranks();
-  const size_t sizes[] = {66, 64, 32, 33};
+  const size_t sizes[] = {266, 64, 32, 249};
   for (int number = 0; number < 4; ++number) {
     for (size_t bit = 0; bit < 8 * sizes[number]; ++bit) {
       Ends ends = converse(two, [&](int at, Bytes& message) {
@@ -201,7 +177,7 @@ TEST(Handshake, AcceptorSaysNothingThatDependsOnTheKeyToAStranger) {
   EXPECT_FALSE(ends.dialler_in || ends.acceptor_in);
   ASSERT_EQ(said.size(), 4u) << "hello, challenge, the wrong proof, result";
   EXPECT_EQ(std::count(said[1].begin() + 2, said[1].begin() + 32, 0), 30) << "beside the nonce";
-  EXPECT_EQ(std::count(said[3].begin() + 1, said[3].end(), 0), 32) << "beside the reason";
+  EXPECT_EQ(std::count(said[3].begin() + 1, said[3].end(), 0), 248) << "beside the reason";
 }
 
 TEST(Handshake, RandomMessagesNeverGetIn) {
@@ -229,7 +205,7 @@ TEST(Handshake, OtherVersionIsNamedToBoth) {
   AcceptSteps acceptor(two.acceptor);
   Bytes hello = dialler.hello();
   hello[4] = kProtocolVersion + 1;
-  Bytes reply = acceptor.take(hello);
+  Bytes reply = said_to(acceptor, hello);
   ASSERT_EQ(reply.size(), 64u);
   EXPECT_EQ(acceptor.wanted(), 0u);
   EXPECT_PRED2(contains, acceptor.result().error().cause,
@@ -241,11 +217,60 @@ TEST(Handshake, OtherVersionIsNamedToBoth) {
                fmt::format("the other side speaks version {}", kProtocolVersion + 3));
 }
 
+// A store's session is learned by who comes first, and kept.
+TEST(Handshake, AStoreTellsItsSessionOnceAndRefusesThoseOfAnother) {
+  const Greeting to_store{Purpose::store, 0, 1, 0};
+  Two two = two_ranks();
+  two.dialler.session = {};
+  for (const bool known : {false, true}) {
+    SocketPair pair;
+    std::thread acceptor(
+        [&] { EXPECT_TRUE(accept_handshake(pair[1], two.acceptor, patiently()).ok()) << known; });
+    const Status dialled =
+        dial_handshake(pair[0], two.dialler, to_store, patiently(), &two.dialler.session);
+    EXPECT_TRUE(dialled.ok()) << known;
+    acceptor.join();
+    EXPECT_EQ(two.dialler.session, two.acceptor.session);
+  }
+  two.acceptor.session = random_session();
+  EXPECT_PRED2(contains, shake(two, to_store).dialled.error().cause, "another start of the job");
+  two.dialler.session = {};
+  EXPECT_FALSE(shake(two, kGreeting).dialled.ok()) << "only a store's";
+}
+
+// It is closed without a word of the dialler's being read.
+TEST(Handshake, AnotherUserHearsWhyBeforeAndAfterTheOtherSideHasClosed) {
+  for (const bool closed_before : {true, false}) {
+    Two two = two_ranks();
+    SocketPair pair;
+    const Bytes refusal = refuse_user(1000, 1001);
+    std::thread acceptor;
+    const auto refuse = [&] {
+      EXPECT_EQ(send(pair[1], refusal.data(), refusal.size(), 0), 64);
+      pair.close(1);
+    };
+    if (closed_before) {
+      refuse();
+    } else {
+      acceptor = std::thread([&] {
+        pollfd readable{pair[1], POLLIN, 0};
+        EXPECT_EQ(poll(&readable, 1, patiently().left_ms()), 1);
+        refuse();
+      });
+    }
+    const Status dialled = dial_handshake(pair[0], two.dialler, kGreeting, patiently());
+    ASSERT_FALSE(dialled.ok());
+    EXPECT_EQ(dialled.error().code, ErrorCode::invalid_argument);
+    EXPECT_PRED2(contains, dialled.error().cause, "it is of user 1000, this process of user 1001");
+    if (acceptor.joinable()) acceptor.join();
+  }
+}
+
 // ---- bad timing --------------------------------------------------------------------------------
 
 TEST(Handshake, EveryTruncationEndsTheOtherSide) {
   Two two = two_ranks();
-  for (size_t bytes : {0, 1, 65, 66}) {
+  for (size_t bytes : {0, 1, 65, 66, 67, 265, 266}) {
     SocketPair pair;
     Bytes hello = DialSteps(two.dialler, kGreeting).hello();
     ASSERT_EQ(send(pair[0], hello.data(), bytes, 0), static_cast<ssize_t>(bytes));

@@ -13,7 +13,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/told_store.h"
-#include "transports/bootstrap/bootstrap_messages.h"
+#include "transports/bootstrap/meet/bootstrap_messages.h"
 #include "transports/mesh.h"
 
 namespace ringwood {

@@ -16,13 +16,13 @@
 #include "collectives/tuning/link_tuning.h"
 #include "tests/fuzz/control_samples.h"
 #include "tests/fuzz/file_samples.h"
+#include "tests/fuzz/handshake_samples.h"
 #include "tests/fuzz/meeting_samples.h"
 #include "tests/fuzz/random.h"
 #include "tests/fuzz/status_samples.h"
 #include "tests/support/allocations.h"
 #include "tests/support/seeds.h"
-#include "transports/bootstrap/bootstrap_messages.h"
-#include "transports/bootstrap/handshake_steps.h"
+#include "transports/bootstrap/meet/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/store_records.h"
 #include "transports/bootstrap/store_wire.h"
@@ -120,41 +120,6 @@ std::optional<std::string> read_net_addresses(std::string_view bytes) try {
   return std::nullopt;
 }
 
-// ---- handshakes --------------------------------------------------------------------------------
-
-Identity somebody() {
-  Identity me;
-  me.key.fill(7);
-  me.session.fill(9);
-  me.size = 4;
-  return me;
-}
-
-std::string hello_and_proof(Random& r) {
-  const Greeting greeting{r.flag() ? Purpose::store : purpose_of(r.text()), uint16_t(r.bits()), 1,
-                          0};
-  const Bytes hello = DialSteps(somebody(), greeting).hello();
-  return std::string(hello.begin(), hello.end()) + std::string(32, char(r.bits()));
-}
-
-std::string challenge_and_verdict(Random& r) {
-  std::string challenge;
-  ByteWriter(challenge).number(kProtocolVersion);
-  challenge.resize(32);
-  for (size_t i = 0; i < 65; ++i) challenge.push_back(static_cast<char>(r.bits()));
-  return challenge;
-}
-
-template <class Steps>
-std::optional<std::string> shake(Steps steps, std::string_view bytes) {
-  while (steps.wanted() > 0 && steps.wanted() <= bytes.size()) {
-    const Bytes message(bytes.begin(), bytes.begin() + ptrdiff_t(steps.wanted()));
-    bytes.remove_prefix(message.size());
-    EXPECT_LE(steps.take(message).size(), 64u);
-  }
-  return steps.result().ok() ? std::optional<std::string>("let in") : std::nullopt;
-}
-
 // ---- the table ---------------------------------------------------------------------------------
 
 verbs::PathEnd an_end(Random& r) {
@@ -220,6 +185,7 @@ const Decoder kDecoders[] = {
             [](Random& r) {
               return LogHeader{r.bits(), r.bits()};
             }),
+    message("hellos_in_the_store", a_hello),
     message("welcomes", a_welcome),
     message("contributions", a_contribution),
     message("first_pieces", a_first_piece),

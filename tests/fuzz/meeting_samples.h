@@ -3,8 +3,9 @@
 
 #include <optional>
 
+#include "tests/fuzz/handshake_samples.h"
 #include "tests/fuzz/random.h"
-#include "transports/bootstrap/bootstrap_messages.h"
+#include "transports/bootstrap/meet/bootstrap_messages.h"
 
 namespace ringwood::testing {
 
@@ -12,8 +13,12 @@ inline Reason a_reason(Random& r) {
   return {r.from(ErrorCode::invalid_argument, ErrorCode::internal), r.number(), r.text(), r.text()};
 }
 
+inline Hello a_hello(Random& r) {
+  return {r.number(), r.number(), r.text(), a_job(r), r.bytes<16>()};
+}
+
 inline Welcome a_welcome(Random& r) {
-  Welcome welcome{r.bytes<16>(), std::nullopt, r.blob(40), std::nullopt};
+  Welcome welcome{r.flag(), a_job(r), r.bytes<16>(), std::nullopt, r.blob(40), std::nullopt};
   if (r.flag()) welcome.key = r.bytes<32>();
   if (r.flag()) welcome.reason = a_reason(r);
   return welcome;

@@ -1,5 +1,6 @@
 // A store that reports every call but has() before it is made ("get KEY", "set KEY", "add KEY",
-// "remove KEY"), so that a test can fail or end its process at exactly this moment.
+// "remove KEY"; "poll KEY": an addition of 0), so that a test can fail or end its process at
+// exactly this moment.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,7 @@ class ToldStore final : public Store {
     return store_->has(key, deadline);
   }
   int64_t add(const std::string& key, int64_t delta, Deadline deadline) override {
-    tell_("add " + key);
+    tell_((delta == 0 ? "poll " : "add ") + key);
     return store_->add(key, delta, deadline);
   }
   void remove(const std::string& key) override {

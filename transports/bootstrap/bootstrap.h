@@ -1,24 +1,27 @@
 // How the ranks of a group find each other in a store that may contain keys of earlier jobs.
 //
 //   rank r > 0                                  rank 0
-//     hello/r = a fresh number N           ->
+//     its hello, as number N in a list     ->       (meet/arrivals.h)
 //                                          <-   welcome/N = session (and key), announcement
 //     S/joined/r += 1                               S: the session, in every key from here on
 //     S/host/r = introduction              ->
-//                                          <-   S/host/0 = those of all, when all hellos are gone
+//                                          <-   S/host/0 = those of all, when all are there
 //
-// Every number is drawn for this bootstrap, so keys that a killed job has left, at whatever moment,
-// have no effect: rank 0 replies to a dead rank's hello as well, but counts only ranks that then
-// write under S, and reads hello/r again until one does. Nothing else is counted, so ranks that
-// gave up may try again, and a store serves one group after the other. All keys are removed in the
-// end; a job that was killed or gave up leaves a few.
+// Every number and session is new, so keys that a killed job has left, at whatever moment, have no
+// effect: rank 0 replies to a dead rank's hello as well, but counts only ranks that then write
+// under S. Nothing else is counted, so ranks that gave up may try again, and a store serves one
+// group after the other. All keys are removed in the end; a job that was killed or gave up leaves a
+// few.
 //
-// Two processes that were started as one rank r both hear of it, and so do all ranks that wait. One
-// of them finds the other's number in hello/r, and takes the welcome for that if none comes for its
-// own: so both come into the session, as rank 0 replies to every hello until all are there. Who
-// finds S/joined/r above 1 tells rank 0 by S/twice, and that tells all. If rank 0 does not come,
-// they tell each other at their deadlines. Who comes when the group has formed waits for a rank 0 in
-// vain. What a killed process has left is written over, and it never joins.
+// A rank of another job may come to the same store (strangers/job.h). Rank 0 refuses it and logs
+// why; its welcome says why, and it ends at once. A rank 0 that hears a rank of a later attempt of
+// its own job is itself the one that is left over. As that rank may have been killed, rank 0
+// refuses it, too, and ends only when that says hello again in reply.
+//
+// Of two processes that were started as one rank r both come into the session. Who then finds
+// S/joined/r above 1 tells rank 0 by S/twice, and that tells all. If rank 0 does not come, they
+// tell each other at their deadlines. Who comes when the group has formed waits for a rank 0 in
+// vain.
 //
 // In an exchange each rank writes a value, or the reason why it has none, and rank 0 replies with
 // the values of all, or with the first reason that it reads: so all ranks end at once, and all name
@@ -27,11 +30,10 @@
 // at this bootstrap's deadline, but for a few seconds (store.h).
 //
 // A wait is silent for a minute. Then one rank says once a minute who is missing: rank 0, or, where
-// rank 0 itself has not come, the lowest of those that have.
+// rank 0 itself has not come, the first of those that have.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -41,11 +43,11 @@
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 #include "transports/bootstrap/handshake.h"
+#include "transports/bootstrap/meet/arrivals.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/strangers/refusals.h"
 
 namespace ringwood {
-
-struct Reason;  // bootstrap_messages.h
 
 // One rank's part; used by one thread. All methods throw Error; a timeout names the ranks that did
 // not come.
@@ -77,9 +79,10 @@ class Bootstrap final {
  private:
   void welcome_all(const std::string& announcement);
   void await_welcome(std::string& announcement);
-  bool welcome(int rank, const std::string& text);
-  std::string hello_of(int rank);
-  std::string welcome_of_another();
+  bool reply_to(int64_t number, const Hello& hello, const Welcome& welcome);
+  Welcome ask_for_welcome();
+  std::string await_reply();
+  bool is_of_this_job(const Hello& hello) const;
   void end_if_not_alone();
   void join();
   void end_if_twice();
@@ -93,14 +96,12 @@ class Bootstrap final {
   void tell(const char* what, const Error& error);
   // The ranks that this one has to name; none: another rank does.
   using Absent = std::function<std::vector<int>()>;
-  // As store.get(), with reminders, and a look now and then whether something takes its place.
-  using Look = std::function<std::string()>;
-  std::string await(Store& store, const std::string& key, const Absent& absent,
-                    const Look& look = {});
+  // As store.get(), with reminders.
+  std::string await(Store& store, const std::string& key, const Absent& absent);
   void remind(const Absent& absent);
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
-  std::vector<int> absent_with_root() const;
+  std::vector<int> absent_with_root();
 
   struct Exchange {
     const char* what;
@@ -114,8 +115,11 @@ class Bootstrap final {
   const Clock::time_point began_ = Clock::now();
   Clock::time_point reminded_ = began_;
   Identity me_;
-  std::string number_;                             // other ranks: N
-  std::map<int, std::set<std::string>> welcomed_;  // rank 0: by rank, the numbers replied to
+  Arrivals arrivals_;
+  int64_t number_ = 0;          // other ranks: N
+  std::set<int64_t> welcomed_;  // rank 0: the numbers of these
+  Refusals refusals_{"bootstrap", "the store of this group"};
+  std::string last_refused_;  // whom rank 0 refused, and why
   std::vector<Exchange> exchanges_;
   const char* asking_ = nullptr;  // other ranks: the exchange under way, to which this gave a value
 };

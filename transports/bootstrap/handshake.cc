@@ -83,10 +83,14 @@ Status converse(int fd, Steps& steps, Deadline deadline) {
 
 }  // namespace
 
-Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline) {
+Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline,
+                      std::array<uint8_t, 16>* session) {
   DialSteps steps(me, greeting);
-  if (Status s = send_all(fd, steps.hello(), deadline); !s) return s;
-  if (Status s = converse(fd, steps, deadline); !s) return s;
+  // A side that refuses at once may have closed by now; why is still to be read.
+  Status sent = send_all(fd, steps.hello(), deadline);
+  if (!sent && sent.error().code != ErrorCode::network) return sent;
+  if (Status s = converse(fd, steps, deadline); !s) return sent ? std::move(s) : std::move(sent);
+  if (session && steps.result()) *session = steps.session();
   return steps.result();
 }
 

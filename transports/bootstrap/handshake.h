@@ -1,19 +1,24 @@
 // A bounded, versioned, keyed handshake on every connection; it decides which peers may connect.
 //
 //   dialer                                   acceptor
-//     Hello{magic, version, session, purpose, channel, from, to, nonce_d}  ->
+//     Hello{magic, version, session, purpose, channel, from, to, nonce_d | job}  ->
 //                                         <-  Challenge{version, nonce_a}
 //     Proof{HMAC(key, "dial" | all of Hello | nonce_a)}  ->
-//                                         <-  Result{0 welcome | reason,
-//                                            HMAC(key, "accept" | reason | Hello | nonce_a)}
+//                                         <-  Result{0 welcome | reason, session, job,
+//                                            HMAC(key, "accept" | these | Hello | nonce_a)}
 //
-// All messages have a fixed size (66, 64, 32 and 33 bytes, numbers little-endian); nothing that a
-// stranger sends is used as a length. HMAC-SHA256 (OpenSSL), constant-time compare. The dialler
-// proves the key first: an acceptor computes nothing for strangers that depends on the key, and
-// tells a dialler that failed only that it failed. The reply to another version is a Challenge
-// without a nonce, whose first bytes are the acceptor's version. `session` is drawn anew for every
-// communicator, so ranks of an earlier start are refused, and both nonces for every connection, so
-// a recorded handshake is useless.
+// All messages have a fixed size (66 + 200, 64, 32 and 249 bytes, numbers little-endian); nothing
+// that a stranger sends is used as a length. HMAC-SHA256 (OpenSSL), constant-time compare. The
+// dialler proves the key first: an acceptor computes nothing for strangers that depends on the key,
+// and tells a dialler that failed only that it failed. The reply to another version, which follows
+// the first 66 bytes, is a Challenge without a nonce, whose first bytes are the acceptor's version.
+// A process of another user at a Unix socket gets a Challenge at once that says so, without a
+// nonce.
+//
+// `session` is drawn anew for every communicator and every tcp_store, so ranks of an earlier start
+// are refused, and both nonces for every connection, so a recorded handshake is useless. Who dials
+// a store for the first time does not know its session yet, sends zeros, and learns it. `job`
+// (strangers/job.h) says which job each side belongs to: both name what differs.
 //
 // Protection: with RINGWOOD_KEY_FILE, an attacker without the key cannot become a rank, cannot read
 // the store (the tcp_store's connections use the handshake too), and learns nothing from which to
@@ -58,10 +63,12 @@ struct Greeting {
 
 // Both work on any connected stream descriptor, blocking or not (poll + deadline), and leave it
 // open. After errors network and timeout a retry may succeed; after unsupported (version) and
-// invalid_argument it does not.
-Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline);
-// Refuses (and says why in the Error) a wrong magic, version, session, key or `to`, or an
-// out-of-range `from`.
+// invalid_argument it does not. `session`, if not null, becomes the acceptor's once it has
+// welcomed.
+Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline,
+                      std::array<uint8_t, 16>* session = nullptr);
+// Refuses (and says why in the Error) a wrong magic, version, session, key or `to`, an out-of-range
+// `from`, or another job.
 Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline);
 
 // Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a

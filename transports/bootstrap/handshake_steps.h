@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transports/bootstrap/handshake.h"
@@ -26,6 +27,8 @@ class DialSteps {
   Bytes take(std::span<const uint8_t> message);
   // Success only after a Result that welcomes.
   Status result() const;
+  // The acceptor's. Precondition: result().ok().
+  const std::array<uint8_t, 16>& session() const { return session_; }
 
  private:
   Bytes take_challenge(std::span<const uint8_t> message);
@@ -34,10 +37,14 @@ class DialSteps {
 
   const Identity& me_;
   Bytes hello_, nonce_;
+  std::array<uint8_t, 16> session_{};
   size_t wanted_;
   Error error_;
   bool welcome_ = false;
 };
+
+// The Challenge to a process of user `theirs` at a Unix socket of user `mine`: its refusal.
+Bytes refuse_user(uint32_t mine, uint32_t theirs);
 
 class AcceptSteps {
  public:
@@ -49,7 +56,7 @@ class AcceptSteps {
 
  private:
   Bytes take_hello(std::span<const uint8_t> message);
-  Bytes challenge(bool with_nonce) const;
+  Bytes take_job(std::span<const uint8_t> message);
   Bytes take_proof(std::span<const uint8_t> message);
 
   const Identity& me_;
@@ -58,6 +65,7 @@ class AcceptSteps {
   Greeting greeting_;
   size_t wanted_;
   uint8_t objection_ = 0;  // why a peer that knows the key is refused
+  std::string difference_;
   Error error_;
   bool welcome_ = false;
 };

@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdint>
 
+#include "transports/bootstrap/strangers/job.h"
+
 namespace ringwood {
 
 struct Identity {
   std::array<uint8_t, 32> key{};
   std::array<uint8_t, 16> session{};
   int rank = 0, size = 1;
+  JobIdentity job{};
 };
 
 std::array<uint8_t, 32> random_key();

@@ -7,15 +7,16 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "transports/base/fork_guard.h"
 #include "transports/base/host.h"
-#include "transports/base/log.h"
 #include "transports/base/thread.h"
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/strangers/refusals.h"
 
 namespace ringwood {
 namespace {
@@ -28,6 +29,7 @@ class Acceptor {
  public:
   Acceptor(const Identity& me, const std::vector<int>& fds) : me_(me) {
     for (int fd : fds) addresses_.push_back(local_address(fd).numeric());
+    refusals_.emplace("net", to_string(addresses_));
     for (int fd : fds) {
       doors_.emplace_back(
           io_, fd, me_,
@@ -42,9 +44,6 @@ class Acceptor {
     thread_.join();
     doors_.clear();
     for (auto& [key, fd] : ready_) close_connection(fd);
-    if (strangers_ > 1) {
-      log(LogLevel::info, "net", fmt::format("{} connections were refused in all", strangers_));
-    }
   }
 
   const std::vector<NetAddress>& addresses() const { return addresses_; }
@@ -103,11 +102,7 @@ class Acceptor {
 
   void note(std::string why) {
     std::lock_guard lock(mutex_);
-    if (strangers_++ == 0) {
-      log(LogLevel::warn, "net",
-          fmt::format("a connection to {} was refused: {}; more are only counted",
-                      to_string(addresses_), why));
-    }
+    refusals_->note(why);
     last_failure_ = std::move(why);
   }
 
@@ -120,7 +115,7 @@ class Acceptor {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<Key, int> ready_;
-  size_t strangers_ = 0;
+  std::optional<Refusals> refusals_;
   std::string last_failure_;
   std::thread thread_;
 };

@@ -89,7 +89,7 @@ class FileStore final : public Store {
     locked.refresh();
     auto found = values_.find(key);
     int64_t sum = add_to_value(key, found == values_.end() ? "" : found->second, delta);
-    locked.append(key, std::to_string(sum));
+    if (delta != 0) locked.append(key, std::to_string(sum));
     return sum;
   }
 

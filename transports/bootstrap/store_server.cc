@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store_value.h"
 #include "transports/bootstrap/store_wire.h"
+#include "transports/bootstrap/strangers/refusals.h"
 
 namespace ringwood {
 namespace {
@@ -63,11 +65,12 @@ class Server {
       : me_(me), limits_(limits) {
     SocketAddress here = local_address(fds.front());
     address_ = here.is_any() ? here.loopback().numeric() : here.numeric();
+    refusals_.emplace("store", to_string(address_));
     for (int fd : fds) {
       doors_.emplace_back(
           io_, fd, me_,
           KeyedAcceptor::Events{[this](const Greeting& greeting, int c) { welcome(greeting, c); },
-                                [this](const std::string& why) { note_refusal(why); },
+                                [this](const std::string& why) { refusals_->note(why); },
                                 [this] { return sessions_.size() < limits_.connections; }});
     }
     thread_ = start_thread("ringwood-store", [this] { run(); });
@@ -78,8 +81,6 @@ class Server {
     thread_.join();
     doors_.clear();
     for (const SessionPtr& session : sessions_) session->close();
-    if (refused_ > 1)
-      log(LogLevel::info, "store", fmt::format("{} connections were refused in all", refused_));
   }
 
   const NetAddress& address() const { return address_; }
@@ -109,13 +110,6 @@ class Server {
     sessions_.insert(session);
     limit_time(session);
     read_more(session);
-  }
-
-  void note_refusal(const std::string& why) {
-    if (refused_++ > 0) return;
-    log(LogLevel::warn, "store",
-        fmt::format("a connection to {} was refused: {}; more are only counted",
-                    to_string(address_), why));
   }
 
   void drop(const SessionPtr& session) {
@@ -292,7 +286,7 @@ class Server {
   const StoreLimits limits_;
   asio::io_context io_{1};
   std::list<KeyedAcceptor> doors_;
-  size_t refused_ = 0;
+  std::optional<Refusals> refusals_;
   std::set<SessionPtr> sessions_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<SessionPtr>> waiters_;
@@ -342,9 +336,11 @@ StoreLimits store_limits(int world_size) {
           .time = kRequestTime};
 }
 
-Identity store_identity(const Options& options, bool server) {
+Identity store_identity(const Options& options, bool server, int world_size) {
   Identity me;
   if (!options.key_file.empty()) me.key = key_from_file(options.key_file);
+  if (server) me.session = random_session();
+  me.job = job_of(options, world_size);
   me.size = 2;
   me.rank = server ? 0 : 1;
   return me;
@@ -353,8 +349,8 @@ Identity store_identity(const Options& options, bool server) {
 Greeting store_greeting() { return {Purpose::store, 0, 1, 0}; }
 
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         const StoreLimits& limits) {
-  const Identity me = store_identity(options, true);
+                                         const StoreLimits& limits, int world_size) {
+  const Identity me = store_identity(options, true, world_size);
   return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, limits);
 }
 

@@ -2,9 +2,12 @@
 //
 // Every connection begins with the handshake (handshake.h, purpose store). With the key of
 // RINGWOOD_KEY_FILE, a client learns nothing before it has proved that it knows the key; without,
-// the key is well known and keeps out only other protocols. What clients can make the server hold
-// is bounded by StoreLimits, and a request's memory is allocated as its bytes arrive. A get that
-// waits is not limited: its client may wait for ranks that come in hours.
+// the key is well known and keeps out only other protocols and, by what they say of themselves,
+// ranks of other jobs (strangers/job.h). The server draws a session, which its clients learn when
+// they first connect: who comes again to a port that another server has got is refused. What
+// clients can make the server hold is bounded by StoreLimits, and a request's memory is allocated
+// as its bytes arrive. A get that waits is not limited: its client may wait for ranks that come in
+// hours.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +32,9 @@ struct StoreLimits {
 // For a job of so many ranks; 0: not known.
 StoreLimits store_limits(int world_size);
 
-// What the two ends of a store's connection send in the handshake. Throws Error for a bad key file.
-Identity store_identity(const Options& options, bool server);
+// What the two ends of a store's connection send in the handshake; world size 0: not known. Throws
+// Error for a bad key file.
+Identity store_identity(const Options& options, bool server, int world_size = 0);
 Greeting store_greeting();
 
 class StoreServer {
@@ -44,8 +48,8 @@ class StoreServer {
 // (127.0.1.1 in /etc/hosts), or an address is not this host's (behind a port forward), other hosts
 // may know it by another address: then it listens on loopback and on the addresses that this rank
 // offers to its peers (choose_local_address), and logs that. On all addresses only if the options
-// say so. Throws Error(network) naming the address.
+// say so. World size 0: not known. Throws Error(network) naming the address.
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         const StoreLimits& limits);
+                                         const StoreLimits& limits, int world_size = 0);
 
 }  // namespace ringwood

@@ -107,12 +107,12 @@ class TcpStore final : public Store {
  public:
   TcpStore(const std::string& host, int port, bool serve, Deadline deadline, const Options& options,
            int world_size)
-      : host_(host), me_(store_identity(options, false)), server_at_{host, port} {
+      : host_(host), server_at_{host, port}, me_(store_identity(options, false, world_size)) {
     if (serve) {
       if (world_size > 0)
         make_room_for_descriptors(static_cast<size_t>(world_size) + kOwnFds,
                                   "the ranks at the store");
-      server_ = serve_store(host, port, options, store_limits(world_size));
+      server_ = serve_store(host, port, options, store_limits(world_size), world_size);
       server_at_ = server_->address();
     }
     give_back(open(deadline, deadline));
@@ -182,7 +182,7 @@ class TcpStore final : public Store {
     }
   }
 
-  // Tries once, the handshake included.
+  // Tries once, the handshake included. Throws if the store refuses this process.
   Connected connect(Deadline deadline) {
     Connected connected;
     try {
@@ -191,12 +191,22 @@ class TcpStore final : public Store {
       connected.failure = error.cause;
     }
     if (connected.fd < 0) return connected;
-    Status shaken =
-        dial_handshake(connected.fd, me_, store_greeting(), deadline.within(kHandshakeTime));
-    if (shaken) return connected;
-    const ErrorCode code = shaken.error().code;
+    std::unique_lock lock(mutex_);
+    Identity me = me_;
+    lock.unlock();
+    Status shaken = dial_handshake(connected.fd, me, store_greeting(),
+                                   deadline.within(kHandshakeTime), &me.session);
+    if (shaken) {
+      lock.lock();
+      me_.session = me.session;
+      return connected;
+    }
+    const Error& why = shaken.error();
     close_connection(connected.fd);
-    return {-1, shaken.error().cause, code == ErrorCode::network || code == ErrorCode::timeout};
+    if (why.code != ErrorCode::network && why.code != ErrorCode::timeout)
+      throw Error(ErrorCode::network,
+                  fmt::format("cannot join the store at {}: {}", name(), why.cause));
+    return {-1, why.cause, true};
   }
 
   Response ask(Operation operation, const std::string& key, const std::string& value,
@@ -252,11 +262,11 @@ class TcpStore final : public Store {
   }
 
   const std::string host_;
-  const Identity me_;
   std::unique_ptr<StoreServer> server_;
   NetAddress server_at_;
   std::atomic<bool> lost_{false};  // the last call did not reach the server
   std::mutex mutex_;
+  Identity me_;  // with the session of the server, once that is known
   int pid_ = current_pid();
   std::vector<std::unique_ptr<Connection>> free_;
 };

@@ -13,6 +13,17 @@
 
 namespace ringwood {
 
+// The first words of a process that comes to be a rank. They have no version: rank 0 of any release
+// replies with its own.
+struct Hello {
+  int rank = -1;
+  int64_t process = 0;
+  std::string host;
+  JobIdentity job;
+  // A rank 0 of this session has replied, and it belongs to an earlier attempt of the job.
+  std::array<uint8_t, 16> left_over{};
+};
+
 // Why a rank did not go on: its error, as far as others need it.
 struct Reason {
   ErrorCode code = ErrorCode::internal;
@@ -20,9 +31,11 @@ struct Reason {
   std::string host, cause;
 };
 
-// The reply to a hello, rank 0's or of another process of the same rank. The version comes
-// first in every release's.
+// The reply to a hello, rank 0's or of another process of the same rank. The version comes first in
+// every release's.
 struct Welcome {
+  bool refused = false;  // the jobs differ (strangers/job.h), and only the session is told
+  JobIdentity job;       // rank 0's
   std::array<uint8_t, 16> session{};
   std::optional<std::array<uint8_t, 32>> key;  // none: all ranks read it from a file
   std::string announcement;
@@ -33,7 +46,7 @@ struct Welcome {
 struct Contribution {
   std::optional<Reason> reason;
   std::string value;
-  std::string number;  // its hello's
+  std::string from;  // its process and host, for people
 };
 
 // Rank 0's value: it replies with those of all ranks, in so many pieces, as a store bounds what a
@@ -68,6 +81,14 @@ inline constexpr size_t kMaxAnnouncement = 256 << 10, kMaxToken = 4096, kMaxCore
                         kMaxReason = 16 << 10, kMaxContribution = 1 << 20, kMaxPiece = 512 << 10,
                         kMaxPieces = 1 << 16, kMaxRanks = 1 << 20;
 
+void fields(auto& io, Hello& hello) {
+  io.number(hello.rank);
+  io.number(hello.process);
+  io.text(hello.host, kMaxToken);
+  fields(io, hello.job);
+  io.raw(hello.left_over);
+}
+
 void fields(auto& io, Reason& reason) {
   io.number(reason.code, ErrorCode::invalid_argument, ErrorCode::internal);
   io.number(reason.rank);
@@ -77,6 +98,8 @@ void fields(auto& io, Reason& reason) {
 
 void fields(auto& io, Welcome& welcome) {
   io.constant(kProtocolVersion);
+  io.number(welcome.refused);
+  fields(io, welcome.job);
   io.raw(welcome.session);
   io.optional(welcome.key, [&](std::array<uint8_t, 32>& key) { io.raw(key); });
   io.blob(welcome.announcement, kMaxAnnouncement);
@@ -86,7 +109,7 @@ void fields(auto& io, Welcome& welcome) {
 void fields(auto& io, Contribution& contribution) {
   io.optional(contribution.reason, [&](Reason& reason) { fields(io, reason); });
   io.blob(contribution.value, kMaxContribution);
-  io.text(contribution.number, kMaxToken);
+  io.text(contribution.from, kMaxToken);
 }
 
 void fields(auto& io, FirstPiece& first) {

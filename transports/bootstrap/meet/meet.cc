@@ -1,0 +1,221 @@
+// The first half of a Bootstrap: from a rank's hello to the session that it shares with the others
+// (bootstrap.h).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "transports/base/host.h"
+#include "transports/bootstrap/bootstrap.h"
+#include "transports/bootstrap/meet/keys.h"
+#include "transports/bootstrap/net.h"
+
+namespace ringwood {
+namespace {
+
+constexpr const char* kIntroductions = "host";
+constexpr const char* kTwice = "twice";
+
+// Between two looks of a rank that waits for rank 0 whether it is still in the list.
+constexpr Duration kFirstLook = std::chrono::milliseconds(500);
+constexpr Duration kLongestLook = std::chrono::seconds(30);
+// For the first of two processes of a rank to write its introduction.
+constexpr Duration kFirstOneTime = std::chrono::seconds(5);
+
+std::string to_hex(std::span<const uint8_t> bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+std::string process_of(const Hello& hello) {
+  return fmt::format("process {} on {}", hello.process, hello.host);
+}
+
+}  // namespace
+
+void Bootstrap::enter() { store_ = prefix_store(root_, to_hex(me_.session) + "/"); }
+
+std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string& announcement) {
+  if (me_.rank != 0) {
+    await_welcome(announcement);
+    join();
+    return exchange(kIntroductions, [&] { return introduce(announcement); });
+  }
+  const std::string mine = introduce(announcement);
+  me_.session = random_session();
+  enter();
+  return exchange(kIntroductions, [&] {
+    welcome_all(announcement);
+    return mine;
+  });
+}
+
+// Returns when all ranks have written under the session. All that have come by then are replied to
+// before any of them can go on, so none is taken for one of the next group.
+void Bootstrap::welcome_all(const std::string& announcement) {
+  Welcome said{false, me_.job, me_.session, std::nullopt, announcement, std::nullopt};
+  if (options_.key_file.empty()) said.key = me_.key = random_key();
+  std::set<int> expected, welcomed;
+  for (int r = 1; r < me_.size; ++r) expected.insert(r);
+  for (auto moved_at = Clock::now(); !expected.empty();) {
+    const auto began = Clock::now();
+    for (const auto& [number, hello] : arrivals_.fresh()) {
+      if (reply_to(number, hello, said) && expected.count(hello.rank) > 0)
+        welcomed.insert(hello.rank);
+      moved_at = Clock::now();
+    }
+    for (int rank : welcomed)
+      if (store_->has(key_of(kIntroductions, rank), deadline_)) expected.erase(rank);
+    std::erase_if(welcomed, [&](int rank) { return expected.count(rank) == 0; });
+    if (expected.empty()) break;
+    end_if_twice();
+    const std::vector<int> absent(expected.begin(), expected.end());
+    if (deadline_.passed()) throw missing(absent);
+    const auto now = Clock::now();
+    remind([&] { return absent; });
+    // It takes half of the store's time at most, however many are missing.
+    sleep_within(std::max(poll_pause(now - moved_at), now - began), deadline_);
+  }
+  arrivals_.finish(std::exchange(welcomed_, {}));
+}
+
+// False: it is refused.
+bool Bootstrap::reply_to(int64_t number, const Hello& hello, const Welcome& welcome) {
+  const std::string why = difference(me_.job, hello.job);
+  const std::string who = fmt::format("rank {} on {}", hello.rank, hello.host);
+  const bool later = is_later_attempt(me_.job, hello.job);
+  if (later && hello.left_over == me_.session)
+    throw Error(ErrorCode::network, fmt::format("this rank 0 is left over from an earlier attempt: "
+                                                "{} came to its store, and {}",
+                                                who, why));
+  if (why.empty()) {
+    arrivals_.reply(number, welcome);
+    welcomed_.insert(number);
+    return true;
+  }
+  if (!later) {  // else it may have been killed
+    last_refused_ = fmt::format("{}: {}", who, why);
+    refusals_.note(last_refused_);
+  }
+  arrivals_.reply(number, {true, me_.job, me_.session, std::nullopt, "", std::nullopt});
+  return false;
+}
+
+// The reply of the rank 0 that is not left over from an earlier attempt. One that is ends when it
+// hears that this rank is alive.
+Welcome Bootstrap::ask_for_welcome() {
+  Hello hello{me_.rank, getpid(), host_name(), me_.job, {}};
+  for (;;) {
+    number_ = arrivals_.add(hello);
+    const std::string text = await_reply();
+    if (text.empty()) continue;
+    Welcome said;
+    if (ByteReader(text).number<uint16_t>() != kProtocolVersion)
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("rank 0 speaks another version of the protocol than this rank, {}; "
+                              "install the same release on all hosts",
+                              kProtocolVersion));
+    if (!decode(text, said))
+      throw Error(ErrorCode::internal, "the session in the store is damaged");
+    if (!said.refused) return said;
+    arrivals_.forget(number_);
+    if (!is_later_attempt(said.job, me_.job)) return said;
+    hello.left_over = said.session;
+  }
+}
+
+// "": this rank is not in the list any more.
+std::string Bootstrap::await_reply() {
+  const std::string key = Arrivals::reply_key(number_);
+  for (Duration pause = kFirstLook;; pause = std::min(2 * pause, kLongestLook)) {
+    try {
+      return root_->get(key, deadline_.within(std::min(pause, remind_every_)));
+    } catch (const Error& e) {
+      if (e.code != ErrorCode::timeout) throw;
+    }
+    if (arrivals_.is_lost(number_)) return "";
+    if (deadline_.passed()) {
+      end_if_not_alone();
+      throw missing(absent_with_root());
+    }
+    // The others hear of rank 0 from the first of them.
+    remind(
+        [this] { return arrivals_.is_first(number_) ? absent_with_root() : std::vector<int>{}; });
+  }
+}
+
+void Bootstrap::await_welcome(std::string& announcement) {
+  const Welcome said = ask_for_welcome();
+  if (said.reason) end_with(*said.reason, me_.rank);
+  if (said.refused) {
+    Error error(ErrorCode::network, "rank 0 refused this rank: " + difference(me_.job, said.job));
+    error.rank = me_.rank;
+    error.host = host_name();
+    error.peer = 0;
+    throw Error(error);
+  }
+  if (said.key.has_value() != options_.key_file.empty())
+    throw Error(
+        ErrorCode::invalid_argument,
+        "RINGWOOD_KEY_FILE is set on this rank or on rank 0 only: set it alike on all ranks");
+  me_.session = said.session;
+  if (said.key) me_.key = *said.key;
+  announcement = said.announcement;
+  enter();
+}
+
+// Rank 0 has not come in time. Throws if another process of this rank came later, and tells it:
+// its deadline is later, too.
+void Bootstrap::end_if_not_alone() {
+  for (const auto& [number, hello] : arrivals_.unserved()) {
+    if (number <= number_ || hello.rank != me_.rank || !is_of_this_job(hello)) continue;
+    const Error error = twice(process_of(hello));
+    if (!arrivals_.has_reply(number))
+      arrivals_.reply(number, {false, me_.job, {}, std::nullopt, "", reason_of(error)});
+    throw Error(error);
+  }
+}
+
+bool Bootstrap::is_of_this_job(const Hello& hello) const {
+  return difference(me_.job, hello.job).empty();
+}
+
+// Precondition: in the session, which is new: who finds that its rank has joined it is one too
+// many.
+void Bootstrap::join() {
+  if (store_->add(key_of("joined", me_.rank), 1, deadline_) == 1) return;
+  Contribution first;
+  try {
+    const std::string key = key_of(kIntroductions, me_.rank);
+    decode(store_->get(key, deadline_.within(kFirstOneTime)), first);
+  } catch (const Error& e) {
+    if (e.code != ErrorCode::timeout) throw;
+  }
+  const Error error = twice(first.from);
+  store_->set(kTwice, encode(Contribution{reason_of(error), "", ""}), deadline_);
+  throw Error(error);
+}
+
+// Rank 0.
+void Bootstrap::end_if_twice() {
+  if (!store_->has(kTwice, deadline_)) return;
+  Contribution told;
+  if (!decode(store_->get(kTwice, deadline_), told) || !told.reason)
+    throw Error(ErrorCode::internal, "what a rank has written in the store is damaged");
+  end_with(*told.reason, 0);
+}
+
+Error Bootstrap::twice(const std::string& other) const {
+  Error e(ErrorCode::invalid_argument,
+          fmt::format("rank {} exists twice: {} and {}; give each process a rank of its own, and "
+                      "restart all ranks if one is restarted",
+                      me_.rank, other.empty() ? "another process" : other, own_process()));
+  e.rank = me_.rank;
+  e.host = host_name();
+  return e;
+}
+
+}  // namespace ringwood
