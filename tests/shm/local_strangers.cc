@@ -11,6 +11,8 @@
 #include "tests/support/late_wakes.h"
 #include "tests/support/processes.h"
 #include "tests/support/told_store.h"
+#include "transports/base/log.h"
+#include "transports/bootstrap/handshake.h"
 #include "transports/bootstrap/store.h"
 #include "transports/mesh.h"
 #include "transports/shm/unix_socket.h"
@@ -112,9 +114,11 @@ TEST(LocalStrangers, AnotherUserIsTurnedAwayAtOnce) {
     (void)!write(link[1], "c", 1);
     const auto began = Clock::now();
     pollfd one{door.get(), POLLIN, 0};
-    char byte;
-    const bool closed =
-        poll(&one, 1, patiently().left_ms()) == 1 && recv(door.get(), &byte, 1, 0) <= 0;
+    char bytes[256];  // it hears why
+    ssize_t got = 1;
+    while (got > 0 && poll(&one, 1, patiently().left_ms()) == 1)
+      got = recv(door.get(), bytes, sizeof bytes, 0);
+    const bool closed = got <= 0;
     const double took = closed ? seconds_since(began) : 1e9;
     (void)!write(link[1], &took, sizeof took);
     _exit(0);
@@ -133,6 +137,39 @@ TEST(LocalStrangers, AnotherUserIsTurnedAwayAtOnce) {
   EXPECT_LT(took, seconds_in(wakes.stretch(std::chrono::seconds(4))))
       << "a silent one of this user has 5 s";
   waitpid(stranger, nullptr, 0);
+  close(link[0]);
+  close(link[1]);
+}
+
+TEST(LocalStrangers, AnotherUserAndTheRanksBothSayWhy) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  int link[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, link), 0);
+  constexpr int kJob = 0, kStranger = 1;
+  Processes both(2, [&](int who, const Reporter& reporter) {
+    if (who == kJob) {
+      log_configure(LogLevel::warn, 0);
+      char connected = '?';
+      return reporter.say(meet(2, [&](const std::string& name) {
+        if (write(link[0], name.data(), name.size()) <= 0 || read(link[0], &connected, 1) != 1)
+          throw std::runtime_error("the stranger is gone");
+      }));
+    }
+    char name[128] = {};
+    if (setuid(65534) != 0 || read(link[1], name, sizeof(name) - 1) <= 0) _exit(1);
+    const OwnedFd door = shm::connect_to(name, patiently());
+    if (write(link[1], "c", 1) != 1) _exit(1);
+    Identity me;
+    me.rank = 1;
+    me.size = 2;
+    const Status dialled =
+        dial_handshake(door.get(), me, {purpose_of("shm"), 0, 1, 0}, patiently());
+    reporter.say(dialled ? "let in" : dialled.error().cause);
+  });
+  EXPECT_EQ(both.line(kStranger),
+            "the other side refused the connection: it is of user 0, this process of user 65534");
+  EXPECT_EQ(both.line(kJob), "shm");
+  EXPECT_TRUE(both.log_shows(kJob, "is of user 65534, not of user 0"));
   close(link[0]);
   close(link[1]);
 }

@@ -26,7 +26,8 @@ Protocol protocol_of(int fd) {
   return {family, family == AF_UNIX ? 0 : IPPROTO_TCP};
 }
 
-// Returns "" if the peer may try: over TCP any peer, over a Unix socket this user's.
+// Returns "" if the peer may try: over TCP any peer, over a Unix socket this user's. Another user's
+// is told.
 std::string foreign_user(int fd) {
   ucred peer{};
   socklen_t bytes = sizeof(peer);
@@ -34,6 +35,8 @@ std::string foreign_user(int fd) {
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
     return system_message("SO_PEERCRED");
   if (peer.uid == geteuid()) return "";
+  const Bytes refusal = refuse_user(geteuid(), peer.uid);
+  (void)!send(fd, refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   return fmt::format("process {} is of user {}, not of user {}", peer.pid, peer.uid, geteuid());
 }
 

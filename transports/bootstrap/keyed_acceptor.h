@@ -5,7 +5,7 @@
 //      more, the oldest is dropped, but none younger than 100 ms: a crowd must not push out a peer
 //      whose reply is on its way, nor one that has proved the key. Further connections wait in the
 //      kernel's queue.
-//   2. A Unix socket admits only processes of this user.
+//   2. A Unix socket admits only processes of this user; others are told so and cut off at once.
 //   3. No connection survives an exec, or a fork of this process.
 //
 // Everything happens in the thread that runs the io_context; destroy it in that thread or when that
@@ -30,7 +30,8 @@ class KeyedAcceptor final {
   struct Events {
     // Takes over the descriptor, which is non-blocking and registered with close_on_fork.
     std::function<void(const Greeting&, int fd)> welcome;
-    // A connection is refused, or cannot be accepted: from where, and why.
+    // A connection is refused ("from where: why", as strangers/refusals.h reads it), or cannot be
+    // accepted ("why").
     std::function<void(const std::string& why)> refused;
     // True if there is room for one more connection; null: always.
     std::function<bool()> has_room;

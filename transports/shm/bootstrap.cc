@@ -25,6 +25,7 @@
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/strangers/refusals.h"
 #include "transports/memory/arena.h"
 #include "transports/shm/shared_region.h"
 #include "transports/shm/unix_socket.h"
@@ -121,15 +122,13 @@ class Meet {
   // handshakes run concurrently: a member that connects and sends nothing delays no other.
   void admit(OwnedFd door) {
     asio::io_context io{1};
+    Refusals refusals("shm", "the Unix socket of this host's ranks");
     std::optional<KeyedAcceptor> acceptor;
     if (door) {
-      acceptor.emplace(io, door.release(), group_.identity,
-                       KeyedAcceptor::Events{
-                           [this](const Greeting& g, int fd) { greet(g, OwnedFd(fd)); },
-                           [](const std::string& why) {
-                             log(LogLevel::info, "shm", "a local connection was refused: " + why);
-                           },
-                           nullptr});
+      acceptor.emplace(
+          io, door.release(), group_.identity,
+          KeyedAcceptor::Events{[this](const Greeting& g, int fd) { greet(g, OwnedFd(fd)); },
+                                [&](const std::string& why) { refusals.note(why); }, nullptr});
     }
     for (;;) {
       auto missing =
