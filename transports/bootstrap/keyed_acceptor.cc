@@ -2,29 +2,28 @@
 
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "transports/base/descriptors.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
 namespace {
 
-constexpr Duration kHandshakeTime = std::chrono::seconds(5);
-constexpr Duration kGrace = std::chrono::milliseconds(100);
 constexpr Duration kAfterFailedAccept = std::chrono::milliseconds(50);
-
-using Protocol = asio::generic::stream_protocol;
-
-Protocol protocol_of(int fd) {
-  const int family = local_address(fd).family();
-  return {family, family == AF_UNIX ? 0 : IPPROTO_TCP};
-}
+constexpr int kAtOnce = 16;  // accepted before those who are inside have their turn
+constexpr int kSilentSeconds = 1;
+constexpr size_t kMinPending = 8;
+constexpr const char* kNoRoom = "there are too many already";
 
 // Returns "" if the peer may try: over TCP any peer, over a Unix socket this user's. Another user's
 // is told.
@@ -41,114 +40,164 @@ std::string foreign_user(int fd) {
 }
 
 std::string peer_text(int fd) {
-  SocketAddress there;
-  there.bytes = sizeof(there.storage);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.bytes) != 0)
-    return "an unknown peer";
+  const SocketAddress there = remote_address(fd);
+  if (there.bytes == 0) return "an unknown peer";
   return there.family() == AF_UNIX ? "a process of this host" : to_string(there.numeric());
+}
+
+// What Admission calls one: a process of this host, an address, or the network of an IPv6 address,
+// of whose addresses one host can have as many as it likes.
+std::string source_of(int fd) {
+  const SocketAddress there = remote_address(fd);
+  if (there.family() == AF_UNIX) {
+    ucred peer{};
+    socklen_t bytes = sizeof(peer);
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+    return std::to_string(peer.pid);
+  }
+  if (there.family() != AF_INET6) return there.numeric().host;
+  in6_addr v6;
+  std::memcpy(&v6, &reinterpret_cast<const sockaddr_in6*>(there.get())->sin6_addr, sizeof(v6));
+  const auto* first = reinterpret_cast<const char*>(&v6);
+  return std::string(first, IN6_IS_ADDR_V4MAPPED(&v6) ? sizeof(v6) : sizeof(v6) / 2);
+}
+
+// A few listeners have not more than half of what this process may open.
+size_t places() {
+  try {
+    make_room_for_descriptors(KeyedAcceptor::kMaxPending, "the handshakes at a port");
+    return KeyedAcceptor::kMaxPending;
+  } catch (const Error&) {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMinPending;
+    return std::clamp<size_t>(limit.rlim_cur / 8, kMinPending, KeyedAcceptor::kMaxPending);
+  }
 }
 
 }  // namespace
 
 // One connection whose handshake is not finished.
 struct KeyedAcceptor::Pending {
-  Pending(asio::io_context& io, int fd, const Identity& me)
-      : socket(io, protocol_of(fd), fd), timer(io), steps(me) {}
+  Pending(asio::io_context& io, int fd, const Identity& me) : socket(io, fd), steps(me) {}
   ~Pending() { close(); }
-  void close() {
-    over = true;
-    timer.cancel();
-    if (int fd = release(); fd >= 0) close_connection(fd);
-  }
-  // -1: it has none any more.
-  int release() {
-    if (!socket.is_open()) return -1;
-    asio::error_code error;
-    int fd = socket.release(error);
-    return error ? -1 : fd;
-  }
-  // Its peer may know that already, and goes on: to refuse it now would leave a connection that one
-  // side believes in.
-  bool is_welcome() const { return steps.wanted() == 0 && steps.result().ok(); }
-  Protocol::socket socket;
-  asio::steady_timer timer;
+  void close() { close_connection(release()); }
+  // -1: it has none any more, and handlers that were queued have nothing to do.
+  int release() { return socket.is_open() ? socket.release() : -1; }
+  asio::posix::stream_descriptor socket;
   AcceptSteps steps;
-  Bytes in, out;
-  Clock::time_point since = Clock::now();
-  bool over = false;  // handlers that were already queued have nothing to do
+  Bytes in, out;      // `in`: of the message that is wanted, what has come
+  bool said = false;  // its hello is complete, so that Admission has its say
+  bool watched = false;
+  Admission::Id id = 0;
 };
 
 KeyedAcceptor::KeyedAcceptor(asio::io_context& io, int fd, const Identity& me, Events events)
-    : io_(io), me_(me), events_(std::move(events)), door_(io, fd), pause_(io) {
-  accept_next();
+    : io_(io),
+      me_(me),
+      events_(std::move(events)),
+      door_(io, fd),
+      timer_(io),
+      admission_(places()) {
+  // Without effect on a Unix socket.
+  setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof(kSilentSeconds));
+  watch_door();
 }
 
 KeyedAcceptor::~KeyedAcceptor() {
-  for (const PendingPtr& one : pending_) one->close();
+  for (const auto& [id, one] : pending_) one->close();
   close_connection(door_.release());
 }
 
-void KeyedAcceptor::accept_next() {
-  door_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
-    if (error == asio::error::operation_aborted) return;
+// Whatever it was that failed (this process has no memory, say): who comes later is still let in.
+void KeyedAcceptor::turn(const std::function<void()>& work) {
+  const auto guarded = [this](const auto& part) {
     try {
-      accept_all();
+      part();
     } catch (const std::exception& failure) {
-      // The kernel or this process has no memory for another connection. Whatever it was: who
-      // comes later is still let in.
-      pause_until(Clock::now() + kAfterFailedAccept);
-      events_.refused(failure.what());
+      rest(failure.what());
     }
+  };
+  guarded(work);
+  guarded([this] { act(); });
+  wait_again();
+}
+
+void KeyedAcceptor::act() {
+  while (const auto action = admission_.next(Clock::now())) carry_out(*action);
+}
+
+void KeyedAcceptor::wait_again() {
+  const auto now = Clock::now();
+  if (!watching_ && now >= rests_until_ && (!admission_.full() || admission_.in_the_way(now)))
+    watch_door();
+  auto when = admission_.next_change(now);
+  if (!watching_ && now < rests_until_) when = std::min(when, rests_until_);
+  if (when == Clock::time_point::max() || when == timer_.expiry()) return;
+  timer_.expires_at(when);
+  timer_.async_wait([this](asio::error_code error) {
+    if (!error) turn([] {});
   });
 }
 
-void KeyedAcceptor::accept_all() {
-  while (make_room()) {
-    int fd = accept_connection(door_.native_handle());
+void KeyedAcceptor::carry_out(const Admission::Action& action) {
+  const PendingPtr one = pending_.at(action.id);
+  if (action.kind == Admission::Action::Kind::drop) {
+    read(one);
+    if (one->socket.is_open()) refuse(one, action.why);
+  } else if (send_reply(one)) {
+    watch(one);
+  }
+}
+
+void KeyedAcceptor::watch_door() {
+  watching_ = true;
+  door_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
+    if (error == asio::error::operation_aborted) return;
+    watching_ = false;
+    turn([this] { accept_some(); });
+  });
+}
+
+void KeyedAcceptor::accept_some() {
+  for (int i = 0; i < kAtOnce; ++i) {
+    while (admission_.full())
+      if (!drop_for_newcomer()) return;
+    const int fd = accept_connection(door_.native_handle());
+    const int error = errno;
     if (fd >= 0) {
       begin(fd);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return accept_next();
-    } else if (errno != EINTR && errno != ECONNABORTED) {
+      act();
+    } else if (error == EAGAIN || error == EWOULDBLOCK) {
+      return;
+    } else if (error != EINTR && error != ECONNABORTED && !drop_for_newcomer()) {
       // Most likely out of descriptors: connections that end will free some.
-      events_.refused(system_message("accept"));
-      return pause_until(Clock::now() + kAfterFailedAccept);
+      return rest(system_message("accept", error));
     }
   }
 }
 
-// False: accepting goes on when this pause is over.
-bool KeyedAcceptor::make_room() {
-  if (pending_.size() < kMaxPending) return true;
-  const auto first =
-      std::ranges::find_if(pending_, [](const PendingPtr& one) { return !one->is_welcome(); });
-  if (first == pending_.end()) return true;
-  const PendingPtr oldest = *first;
-  if (auto ripe = oldest->since + kGrace; Clock::now() < ripe) {
-    pause_until(ripe);
-    return false;
-  }
-  refuse(oldest, "it was the oldest of too many unfinished handshakes");
+// False: nobody may be dropped now.
+bool KeyedAcceptor::drop_for_newcomer() {
+  const auto drop = admission_.in_the_way(Clock::now());
+  if (!drop) return false;
+  const PendingPtr one = pending_.at(drop->id);
+  const bool had_said = one->said;
+  read(one);
+  if (one->socket.is_open() && one->said == had_said) refuse(one, drop->why);
   return true;
 }
 
-void KeyedAcceptor::pause_until(Clock::time_point when) {
-  paused_ = true;
-  pause_.expires_at(when);
-  pause_.async_wait([this](asio::error_code error) {
-    if (!error) resume();
-  });
-}
-
-void KeyedAcceptor::resume() {
-  if (!std::exchange(paused_, false)) return;
-  pause_.cancel();
-  accept_next();
+void KeyedAcceptor::rest(const std::string& why) noexcept {
+  rests_until_ = Clock::now() + kAfterFailedAccept;
+  try {
+    events_.refused(why);
+  } catch (const std::exception&) {
+  }
 }
 
 void KeyedAcceptor::begin(int fd) {
   std::string why = foreign_user(fd);
-  if (why.empty() && events_.has_room && !events_.has_room()) why = "there are too many already";
+  if (why.empty() && !has_room()) why = kNoRoom;
   if (!why.empty()) {
     events_.refused(fmt::format("{}: {}", peer_text(fd), why));
     return close_connection(fd);
@@ -160,54 +209,83 @@ void KeyedAcceptor::begin(int fd) {
     close_connection(fd);
     throw;
   }
-  pending_.push_back(one);
-  one->timer.expires_after(kHandshakeTime);
-  one->timer.async_wait([this, one](asio::error_code error) {
-    if (!error && !one->over && !one->is_welcome())
-      refuse(one, "it did not finish the handshake in 5 s");
-  });
-  read_next(one);
+  one->id = admission_.came(source_of(fd), Clock::now());
+  pending_.emplace(one->id, one);
+  read(one);
+  if (one->socket.is_open() && !one->said) watch(one);
 }
 
-void KeyedAcceptor::read_next(const PendingPtr& one) {
-  one->in.resize(one->steps.wanted());
-  asio::async_read(one->socket, asio::buffer(one->in), [this, one](asio::error_code error, size_t) {
-    if (one->over) return;
-    if (error) return refuse(one, "it closed the connection during the handshake");
-    answer(one);
-  });
+void KeyedAcceptor::watch(const PendingPtr& one) {
+  if (std::exchange(one->watched, true)) return;
+  one->socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this, one](asio::error_code error) {
+                           one->watched = false;
+                           if (error || !one->socket.is_open()) return;
+                           turn([&] {
+                             read(one);
+                             if (one->socket.is_open() && one->out.empty()) watch(one);
+                           });
+                         });
 }
 
-void KeyedAcceptor::answer(const PendingPtr& one) {
+// Takes what has come, up to the message that is wanted now; nothing while a reply waits.
+void KeyedAcceptor::read(const PendingPtr& one) {
+  while (one->socket.is_open() && one->out.empty()) {
+    const size_t have = one->in.size(), wanted = one->steps.wanted();
+    one->in.resize(wanted);
+    const ssize_t got =
+        recv(one->socket.native_handle(), one->in.data() + have, wanted - have, MSG_DONTWAIT);
+    const int error = errno;
+    one->in.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && error == EINTR) continue;
+    if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return;
+    if (got <= 0) return refuse(one, "it closed the connection during the handshake");
+    if (one->in.size() == wanted) take(one);
+  }
+}
+
+// The reply to a hello waits for its turn, unless it is a refusal.
+void KeyedAcceptor::take(const PendingPtr& one) {
   one->out = one->steps.take(one->in);
-  asio::async_write(one->socket, asio::buffer(one->out),
-                    [this, one](asio::error_code error, size_t) {
-                      if (one->over) return;
-                      if (error)
-                        return refuse(one, "it closed the connection during the handshake");
-                      if (one->steps.wanted() > 0) return read_next(one);
-                      finish(one);
-                    });
+  one->in.clear();
+  if (one->steps.wanted() > 0) {
+    if (one->out.empty()) return;  // the rest of the hello is to come
+    one->said = true;
+    return admission_.spoke(one->id);
+  }
+  // Others may have come in since it was accepted; its dialler tries again.
+  if (one->steps.result().ok() && !has_room()) return refuse(one, kNoRoom);
+  if (send_reply(one)) finish(one);
+}
+
+// False: it was refused. The few bytes of a handshake fit what the kernel keeps of a connection.
+bool KeyedAcceptor::send_reply(const PendingPtr& one) {
+  const Bytes out = std::exchange(one->out, {});
+  const ssize_t sent =
+      send(one->socket.native_handle(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(out.size())) return true;
+  refuse(one, "it closed the connection during the handshake");
+  return false;
 }
 
 void KeyedAcceptor::finish(const PendingPtr& one) {
   auto result = one->steps.result();
   if (!result.ok()) return refuse(one, result.error().cause);
-  int fd = one->release();
-  if (fd < 0) return refuse(one, "its descriptor cannot be taken over");
-  drop(one);
+  const int fd = one->release();
+  forget(one);
   events_.welcome(*result, fd);
 }
 
 void KeyedAcceptor::refuse(const PendingPtr& one, const std::string& why) {
-  events_.refused(fmt::format("{}: {}", peer_text(one->socket.native_handle()), why));
-  drop(one);
+  const std::string who = peer_text(one->socket.native_handle());
+  one->close();
+  forget(one);
+  events_.refused(fmt::format("{}: {}", who, why));
 }
 
-void KeyedAcceptor::drop(const PendingPtr& one) {
-  one->close();
-  pending_.remove(one);
-  resume();
+void KeyedAcceptor::forget(const PendingPtr& one) {
+  pending_.erase(one->id);
+  admission_.left(one->id);
 }
 
 }  // namespace ringwood

@@ -275,6 +275,14 @@ SocketAddress local_address(int fd) {
   return here;
 }
 
+SocketAddress remote_address(int fd) {
+  SocketAddress there;
+  there.bytes = sizeof(there.storage);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.bytes) != 0)
+    there.bytes = 0;
+  return there;
+}
+
 int accept_connection(int listening) {
   int fd = open_guarded(
       [&] { return accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });

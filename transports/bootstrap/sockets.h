@@ -62,6 +62,9 @@ std::vector<SocketAddress> addresses_to_serve(const std::string& host, int port,
 // The address to which this process's socket is bound.
 SocketAddress local_address(int fd);
 
+// That of its peer; of 0 bytes if there is none.
+SocketAddress remote_address(int fd);
+
 // The next connection, set up as by connect_once(); -1 with errno, EAGAIN if there is none.
 int accept_connection(int listening);
 // -1 is allowed.
