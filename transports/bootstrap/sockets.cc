@@ -225,8 +225,8 @@ Connected connect_once(const std::vector<SocketAddress>& addresses, Deadline dea
   Connected result;
   result.may_retry = false;
   for (const SocketAddress& to : addresses) {
-    // A name may have an address that drops everything; it must not use up the time of the others.
-    auto limit = &to == &addresses.back() ? deadline : deadline.within(kPatience);
+    // It may drop everything, and must not use up the time of the others, or its queue was full.
+    const auto limit = deadline.within(kPatience);
     int fd = open_socket(to.family());
     int error = fd < 0 ? errno : 0;
     if (fd >= 0) {

@@ -35,7 +35,9 @@ struct SocketAddress {
 std::vector<SocketAddress> resolve(const std::string& host, int port);
 
 // A connected descriptor: non-blocking, TCP_NODELAY, CLOEXEC and registered with close_on_fork.
-// connect_once() tries the addresses in turn, once. `may_retry`: the failure may go away with time.
+// connect_once() tries the addresses in turn, once, for 3 s each at most: a lost first packet is
+// sent again after 1, 3, 7 and 15 s, so that one who tries anew gets through sooner. `may_retry`:
+// the failure may go away with time.
 struct Connected {
   int fd = -1;
   std::string failure;
