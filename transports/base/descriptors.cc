@@ -13,11 +13,13 @@
 namespace ringwood {
 namespace {
 
-// `all`: also who may open no more cannot count them.
+// `all` if this process may open no more, and so cannot count them. 0 if nobody can tell, as
+// without /proc.
 rlim_t open_now(rlim_t all) {
   std::error_code failed;
   const std::filesystem::directory_iterator files("/proc/self/fd", failed);
-  return failed ? all : static_cast<rlim_t>(std::distance(begin(files), end(files)));
+  if (failed) return failed == std::errc::too_many_files_open ? all : 0;
+  return static_cast<rlim_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace
