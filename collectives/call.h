@@ -30,8 +30,7 @@ struct CallOptions {
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name that `ringwood algorithms` lists
   int segments = 0;       // 0 = choose
-  // The user's own schedules instead of an algorithm, in `segments` (at most 65535) or one. For
-  // this collective, group size and root; blocks of one size.
+  // Instead of an algorithm; of this collective, group size and root, in 1 to 65535 `segments`.
   std::shared_ptr<const ProvedSchedules> schedules;
   // As Options::tolerance; 0 = exact, negative = the communicator's. The same on all ranks.
   double tolerance = -1;

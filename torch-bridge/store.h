@@ -22,6 +22,7 @@
 #include "transports/base/clock.h"
 #include "transports/bootstrap/launch.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_polls.h"
 
 namespace ringwood {
 

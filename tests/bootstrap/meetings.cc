@@ -16,6 +16,7 @@
 #include "tests/support/told_store.h"
 #include "transports/base/log.h"
 #include "transports/bootstrap/bootstrap.h"
+#include "transports/bootstrap/store_polls.h"
 
 namespace ringwood {
 namespace {

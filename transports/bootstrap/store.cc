@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transports/base/error.h"
+#include "transports/bootstrap/store_polls.h"
 #include "transports/bootstrap/store_value.h"
 
 namespace ringwood {

@@ -15,10 +15,9 @@
 #include <memory>
 #include <string>
 
-#include "transports/base/clock.h"
-
 namespace ringwood {
 
+class Deadline;  // clock.h
 struct Options;  // options.h
 
 class Store {
@@ -50,9 +49,8 @@ Rendezvous rendezvous(const std::string& url, int rank, int size, Deadline deadl
 
 // For ranks that are threads of one process.
 std::shared_ptr<Store> memory_store();
-// For ranks that share a folder (same host or a network file system). `path` is a file that need
-// not exist; one that others may read, or that they own or have linked there, is refused
-// (private_file.h). Locked with flock; the last user removes the file if no key is left.
+// For ranks that share a folder. `path`: a file of this user alone (private_file.h), or none yet.
+// Locked with flock; the last user removes it if no key is left.
 std::shared_ptr<Store> file_store(const std::string& path);
 // Rank 0 serves on host:port (port 0: any; the shared_ptr keeps the server alive); the others retry
 // to connect until the deadline. Requests are bounded (key 1 KiB, value 1 MiB); connections, keys
@@ -65,12 +63,5 @@ std::shared_ptr<Store> tcp_store(const std::string& host, int port, bool serve, 
 int tcp_store_port(const Store& store);
 // A view of `store` in which every key begins with `prefix`.
 std::shared_ptr<Store> prefix_store(std::shared_ptr<Store> store, const std::string& prefix);
-
-// The pause before who polls a store looks again, after it has waited for `waited`: an eighth of
-// that, from 1 ms to 250 ms. So a wait becomes longer by an eighth at most, and many ranks that
-// wait for a late one ask the store four times a second each.
-Duration poll_pause(Duration waited);
-// Sleeps for `pause`, but not beyond the deadline, which may end early (clock.h).
-void sleep_within(Duration pause, Deadline deadline);
 
 }  // namespace ringwood

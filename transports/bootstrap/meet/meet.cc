@@ -13,6 +13,7 @@
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/meet/keys.h"
 #include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store_polls.h"
 
 namespace ringwood {
 namespace {
@@ -44,7 +45,7 @@ std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string
     join();
     return exchange(kIntroductions, [&] { return introduce(announcement); });
   }
-  const std::string mine = introduce(announcement);
+  std::string mine = introduce(announcement);
   me_.session = random_session();
   enter();
   return exchange(kIntroductions, [&] {
@@ -72,7 +73,7 @@ void Bootstrap::welcome_all(const std::string& announcement) {
     std::erase_if(welcomed, [&](int rank) { return expected.count(rank) == 0; });
     if (expected.empty()) break;
     end_if_twice();
-    const std::vector<int> absent(expected.begin(), expected.end());
+    std::vector<int> absent(expected.begin(), expected.end());
     if (deadline_.passed()) throw missing(absent);
     const auto now = Clock::now();
     remind([&] { return absent; });

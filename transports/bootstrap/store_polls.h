@@ -1,0 +1,15 @@
+// How those wait who can only look again and again whether a store has what they need.
+#pragma once
+
+#include "transports/base/clock.h"
+
+namespace ringwood {
+
+// The pause before the next look, after a wait of `waited`: an eighth of that, from 1 ms to 250 ms.
+// So a wait becomes longer by an eighth at most, and many ranks that wait for a late one ask the
+// store four times a second each.
+Duration poll_pause(Duration waited);
+// Sleeps for `pause`, but not beyond the deadline, which may end early (clock.h).
+void sleep_within(Duration pause, Deadline deadline);
+
+}  // namespace ringwood
