@@ -104,7 +104,7 @@ class Communicator {
   virtual void group_end() = 0;
 
   // Fails everything pending and later, on all ranks, with the error of the first abort that rank 0
-  // hears of; returns when that is known here, or after 0.3 s. Idempotent.
+  // hears of; returns when that is known here, within 5 s. Idempotent.
   virtual void abort(const std::string& reason) = 0;
   // Before the first call. Every thread that waits calls `check` a few times a second, without
   // locks held; a text that is not empty is the reason for an abort (Ctrl-C).

@@ -1,7 +1,9 @@
 // The list of the processes that came to a store, across the ends of groups and of processes.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -98,12 +100,53 @@ TEST(Arrivals, OfTheNextGroupKeepTheList) {
   EXPECT_EQ(fresh(after), Numbers{2});
 }
 
+// Of a group of two, in this order: rank 0, rank 1.
+using Two = std::array<std::unique_ptr<Bootstrap>, 2>;
+Two two_that_have_met(const std::shared_ptr<Store>& store, const Options& options) {
+  Two two;
+  for (int rank : {0, 1})
+    two[static_cast<size_t>(rank)] = std::make_unique<Bootstrap>(store, rank, 2, options);
+  const auto meet = [](Bootstrap& one) {
+    std::string announcement;
+    one.meet([](const std::string&) { return ""; }, announcement);
+  };
+  std::thread rank_1(meet, std::ref(*two[1]));
+  meet(*two[0]);
+  rank_1.join();
+  return two;
+}
+
+Options patient() {
+  Options options;
+  options.init_timeout = kPatience;
+  return options;
+}
+
+TEST(Arrivals, OfTheNextGroupStayWhenARankOfTheLastGivesUp) {
+  const auto store = memory_store();
+  const Options options = patient();
+  const Two two = two_that_have_met(store, options);
+  two[0]->remove_keys();
+  Arrivals next(store, patiently()), root(store, patiently());
+  EXPECT_EQ(next.add(hello_of(1)), 1);
+  two[1]->give_up();
+  EXPECT_EQ(fresh(root), Numbers{1});
+}
+
+TEST(Arrivals, OfASecondProcessThatComesAtTheEndLeavesNothing) {
+  const auto store = memory_store();
+  const Options options = patient();
+  const Two two = two_that_have_met(store, options);
+  two[1]->store().set("twice", "told");
+  two[0]->remove_keys();
+  EXPECT_FALSE(two[1]->store().has("twice"));
+}
+
 // Rank 0 removes the keys of a group while the others come for the next.
 TEST(Arrivals, OfGroupsThatFollowEachOtherAreNeverLost) {
   constexpr int kRanks = 4, kGroups = 200;
   const auto store = memory_store();
-  Options options;
-  options.init_timeout = kPatience;
+  const Options options = patient();
   std::barrier all_have_met(kRanks);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kRanks; ++rank)

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "transports/base/host.h"
 #include "transports/base/log.h"
 #include "transports/bootstrap/meet/keys.h"
 #include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store_polls.h"
 
 namespace ringwood {
 namespace {
@@ -98,17 +100,16 @@ std::vector<std::string> Bootstrap::read_all(const char* what) {
 
 std::string Bootstrap::await_value(const char* what, int rank) {
   const auto absent = [&] { return absent_from(*store_, what); };
-  std::string text;
-  try {
-    text = await(*store_, key_of(what, rank),
-                 [&] { return me_.rank == 0 ? absent() : std::vector<int>{}; });
-  } catch (const Error& e) {
-    if (e.code != ErrorCode::timeout) throw;
-    const std::vector<int> others = absent();
-    throw missing(others.empty() ? std::vector{rank} : others);
+  std::optional<std::string> text;
+  while (!(text = get_if_there(*store_, key_of(what, rank), next_reminder()))) {
+    if (deadline_.passed()) {
+      const std::vector<int> others = absent();
+      throw missing(others.empty() ? std::vector{rank} : others);
+    }
+    remind([&] { return me_.rank == 0 ? absent() : std::vector<int>{}; });
   }
   Contribution theirs;
-  if (!decode(text, theirs)) throw damaged(rank);
+  if (!decode(*text, theirs)) throw damaged(rank);
   if (!theirs.reason) return theirs.value;
   end_with(*theirs.reason, rank);
 }
@@ -137,6 +138,7 @@ void Bootstrap::remove_keys() {
     for (int r = 0; r < me_.size; ++r) store_->remove(key_of(one.what, r));
   }
   for (int r = 1; r < me_.size; ++r) store_->remove(key_of("joined", r));
+  store_->remove(kTwice);
   arrivals_.remove();
 }
 
@@ -151,15 +153,8 @@ void Bootstrap::give_up() noexcept {
   }
 }
 
-std::string Bootstrap::await(Store& store, const std::string& key, const Absent& absent) {
-  for (;;) {
-    try {
-      return store.get(key, deadline_.within(reminded_ + remind_every_ - Clock::now()));
-    } catch (const Error& e) {
-      if (e.code != ErrorCode::timeout || deadline_.passed()) throw;
-    }
-    remind(absent);
-  }
+Deadline Bootstrap::next_reminder() const {
+  return deadline_.within(reminded_ + remind_every_ - Clock::now());
 }
 
 void Bootstrap::remind(const Absent& absent) {

@@ -96,9 +96,8 @@ class Bootstrap final {
   void tell(const char* what, const Error& error);
   // The ranks that this one has to name; none: another rank does.
   using Absent = std::function<std::vector<int>()>;
-  // As store.get(), with reminders.
-  std::string await(Store& store, const std::string& key, const Absent& absent);
-  void remind(const Absent& absent);
+  Deadline next_reminder() const;
+  void remind(const Absent& absent);  // if it is time
   Error missing(const std::vector<int>& absent) const;
   std::vector<int> absent_from(Store& store, const char* what) const;
   std::vector<int> absent_with_root();
@@ -116,7 +115,7 @@ class Bootstrap final {
   Clock::time_point reminded_ = began_;
   Identity me_;
   Arrivals arrivals_;
-  int64_t number_ = 0;          // other ranks: N
+  int64_t number_ = 0;          // other ranks: N; 0: not in the list, or removed by rank 0
   std::set<int64_t> welcomed_;  // rank 0: the numbers of these
   Refusals refusals_{"bootstrap", "the store of this group"};
   std::string last_refused_;  // whom rank 0 refused, and why

@@ -116,4 +116,13 @@ void sleep_within(Duration pause, Deadline deadline) {
         std::min<Duration>(over.left(), std::chrono::milliseconds(over.left_ms())));
 }
 
+std::optional<std::string> get_if_there(Store& store, const std::string& key, Deadline deadline) {
+  try {
+    return store.get(key, deadline);
+  } catch (const Error& e) {
+    if (e.code != ErrorCode::timeout) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace ringwood

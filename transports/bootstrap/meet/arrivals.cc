@@ -4,6 +4,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "transports/bootstrap/store_polls.h"
+
 namespace ringwood {
 namespace {
 
@@ -93,13 +95,10 @@ int64_t Arrivals::served() {
 bool Arrivals::read(int64_t number, Hello& hello) {
   const std::string key = hello_key(number);
   if (!store_->has(key, deadline_)) return false;
-  try {
-    if (!decode(store_->get(key, Deadline::after(Duration::zero())), hello)) hello = Hello();
-    return true;
-  } catch (const Error& e) {
-    if (e.code != ErrorCode::timeout) throw;
-    return false;  // forgotten just now
-  }
+  const auto text = get_if_there(*store_, key, Deadline::after(Duration::zero()));
+  if (!text) return false;  // forgotten just now
+  if (!decode(*text, hello)) hello = Hello();
+  return true;
 }
 
 }  // namespace ringwood

@@ -11,6 +11,8 @@
 
 namespace ringwood {
 
+inline constexpr const char* kTwice = "twice";
+
 inline std::string key_of(const char* what, int rank) { return fmt::format("{}/{}", what, rank); }
 
 inline Reason reason_of(const Error& error) {

@@ -19,7 +19,6 @@ namespace ringwood {
 namespace {
 
 constexpr const char* kIntroductions = "host";
-constexpr const char* kTwice = "twice";
 
 // Between two looks of a rank that waits for rank 0 whether it is still in the list.
 constexpr Duration kFirstLook = std::chrono::milliseconds(500);
@@ -43,7 +42,9 @@ std::vector<std::string> Bootstrap::meet(const Introduce& introduce, std::string
   if (me_.rank != 0) {
     await_welcome(announcement);
     join();
-    return exchange(kIntroductions, [&] { return introduce(announcement); });
+    auto all = exchange(kIntroductions, [&] { return introduce(announcement); });
+    number_ = 0;  // by now another process may have it, of the next group
+    return all;
   }
   std::string mine = introduce(announcement);
   me_.session = random_session();
@@ -132,11 +133,8 @@ Welcome Bootstrap::ask_for_welcome() {
 std::string Bootstrap::await_reply() {
   const std::string key = Arrivals::reply_key(number_);
   for (Duration pause = kFirstLook;; pause = std::min(2 * pause, kLongestLook)) {
-    try {
-      return root_->get(key, deadline_.within(std::min(pause, remind_every_)));
-    } catch (const Error& e) {
-      if (e.code != ErrorCode::timeout) throw;
-    }
+    const Deadline look = deadline_.within(std::min(pause, remind_every_));
+    if (auto text = get_if_there(*root_, key, look)) return *std::move(text);
     if (arrivals_.is_lost(number_)) return "";
     if (deadline_.passed()) {
       end_if_not_alone();
@@ -189,12 +187,9 @@ bool Bootstrap::is_of_this_job(const Hello& hello) const {
 void Bootstrap::join() {
   if (store_->add(key_of("joined", me_.rank), 1, deadline_) == 1) return;
   Contribution first;
-  try {
-    const std::string key = key_of(kIntroductions, me_.rank);
-    decode(store_->get(key, deadline_.within(kFirstOneTime)), first);
-  } catch (const Error& e) {
-    if (e.code != ErrorCode::timeout) throw;
-  }
+  const std::string key = key_of(kIntroductions, me_.rank);
+  if (const auto text = get_if_there(*store_, key, deadline_.within(kFirstOneTime)))
+    decode(*text, first);
   const Error error = twice(first.from);
   store_->set(kTwice, encode(Contribution{reason_of(error), "", ""}), deadline_);
   throw Error(error);
