@@ -1,4 +1,4 @@
-// The extension module ringwood._C: makes backends, and ends them when the interpreter does.
+// The extension module, RINGWOOD_MODULE (meson.build): makes backends, and ends them when the interpreter does.
 #include <c10/util/StringUtil.h>
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
@@ -77,7 +77,7 @@ c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& s
 
 }  // namespace
 
-PYBIND11_MODULE(_C, module) {
+PYBIND11_MODULE(RINGWOOD_MODULE, module) {
   py::module_::import("torch._C._distributed_c10d");  // the base class of what create() returns
   auto alive = std::make_shared<Alive>();
   module.def(

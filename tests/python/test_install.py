@@ -73,6 +73,29 @@ def test_libraries_that_are_missing_are_named_together(tmp_path):
     assert {"libhwy-dev", "libncurses-dev", "libgtest-dev"} <= {*told.split()}
 
 
+def run_paths(file: Path) -> list[str]:
+    """The folders in which the loader looks for this file's libraries."""
+    told = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True)
+    found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", told.stdout)
+    return [folder for path in found for folder in path.split(":")]
+
+
+def is_elf(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(4) == b"\x7fELF"
+
+
+def test_nothing_installed_looks_for_libraries_in_a_folder_of_the_build():
+    """Who can make that folder again would have his own code loaded."""
+    files = [Path(f.locate()) for f in importlib.metadata.files("ringwood")]
+    libraries = [file.resolve() for file in files if file.exists() and is_elf(file)]
+    assert {"ringwood"} < {file.name.split(".")[0] for file in libraries}, "the command and bridges"
+    looked = {str(file): run_paths(file) for file in libraries}
+    assert {
+        file: [f for f in paths if not f.startswith("$ORIGIN/")] for file, paths in looked.items()
+    } == {file: [] for file in looked}
+
+
 USE = """
 import torch, torch.distributed as dist
 dist.init_process_group("ringwood", store=dist.HashStore(), rank=0, world_size=1)

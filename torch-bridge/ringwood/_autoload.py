@@ -4,6 +4,7 @@ register() is what the entry points call: it runs inside every `import torch` of
 it only notes down a function, never opens the extension module and never raises.
 """
 
+import functools
 import logging
 
 NAME = "ringwood"
@@ -55,29 +56,28 @@ def _refuse_options(pg_options, timeout) -> None:
         )
 
 
+@functools.cache
 def _module():
-    """The extension module, once it is certain that it fits this torch."""
-    import sys
-
-    if "ringwood._C" in sys.modules:
-        return sys.modules["ringwood._C"]
+    """The extension module for the torch that is installed."""
+    import importlib
 
     import torch
 
     from . import _built_for
 
-    built, found = (".".join(v.split(".")[:2]) for v in (_built_for.TORCH, torch.__version__))
-    if built != found:
+    minor = ".".join(torch.__version__.split(".")[:2])
+    if minor not in _built_for.TORCH:
         raise RuntimeError(
-            f"ringwood was built for torch {built}, found {found}: "
-            "in its sources, run pip install --no-build-isolation --no-deps --force-reinstall ."
+            f"ringwood was built for torch {', '.join(_built_for.TORCH)}, found {minor}: in its "
+            "sources, run pip install --no-build-isolation --no-deps --force-reinstall ."
         )
 
     import atexit
 
-    from . import _C, _flight
+    from . import _flight
 
-    _flight.join_torch(_C)
+    module = importlib.import_module(f"._C_{minor.replace('.', '_')}", __package__)
+    _flight.join_torch(module)
     # While Python can still run callbacks; afterwards a thread that asks for the GIL never returns.
-    atexit.register(_C.leave_all)
-    return _C
+    atexit.register(module.leave_all)
+    return module

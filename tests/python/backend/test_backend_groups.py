@@ -30,7 +30,7 @@ def python(code: str, **environment) -> str:
 def test_name_is_known_after_importing_the_package():
     answer = python(
         "import ringwood, sys, torch.distributed as dist\n"
-        "print(dist.Backend('ringwood'), 'ringwood._C' in sys.modules)\n"
+        "print(dist.Backend('ringwood'), any(m.startswith('ringwood._C') for m in sys.modules))\n"
         "print(dist.get_default_backend_for_device('cpu'))",
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
     )
@@ -53,7 +53,7 @@ def test_registration_loads_little_and_is_idempotent():
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
     ).split()
     assert all(name.startswith("ringwood") for name in answer[0].split(",")), answer
-    assert "ringwood._C" not in answer[0].split(",")
+    assert "ringwood._C" not in answer[0]
     assert answer[1] == "1"
 
 
@@ -73,11 +73,10 @@ def test_registration_never_raises(monkeypatch, caplog):
 def test_other_version_of_torch_is_refused(monkeypatch):
     from ringwood import _autoload, _built_for
 
-    monkeypatch.setattr(_built_for, "TORCH", "2.12.1+cpu")
-    monkeypatch.delitem(sys.modules, "ringwood._C", raising=False)
+    monkeypatch.setattr(_built_for, "TORCH", ("2.11", "2.12"))
     found = ".".join(torch.__version__.split(".")[:2])
-    with pytest.raises(RuntimeError, match=f"built for torch 2.12, found {found}: ") as raised:
-        _autoload._module()
+    with pytest.raises(RuntimeError, match=f"torch 2.11, 2.12, found {found}: ") as raised:
+        _autoload._module.__wrapped__()
     assert "pip install --no-build-isolation --no-deps " in str(raised.value)
 
 
@@ -347,4 +346,5 @@ def test_library_keeps_its_symbols_to_itself():
     names = subprocess.run(
         ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
     ).stdout
-    assert [line.split()[-1] for line in names.splitlines()] == ["PyInit__C"]
+    (name,) = [line.split()[-1] for line in names.splitlines()]
+    assert name.startswith("PyInit__C_")
