@@ -12,6 +12,7 @@
 
 #include "transports/base/descriptors.h"
 #include "transports/base/host.h"
+#include "transports/base/log.h"
 #include "transports/base/numa.h"
 #include "transports/base/wait_set.h"
 #include "transports/bootstrap/bootstrap.h"
@@ -84,10 +85,30 @@ int count_cores(const std::vector<RankIntroduction>& all, const std::string& tok
   return std::max(1, static_cast<int>(cores.size()));
 }
 
+bool is_allowed(const TransportRow& row, const std::vector<std::string>& named) {
+  return named.empty() || std::find(named.begin(), named.end(), row.name) != named.end();
+}
+
+// For each peer: its transport, and why none that is better.
+void tell_choices(const Mesh& mesh, const Group& group) {
+  for (int r = 0; r < mesh.size; ++r) {
+    const bool far = mesh.hosts[r] != mesh.hosts[mesh.rank];
+    std::string way = fmt::format("rank {} by {}", r, mesh.peers[r].transport);
+    for (const TransportRow& row : transport_table()) {
+      if (row.name == mesh.peers[r].transport) break;
+      const char* why = "it made no link, and said why";
+      if (row.shared_memory && far) why = "another host";
+      if (row.one_process) why = "another process";
+      if (!is_allowed(row, group.options->transports)) why = "RINGWOOD_TRANSPORTS excludes it";
+      way += fmt::format("; not {}: {}", row.name, why);
+    }
+    if (r != mesh.rank) log(LogLevel::debug, "mesh", way);
+  }
+}
+
 void open_links(Mesh& mesh, Group& group) {
   for (const TransportRow& row : transport_table()) {
-    const auto& names = group.options->transports;
-    if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
+    if (!is_allowed(row, group.options->transports)) continue;
     std::vector<bool> wanted(mesh.size);
     for (int r = 0; r < mesh.size; ++r) wanted[r] = r != mesh.rank && !mesh.peers[r].link[0];
     auto transport = row.make();
@@ -113,6 +134,7 @@ void open_links(Mesh& mesh, Group& group) {
     e.peer = r;
     throw e;
   }
+  if (log_shows(LogLevel::debug)) tell_choices(mesh, group);
 }
 
 void check_names(const Options& options) {

@@ -6,11 +6,18 @@
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "transports/base/log.h"
 #include "transports/base/result.h"
 #include "transports/base/thread.h"
 
 namespace ringwood {
 namespace {
+
+std::string connections(int count) {
+  return fmt::format("{} connection{}", count, count == 1 ? "" : "s");
+}
 
 OwnedFd owned(Result<int> fd, int peer, const char* transport) {
   if (fd) return OwnedFd(*fd);
@@ -43,6 +50,10 @@ std::vector<std::vector<OwnedFd>> connect_pairs(
       if (counts[peer] == 0) continue;
       try {
         const std::vector<NetAddress> addresses = addresses_of(group, peer);
+        if (log_shows(LogLevel::debug))
+          log(LogLevel::debug, transport,
+              fmt::format("opens {} to rank {} at {}", connections(counts[peer]), peer,
+                          to_string(addresses)));
         for (int i = 0; i < counts[peer]; ++i) {
           const Greeting hello{purpose, channel(peer, i), group.rank(), peer};
           fds[peer].push_back(

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "collectives/kernels/types.h"
+#include "transports/base/log.h"
+
 namespace ringwood {
 namespace {
 
@@ -131,8 +134,29 @@ std::shared_ptr<const Plan> PlanCache::make(const PlanKey& key, const Plan* know
     return same;
   }
   std::shared_ptr<Plan> plan = maker_->make(key, maker_->rank());
+  if (log_shows(LogLevel::debug)) tell_choice(*plan, key);
   checks_.check_once(*maker_, *plan, key);
   return plan;
+}
+
+void PlanCache::tell_choice(const Plan& plan, const PlanKey& key) {
+  const CollectiveArgs& args = key.args;
+  const size_t from = size_class(args.count * plan.element);
+  if (!told_.insert({args.collective, from, args.type, plan.algorithm, plan.segments}).second)
+    return;
+  const PlanRequest& asked = key.request;
+  std::string why = asked.own ? "the call has schedules of its own" : "the call names it";
+  if (!asked.own && asked.algorithm.empty()) {
+    const TuningChoice choice = maker_->tuning(args, "", asked.segments, asked.tolerance);
+    why = choice.tuned                           ? "the tuning file says so"
+          : names_row(options_, args.collective) ? "RINGWOOD_ALGORITHM names it"
+          : choice.seconds > 0
+              ? fmt::format("the shortest prediction, {:.4g} us", choice.seconds * 1e6)
+              : "the only one that can do it";
+  }
+  log(LogLevel::debug, "choice",
+      fmt::format("{} of {} {} B and more: {}, {} segments: {}", to_string(args.collective), from,
+                  to_string(args.type), plan.algorithm, plan.segments, why));
 }
 
 size_t PlanCache::kept_bytes() const {

@@ -11,7 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -106,6 +108,8 @@ class PlanCache final : public Planner {
   std::shared_ptr<const Plan> find(const PlanKey& key);
   // `known`: the plan of an earlier epoch, or null.
   std::shared_ptr<const Plan> make(const PlanKey& key, const Plan* known);
+  // In the log: the algorithm of a plan and who chose it, once for each class of sizes.
+  void tell_choice(const Plan& plan, const PlanKey& key);
   Proposal proposal(const NetworkParameters& network, const std::vector<RowChange>& rows) const;
   std::vector<RowChange> row_changes(const NetworkParameters& network) const;
 
@@ -117,6 +121,7 @@ class PlanCache final : public Planner {
   std::shared_ptr<PlanMaker> maker_;                     // of the present epoch
   std::map<uint32_t, std::shared_ptr<PlanMaker>> next_;  // of later ones
   PlanChecks checks_;
+  std::set<std::tuple<Collective, size_t, DataType, std::string, int>> told_;
   // Plans of uneven blocks are kept apart: those of a mixture of experts change with every call and
   // would evict the others.
   Kept plans_, uneven_;

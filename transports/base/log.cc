@@ -74,6 +74,8 @@ void log_configure(LogLevel level, int rank) {
   logger().set_pattern(pattern(rank));
 }
 
+bool log_shows(LogLevel level) { return logger().should_log(level_of(level)); }
+
 void log(LogLevel level, std::string_view subsystem, const std::string& text) {
   if (level <= LogLevel::warn) remember(level, subsystem, text);
   logger().log(level_of(level), "{} {}: {}", name_of(level), subsystem, text);

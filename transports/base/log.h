@@ -17,6 +17,8 @@ enum class LogLevel { error, warn, info, debug };
 void log_configure(LogLevel level, int rank);
 void log_set_level(LogLevel level);  // the level alone
 void log(LogLevel level, std::string_view subsystem, const std::string& text);
+// Whether a line of this level would be written: for text that costs something to make.
+bool log_shows(LogLevel level);
 
 // The last errors and warnings of this process, the oldest first, also those that the level keeps
 // from the log; at most kMaxLogged.

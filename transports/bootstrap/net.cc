@@ -8,6 +8,7 @@
 #include <map>
 
 #include "transports/base/host.h"
+#include "transports/base/log.h"
 #include "transports/bootstrap/sockets.h"
 
 namespace ringwood {
@@ -151,7 +152,7 @@ Result<int> dial(const std::vector<NetAddress>& addresses, const Identity& me,
                  const Greeting& greeting, Deadline deadline) {
   auto began = Clock::now();
   Backoff backoff;
-  for (;;) {
+  for (int attempt = 1;; ++attempt) {
     ErrorCode code = ErrorCode::network;
     std::string cause;
     bool again = true;
@@ -174,6 +175,11 @@ Result<int> dial(const std::vector<NetAddress>& addresses, const Identity& me,
     }
     if (!again || deadline.passed())
       return dial_failed(addresses, me, greeting, began, code, cause);
+    if (log_shows(LogLevel::debug))
+      log(LogLevel::debug, "net",
+          fmt::format("attempt {} to connect to rank {} at {} failed: {}; tries for {:.1f} s more",
+                      attempt, greeting.to, to_string(addresses), cause,
+                      seconds_in(deadline.left())));
     backoff.sleep(deadline);
   }
 }

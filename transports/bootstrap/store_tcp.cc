@@ -11,6 +11,7 @@
 #include "transports/base/descriptors.h"
 #include "transports/base/fork_guard.h"
 #include "transports/base/host_watch.h"
+#include "transports/base/log.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
@@ -164,13 +165,24 @@ class TcpStore final : public Store {
  private:
   std::string name() const { return to_string({host_, server_at_.port}); }
 
+  template <class Text>
+  static void tell(Text&& text) {
+    if (log_shows(LogLevel::debug)) log(LogLevel::debug, "store", text());
+  }
+
   // Tries until the deadline, but at least once; an attempt takes until `attempt` at most.
   std::unique_ptr<Connection> open(Deadline deadline, Deadline attempt) {
     auto began = Clock::now();
     Backoff backoff;
-    for (;;) {
+    for (int number = 1;; ++number) {
       Connected connected = connect(attempt);
-      if (connected.fd >= 0) return std::make_unique<Connection>(connected.fd, name());
+      if (connected.fd >= 0) {
+        tell([&] {
+          return fmt::format("connected to {} after {:.3f} s, by attempt {}", name(),
+                             seconds_since(began), number);
+        });
+        return std::make_unique<Connection>(connected.fd, name());
+      }
       if (!connected.may_retry || deadline.passed()) {
         throw Error(
             ErrorCode::network,
@@ -178,6 +190,10 @@ class TcpStore final : public Store {
                         "there and the port open?",
                         name(), seconds_since(began), connected.failure));
       }
+      tell([&] {
+        return fmt::format("attempt {} to reach {} failed: {}; tries for {:.1f} s more", number,
+                           name(), connected.failure, seconds_in(deadline.left()));
+      });
       backoff.sleep(deadline);
     }
   }

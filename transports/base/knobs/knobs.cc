@@ -129,7 +129,9 @@ constexpr Knob kTable[] = {
      "info",
      kLog,
      "error, warn, info or debug",
-     "info says which network, transports and knobs were taken, once for each group."},
+     "info says which network, transports and knobs were taken, once for each group. debug adds "
+     "what is dialled, each attempt that failed, why no better transport was taken, and the "
+     "algorithm of every class of sizes."},
     {"RINGWOOD_TRACE_DIR",
      user,
      {},

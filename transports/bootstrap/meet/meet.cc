@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transports/base/host.h"
+#include "transports/base/log.h"
 #include "transports/bootstrap/bootstrap.h"
 #include "transports/bootstrap/meet/keys.h"
 #include "transports/bootstrap/net.h"
@@ -94,6 +95,10 @@ bool Bootstrap::reply_to(int64_t number, const Hello& hello, const Welcome& welc
                                                 "{} came to its store, and {}",
                                                 who, why));
   if (why.empty()) {
+    if (log_shows(LogLevel::debug))
+      log(LogLevel::debug, "start",
+          fmt::format("rank {} has come after {:.3f} s: {}", hello.rank, seconds_since(began_),
+                      process_of(hello)));
     arrivals_.reply(number, welcome);
     welcomed_.insert(number);
     return true;
