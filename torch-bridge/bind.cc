@@ -1,4 +1,5 @@
-// The extension module, RINGWOOD_MODULE (meson.build): makes backends, and ends them when the interpreter does.
+// The extension module, RINGWOOD_MODULE (meson.build): makes backends, and ends them when the
+// interpreter does.
 #include <c10/util/StringUtil.h>
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>

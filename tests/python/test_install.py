@@ -106,6 +106,9 @@ print(ringwood.__file__)
 INTO_ANOTHER_ENVIRONMENT = re.compile(r"^To use it in another environment: .*?\n\n", re.M | re.S)
 
 
+EDITABLE = "pip install --no-build-isolation --no-deps -e ."
+
+
 def documented_lines() -> list[str]:
     (paragraph,) = INTO_ANOTHER_ENVIRONMENT.findall((ROOT / "README.md").read_text())
     return [" ".join(line.split()) for line in re.findall(r"`(pip install [^`]+)`", paragraph)]
@@ -145,6 +148,15 @@ class FreshEnvironment:
         assert done.returncode == 0, f"{line}\n{done.stdout}"
         return done.stdout
 
+    def install_torch(self) -> None:
+        version = importlib.metadata.version("torch").partition("+")[0]
+        self.shell(f"pip install torch=={version}", self.checkout)
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        text = (self.checkout / file).read_text()
+        assert old in text
+        (self.checkout / file).write_text(text.replace(old, new))
+
     def use(self) -> None:
         (self.folder / "use.py").write_text(USE)
         where = self.shell("python use.py", self.folder).strip().splitlines()[-1]
@@ -157,6 +169,7 @@ class FreshEnvironment:
 def test_the_lines_are_found():
     one, *two = documented_lines()
     assert one == "pip install ." and len(two) == 2
+    assert f"`{EDITABLE}`" in (ROOT / "torch-bridge" / "README.md").read_text()
 
 
 @pytest.mark.slow
@@ -171,10 +184,25 @@ def test_the_line_for_a_fresh_environment(tmp_path):
 @pytest.mark.timeout(2400)
 def test_the_lines_beside_a_torch_that_is_there(tmp_path):
     fresh = FreshEnvironment(tmp_path)
-    fresh.shell(
-        f"pip install torch=={importlib.metadata.version('torch').partition('+')[0]}",
-        fresh.checkout,
-    )
+    fresh.install_torch()
     for line in documented_lines()[1:]:
         fresh.shell(line, fresh.checkout)
     fresh.use()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_the_line_for_who_works_on_it(tmp_path):
+    fresh = FreshEnvironment(tmp_path)
+    fresh.install_torch()
+    for line in (documented_lines()[1], EDITABLE):
+        fresh.shell(line, fresh.checkout)
+    (tmp_path / "use.py").write_text(USE)
+    where = fresh.shell("python use.py", tmp_path).strip().splitlines()[-1]
+    assert where == f"{fresh.checkout}/torch-bridge/ringwood/__init__.py"
+    # What is changed in Python and in C++ is seen by the next process.
+    fresh.replace("torch-bridge/ringwood/_autoload.py", "takes no pg_options", "takes none")
+    fresh.replace("transports/base/knobs/knobs.cc", "error, warn, info or debug", "a changed word")
+    told = "import ringwood._autoload as a, inspect; print('takes none' in inspect.getsource(a))"
+    assert fresh.shell(f'python -c "{told}"', tmp_path).strip() == "True"
+    assert "a changed word" in fresh.shell("python -m ringwood env", tmp_path)

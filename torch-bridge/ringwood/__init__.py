@@ -6,19 +6,21 @@ newer, unless TORCH_DEVICE_BACKEND_AUTOLOAD=0.
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from ._autoload import register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
     import torch
     from torch.distributed import ProcessGroup
 
 __all__ = [
+    "__version__",
     "dump_flight_recorder",
     "empty",
     "high_priority",
@@ -27,10 +29,24 @@ __all__ = [
     "share_large_tensors",
 ]
 
-register()
+__version__ = "0.1.0"  # that of meson.build
 
 
-def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+def _is_command() -> bool:
+    """`python -m ringwood` needs no torch: Python says "-m" while it looks for what to run."""
+    given = getattr(sys, "argv", [])
+    return given[:1] == ["-m"] and sys.orig_argv[-len(given)] in ("ringwood", "-mringwood")
+
+
+if not _is_command():
+    register()
+
+
+@overload
+def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor: ...
+@overload
+def empty(size: Sequence[int], /, *, dtype: torch.dtype | None = None) -> torch.Tensor: ...
+def empty(*size: int | Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
     """An uninitialised CPU tensor that the other ranks of this host can read in place.
 
     Collectives on it, or on views of it, copy nothing between the ranks of a host. Otherwise it is
@@ -41,13 +57,13 @@ def empty(*size: int, dtype: torch.dtype | None = None) -> torch.Tensor:
 
     from ._autoload import _module
 
-    if len(size) == 1 and not isinstance(size[0], int):
-        size = tuple(size[0])
-    shape = torch.Size(size)
+    extents: Any = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = torch.Size(extents)
     if any(extent < 0 for extent in shape):
         raise ValueError(f"a tensor of shape {tuple(shape)}")
     dtype = dtype or torch.get_default_dtype()
-    return _module().shared_bytes(shape.numel() * dtype.itemsize).view(dtype).view(shape)
+    memory: torch.Tensor = _module().shared_bytes(shape.numel() * dtype.itemsize)
+    return memory.view(dtype).view(shape)
 
 
 def share_large_tensors(min_bytes: int = 1 << 20) -> None:
@@ -118,10 +134,10 @@ def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | No
             "ringwood.monitored_barrier: there is no process group yet; "
             'call torch.distributed.init_process_group("ringwood") first'
         )
-    group = dist.group.WORLD if group is None else group
-    if group is dist.GroupMember.NON_GROUP_MEMBER:
+    chosen: Any = dist.group.WORLD if group is None else group
+    if chosen is dist.GroupMember.NON_GROUP_MEMBER:
         raise ValueError("ringwood.monitored_barrier: this rank is not a member of the group")
     options = dist.BarrierOptions()
     if timeout is not None:
         options.timeout = timeout
-    group._get_backend(torch.device("cpu")).barrier(options).wait()
+    chosen._get_backend(torch.device("cpu")).barrier(options).wait()

@@ -4,8 +4,17 @@ register() is what the entry points call: it runs inside every `import torch` of
 it only notes down a function, never opens the extension module and never raises.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from types import ModuleType
+
+    from torch._C._distributed_c10d import Backend
 
 NAME = "ringwood"
 
@@ -22,10 +31,10 @@ def register() -> None:
         logging.getLogger(NAME).warning("the backend could not be registered: %s", error)
 
 
-def _create(options, pg_options):
+def _create(options: Any, pg_options: Any) -> Backend:
     """Called by init_process_group and new_group on every rank of the group."""
     _refuse_options(pg_options, options.timeout)
-    return _module().create(
+    made: Backend = _module().create(
         store=options.store,
         rank=options.group_rank,
         size=options.group_size,
@@ -33,9 +42,10 @@ def _create(options, pg_options):
         name=options.group_id or "world",
         global_ranks=list(options.global_ranks_in_group),
     )
+    return made
 
 
-def _refuse_options(pg_options, timeout) -> None:
+def _refuse_options(pg_options: Any, timeout: timedelta) -> None:
     """Raises for options that would have no effect.
 
     Those of a backend that shares the group ("cpu:ringwood,cuda:nccl") come here, too, and are
@@ -57,7 +67,7 @@ def _refuse_options(pg_options, timeout) -> None:
 
 
 @functools.cache
-def _module():
+def _module() -> ModuleType:
     """The extension module for the torch that is installed."""
     import importlib
 

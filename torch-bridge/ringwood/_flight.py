@@ -4,12 +4,20 @@ torch keeps its recorder to itself: only backends in its own library can write t
 functions that dump it get ours, too (torch-bridge/flight_recorder.h).
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import pickle
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    Dump = dict[str, Any]
 
 
-def number_behind(ours: dict, theirs: dict) -> None:
+def number_behind(ours: Dump, theirs: Dump) -> None:
     """torch and we count groups from 0: ours get the numbers that follow torch's."""
     taken = {int(number) for number in theirs.get("pg_status", {})}
     taken |= {int(entry["pg_id"]) for entry in theirs.get("entries", [])}
@@ -20,15 +28,17 @@ def number_behind(ours: dict, theirs: dict) -> None:
         entry["pg_id"] += first
 
 
-def join_torch(module) -> None:
+def join_torch(module: ModuleType) -> None:
     """Once: wraps torch's functions, where this torch has them."""
-    from torch._C import _distributed_c10d as c10d
+    from torch._C import _distributed_c10d
+
+    c10d: Any = _distributed_c10d  # the stubs of torch have none of these
 
     theirs = getattr(c10d, "_dump_fr_trace", None)
     if theirs is None or hasattr(theirs, "__wrapped__"):
         return
 
-    def joined(calls: bool, only_active: bool, dump: dict) -> dict:
+    def joined(calls: bool, only_active: bool, dump: Dump) -> Dump:
         ours = pickle.loads(module.dump_fr_trace(calls, only_active))
         number_behind(ours, dump)
         if calls:
@@ -41,7 +51,11 @@ def join_torch(module) -> None:
         return dump
 
     @functools.wraps(theirs)
-    def dump_fr_trace(includeCollectives=True, includeStackTraces=None, onlyActive=None):  # noqa: N803
+    def dump_fr_trace(
+        includeCollectives: bool = True,  # noqa: N803
+        includeStackTraces: bool | None = None,  # noqa: N803
+        onlyActive: bool | None = None,  # noqa: N803
+    ) -> bytes:
         dump = pickle.loads(theirs(includeCollectives, includeStackTraces, onlyActive))
         return pickle.dumps(joined(includeCollectives, bool(onlyActive), dump))
 
@@ -49,7 +63,10 @@ def join_torch(module) -> None:
     theirs_json = c10d._dump_fr_trace_json
 
     @functools.wraps(theirs_json)
-    def dump_fr_trace_json(includeCollectives=True, onlyActive=None):  # noqa: N803
+    def dump_fr_trace_json(
+        includeCollectives: bool = True,  # noqa: N803
+        onlyActive: bool | None = None,  # noqa: N803
+    ) -> bytes:
         dump = json.loads(theirs_json(includeCollectives, onlyActive))
         return json.dumps(joined(includeCollectives, bool(onlyActive), dump)).encode()
 

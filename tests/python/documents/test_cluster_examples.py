@@ -52,7 +52,7 @@ def programs(folder: Path) -> Path:
     place = folder / "environment" / "bin"
     place.mkdir(parents=True)
     scripts = {
-        "srun": 'exec "$@"',
+        "srun": 'exec env SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 "$@"',
         "scontrol": 'echo "$3"',
         "torchrun": f'exec "{sys.executable}" -m torch.distributed.run "$@"',
         # Of another machine's findings the example is independent.
