@@ -1,14 +1,20 @@
 // From a URL, arguments and launcher variables to a store, a rank and a size.
 #include <gtest/gtest.h>
+#include <poll.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "tests/bootstrap/free_port.h"
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
+#include "transports/base/log.h"
 #include "transports/base/options.h"
+#include "transports/base/owned_fd.h"
+#include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood {
@@ -119,6 +125,71 @@ TEST(Rendezvous, LeavesMasterPortToTheAgentOfTorchrun) {
   for (const char* name :
        {"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"})
     unsetenv(name);
+}
+
+// A connection to a server of its own, from a port that the kernel chose.
+class OutgoingConnection {
+ public:
+  OutgoingConnection()
+      : listening_(listen_on(resolve("127.0.0.1", 0).front())),
+        near_(connect_once({local_address(listening_.get())}, patiently()).fd),
+        far_(accept_when_there()) {}
+  int port() const { return local_address(near_.get()).numeric().port; }
+  // Who closes first keeps the port for a minute; so that is the other end.
+  void close() {
+    far_ = OwnedFd();
+    near_ = OwnedFd();
+  }
+
+ private:
+  int accept_when_there() {
+    pollfd one{listening_.get(), POLLIN, 0};
+    poll(&one, 1, -1);
+    return accept_connection(listening_.get());
+  }
+  OwnedFd listening_, near_, far_;
+};
+
+bool warned_of(int port) {
+  const std::string what = "connection of this host has 127.0.0.1:" + std::to_string(port);
+  for (const LoggedLine& line : last_logged())
+    if (contains(line.text, what)) return true;
+  return false;
+}
+
+// torchrun, or a free port that was looked for beforehand, leaves the port to whoever comes first.
+TEST(Rendezvous, WaitsForAPortThatAnOutgoingConnectionHas) {
+  CleanEnvironment clean;
+  OutgoingConnection other;
+  const int port = other.port();
+  std::optional<Rendezvous> met;
+  std::string refused;
+  std::atomic<bool> over{false};
+  std::thread rank0([&] {
+    try {
+      met = rendezvous("tcp://127.0.0.1:" + std::to_string(port), 0, 1, patiently(), {});
+    } catch (const Error& error) {
+      refused = error.cause;
+    }
+    over = true;
+  });
+  while (!warned_of(port) && !over) std::this_thread::yield();
+  other.close();
+  rank0.join();
+  ASSERT_TRUE(met) << refused;
+  EXPECT_EQ(tcp_store_port(*met->store), port);
+}
+
+TEST(Rendezvous, SaysThatAConnectionKeepsThePort) {
+  CleanEnvironment clean;
+  OutgoingConnection other;
+  const std::string at = "127.0.0.1:" + std::to_string(other.port());
+  const Error error = error_of([&] { rendezvous("tcp://" + at, 0, 1, within(0.05), Options()); });
+  EXPECT_TRUE(contains(error.cause, "cannot listen on " + at +
+                                        ": listen: Address already in use, "
+                                        "by an outgoing connection of this host, for "))
+      << error.cause;
+  EXPECT_TRUE(contains(error.cause, " s; choose another MASTER_PORT")) << error.cause;
 }
 
 }  // namespace

@@ -268,6 +268,13 @@ int listen_when_tested(const SocketAddress& at) {
   }
 }
 
+bool is_served(const SocketAddress& at) {
+  const SocketAddress to = at.is_any() ? at.loopback() : at;
+  const Connected tried = connect_once({to}, Deadline::after(kPatience));
+  close_connection(tried.fd);
+  return tried.fd >= 0;
+}
+
 SocketAddress local_address(int fd) {
   SocketAddress here;
   here.bytes = sizeof(here.storage);

@@ -54,6 +54,9 @@ int listen_when_tested(const SocketAddress& at);
 // An interface of this host has it, tested or not.
 bool is_of_interface(const SocketAddress& address);
 
+// Somebody listens there. It is found out by a connection.
+bool is_served(const SocketAddress& at);
+
 // False for names.
 bool is_numeric(const std::string& host);
 

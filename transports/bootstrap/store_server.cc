@@ -31,6 +31,8 @@ using namespace store_wire;
 
 // Longer than a client itself waits.
 constexpr Duration kRequestTime = std::chrono::seconds(60);
+// The kernel keeps the port of a connection for 60 s after it was closed.
+constexpr Duration kPortPatience = std::chrono::seconds(65);
 constexpr size_t kPiece = size_t{16} << 10;       // of a request, as it is read
 constexpr size_t kKeptBuffer = size_t{64} << 10;  // of a client that does nothing
 
@@ -305,21 +307,45 @@ class AsioStoreServer final : public StoreServer {
   OwnedHere<Server> server_;
 };
 
+[[noreturn]] void cannot_listen(const NetAddress& at, const std::string& why) {
+  throw Error(ErrorCode::network, fmt::format("cannot listen on {}: {}; choose another MASTER_PORT",
+                                              to_string(at), why));
+}
+
+// Throws naming `as`. `deadline`: until then an outgoing connection may have the port.
+int listen_when_free(const SocketAddress& at, const NetAddress& as, Deadline deadline) {
+  int fd = listen_on(at);
+  if (fd >= 0) return fd;
+  const std::string why = system_message("listen");
+  if (errno != EADDRINUSE || deadline.passed() || is_served(at)) cannot_listen(as, why);
+  log(LogLevel::warn, "store",
+      fmt::format("an outgoing connection of this host has {}; waiting for it", to_string(as)));
+  const auto began = Clock::now();
+  const Deadline patience = deadline.within(kPortPatience);
+  for (Backoff backoff; (fd = listen_on(at)) < 0; backoff.sleep(patience)) {
+    if (errno != EADDRINUSE) cannot_listen(as, system_message("listen"));
+    if (patience.passed())
+      cannot_listen(as, fmt::format("{}, by an outgoing connection of this host, for {:.1f} s", why,
+                                    seconds_since(began)));
+  }
+  return fd;
+}
+
 // Port 0 becomes the port that the first address got.
-std::vector<int> listen_on_all(const std::string& host, int port, const Options& options) {
+std::vector<int> listen_on_all(const std::string& host, int port, const Options& options,
+                               Deadline deadline) {
+  const bool any_port = port == 0;
   std::vector<int> fds;
-  for (SocketAddress address : addresses_to_serve(host, port, options)) {
-    address.set_port(port);
-    int fd = listen_on(address);
-    if (fd < 0) {
-      std::string why = system_message("listen");
-      for (int other : fds) close_connection(other);
-      throw Error(ErrorCode::network,
-                  fmt::format("cannot listen on {}: {}; choose another MASTER_PORT",
-                              to_string({host, port}), why));
+  try {
+    for (SocketAddress address : addresses_to_serve(host, port, options)) {
+      address.set_port(port);
+      fds.push_back(listen_when_free(address, {host, port},
+                                     any_port ? Deadline::after(Duration::zero()) : deadline));
+      port = local_address(fds.back()).numeric().port;
     }
-    fds.push_back(fd);
-    port = local_address(fd).numeric().port;
+  } catch (...) {
+    for (int fd : fds) close_connection(fd);
+    throw;
   }
   return fds;
 }
@@ -349,9 +375,11 @@ Identity store_identity(const Options& options, bool server, int world_size) {
 Greeting store_greeting() { return {Purpose::store, 0, 1, 0}; }
 
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         const StoreLimits& limits, int world_size) {
+                                         const StoreLimits& limits, int world_size,
+                                         Deadline deadline) {
   const Identity me = store_identity(options, true, world_size);
-  return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options), me, limits);
+  return std::make_unique<AsioStoreServer>(listen_on_all(host, port, options, deadline), me,
+                                           limits);
 }
 
 }  // namespace ringwood

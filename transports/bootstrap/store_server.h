@@ -48,8 +48,14 @@ class StoreServer {
 // (127.0.1.1 in /etc/hosts), or an address is not this host's (behind a port forward), other hosts
 // may know it by another address: then it listens on loopback and on the addresses that this rank
 // offers to its peers (choose_local_address), and logs that. On all addresses only if the options
-// say so. World size 0: not known. Throws Error(network) naming the address.
+// say so. World size 0: not known.
+//
+// A port that others chose may be that of an outgoing connection, for the kernel gives those any
+// port that is free. Where nobody listens there it is waited for, until the deadline, for 65 s at
+// most: a connection that was closed keeps its port for 60 s. Throws Error(network) naming the
+// address.
 std::unique_ptr<StoreServer> serve_store(const std::string& host, int port, const Options& options,
-                                         const StoreLimits& limits, int world_size = 0);
+                                         const StoreLimits& limits, int world_size = 0,
+                                         Deadline deadline = Deadline::after(Duration::zero()));
 
 }  // namespace ringwood

@@ -113,7 +113,7 @@ class TcpStore final : public Store {
       if (world_size > 0)
         make_room_for_descriptors(static_cast<size_t>(world_size) + kOwnFds,
                                   "the ranks at the store");
-      server_ = serve_store(host, port, options, store_limits(world_size), world_size);
+      server_ = serve_store(host, port, options, store_limits(world_size), world_size, deadline);
       server_at_ = server_->address();
     }
     give_back(open(deadline, deadline));
