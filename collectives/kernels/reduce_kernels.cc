@@ -2,7 +2,6 @@
 #include "collectives/kernels/reduce_kernels.h"
 
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <type_traits>
 
@@ -21,6 +20,13 @@
 #include "collectives/kernels/reduce_many-inl.h"
 #include "collectives/kernels/wire_codecs-inl.h"
 #include "hwy/highway.h"
+
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#elif HWY_ARCH_ARM_A64
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood {
@@ -158,26 +164,50 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ringwood {
+namespace {
 
-HWY_EXPORT(kernels);
+// Not by Highway's own dispatch: it keeps one choice for every library in the process, and it is
+// the only part of Highway that needs its library where this one runs.
+using Table = const Kernels* (*)();
+constexpr Table kPlain = &HWY_STATIC_DISPATCH(kernels);
+
+#if HWY_ARCH_X86
+// The builtin also asks whether the system saves the registers; of F16C not all compilers let it.
+bool has_avx2() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+}
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw");
+}
+#elif HWY_ARCH_ARM_A64
+bool has_sve() { return (getauxval(AT_HWCAP) & HWCAP_SVE) != 0; }
+#endif
+
+}  // namespace
 
 std::vector<KernelSet> kernel_sets() {
-  // Highway's own dispatch keeps one choice for every library in the process; a local one does
-  // not change it.
   std::vector<KernelSet> sets;
-  for (int64_t rest = HWY_TARGETS; rest != 0; rest &= rest - 1) {
-    const int64_t target = rest & -rest;
-    hwy::ChosenTarget only;
-    only.Update(target);
-    const size_t slot = std::size(HWY_DISPATCH_TABLE(kernels)) == 1 ? 0 : only.GetIndex();
-    const bool fallback = (rest & (rest - 1)) == 0;
-    sets.push_back(
-        {HWY_DISPATCH_TABLE(kernels)[slot](), fallback || (hwy::SupportedTargets() & target) != 0});
-  }
+  // Null where the compiler cannot make it; the plain one where it may use these anyway.
+  [[maybe_unused]] const auto add = [&](Table table, bool runs_here) {
+    if (table != nullptr && table != kPlain) sets.push_back({table(), runs_here});
+  };
+#if HWY_ARCH_X86
+  add(HWY_CHOOSE_AVX3(kernels), has_avx512());
+  add(HWY_CHOOSE_AVX2(kernels), has_avx2());
+#elif HWY_ARCH_ARM_A64
+  add(HWY_CHOOSE_SVE(kernels), has_sve());
+#endif
+  sets.push_back({kPlain(), true});
   return sets;
 }
 
-const Kernels& plain_kernels() { return *HWY_STATIC_DISPATCH(kernels)(); }
+const Kernels& plain_kernels() { return *kPlain(); }
 
 }  // namespace ringwood
 #endif  // HWY_ONCE

@@ -1,0 +1,29 @@
+// The functions of fmt, so that a program needs no library of fmt where it runs, nor one that can
+// be linked statically, which Debian does not have. The templates are those of fmt's own
+// src/format.cc, for char.
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+
+#if FMT_VERSION >= 120000
+template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
+#endif
+
+namespace detail {
+
+template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
+template FMT_API auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
+template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template FMT_API auto decimal_point_impl(locale_ref) -> char;
+template FMT_API void buffer<char>::append(const char*, const char*);
+#if FMT_VERSION < 120000
+template FMT_API locale_ref::locale_ref(const std::locale& loc);
+template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
+#endif
+#if FMT_VERSION >= 100000 && FMT_VERSION < 120000
+template FMT_API void vformat_to(buffer<char>&, string_view, typename vformat_args<>::type,
+                                 locale_ref);
+#endif
+
+}  // namespace detail
+FMT_END_NAMESPACE
