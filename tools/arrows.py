@@ -58,6 +58,7 @@ LEVELS = (
     "collectives/status",
     "collectives/runtime",
     "collectives/calls",
+    "collectives/version",
     "collectives/communicator",
     "collectives/group_parts",
     "collectives/examples",

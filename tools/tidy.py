@@ -29,8 +29,10 @@ KEPT_S = 30 * 24 * 3600
 TOLD_S = 15
 
 
-def without_precompiled(words: list[str]) -> list[str]:
-    """Clang cannot read GCC's precompiled headers; files include what they use beside."""
+def for_clang(words: list[str]) -> list[str]:
+    """Without what only GCC knows: an option, and its precompiled headers; files include what they
+    use beside."""
+    words = [word for word in words if word != "-fno-gnu-unique"]
     if "-fpch-preprocess" not in words:
         return words
     at = words.index("-include")
@@ -59,7 +61,7 @@ def commands() -> dict[str, list[str]]:
     found = {}
     for entry in entries:
         file = os.path.relpath(BUILD / entry["file"], ROOT)
-        words = without_precompiled(shlex.split(entry["command"]))
+        words = for_clang(shlex.split(entry["command"]))
         entry["command"] = shlex.join(words)
         found.setdefault(file, words)
     COMMANDS.mkdir(exist_ok=True)

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import ringwood_command
 from processes import PATIENCE_S, ROOT, held_port
 from ringwood_command import BINARY, environment
 
@@ -34,11 +36,16 @@ def installed(tmp_path_factory) -> Path:
     return header.parents[2]
 
 
-@pytest.fixture(scope="module")
-def flags(installed) -> list[str]:
+def described(installed: Path, *wanted: str) -> list[str]:
+    """What pkg-config says of it."""
     (description,) = installed.rglob("ringwood.pc")
     found = {**os.environ, "PKG_CONFIG_PATH": str(description.parent)}
-    return checked("pkg-config", "--cflags", "--libs", "ringwood", env=found).split()
+    return checked("pkg-config", *wanted, "ringwood", env=found).split()
+
+
+@pytest.fixture(scope="module")
+def flags(installed) -> list[str]:
+    return described(installed, "--cflags", "--libs")
 
 
 def ours(header: Path, seen: dict[str, int]) -> dict[str, int]:
@@ -51,13 +58,14 @@ def ours(header: Path, seen: dict[str, int]) -> dict[str, int]:
     return seen
 
 
-def test_the_example_runs_on_two_ranks(installed, flags, tmp_path):
-    source = ROOT / "collectives" / "examples" / "hello.cc"
-    checked("c++", "-Wall", "-Wextra", source, "-o", "hello", *flags, cwd=tmp_path)
+HELLO = ROOT / "collectives" / "examples" / "hello.cc"
+
+
+def expect_two_ranks(program: Path) -> None:
     port = str(held_port())
     ranks = [
         subprocess.Popen(
-            [tmp_path / "hello"],
+            [program],
             env=environment(RANK=rank, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port),
             stdout=subprocess.PIPE,
             text=True,
@@ -68,11 +76,109 @@ def test_the_example_runs_on_two_ranks(installed, flags, tmp_path):
     assert told == [f"rank {rank} of 2: 2 and 10\n" for rank in range(2)]
 
 
+def test_the_example_runs_on_two_ranks(installed, flags, tmp_path):
+    checked("c++", "-Wall", "-Wextra", HELLO, "-o", "hello", *flags, cwd=tmp_path)
+    expect_two_ranks(tmp_path / "hello")
+
+
+def test_the_example_needs_no_library_of_ours_where_it_runs(installed, flags, tmp_path):
+    """But the system's own, and libcrypto; linked statically, none."""
+    checked("c++", HELLO, "-o", "plain", *flags, cwd=tmp_path)
+    needed = re.findall(r"NEEDED.*\[lib([^.]+)", checked("readelf", "-d", tmp_path / "plain"))
+    assert {*needed} <= {"crypto", "stdc++", "m", "gcc_s", "c"}
+    static = described(installed, "--static", "--cflags", "--libs")
+    checked("c++", "-static", HELLO, "-o", "static", *static, cwd=tmp_path)
+    assert "NEEDED" not in checked("readelf", "-d", tmp_path / "static")
+    expect_two_ranks(tmp_path / "static")
+
+
+CMAKE_LISTS = """
+cmake_minimum_required(VERSION 3.20)
+project(user CXX)
+find_package(ringwood 0.1 REQUIRED)
+add_executable(hello {source})
+target_link_libraries(hello PRIVATE ringwood::ringwood)
+"""
+
+
+def configured(installed: Path, folder: Path) -> subprocess.CompletedProcess:
+    command = ["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={installed}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed (tools/setup)")
+def test_a_cmake_project_builds_and_runs(installed, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE_LISTS.format(source=HELLO))
+    done = configured(installed, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checked("cmake", "--build", tmp_path / "build")
+    expect_two_ranks(tmp_path / "build" / "hello")
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed (tools/setup)")
+def test_cmake_takes_the_versions_that_fit(installed, tmp_path):
+    version = described(installed, "--modversion")[0]
+    major, minor, _ = map(int, version.split("."))
+    asked = {
+        version: True,
+        f"{version} EXACT": True,
+        f"{major}.{minor}": True,
+        f"{major}.{minor}...{major + 1}": True,
+        f"{major}.{minor + 1}": False,
+        f"{major + 1}": False,
+        f"{major}.{minor}...<{version}": False,
+    }
+    for words, fits in asked.items():
+        lists = CMAKE_LISTS.format(source=HELLO).replace("ringwood 0.1", f"ringwood {words}")
+        (tmp_path / "CMakeLists.txt").write_text(lists)
+        done = configured(installed, tmp_path)
+        assert (done.returncode == 0) == fits, (words, done.stderr)
+
+
+VERSIONS = """
+#include <ringwood/version.h>
+#include <stdio.h>
+int main(void) {
+  printf("%s %d.%d.%d %s\\n", RINGWOOD_VERSION, RINGWOOD_VERSION_MAJOR, RINGWOOD_VERSION_MINOR,
+         RINGWOOD_VERSION_PATCH, ringwood_version());
+}
+"""
+
+
+def test_one_version_everywhere(installed, flags, tmp_path):
+    version = described(installed, "--modversion")[0]
+    (tmp_path / "versions.c").write_text(VERSIONS)
+    checked("cc", "-Wall", "-Werror", "-c", "versions.c", *flags, cwd=tmp_path)
+    checked("c++", "versions.o", "-o", "versions", *flags, cwd=tmp_path)
+    assert checked(tmp_path / "versions").split() == [version] * 3
+    assert ringwood_command.run("--version").stdout == f"ringwood {version}\n"
+
+
+def symbols(file: Path, *options: str) -> set[str]:
+    """Those that it defines for others."""
+    listed = checked("nm", "--defined-only", "--extern-only", *options, file)
+    return {line.split()[-1] for line in listed.splitlines() if len(line.split()) == 3}
+
+
+def test_the_library_shows_only_its_own_names(installed):
+    (library,) = installed.rglob("*.a")
+    named = symbols(library)
+    assert {name for name in named if "ringwood" in name}
+    foreign = {n for n in named if not re.match(r"_Z(N|NK|T.N|GVN)8ringwood|ringwood_", n)}
+    assert not foreign, sorted(foreign)[:10]
+
+
+def test_a_shared_library_of_a_user_exports_nothing_of_ours(installed, flags, tmp_path):
+    checked("c++", "-fPIC", "-c", HELLO, "-o", "hello.o", *flags, cwd=tmp_path)
+    checked("c++", "-shared", "hello.o", "-o", "libuser.so", *flags, cwd=tmp_path)
+    exported = symbols(tmp_path / "libuser.so", "--dynamic")
+    assert exported <= symbols(tmp_path / "hello.o")
+
+
 def test_the_example_runs_under_torchrun(installed, flags, tmp_path):
     """Its agent serves a store of its own on MASTER_PORT."""
     pytest.importorskip("torch")
-    source = ROOT / "collectives" / "examples" / "hello.cc"
-    checked("c++", source, "-o", "hello", *flags, cwd=tmp_path)
+    checked("c++", HELLO, "-o", "hello", *flags, cwd=tmp_path)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
     output = checked(*torchrun, "--nproc-per-node", "2", tmp_path / "hello", env=environment())
     assert sorted(output.splitlines()) == [f"rank {rank} of 2: 2 and 10" for rank in range(2)]
@@ -149,7 +255,14 @@ def test_the_wheel_is_without_them():
         (tags,) = tomllib.load(file)["tool"]["meson-python"]["args"]["install"]
     plan = json.loads(checked(*MESON, "introspect", "--install-plan", BUILD))
     files = {Path(file).name: row["tag"] for rows in plan.values() for file, row in rows.items()}
-    for name in ("communicator.h", "libringwood_core.a", "ringwood.pc"):
+    for name in (
+        "communicator.h",
+        "version.h",
+        "libringwood_core.a",
+        "ringwood.pc",
+        "ringwoodConfig.cmake",
+        "ringwoodConfigVersion.cmake",
+    ):
         assert files[name] == "devel"
     wanted = tags.removeprefix("--tags=").split(",")
     assert "devel" not in wanted

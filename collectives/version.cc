@@ -1,0 +1,3 @@
+#include "collectives/version.h"
+
+const char* ringwood_version() { return RINGWOOD_VERSION; }
