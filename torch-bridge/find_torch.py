@@ -1,4 +1,4 @@
-"""For meson.build: the torch packages to build bridges for, one line each: folder, version, minor version.
+"""For meson.build: the torch packages to build for, a line each: folder|version|minor version.
 
 The arguments are their folders; without any it is the torch of this Python. Status 1 if one is
 missing. Torch is located without being imported, which would cost seconds and load the plug-ins
