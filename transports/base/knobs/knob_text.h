@@ -1,4 +1,4 @@
-// The values of knobs as text. For knobs.cc only.
+// The values of knobs as text. For the table of knobs only.
 //
 // A parser throws Expected: what it expected, in words. The caller knows variable and value.
 #pragma once

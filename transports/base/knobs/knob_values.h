@@ -1,4 +1,4 @@
-// How the values of the table of knobs (knobs.cc) are read and shown.
+// How the values of the table of knobs (knobs.h) are read and shown.
 #pragma once
 
 #include <array>
@@ -53,27 +53,28 @@ constexpr KnobText kWord = {
     [](Text text, Options& o) { field(o, member) = words[parse_word(text, words)]; },
     [](const Options& o) { return field(o, member); }};
 
-constexpr std::array kFamilies = {"AF_INET", "AF_INET6"};
-constexpr std::array kCalibrations = {"keep", "refresh", "off"};
-constexpr std::array kLevels = {"error", "warn", "info", "debug"};
+inline constexpr std::array kFamilies = {"AF_INET", "AF_INET6"};
+inline constexpr std::array kCalibrations = {"keep", "refresh", "off"};
+inline constexpr std::array kLevels = {"error", "warn", "info", "debug"};
 
-constexpr size_t kKiB = size_t{1} << 10, kGiB = size_t{1} << 30;
+inline constexpr size_t kKiB = size_t{1} << 10, kGiB = size_t{1} << 30;
 
 // Values with a format of their own.
-constexpr KnobText kTransports = {
+inline constexpr KnobText kTransports = {
     [](Text text, Options& o) { o.transports = parse_list(text); },
     [](const Options& o) { return fmt::format("{}", fmt::join(o.transports, ",")); }};
-constexpr KnobText kPorts = {
+inline constexpr KnobText kPorts = {
     [](Text text, Options& o) { o.ports = parse_ports(text); },
     [](const Options& o) { return fmt::format("{}-{}", o.ports.first, o.ports.last); }};
-constexpr KnobText kHeartbeat = {
+inline constexpr KnobText kHeartbeat = {
     [](Text text, Options& o) {
       o.heartbeat = std::chrono::milliseconds(parse_number(text, 10, 60000));
     },
     [](const Options& o) { return std::to_string(o.heartbeat.count()); }};
-constexpr KnobText kTolerance = {[](Text text, Options& o) { o.tolerance = parse_tolerance(text); },
-                                 [](const Options& o) { return fmt::format("{}", o.tolerance); }};
-constexpr KnobText kLog = {
+inline constexpr KnobText kTolerance = {
+    [](Text text, Options& o) { o.tolerance = parse_tolerance(text); },
+    [](const Options& o) { return fmt::format("{}", o.tolerance); }};
+inline constexpr KnobText kLog = {
     [](Text text, Options& o) { o.log_level = LogLevel(parse_word(text, kLevels)); },
     [](const Options& o) { return std::string(kLevels[static_cast<size_t>(o.log_level)]); }};
 

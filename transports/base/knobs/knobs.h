@@ -1,9 +1,9 @@
 // The table of knobs: the environment's variables, how they are read and shown, what they do and
 // why.
 //
-// To add one: a field of Options (options.h) and a row of knobs.cc. from_environment(), the search
-// for the nearest name, `ringwood env` and the tests find it there. Only options.cc and launch.cc
-// call getenv. The table is constant; any thread.
+// To add one: a field of Options (options.h) and a row of user_knobs.cc or expert_knobs.cc.
+// from_environment(), the search for the nearest name, `ringwood env` and the tests find it there.
+// Only options.cc and launch.cc call getenv. The table is constant; any thread.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // made, whose best values `ringwood tune --links` measures.
 //
 // A text of them may be anybody's: a file's, or rank 0's in the store. So names are those of
-// kLinkKnobs, and values are read by the table of knobs (knobs.cc), which knows their ranges. What
+// kLinkKnobs, and values are read by the table of knobs (knobs.h), which knows their ranges. What
 // is refused throws Error(invalid_argument). Values; any thread.
 #pragma once
 
