@@ -11,6 +11,7 @@
 #include "collectives/machine/network_facts.h"
 #include "collectives/tuning/link_tuning.h"
 #include "tools/command/help.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 #include "transports/base/error.h"
@@ -188,8 +189,7 @@ void add_explain_command(CLI::App& app) {
       "hosts like this one: how many (1), or where the ranks are: 2048x8, or 0,0,1,1,1");
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
       ->check(CLI::Range(1, 256).description(""));
-  add("-d,--datatype", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
-  add("-o,--op", typed->words.op, "OP", "sum, avg, max, ... (sum)");
+  add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
       ->check(CLI::Range(0.0, 0.999).description(""));
@@ -205,7 +205,7 @@ void add_explain_command(CLI::App& app) {
        {"ringwood explain all_reduce 64M --ranks 16 --hosts 4", "four hosts like this one"},
        {"ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt", ""},
        {"ringwood explain all_reduce 64M --hosts 2 --tolerance 0.016", "fewer bytes between hosts"},
-       {"ringwood explain broadcast 8 --datatype bfloat16 --json", "for programs"}},
+       {"ringwood explain broadcast 8 --dtype bfloat16 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
   command->callback([typed] { run_explain(*typed); });
 }

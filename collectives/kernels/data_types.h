@@ -17,7 +17,7 @@ enum class ReduceOp : uint8_t { sum, avg, min, max, product, band, bor, bxor, pr
 
 const char* to_string(DataType type);
 const char* to_string(ReduceOp op);
-// Throw Error(invalid_argument) listing the names; also "float", "half", "bf16", "prod".
+// Throw Error(invalid_argument) listing the names; the aliases of types.h are read as well.
 DataType parse_data_type(std::string_view name);
 ReduceOp parse_reduce_op(std::string_view name);
 // False for MIN, MAX and PRODUCT of complex, bitwise operations on floats, AVG of bool, which can

@@ -19,7 +19,7 @@ enum class NumberKind : uint8_t { floating, integer, boolean, complex };
 struct TypeTraits {
   DataType type;
   const char* name;
-  const char* alias;  // another accepted name; "": none
+  const char* alias;  // another accepted name, that of nccl-tests if it has one; "": none
   size_t bytes;
   NumberKind kind;
   bool is_signed;
@@ -29,12 +29,12 @@ struct TypeTraits {
 
 // By DataType. Its number is sent in messages: new types come last.
 inline constexpr TypeTraits kTypeTraits[] = {
-    {DataType::float64, "float64", "", 8, NumberKind::floating, true, 11, 52},
+    {DataType::float64, "float64", "double", 8, NumberKind::floating, true, 11, 52},
     {DataType::float32, "float32", "float", 4, NumberKind::floating, true, 8, 23},
     {DataType::float16, "float16", "half", 2, NumberKind::floating, true, 5, 10},
     {DataType::bfloat16, "bfloat16", "bf16", 2, NumberKind::floating, true, 8, 7},
-    {DataType::float8_e4m3, "float8_e4m3", "", 1, NumberKind::floating, true, 4, 3},
-    {DataType::float8_e5m2, "float8_e5m2", "", 1, NumberKind::floating, true, 5, 2},
+    {DataType::float8_e4m3, "float8_e4m3", "f8e4m3", 1, NumberKind::floating, true, 4, 3},
+    {DataType::float8_e5m2, "float8_e5m2", "f8e5m2", 1, NumberKind::floating, true, 5, 2},
     {DataType::int8, "int8", "", 1, NumberKind::integer, true, 0, 0},
     {DataType::int16, "int16", "", 2, NumberKind::integer, true, 0, 0},
     {DataType::int32, "int32", "", 4, NumberKind::integer, true, 0, 0},
@@ -96,7 +96,7 @@ inline constexpr OpTraits kOpTraits[] = {
     {ReduceOp::band, "band", "", false, false, true, true, false},
     {ReduceOp::bor, "bor", "", false, false, true, true, false},
     {ReduceOp::bxor, "bxor", "", false, false, true, true, false},
-    {ReduceOp::premul_sum, "premul_sum", "", true, true, false, false, true},
+    {ReduceOp::premul_sum, "premul_sum", "mulsum", true, true, false, false, true},
 };
 inline constexpr int kReduceOps = std::size(kOpTraits);
 

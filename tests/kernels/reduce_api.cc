@@ -37,6 +37,11 @@ TEST(ReduceNames, PrintAndParse) {
   EXPECT_EQ(parse_data_type("float"), DataType::float32);
   EXPECT_EQ(parse_data_type("half"), DataType::float16);
   EXPECT_EQ(parse_data_type("bf16"), DataType::bfloat16);
+  EXPECT_EQ(parse_data_type("double"), DataType::float64);
+  EXPECT_EQ(parse_data_type("f8e4m3"), DataType::float8_e4m3);
+  EXPECT_EQ(parse_data_type("f8e5m2"), DataType::float8_e5m2);
+  EXPECT_EQ(parse_reduce_op("prod"), ReduceOp::product);
+  EXPECT_EQ(parse_reduce_op("mulsum"), ReduceOp::premul_sum);
   EXPECT_STREQ(to_string(DataType::float8_e4m3), "float8_e4m3");
   EXPECT_STREQ(to_string(ReduceOp::premul_sum), "premul_sum");
 }

@@ -52,7 +52,7 @@ std::string options_function(const std::vector<const CommandDoc*>& all) {
   return function("_ringwood_options", cases);
 }
 
-// Asked with "perf --datatype", and with "perf 1" for the first word that is no option.
+// Asked with "perf --dtype", and with "perf 1" for the first word that is no option.
 std::string arguments_function(const std::vector<const CommandDoc*>& all) {
   std::string cases;
   const auto add = [&](const std::vector<std::string>& patterns, const std::string& reply) {

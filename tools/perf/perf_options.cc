@@ -11,6 +11,7 @@
 
 #include "tools/command/help.h"
 #include "tools/command/refusal.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/ladder/ladder.h"
 
 #include "tools/perf/nccl_tests/nccl_call.h"
@@ -83,37 +84,12 @@ std::vector<const OperationRow*> parse_operations(const std::vector<std::string>
   return rows;
 }
 
-std::vector<DataType> parse_types(const std::string& text) {
-  std::vector<DataType> types;
-  for (const std::string& name : split(text)) {
-    if (name != "all") types.push_back(parse_data_type(from_nccl_name(name)));
-    for (int type = 0; name == "all" && type < kDataTypes; ++type)
-      types.push_back(static_cast<DataType>(type));
-  }
-  return types;
-}
-
-std::vector<ReduceOp> parse_ops(const std::string& text) {
-  std::vector<ReduceOp> ops;
-  for (const std::string& name : split(text)) {
-    if (name != "all") ops.push_back(parse_reduce_op(from_nccl_name(name)));
-    for (int op = 0; name == "all" && op < kReduceOps; ++op)
-      ops.push_back(static_cast<ReduceOp>(op));
-  }
-  return ops;
-}
-
 // "all" leaves out what does not exist; what was asked for by name must.
-void require_supported(const PerfOptions& perf) {
-  for (DataType type : perf.types) {
-    for (ReduceOp op : perf.ops) {
-      const auto lacks = [&](const OperationRow* row) {
-        return row->collective && !supports(*row->collective, type, op);
-      };
-      if (std::ranges::any_of(perf.operations, lacks))
-        refuse(fmt::format("{} cannot be reduced by {}", to_string(type), to_string(op)));
-    }
-  }
+void require_all_supported(const PerfOptions& perf) {
+  for (DataType type : perf.types)
+    for (ReduceOp op : perf.ops)
+      for (const OperationRow* row : perf.operations)
+        if (row->collective) require_supported(*row->collective, type, op);
 }
 
 // `--json all_reduce` means the table of all_reduce as JSON, not a file of that name.
@@ -178,8 +154,8 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
   const bool has_all = typed.type == "all" || typed.op == "all";
   take_nccl_defaults(typed, command);
   perf.operations = parse_operations(typed.collectives);
-  perf.types = parse_types(typed.type);
-  perf.ops = parse_ops(typed.op);
+  perf.types = parse_data_types(typed.type);
+  perf.ops = parse_reduce_ops(typed.op);
   perf.sizes = parse_sizes(typed);
   parse_root(typed.root, perf);
   perf.transports = split(typed.transports);
@@ -198,7 +174,7 @@ PerfOptions interpret(Typed& typed, const CLI::App& command) {
                                                         {"1", BufferKind::ordinary}};
   perf.memory = kKinds.at(typed.memory);
   perf.launch.pin = typed.pin != 0;
-  if (!has_all) require_supported(perf);
+  if (!has_all) require_all_supported(perf);
   interpret_nccl_options(typed.nccl, command, typed.check, perf);
   if (perf.nccl) take_sizes(typed, *perf.nccl);
   return perf;
@@ -227,8 +203,7 @@ void add_what(CLI::App& command, Typed& typed) {
                 "instead: port, raw socket and verbs, link, collective, torch; where the time goes")
       ->group("What");
   add("--sizes", typed.sizes, "LIST", "or exactly these: 8,4K,64M");
-  add("-d,--datatype", typed.type, "TYPE,...|all", "float32, bfloat16, ...; or all (float32)");
-  add("-o,--op", typed.op, "OP,...|all", "sum, avg, max, ...; or all (sum)");
+  add_type_and_op(command, typed.type, typed.op, HowMany::several, "What");
   add("-r,--root", typed.root, "RANK|all", "of the collectives that have one; or all (0)");
 }
 

@@ -22,8 +22,8 @@ void declare_replay_options(CLI::App& command, ReplayOptions& replay) {
 void require_alone(const CLI::App& command) {
   for (const char* option :
        {"collective", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes", "--sizes",
-        "--datatype", "--op", "--root", "--ladder", "--algorithm", "--segments", "--iters",
-        "--touch", "--csv", "--min-busbw", "--format"})
+        "--dtype", "--op", "--root", "--ladder", "--algorithm", "--segments", "--iters", "--touch",
+        "--csv", "--min-busbw", "--format"})
     if (command.count(option) > 0)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("--replay runs what was recorded: leave out {}", option));

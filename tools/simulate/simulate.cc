@@ -14,6 +14,7 @@
 #include "tools/command/help.h"
 #include "tools/command/progress_line.h"
 #include "tools/command/text_files.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 #include "tools/simulate/simulate_html.h"
@@ -230,7 +231,7 @@ bool use_places(Typed& typed, const RecordedRun& run, const CLI::App& command) {
 
 void refuse_beside_replay(const CLI::App& command) {
   for (const char* option : {"collective", "bytes", "--scale", "--svg", "--trace", "--seeds",
-                             "--segments", "--datatype", "--op"})
+                             "--segments", "--dtype", "--op"})
     if (command.count(option) > 0)
       refuse(fmt::format("--replay simulates what was recorded: leave out {}", option));
 }
@@ -334,8 +335,7 @@ void add_simulate_command(CLI::App& app) {
       "only this one, or each (sensible ones)");
   add("--segments", options.segments, "N", "that messages are cut into (those of the choice)")
       ->check(CLI::Range(1, 256).description(""));
-  add("-d,--datatype", typed->words.type, "TYPE", "float32, bfloat16, ... (float32)");
-  add("-o,--op", typed->words.op, "OP", "sum, avg, max, ... (sum)");
+  add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
   add("--like", typed->like, "FILE",

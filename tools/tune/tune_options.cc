@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "collectives/kernels/types.h"
 #include "tools/command/help.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/tune/tune.h"
 #include "tools/tune/tune_diff.h"
@@ -91,8 +91,7 @@ int run(const Typed& typed, const CLI::App& command) {
   tune.type = parse_data_type(typed.type);
   tune.op = parse_reduce_op(typed.op);
   for (const OperationRow* row : tune.operations)
-    if (!supports(*row->collective, tune.type, tune.op))
-      refuse(fmt::format("{} cannot be reduced by {}", typed.type, typed.op));
+    require_supported(*row->collective, tune.type, tune.op);
   tune.json = file_of(*command.get_option("--json"), typed.json);
   tune.html = file_of(*command.get_option("--html"), typed.html);
   if (tune.html == "-") refuse("--html needs the name of a file");
@@ -118,8 +117,7 @@ void add_what(CLI::App& command, Typed& typed) {
   add("-f,--stepfactor", typed.factor, "N", "each size is the last one times N (8)")
       ->check(in_range<int64_t>(2, 1 << 20));
   add("--sizes", typed.sizes, "LIST", "or exactly these: 8,4K,64M");
-  add("-d,--datatype", typed.type, "TYPE", "float32, bfloat16, ... (float32)");
-  add("-o,--op", typed.op, "OP", "sum, avg, max, ... (sum)");
+  add_type_and_op(command, typed.type, typed.op, HowMany::one, "What");
   add("-r,--root", typed.tune.root, "RANK", "of the collectives that have one (0)");
   add("--tolerance", typed.tune.tolerance, "ERROR",
       "for calls with this tolerance: fewer bytes between hosts take part (0)")

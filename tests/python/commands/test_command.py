@@ -73,6 +73,8 @@ def complete(*words: str) -> list[str]:
         (["ringwood", "schedule", "draw", "--ranks", "8", "barrier", ""], ["dissemination"]),
         (["ringwood", "schedule", "draw", "all_reduce", "--ra"], ["--ranks"]),
         (["ringwood", "explain", "all_reduce", "1M", "--datatype", "bfl"], ["bfloat16"]),
+        (["ringwood", "explain", "all_reduce", "1M", "--dtype", "bfl"], ["bfloat16"]),
+        (["ringwood", "tune", "all_reduce", "--dt"], ["--dtype"]),
         (["ringwood", "explain", "all_reduce", "1M", "--datatype", "=", "bfl"], ["bfloat16"]),
         (["ringwood", "explain", "--parameters", "launch_fork.h"], ["launch_fork.h"]),
         (["ringwood", "explain", "--parameters", "def"], ["default"]),
@@ -231,12 +233,74 @@ def test_what_is_misspelt_is_one_sentence_with_the_nearest_name(words, told):
     assert len(done.stderr.splitlines()) == 1
 
 
+# What comes before "-d", and what it takes.
+WITH_TYPES = {
+    "perf": ["all_reduce"],
+    "schedule cost": ["all_reduce", "ring"],
+    "schedule run": ["all_reduce", "ring"],
+    "explain": ["all_reduce", "8"],
+    "simulate": ["all_reduce", "8"],
+    "tune": ["all_reduce"],
+}
+
+
+def test_every_command_with_a_type_has_the_same_option():
+    found = set()
+    for path in TREE:
+        text = run(*path, "--help").stdout.split("EXAMPLES")[0]
+        if re.search(r" (TYPE|OP)\b", text):
+            found.add(" ".join(path))
+            assert re.search(r"^  -d,--dtype,--datatype TYPE", text, re.MULTILINE), path
+            assert re.search(r"^  -o,--op OP", text, re.MULTILINE), path
+    assert found == set(WITH_TYPES)
+
+
+@pytest.mark.parametrize("command", WITH_TYPES)
+def test_types_are_read_and_refused_alike(command):
+    def refused(*words: str) -> str:
+        done = run(*command.split(), *WITH_TYPES[command], *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        (line,) = done.stderr.splitlines()
+        return line.removesuffix(f"; see ringwood {command} --help")
+
+    names = "float64, float32, float16, bfloat16, float8_e4m3, float8_e5m2, int8, int16, int32"
+    for option in ("-d", "--dtype", "--datatype"):
+        assert refused(option, "float12").startswith(
+            f"ringwood: 'float12' is not a data type; use one of {names}"
+        )
+    # Names of nccl-tests, read alike.
+    for given, told in (("half", "float16"), ("double", "float64"), ("f8e4m3", "float8_e4m3")):
+        assert refused("--dtype", given, "-o", "band") == (
+            f"ringwood: {told} cannot be reduced by band"
+        )
+
+
 def test_env_is_there_as_json():
     knobs = json.loads(run("env", "--json", RINGWOOD_TIMEOUT="7").stdout)["knobs"]
     timeout = next(knob for knob in knobs if knob["name"] == "RINGWOOD_TIMEOUT")
     assert (timeout["value"], timeout["origin"], timeout["for"]) == ("7", "environment", "users")
     named = re.findall(r"^RINGWOOD_\w+", run("env").stdout, re.MULTILINE)
     assert [knob["name"] for knob in knobs] == named
+
+
+@pytest.mark.parametrize("command", ["env", "algorithms"])
+def test_fields_of_json_are_those_of_the_document(command):
+    """tools/README.md has a list for each: "`name`, what it is"."""
+    document = (ROOT / "tools" / "README.md").read_text()
+    (told,) = re.findall(rf"^`ringwood {command} --json`: (.*?)\n\n", document, re.M | re.S)
+    found = json.loads(run(command, "--json").stdout)
+    assert list(found) == ["version", {"env": "knobs"}.get(command, command)]
+    rows = found.popitem()[1]
+    assert rows
+    for row in rows:
+        assert list(row) == re.findall(r"`(\w+)`", told)
+        assert all(value is not None for value in row.values())
+
+
+def test_json_holds_whatever_a_variable_holds():
+    value = 'a "quoted" \\ \t name'
+    knobs = json.loads(run("env", "--json", RINGWOOD_JOB_ID=value).stdout)["knobs"]
+    assert value in [knob["value"] for knob in knobs]
 
 
 def test_algorithms_are_there_as_json():

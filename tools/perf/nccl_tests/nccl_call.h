@@ -65,7 +65,7 @@ size_t nccl_count(const OperationRow& row, size_t bytes, DataType type, int rank
 std::string nccl_name(DataType type);
 std::string nccl_name(const OperationRow& row, ReduceOp op);
 std::string nccl_program(const OperationRow& row);
-// The other way round, for parse_data_type() and parse_reduce_op(): "f8e4m3" -> "float8_e4m3".
+// The other way round, also of a collective: "f8e4m3" -> "float8_e4m3".
 std::string from_nccl_name(const std::string& name);
 
 }  // namespace ringwood::tools
