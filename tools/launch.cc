@@ -168,9 +168,11 @@ LaunchPlan plan_launch(const LaunchOptions& options) {
   const LaunchEnvironment& found = plan.environment;
   const bool launched = found.rank >= 0 && found.world_size >= 1;
   const std::string launcher = found.launcher == "env" ? "RANK and WORLD_SIZE" : found.launcher;
-  plan.joins = launched && !(found.world_size == 1 && options.ranks > 1);
+  const int wanted = options.ranks > 0 ? options.ranks : options.needed;
+  plan.joins = launched && !(found.world_size == 1 && wanted > 1);
   if (!plan.joins) {
-    plan.ranks = options.ranks > 0 ? options.ranks : 2;
+    plan.ranks = wanted > 0 ? wanted : 2;
+    if (options.needed > 0) require_ranks(options.needed, plan.ranks);
     return plan;
   }
   if (found.rank >= found.world_size) {
@@ -185,7 +187,19 @@ LaunchPlan plan_launch(const LaunchOptions& options) {
                     options.ranks, found.world_size, launcher));
   }
   plan.ranks = found.world_size;
+  if (options.needed > 0) require_ranks(options.needed, plan.ranks, launcher);
   return plan;
+}
+
+void require_ranks(int needed, int given, const std::string& launcher) {
+  if (needed == given) return;
+  const char* const are = needed == 1 ? "rank" : "ranks";
+  throw Error(ErrorCode::invalid_argument,
+              launcher.empty()
+                  ? fmt::format("these schedules are for {} {}, {} were given: --ranks {}", needed,
+                                are, given, needed)
+                  : fmt::format("these schedules are for {} {}, {} were started by {}: start {}",
+                                needed, are, given, launcher, needed));
 }
 
 int launch(const LaunchPlan& plan, const std::function<int(Place&)>& body) {

@@ -20,7 +20,8 @@
 namespace ringwood::tools {
 
 struct LaunchOptions {
-  int ranks = 0;           // 0: the launcher's, else 2
+  int ranks = 0;           // 0: the launcher's, else `needed`, else 2
+  int needed = 0;          // what runs is for so many ranks and no others; 0: for any
   bool pin = true;         // own children only: one core per rank where there are enough
   std::string rendezvous;  // "" = found out; a URL of store.h
   std::chrono::milliseconds init_timeout{0};
@@ -35,8 +36,12 @@ struct LaunchPlan {
   bool speaks() const { return !joins || environment.rank == 0; }
 };
 // Throws Error(invalid_argument) when the launcher's variables and the options contradict each
-// other.
+// other, or there are not as many ranks as are needed.
 LaunchPlan plan_launch(const LaunchOptions& options);
+
+// Throws Error(invalid_argument), which says what to do, unless as many ranks are `given` as
+// schedules are for. `launcher` is what has started them; "": they are those of --ranks.
+void require_ranks(int needed, int given, const std::string& launcher = "");
 
 // One rank's place in the job.
 struct Place {

@@ -12,6 +12,7 @@
 #include "collectives/machine/places.h"
 #include "collectives/machine/port_prior.h"
 #include "tools/command/text_files.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
@@ -41,8 +42,7 @@ TuningQuery parse_query(const QueryWords& words, int n) {
   q.collective = parse_collective(words.collective);
   q.type = parse_data_type(words.type);
   q.op = parse_reduce_op(words.op);
-  if (!supports(q.collective, q.type, q.op))
-    refuse(fmt::format("{} cannot be reduced by {}", to_string(q.type), to_string(q.op)));
+  require_supported(q.collective, q.type, q.op);
   q.n = n;
   q.bytes = parse_bytes("BYTES", words.bytes);
   if (in_blocks(q.collective))
@@ -86,13 +86,16 @@ void save_parameters(const std::string& file, const MachineModel& machine) {
   write_all("--save", file, print(machine) + "\n");
 }
 
-std::vector<int> hosts_of(const std::string& hosts, int ranks) {
+std::vector<int> hosts_of(const std::string& hosts, int ranks, int usual) {
   int count = 0;
   const auto [end, error] = std::from_chars(hosts.data(), hosts.data() + hosts.size(), count);
   if (error == std::errc() && end == hosts.data() + hosts.size()) {
-    const int n = ranks > 0 ? ranks : 2;
-    if (count < 1 || count > kMaxRanks) refuse("--hosts: not in range 1 to 16384");
-    if (count > n) refuse(fmt::format("--hosts {} is more than --ranks {}", count, n));
+    if (count < 1 || count > kMaxRanks)
+      refuse(fmt::format("--hosts {}: not in range 1 to {}", hosts, kMaxRanks));
+    const int n = ranks > 0 ? ranks : std::max(usual, count);
+    if (count > n)
+      refuse(fmt::format("--hosts {} contradicts the {} rank{}: a host has one at least", count, n,
+                         n == 1 ? "" : "s"));
     std::vector<int> places(n);
     for (int r = 0; r < n; ++r) places[r] = static_cast<int>(int64_t{r} * count / n);
     return places;
@@ -102,8 +105,8 @@ std::vector<int> hosts_of(const std::string& hosts, int ranks) {
     refuse(
         fmt::format("--hosts {}: {} ranks, not in range 1 to {}", hosts, places.size(), kMaxRanks));
   if (ranks > 0 && ranks != static_cast<int>(places.size()))
-    refuse(
-        fmt::format("--hosts {} places {} ranks, but there are {}", hosts, places.size(), ranks));
+    refuse(fmt::format("--hosts {} contradicts the {} rank{}: it places {}", hosts, ranks,
+                       ranks == 1 ? "" : "s", places.size()));
   return places;
 }
 

@@ -38,8 +38,9 @@ bool is_file(const std::string& source);
 void save_parameters(const std::string& file, const MachineModel& machine);
 
 // By rank: its host. `hosts`: a number of hosts that the ranks are spread over, "2048x8", or a list
-// "0,0,1,1,1"; `ranks` 0: as many as the list has, or 2.
-std::vector<int> hosts_of(const std::string& hosts, int ranks);
+// "0,0,1,1,1"; `ranks` 0: as many as the list has, or `usual`, but one for each host. Every command
+// that takes hosts and ranks refuses here what contradicts.
+std::vector<int> hosts_of(const std::string& hosts, int ranks, int usual = 2);
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
 

@@ -126,7 +126,7 @@ std::string print(const Schedule& schedule);
 std::string print(const Step& step);  // "send 2 [0]"
 // Bounded and strict; throws Error(invalid_argument) with the line number.
 Schedule parse_schedule(std::string_view text);
-// One or more schedules in sequence: each header line begins the next.
+// Those of all ranks, in any order; returned by rank. Each header line begins the next.
 std::vector<Schedule> parse_schedules(std::string_view text);
 
 }  // namespace ringwood

@@ -179,6 +179,41 @@ std::vector<Schedule> parse(std::string_view text, size_t most) {
   return all;
 }
 
+// "0, 2, 3"; of many ranks the first.
+std::string name_missing(const std::vector<bool>& found) {
+  constexpr int kMaxNamed = 8;
+  std::string names;
+  int count = 0;
+  for (size_t rank = 0; rank < found.size(); ++rank) {
+    if (found[rank]) continue;
+    if (++count > kMaxNamed) return names + ", ...";
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+  }
+  return names;
+}
+
+// Throws unless every rank of the group has one schedule.
+void require_all_ranks(const std::vector<Schedule>& all) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument, "schedule text: " + why);
+  };
+  const Schedule& first = all.front();
+  std::vector<bool> found(static_cast<size_t>(first.n));
+  for (const Schedule& s : all) {
+    if (s.n != first.n)
+      refuse(fmt::format("rank {} is one of {} ranks, but rank {} one of {}", s.rank, s.n,
+                         first.rank, first.n));
+    if (found[static_cast<size_t>(s.rank)])
+      refuse(fmt::format("rank {} has two schedules", s.rank));
+    found[static_cast<size_t>(s.rank)] = true;
+  }
+  const int missing = first.n - static_cast<int>(all.size());
+  if (missing > 0)
+    refuse(fmt::format("it has {} of the schedules of {} ranks: add {} of rank{} {}", all.size(),
+                       first.n, missing == 1 ? "that" : "those", missing == 1 ? "" : "s",
+                       name_missing(found)));
+}
+
 }  // namespace
 
 std::string print(const Step& step) {
@@ -213,6 +248,11 @@ std::string print(const Schedule& schedule) {
 
 Schedule parse_schedule(std::string_view text) { return std::move(parse(text, 1)[0]); }
 
-std::vector<Schedule> parse_schedules(std::string_view text) { return parse(text, kMaxRanks); }
+std::vector<Schedule> parse_schedules(std::string_view text) {
+  std::vector<Schedule> all = parse(text, kMaxRanks);
+  require_all_ranks(all);
+  std::ranges::sort(all, {}, &Schedule::rank);
+  return all;
+}
 
 }  // namespace ringwood

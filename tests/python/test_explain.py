@@ -147,12 +147,15 @@ def test_parameters_are_measured_once(tmp_path):
         (["nonesuch", "1M"], "unknown collective 'nonesuch'"),
         (["all_reduce", "1Q"], 'BYTES "1Q" is not a size'),
         (["all_reduce"], "bytes is required"),
-        (["all_reduce", "1M", "--hosts", "3"], "--hosts 3 is more than --ranks 2"),
+        (
+            ["all_reduce", "1M", "--hosts", "3", "--ranks", "2"],
+            "contradicts the 2 ranks: a host has one",
+        ),
         (["all_reduce", "1M", "--nodes", "3"], "--nodes 3 are more than the 2 ranks of host 0"),
         (["all_reduce", "1M", "--hosts", "0,2"], "--hosts=2 is not a number from 0 to 1"),
         (
             ["all_reduce", "1M", "--hosts", "0,1", "--ranks", "3"],
-            "places 2 ranks, but there are 3",
+            "--hosts 0,1 contradicts the 3 ranks: it places 2",
         ),
         (["all_reduce", "1M", "--hosts", "200x200"], "more than 32768 entries"),
         (["all_reduce", "1M", "--parameters", "/no/such"], "the file cannot be read"),

@@ -102,7 +102,11 @@ def test_rows_that_differ_are_told(tmp_path):
         (["print", "all_reduce", "--file", "/dev/null"], "no line"),
         (["cost", "all_reduce", "ring", "-b", "1M", "-e", "1K"], "--minbytes 1M is more than"),
         (["cost", "all_reduce", "ring", "-d", "int1"], "is not a data type"),
-        (["cost", "all_reduce", "ring", "--hosts", "9"], "--hosts 9 is more than"),
+        (
+            ["draw", "all_reduce", "ring", "--hosts", "9", "--ranks", "4"],
+            "--hosts 9 contradicts the 4",
+        ),
+        (["draw", "all_reduce", "ring", "--hosts", "2x2", "--ranks", "8"], "it places 4"),
         (["run", "all_reduce"], "either an algorithm"),
         (["run", "all_reduce", "ring", "--file", "x"], "either an algorithm"),
         (["run", "all_reduce", "ring", "--algorithm", "ring"], "give one of them"),
@@ -171,6 +175,42 @@ def test_a_text_is_run_on_real_ranks(tmp_path):
     refuted = run("schedule", "run", "all_gather", "--file", str(file))
     assert refuted.returncode == 2
     assert "these schedules are no all_gather" in refuted.stderr
+
+
+def test_hosts_alone_say_how_many_ranks():
+    for hosts, ranks in (("2", 4), ("9", 9), ("3x2", 6)):
+        drawn = run("schedule", "draw", "all_reduce", "ring", "--hosts", hosts, "--json")
+        assert json.loads(drawn.stdout)["ranks"] == ranks
+
+
+def test_a_text_of_some_ranks_says_which_are_missing(tmp_path):
+    """The example of collectives/README.md, as somebody copies it: the schedule of one rank."""
+    readme = (ROOT / "collectives" / "README.md").read_text()
+    file = tmp_path / "copied.txt"
+    file.write_text(re.search(r"```\n(schedule rank 1 of 4 .*?)```", readme, re.DOTALL)[1])
+    for action in ("show", "verify", "cost", "draw", "run"):
+        done = run("schedule", action, "all_reduce", "--file", str(file))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "1 of the schedules of 4 ranks: add those of ranks 0, 2, 3;" in done.stderr
+
+
+@pytest.mark.parametrize("given", [3, 5])
+@pytest.mark.parametrize("action", ["show", "verify", "cost", "draw", "run"])
+def test_a_text_for_other_ranks_says_how_many(action, given, tmp_path):
+    file = tmp_path / "ring.txt"
+    file.write_text(run("schedule", "show", "all_reduce", "ring").stdout)
+    done = run("schedule", action, "all_reduce", "--file", str(file), "--ranks", str(given))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"schedules are for 4 ranks, {given} were given: --ranks 4;" in done.stderr
+
+
+def test_a_text_for_other_ranks_than_were_started_says_how_many(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text(run("schedule", "show", "all_reduce", "ring").stdout)
+    for command in (["schedule", "run", "all_reduce"], ["tune", "all_reduce"]):
+        done = run(*command, "--file", str(file), RANK="0", WORLD_SIZE="3")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "are for 4 ranks, 3 were started by RANK and WORLD_SIZE: start 4" in done.stderr
 
 
 def costs(*arguments: str) -> dict:

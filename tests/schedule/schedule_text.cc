@@ -1,8 +1,10 @@
 // The text form of schedules, and the names of collectives: round trips, errors by line, and random
 // damage.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/schedule/compose.h"
@@ -68,6 +70,31 @@ TEST(ScheduleText, AllRanksInOneText) {
   for (const Schedule& s : all) text += print(s) + "\n# next\n";
   EXPECT_EQ(parse_schedules(text), all);
   EXPECT_THROW(parse_schedules("# nothing\n"), Error);
+}
+
+TEST(ScheduleText, HoldsEveryRankOnceInAnyOrder) {
+  const auto head = [](int rank, int n) {
+    return fmt::format("schedule rank {} of {} chunks 1\n", rank, n);
+  };
+  const std::vector<Schedule> all = parse_schedules(head(1, 3) + head(2, 3) + head(0, 3));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(all[static_cast<size_t>(rank)].rank, rank);
+  const std::pair<std::string, const char*> cases[] = {
+      {head(1, 4), "it has 1 of the schedules of 4 ranks: add those of ranks 0, 2, 3"},
+      {head(0, 2), "it has 1 of the schedules of 2 ranks: add that of rank 1"},
+      {head(0, 99),
+       "it has 1 of the schedules of 99 ranks: add those of ranks 1, 2, 3, 4, 5, 6, "
+       "7, 8, ..."},
+      {head(0, 2) + head(0, 2), "rank 0 has two schedules"},
+      {head(0, 2) + head(1, 3), "rank 1 is one of 3 ranks, but rank 0 one of 2"},
+  };
+  for (const auto& [text, why] : cases) {
+    try {
+      parse_schedules(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause, std::string("schedule text: ") + why);
+    }
+  }
 }
 
 struct BadText {

@@ -13,6 +13,7 @@
 #include "tools/command/help.h"
 #include "tools/command/refusal.h"
 #include "tools/command/text_files.h"
+#include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/schedule/schedule_cost.h"
 #include "tools/schedule/schedule_source.h"
@@ -197,7 +198,7 @@ int run_them(TypedRun& run) {
   if (!run.file.empty()) {
     const Collective collective = *run.perf.operations[0]->collective;
     run.perf.schedules = ProvedSchedules::parse(collective, read_all(run.file), run.perf.root);
-    if (run.perf.launch.ranks == 0) run.perf.launch.ranks = run.perf.schedules->size();
+    run.perf.launch.needed = run.perf.schedules->size();
   }
   return run_perf(run.perf);
 }
@@ -240,7 +241,7 @@ CLI::App* add_action(CLI::App& command, const char* name, const char* descriptio
     return action->add_option(option, value, what)->type_name(type);
   };
   add("--file", typed->file, "FILE", "a text instead of an algorithm; - is standard input");
-  add("--ranks", typed->ranks, "N", "size of the group (4, or that of the text)")
+  add("--ranks", typed->ranks, "N", "size of the group (that of the hosts or the text, or 4)")
       ->check(CLI::Range(1, 4096).description(""));
   add("--root", typed->root, "RANK", "of the collectives that have one (0)")
       ->check(CLI::NonNegativeNumber.description(""));
@@ -266,8 +267,7 @@ void add_cost(CLI::App& command, const Typed& typed, int& exit_code) {
   add("-f,--stepfactor", cost->factor, "N", "each size is the last one times N (8)")
       ->check(CLI::Range(2, 1 << 20).description(""));
   add("--sizes", cost->sizes, "LIST", "or exactly these: 8,4K,64M");
-  add("-d,--datatype", cost->type, "TYPE", "float32, bfloat16, ... (float32)");
-  add("-o,--op", cost->op, "OP", "sum, avg, max, ... (sum)");
+  add_type_and_op(*action, cost->type, cost->op);
   add("--parameters", cost->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
   add_json(*action, typed);

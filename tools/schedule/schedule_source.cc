@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tools/command/text_files.h"
+#include "tools/launch.h"
 #include "tools/prediction.h"
 
 namespace ringwood::tools {
@@ -26,7 +27,7 @@ std::string names(Collective collective, const Where& where) {
 
 Schedules from_table(const TypedSchedule& typed, Collective collective) {
   std::vector<int> hosts;
-  if (!typed.hosts.empty()) hosts = hosts_of(typed.hosts, typed.ranks);
+  if (!typed.hosts.empty()) hosts = hosts_of(typed.hosts, typed.ranks, kUsualRanks);
   const int n = !hosts.empty()    ? static_cast<int>(hosts.size())
                 : typed.ranks > 0 ? typed.ranks
                                   : kUsualRanks;
@@ -43,8 +44,7 @@ Schedules from_table(const TypedSchedule& typed, Collective collective) {
 
 Schedules from_text(const TypedSchedule& typed, Collective collective) {
   Schedules found{collective, parse_schedules(read_all(typed.file)), {}, nullptr};
-  if (typed.ranks > 0 && typed.ranks != found.n())
-    refuse(fmt::format("--ranks is {}, and the text has {}", typed.ranks, found.n()));
+  if (typed.ranks > 0) require_ranks(found.n(), typed.ranks);
   if (!typed.hosts.empty()) found.hosts = hosts_of(typed.hosts, found.n());
   return found;
 }

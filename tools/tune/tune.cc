@@ -296,8 +296,7 @@ int run_tune(const TuneOptions& tune) {
     own.push_back(read_own_text(word, collectives_of(tune), tune.root));
   LaunchOptions launch_options = tune.launch;
   launch_options.init_timeout = options.init_timeout;
-  if (launch_options.ranks == 0 && !own.empty())
-    launch_options.ranks = own.front().own.schedules->size();
+  if (!own.empty()) launch_options.needed = own.front().own.schedules->size();
   const LaunchPlan plan = plan_launch(launch_options);
   validate(tune, plan.ranks, own);
   if (plan.speaks()) require_outputs(tune);
