@@ -231,11 +231,15 @@ void say_all(const Stranger& one, std::string_view bytes) {
 
 // The next `bytes`, or what comes before the end.
 std::string hear_some(const Stranger& one, size_t bytes) {
-  std::string heard(bytes, '\0');
-  pollfd readable{one.fd(), POLLIN, 0};
-  if (poll(&readable, 1, patiently().left_ms()) != 1) return "(silent)";
-  heard.resize(static_cast<size_t>(
-      std::max<ssize_t>(0, recv(one.fd(), heard.data(), heard.size(), MSG_WAITALL))));
+  std::string heard;
+  const Deadline deadline = patiently();
+  for (pollfd readable{one.fd(), POLLIN, 0}; heard.size() < bytes;) {
+    if (poll(&readable, 1, deadline.left_ms()) != 1) return "(silent)";
+    std::string more(bytes - heard.size(), '\0');
+    const ssize_t got = recv(one.fd(), more.data(), more.size(), MSG_DONTWAIT);
+    if (got <= 0) break;
+    heard.append(more, 0, static_cast<size_t>(got));
+  }
   return heard;
 }
 
