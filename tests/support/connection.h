@@ -7,18 +7,21 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "transports/base/owned_fd.h"
 
 namespace ringwood {
 
-// Its two ends, over the loopback, where the kernel copies zero-copy sends.
-inline std::array<OwnedFd, 2> connection() {
+// Its two ends, at an IPv4 address of this host: by default that of the loopback, where the kernel
+// copies zero-copy sends.
+inline std::array<OwnedFd, 2> connection(const sockaddr* here = nullptr) {
   OwnedFd listener(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (here) std::memcpy(&at, here, sizeof at);
   socklen_t bytes = sizeof at;
   auto* const address = reinterpret_cast<sockaddr*>(&at);
   EXPECT_EQ(::bind(listener.get(), address, bytes), 0);

@@ -62,6 +62,7 @@ inline const TransportTraits& traits_of(const std::string& transport) {
       {.name = "tcp",
        .variants = {{.name = "three_sockets", .options = [](Options& o) { o.tcp_sockets = 3; }},
                     {.name = "zero_copy",
+                     .options = [](Options& o) { o.tcp_sockets = 4; },
                      .make = [] { return make_tcp({.always_zero_copy = true}); }}}},
   };
   static const TransportTraits plain;

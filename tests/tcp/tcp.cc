@@ -1,7 +1,6 @@
 // TCP where threads of one host cannot show it: deaths, two hosts, silence on the wire.
 
 #include "transports/tcp/tcp.h"
-#include "tests/support/connection.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -214,50 +213,6 @@ TEST(Tcp, TakesTheNumberOfSocketsFromTheRankThatDials) {
   on_each(three, [](Rank& one) {
     if (Status s = exchange(one, 3000001); !s) throw s.error();
   });
-}
-
-// ---- zero-copy: the kernel reads the memory of the user ----------------------------------------
-
-TEST(Tcp, SendsZeroCopyUntilTheKernelSaysThatItCopies) {
-  std::array<OwnedFd, 2> ends = connection();
-  EXPECT_FALSE(tcp::leaves_by_hardware(ends[0].get()));
-  tcp::Stream out(std::move(ends[0]), true), in(std::move(ends[1]));
-  ASSERT_TRUE(out.zero_copy()) << "the kernel knows no MSG_ZEROCOPY";
-  EXPECT_FALSE(in.zero_copy());
-  AbortGate gate;
-  Fifo<uint64_t> sent, received;
-  std::vector<std::byte> from = Pattern(0, 1, 0, 0).make(size_t{3} << 20), to(from.size() + 8);
-  uint64_t small = 7;
-  out.post_send({from.data(), from.size(), 0});
-  out.post_send({reinterpret_cast<std::byte*>(&small), sizeof small, 1});
-  in.post_receive({to.data(), from.size(), 0});
-  in.post_receive({to.data() + from.size(), sizeof small, 1});
-  const Deadline limit = testing::patiently();
-  while ((sent.size() < 2 || received.size() < 2) && !limit.passed()) {
-    ASSERT_NE(out.send(gate, sent), tcp::Outcome::failed);
-    ASSERT_NE(in.receive(gate, received), tcp::Outcome::failed);
-  }
-  EXPECT_EQ(sent.size(), 2u) << "the kernel never finished with the memory";
-  EXPECT_EQ(std::memcmp(to.data(), from.data(), from.size()), 0);
-  EXPECT_EQ(std::memcmp(to.data() + from.size(), &small, sizeof small), 0);
-  EXPECT_FALSE(out.zero_copy());
-}
-
-TEST(Tcp, SeversWhatTheKernelStillReads) {
-  std::array<OwnedFd, 2> ends = connection();
-  const int peer = ends[1].get();
-  std::vector<std::byte> from(size_t{64} << 20);
-  tcp::Stream out(std::move(ends[0]), true);
-  AbortGate gate;
-  Fifo<uint64_t> sent;
-  out.post_send({from.data(), from.size(), 0});
-  while (out.send(gate, sent) == tcp::Outcome::moved) continue;
-  out.sever();
-  std::vector<std::byte> to(from.size());
-  ssize_t got = 0;
-  while ((got = ::recv(peer, to.data(), to.size(), 0)) > 0) continue;
-  EXPECT_EQ(got, -1) << "the connection ended as if all had been sent";
-  EXPECT_EQ(errno, ECONNRESET);
 }
 
 // ---- two hosts: network namespaces joined by a pair of virtual interfaces ----------------------

@@ -1,7 +1,10 @@
 #include "transports/tcp/stream.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -104,6 +107,16 @@ Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
   return static_cast<size_t>(sent) == offered ? Outcome::moved : Outcome::blocked;
 }
 
+bool Stream::may_finish() const {
+  if (!in_.empty() && !ended_) return true;
+  if (!zero_copy_.any() || !out_.empty()) return false;
+  // With its end the peer acknowledges all that came before.
+  pollfd one{fd_.get(), POLLRDHUP, 0};
+  const bool open = ::poll(&one, 1, 0) == 0 || (one.revents & (POLLRDHUP | POLLHUP)) == 0;
+  int unacknowledged = 0;
+  return open || (::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0);
+}
+
 LinkTraffic Stream::traffic() const {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -157,9 +170,13 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   message.msg_iovlen = room_for_receive(in_, ahead_, parts, stored);
   if (message.msg_iovlen == 0) return Outcome::blocked;
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
-  if (got < 0) return fail(errno);
   // What was sent before the end can still be read in place.
-  if (got == 0) return in_place().empty() ? fail(0) : Outcome::blocked;
+  if (got == 0 && !in_place().empty()) return Outcome::blocked;
+  if (got <= 0) {
+    const Outcome outcome = fail(got < 0 ? errno : 0);
+    ended_ = outcome == Outcome::failed;
+    return outcome;
+  }
   arrived(static_cast<size_t>(got), stored, finished);
   return Outcome::moved;
 }

@@ -50,6 +50,10 @@ class Stream final {
   Outcome receive(AbortGate& gate, Fifo<uint64_t>& finished);
   // Collects the sends that the kernel has released; send() does this too. True if there were any.
   bool take_back(Fifo<uint64_t>& finished) { return zero_copy_.take_back(fd_.get(), finished); }
+  // Something posted may still finish, though the peer has ended another socket of the link: it has
+  // not ended this one, or the kernel is about to release what the peer has acknowledged. Whoever
+  // sleeps is woken when that changes.
+  bool may_finish() const;
 
   // What has come of the first piece, if it is to be read in place: up to a multiple of 16 or its
   // end.
@@ -84,6 +88,7 @@ class Stream final {
   ZeroCopyPieces zero_copy_;  // of out_
   ReadAhead ahead_;           // of in_
   int failure_ = 0;
+  bool ended_ = false;  // nothing more can be received
   HostWatch watch_;
 };
 

@@ -175,12 +175,15 @@ class TcpLink final : public Link {
     return !moved && armed_ ? look() : Status();
   }
 
-  // After the end of the stream, when all that had come is read. Memory sent zero-copy whose bytes
-  // the peer took before it closed was released before we saw the end, but perhaps after we had
-  // asked.
+  // After the end of a socket, when all that had come is read. The peer ends its sockets one after
+  // the other, and what it sent or took on the others before may still be on its way. So may the
+  // kernel's word on memory sent zero-copy, whose bytes the peer has taken.
   Status end() {
     for (Stream& stream : streams_) stream.take_back(finished_);
     sends_.finish(finished_);
+    const bool closed = ended_ == 0 && broken_ < 0;
+    if (closed && std::ranges::any_of(streams_, &Stream::may_finish))
+      return armed_ ? look() : Status();
     return ended_ >= 0 ? fail("receive", ended_) : fail("send", broken_);
   }
 

@@ -15,7 +15,7 @@
 namespace ringwood::tcp {
 namespace {
 
-bool same_host(const sockaddr_storage& here, const sockaddr* there) {
+bool same_address(const sockaddr_storage& here, const sockaddr* there) {
   if (there == nullptr || there->sa_family != here.ss_family) return false;
   if (here.ss_family == AF_INET) {
     sockaddr_in a, b;
@@ -40,22 +40,30 @@ void unmap(sockaddr_storage& address) {
   std::memcpy(&address, &v4, sizeof v4);
 }
 
+bool address_of(decltype(::getsockname) which, int fd, sockaddr_storage& address) {
+  socklen_t bytes = sizeof address;
+  if (which(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return false;
+  unmap(address);
+  return true;
+}
+
 }  // namespace
 
 bool leaves_by_hardware(int fd) {
-  sockaddr_storage here{};
-  socklen_t bytes = sizeof here;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &bytes) != 0) return false;
-  unmap(here);
+  sockaddr_storage here{}, there{};
+  if (!address_of(::getsockname, fd, here) || !address_of(::getpeername, fd, there)) return false;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return false;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  bool hardware = false;
   for (const ifaddrs* one = list; one; one = one->ifa_next) {
-    if ((one->ifa_flags & IFF_LOOPBACK) != 0 || !same_host(here, one->ifa_addr)) continue;
-    return ::access((std::string("/sys/class/net/") + one->ifa_name + "/device").c_str(), F_OK) ==
-           0;
+    // What goes to an address of this host passes no card, whichever card has the address.
+    if (same_address(there, one->ifa_addr)) return false;
+    if ((one->ifa_flags & IFF_LOOPBACK) != 0 || !same_address(here, one->ifa_addr)) continue;
+    hardware |=
+        ::access((std::string("/sys/class/net/") + one->ifa_name + "/device").c_str(), F_OK) == 0;
   }
-  return false;
+  return hardware;
 }
 
 void ZeroCopy::start(int fd) {
