@@ -1,5 +1,5 @@
-// The knobs of a group, as a plain value: every field is a row of knobs.cc, which says what it does
-// and why its default is as it is. `ringwood env --why` prints that.
+// The knobs of a group, as a plain value: every field is a row of the table of knobs (knobs/), that
+// says what it does and why its default is as it is. `ringwood env --why` prints that.
 //
 // The environment is read once, by from_environment(), when a communicator is made. A variable that
 // begins with RINGWOOD_ but is not a knob is warned about with the nearest name. A value that

@@ -316,8 +316,9 @@ class AsioStoreServer final : public StoreServer {
 int listen_when_free(const SocketAddress& at, const NetAddress& as, Deadline deadline) {
   int fd = listen_on(at);
   if (fd >= 0) return fd;
+  const bool in_use = errno == EADDRINUSE;
   const std::string why = system_message("listen");
-  if (errno != EADDRINUSE || deadline.passed() || is_served(at)) cannot_listen(as, why);
+  if (!in_use || deadline.passed() || is_served(at)) cannot_listen(as, why);
   log(LogLevel::warn, "store",
       fmt::format("an outgoing connection of this host has {}; waiting for it", to_string(as)));
   const auto began = Clock::now();
