@@ -14,6 +14,14 @@
 #include "torch-bridge/tensors.h"
 #include "torch-bridge/work.h"
 
+// Torch 2.11 does not note whether a call is asynchronous.
+#ifdef RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP
+#define RINGWOOD_RECORD_CALL(asynchronous, ...) \
+  RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(__VA_ARGS__, asynchronous)
+#else
+#define RINGWOOD_RECORD_CALL(asynchronous, ...) RECORD_PARAM_COMMS_DATA(__VA_ARGS__)
+#endif
+
 namespace ringwood {
 
 namespace {
@@ -120,12 +128,11 @@ TorchBackend::Made TorchBackend::run(Kind kind, const CallOptions& how, const Li
   const std::vector<int64_t> in_splits = kind.in_splits.vec(), out_splits = kind.out_splits.vec();
   const char* name =
       name_of(kind.type, kind.reduces, !in_splits.empty() || !out_splits.empty()).comms;
-  RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(std::make_tuple(static_cast<int64_t>(number), message),
-                                        std::make_tuple(options_->group_name, getGroupDesc()), read,
-                                        outputs, message ? kind.peer : rank_, name, elements(read),
-                                        elements(outputs),
-                                        some.empty() ? at::kByte : some[0].scalar_type(), in_splits,
-                                        out_splits, first, stride, size_, !how.synchronous);
+  RINGWOOD_RECORD_CALL(!how.synchronous, std::make_tuple(static_cast<int64_t>(number), message),
+                       std::make_tuple(options_->group_name, getGroupDesc()), read, outputs,
+                       message ? kind.peer : rank_, name, elements(read), elements(outputs),
+                       some.empty() ? at::kByte : some[0].scalar_type(), in_splits, out_splits,
+                       first, stride, size_);
   return run_now(std::move(kind), number, how, inputs, std::move(tensors), start);
 }
 

@@ -1,4 +1,4 @@
-# The extension module (bind.cc). tests/python/test_python_package.py compares the two.
+# The extension module (bind.cc). tests/python/install/test_python_package.py compares the two.
 from collections.abc import Sequence
 from datetime import timedelta
 

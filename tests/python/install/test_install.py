@@ -3,7 +3,6 @@
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from bare_root import copy_of_the_sources
 from processes import ROOT
 
 # A shell in which only the path of the environment's Python is known.
@@ -111,7 +111,8 @@ EDITABLE = "pip install --no-build-isolation --no-deps -e ."
 
 def documented_lines() -> list[str]:
     (paragraph,) = INTO_ANOTHER_ENVIRONMENT.findall((ROOT / "README.md").read_text())
-    return [" ".join(line.split()) for line in re.findall(r"`(pip install [^`]+)`", paragraph)]
+    lines = [" ".join(line.split()) for line in re.findall(r"`(pip install [^`]+)`", paragraph)]
+    return [line for line in lines if ".whl" not in line]  # test_wheels.py
 
 
 class FreshEnvironment:
@@ -128,12 +129,7 @@ class FreshEnvironment:
             "CCACHE_SLOPPINESS": "pch_defines,time_macros",
         }
         self.variables = {"PATH": f"{folder}/environment/bin:{PATH}", **cache}
-        self.checkout.mkdir()
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE)
-        for name in filter(None, listed.stdout.decode().split("\0")):
-            copy = self.checkout / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy, follow_symlinks=False)
+        copy_of_the_sources(self.checkout)
 
     def shell(self, line: str, folder: Path) -> str:
         done = subprocess.run(
