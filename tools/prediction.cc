@@ -35,6 +35,14 @@ std::vector<std::string> words_of(const MachineModel& machine) {
   return words;
 }
 
+void refuse_other_letters(const std::string& hosts) {
+  if (hosts.find_first_not_of("0123456789x*,") == std::string::npos && !hosts.empty()) return;
+  refuse(
+      fmt::format("--hosts {}: neither the host of each rank (0,0,1,1), nor hosts and the ranks of "
+                  "each (2x8), nor how many hosts (2)",
+                  hosts.substr(0, 40)));
+}
+
 }  // namespace
 
 TuningQuery parse_query(const QueryWords& words, int n) {
@@ -100,6 +108,7 @@ std::vector<int> hosts_of(const std::string& hosts, int ranks, int usual) {
     for (int r = 0; r < n; ++r) places[r] = static_cast<int>(int64_t{r} * count / n);
     return places;
   }
+  refuse_other_letters(hosts);
   std::vector<int> places = parse_places("--hosts", hosts);
   if (places.empty() || places.size() > kMaxRanks)
     refuse(

@@ -152,6 +152,7 @@ def test_parameters_are_measured_once(tmp_path):
             "contradicts the 2 ranks: a host has one",
         ),
         (["all_reduce", "1M", "--nodes", "3"], "--nodes 3 are more than the 2 ranks of host 0"),
+        (["all_reduce", "1M", "--hosts", "abc"], "--hosts abc: neither the host of each rank"),
         (["all_reduce", "1M", "--hosts", "0,2"], "--hosts=2 is not a number from 0 to 1"),
         (
             ["all_reduce", "1M", "--hosts", "0,1", "--ranks", "3"],
