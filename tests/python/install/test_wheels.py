@@ -69,6 +69,8 @@ def test_a_wheel_carries_what_it_needs(wheel, tmp_path):
         assert "RPATH" not in told and "RUNPATH" not in told, file
         needed = set(re.findall(r"NEEDED.*\[(.*)\]", told)) - OF_TORCH
         assert [name for name in needed if not MAY_NEED.fullmatch(name)] == [], file
+        for folder in (ROOT, sys.base_prefix):
+            assert f"{folder}/".encode() not in file.read_bytes(), file
 
 
 def packages_of(name: str) -> set[str]:
