@@ -217,7 +217,8 @@ void add_run(CLI::App& command, int& exit_code) {
       ->allow_extra_args(false)
       ->description("all_reduce, broadcast, ...")
       ->type_name("COLLECTIVE");
-  action->add_option("algorithm", run->algorithm, "see ringwood algorithms")
+  // CLI11 2.4 takes no second option of the name of "--algorithm".
+  action->add_option("row", run->algorithm, "an algorithm's name: see ringwood algorithms")
       ->type_name("ALGORITHM")
       ->group("What");
   add_help(*action, {{"ringwood schedule run broadcast --file chain.txt --root 2 -b 1K -e 16M", ""},

@@ -42,6 +42,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace ringwood {
 
@@ -98,7 +99,10 @@ class ByteReader {
     bool there = false;
     number(there);
     value.reset();
-    if (there) each(value.emplace());
+    if (!there) return;
+    T content{};
+    each(content);
+    value = std::move(content);
   }
   // The next `bytes`, unchanged.
   std::string_view take(size_t bytes);

@@ -99,6 +99,17 @@ def test_bash_completes(words, offered):
     assert complete(*words) == offered
 
 
+def test_no_two_options_of_a_command_have_one_name():
+    """CLI11 2.4 ends the command for that, 2.3 takes it."""
+    for path in TREE:
+        text = run(*path, "--help").stdout.split("EXAMPLES")[0]
+        listed = text.partition("\nPositionals:\n")[2].partition("\n\n")[0]
+        for name, rest in re.findall(r"^  ([\w-]+) (.*)$", listed, re.MULTILINE):
+            about = re.split("  +", rest)[-1]
+            long = re.findall(rf"^  (?:-\w,)?--{name}[ ,].*$", text, re.MULTILINE)
+            assert [line for line in long if not line.endswith(about)] == [], path
+
+
 def test_bash_offers_every_command_and_option():
     assert complete("ringwood", "") == [path[0] for path in TREE if len(path) == 1]
     for path in TREE:

@@ -2,6 +2,7 @@
 // functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace ringwood::verbs {
