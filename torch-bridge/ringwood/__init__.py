@@ -53,16 +53,17 @@ def empty(*size: int | Sequence[int], dtype: torch.dtype | None = None) -> torch
     an ordinary tensor, but forked processes (DataLoader workers) must not touch it: they do not
     have its memory. Where there is no such memory, ordinary memory is used, and the log says so.
     """
-    import torch
-
     from ._autoload import _module
+
+    module = _module()
+    import torch
 
     extents: Any = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     shape = torch.Size(extents)
     if any(extent < 0 for extent in shape):
         raise ValueError(f"a tensor of shape {tuple(shape)}")
     dtype = dtype or torch.get_default_dtype()
-    memory: torch.Tensor = _module().shared_bytes(shape.numel() * dtype.itemsize)
+    memory: torch.Tensor = module.shared_bytes(shape.numel() * dtype.itemsize)
     return memory.view(dtype).view(shape)
 
 
@@ -110,13 +111,14 @@ def dump_flight_recorder(prefix: str) -> str:
     made another call than the others, or did not come. With TORCH_FR_DUMP_TEMP_FILE=prefix every
     rank of a group does it when the group has failed. TORCH_FR_BUFFER_SIZE (2000) calls are kept.
     """
-    import torch.distributed as dist
-
     from ._autoload import _module
+
+    module = _module()
+    import torch.distributed as dist
 
     file = f"{prefix}{dist.get_rank() if dist.is_initialized() else 0}"
     with open(file, "wb") as out:
-        out.write(_module().dump_fr_trace(calls=True, only_active=False))
+        out.write(module.dump_fr_trace(calls=True, only_active=False))
     return file
 
 

@@ -19,6 +19,8 @@ def command() -> Path | None:
         found = [Path(str(f.locate())) for f in files if f.name == "ringwood"]
     except PackageNotFoundError:
         pass
+    # `pip install --target FOLDER` moves it without noting that down.
+    found.append(Path(__file__).resolve().parents[1] / "bin" / "ringwood")
     # An editable installation has no programs: this one is where it was built.
     generated = find_spec("ringwood._built_for")
     if generated and generated.origin:

@@ -27,6 +27,9 @@ def register() -> None:
         if not dist.is_available() or hasattr(dist.Backend, NAME.upper()):
             return
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            logging.getLogger(NAME).warning("the backend could not be registered: %s", error)
     except Exception as error:
         logging.getLogger(NAME).warning("the backend could not be registered: %s", error)
 
@@ -71,15 +74,25 @@ def _module() -> ModuleType:
     """The extension module for the torch that is installed."""
     import importlib
 
-    import torch
-
     from . import _built_for
+
+    fitting = ", ".join(_built_for.TORCH)
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"ringwood needs torch for this, and there is none; it was built for torch {fitting}",
+            name="torch",
+        ) from None
 
     minor = ".".join(torch.__version__.split(".")[:2])
     if minor not in _built_for.TORCH:
         raise RuntimeError(
-            f"ringwood was built for torch {', '.join(_built_for.TORCH)}, found {minor}: in its "
-            "sources, run pip install --no-build-isolation --no-deps --force-reinstall ."
+            f"ringwood was built for torch {fitting}, found {minor}: install one of these, or "
+            "build it for this one, in its sources: "
+            "pip install --no-build-isolation --no-deps --force-reinstall ."
         )
 
     import atexit

@@ -176,6 +176,15 @@ def test_the_module_needs_no_torch():
     assert "import 'torch" not in done(sys.executable, "-v", *MAIN[1:], "--version").stderr
 
 
+def test_what_needs_torch_says_so():
+    script = NO_TORCH.partition("sys.orig_argv")[0]
+    for call in ("empty(3)", "share_large_tensors()", "dump_flight_recorder('x')"):
+        told = done(sys.executable, "-c", f"{script}\nimport ringwood\nringwood.{call}")
+        last = told.stderr.splitlines()[-1]
+        assert last.startswith("ModuleNotFoundError: ringwood needs torch for this"), told.stderr
+        assert "could not be registered" not in told.stderr
+
+
 def test_what_names_another_module_registers_the_backend():
     told = done(sys.executable, "-m", "torch.distributed.run", "--help")
     assert told.returncode == 0, told.stderr

@@ -64,6 +64,11 @@ def test_a_wheel_carries_what_it_needs(wheel, tmp_path):
     assert bridges == sorted(f"_C_{major}_{minor}" for major, minor in TORCHES)
     programs = [*tmp_path.rglob("*.so*"), *tmp_path.glob("*.data/scripts/ringwood")]
     assert len(programs) == len(TORCHES) + 1
+    share = next(tmp_path.glob("*.data/data/share"))
+    for place in ("bash-completion/completions/ringwood", "man/man1/ringwood.1"):
+        assert (share / place).stat().st_size > 0
+    notices = {file.stem for file in tmp_path.glob("ringwood/notices/*.txt")}
+    assert {"fmt", "spdlog", "ssl", "uplot"} <= notices
     for file in programs:
         told = dynamic(file)
         assert "RPATH" not in told and "RUNPATH" not in told, file
@@ -111,6 +116,8 @@ def test_one_line_of_pip_in_a_bare_debian(wheel, tmp_path):
     (root.folder / "use.py").write_text(USE)
     root.shell(f"python3 -m venv /env && /env/bin/pip install --no-index /{wheel.name}", "/")
     assert "ringwood" in root.shell("/env/bin/ringwood --version", "/")
+    root.shell(f"/env/bin/pip install --no-index --target /elsewhere /{wheel.name}", "/")
+    assert "ringwood" in root.shell("PYTHONPATH=/elsewhere python3 -m ringwood --version", "/")
     told = root.shell("/env/bin/ringwood perf all_reduce --ranks 2 -b 1M -e 1M --json", "/")
     assert '"algorithm"' in told
     copy_of_torch(root.folder / "env" / "lib" / "python3.11" / "site-packages")
