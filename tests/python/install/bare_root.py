@@ -1,6 +1,7 @@
 """A Debian of its smallest size in a folder, with nothing of the machine that it lies on."""
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -22,6 +23,9 @@ class BareRoot:
         command = ["debootstrap", "--variant=minbase", f"--include={include}", release, folder]
         told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert told.returncode == 0, told.stdout
+        # As installers and containers write it: torchrun goes by these names.
+        names = f"127.0.0.1 localhost {socket.gethostname()}\n"
+        (folder / "etc" / "hosts").write_text(names)
 
     def shell(self, lines: str, folder: str) -> str:
         """What these lines say, typed by root in this folder."""
