@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 
 #include "bench/scale/room.h"
-#include "collectives/runtime/plan_cache.h"
+#include "collectives/planner/group_planner.h"
+#include "collectives/tuner/model_tuner.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 
@@ -38,10 +39,10 @@ void execute(benchmark::State& state, const Case& c) {
 }
 
 void find_plan(benchmark::State& state) {
-  PlanCache cache(0, 8, MachineModel(), Options());
+  GroupPlanner cache(0, 8, std::make_shared<ModelTuner>(MachineModel(), Options{}));
   const CollectiveArgs args = float_sum(4096);
-  (void)cache.get(args, "direct", 1, false);
-  for (auto _ : state) benchmark::DoNotOptimize(cache.get(args, "direct", 1, false));
+  (void)cache.get({args, {"direct", 1}});
+  for (auto _ : state) benchmark::DoNotOptimize(cache.get({args, {"direct", 1}}));
 }
 
 void bind_plan(benchmark::State& state, const char* algorithm) {

@@ -11,11 +11,10 @@
 #include "collectives/calls/recent_calls.h"
 #include "collectives/executors/eager_slots.h"
 #include "collectives/kernels/row_sums.h"
-#include "collectives/machine/group_model.h"
+#include "collectives/planner/group_planner.h"
 #include "collectives/runtime/group_parts.h"
-#include "collectives/runtime/plan_cache.h"
 #include "collectives/runtime/progress_engine.h"
-#include "collectives/tuning/group_tuning.h"
+#include "collectives/tuner/tuner.h"
 #include "transports/base/fork_guard.h"
 
 namespace ringwood {
@@ -25,10 +24,11 @@ namespace {
 class LiveCommunicator final : public Communicator, public GroupParts {
  public:
   LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options,
-                   const std::string& tuning)
+                   std::shared_ptr<const Tuner> tuner)
       : engine_(std::move(engine)),
-        plans_(std::make_shared<PlanCache>(rank(), size(), machine_model_of(mesh()), options,
-                                           slots_to_all(mesh()), parse_tuning(tuning))),
+        limits_(tuner->group().limits),
+        plans_(
+            std::make_shared<GroupPlanner>(rank(), size(), std::move(tuner), slots_to_all(mesh()))),
         publishes_(engine_->reads_in_place() && size() > 2),
         timeout_(options.timeout) {
     engine_->use(plans_);
@@ -42,7 +42,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     (void)engine_->shutdown(std::chrono::milliseconds(0));
   }
   const Mesh& mesh() const override { return engine_->mesh(); }
-  const PlanCache& plans() const override { return *plans_; }
+  const GroupPlanner& plans() const override { return *plans_; }
   int rank() const noexcept override { return mesh().rank; }
   int size() const noexcept override { return mesh().size; }
 
@@ -185,9 +185,9 @@ class LiveCommunicator final : public Communicator, public GroupParts {
 
   Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const override {
     check_not_forked();
-    const auto a = plans_->tuning(make_args(collective, type, bytes / size_of(type), op), "", 0);
-    return {a.own ? a.tuned->algorithm : a.algorithm, a.segments, to_string(a.wire),
-            mesh().transports_in_use(), a.tuned != nullptr};
+    const auto a = plans_->choose(make_args(collective, type, bytes / size_of(type), op));
+    return {a.own ? a.own_name : a.algorithm, a.segments, to_string(a.wire),
+            mesh().transports_in_use(), a.by == ChosenBy::tuning_file};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {
@@ -247,7 +247,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
   // Whether data sent from there would have to be copied for each peer.
   bool private_source(const void* source, size_t bytes) const {
-    if (!publishes_ || !source || !plans_->publishes(bytes)) return false;
+    if (!publishes_ || !source || !is_published(limits_, bytes)) return false;
     return !Arena::of_process()->offset_of(source, bytes) && !RemappedMemory::knows(source, bytes);
   }
   // Locks that another thread held at a fork stay locked in the child: nothing here takes one.
@@ -263,17 +263,15 @@ class LiveCommunicator final : public Communicator, public GroupParts {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     if (forked()) return RecentCalls::Begun(make());
-    const bool apart = private_source(source, args.count * size_of(args.type));
-    const auto find = [&] {
-      return plans_->get(args, call.algorithm, call.segments, apart, call.tolerance,
-                         call.schedules);
-    };
+    const bool apart =
+        args.blocks.empty() && private_source(source, args.count * size_of(args.type));
+    const PlanKey key{args, {call.algorithm, call.segments, call.tolerance, apart, call.schedules}};
+    const auto find = [&] { return plans_->get(key); };
     RecentCalls::Hold hold;
     if (call.synchronous && !call.persistent && !group_.open())
       hold = recent_.hold(engine_->lock());
-    auto begun =
-        hold ? recent_.take(std::move(hold), name, time_for(call), args, call, apart, make, find)
-             : RecentCalls::Begun(make());
+    auto begun = hold ? recent_.take(std::move(hold), name, time_for(call), key, make, find)
+                      : RecentCalls::Begun(make());
     if (!begun.recent()) begun->use(find());
     begun->priority = call.priority;
     set_pair_counts(*begun);
@@ -323,7 +321,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
            call.segments == 0 && args.op != ReduceOp::premul_sum && args.blocks.empty() &&
-           plans_->packs(packed_bytes(args, size()));
+           packed_bytes(args, size()) <= limits_.packed;
   }
   OperationPtr launch_pack(const CallPack& pack) {
     if (pack.parts.size() == 1) {
@@ -355,7 +353,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
 
   std::shared_ptr<ProgressEngine> engine_;
-  const std::shared_ptr<PlanCache> plans_;
+  const ProtocolLimits limits_;
+  const std::shared_ptr<GroupPlanner> plans_;
   RecentCalls recent_;
   CallGroup group_{engine_};
   const bool publishes_;  // peers read this rank's scratch in place
@@ -376,11 +375,11 @@ auto Communicator::create(std::shared_ptr<Store> store, int rank, int size, cons
   if (!store && size > 1) refuse("a group of several ranks needs a store");
   log_configure(options.log_level, rank);
   if (!options.simd.empty()) force_simd_target(options.simd);
-  GroupTuning tuning(rank, size, options);
-  auto engine = ProgressEngine::create(std::move(store), rank, size, options, tuning.announcement(),
-                                       name, &tuning);
+  TunerSetup setup(rank, size, options);
+  auto engine = ProgressEngine::create(std::move(store), rank, size, options, name, &setup);
+  auto tuner = setup.tuner(engine->mesh());
   log(LogLevel::info, "group", fmt::format("{}: rank {} of {} is ready", name, rank, size));
-  return std::make_unique<LiveCommunicator>(std::move(engine), options, tuning.text());
+  return std::make_unique<LiveCommunicator>(std::move(engine), options, std::move(tuner));
 }
 
 }  // namespace ringwood

@@ -38,7 +38,7 @@
 
 namespace ringwood {
 
-struct Candidate;       // choice/candidate.h
+struct Candidate;       // tuner/candidate.h
 enum class Collective;  // schedule/collective.h
 
 class Communicator {

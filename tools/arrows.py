@@ -40,19 +40,24 @@ LEVELS = (
     "collectives/schedule",
     "collectives/algorithms",
     "collectives/verify",
-    "collectives/draw",
     "collectives/kernels",
     "collectives/plan",
     "collectives/checker",
-    "collectives/machine",
-    "collectives/tuning",
-    "collectives/cost",
-    "collectives/choice",
-    "collectives/simulate",
+    "collectives/tuner/candidate",
+    "collectives/tuner/tuner_plugin",
+    "collectives/tuner/tuner",
+    "collectives/tuner/machine",
+    "collectives/tuner/tuning",
+    "collectives/tuner/cost",
+    "collectives/tuner/choice",
+    "collectives/tuner/watch",
+    "collectives/tuner/plugin",
+    "collectives/tuner",
     "collectives/recorder",
     "collectives/call",
     "collectives/operations",
     "collectives/epochs",
+    "collectives/planner",
     "collectives/executors",
     "collectives/messages",
     "collectives/status",
@@ -68,6 +73,9 @@ LEVELS = (
     "tests",
     "bench",
 )
+# A folder with one door: what runs includes nothing else of it. What measures and explains it may.
+DOORS = {"collectives/tuner": "collectives/tuner/tuner.h"}
+GUESTS = ("tools/", "tests/", "bench/")
 OURS = {row.split("/")[0] for row in LEVELS}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
@@ -102,6 +110,17 @@ def arrows(file: str, text: str) -> Iterable[str]:
             yield f"{file} includes {target}, which stands above it (tools/arrows.py)"
         elif place[0] == mine[0] and place != mine:
             yield f"{file} includes {target}, which stands beside it (tools/arrows.py)"
+        yield from closed_doors(file, target)
+
+
+def closed_doors(file: str, target: str) -> Iterable[str]:
+    for folder, door in DOORS.items():
+        inside, outside = (
+            target.startswith(f"{folder}/"),
+            not file.startswith((f"{folder}/", *GUESTS)),
+        )
+        if inside and outside and target != door:
+            yield f"{file} includes {target}, which is behind {door} (tools/arrows.py)"
 
 
 def crowds(files: Iterable[str]) -> Iterable[str]:

@@ -7,9 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "collectives/choice/choose.h"
-#include "collectives/machine/network_facts.h"
-#include "collectives/tuning/link_tuning.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/machine/network_facts.h"
+#include "collectives/tuner/model_tuner.h"
+#include "collectives/tuner/plugin/plugin_tuner.h"
+#include "collectives/tuner/tuning/link_tuning.h"
 #include "tools/command/help.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
@@ -39,15 +41,15 @@ void place(const Typed& typed, MachineModel& machine) {
   machine.nodes = nodes_of(machine.hosts, typed.nodes);
 }
 
-TuningQuery query_of(const Typed& typed, const MachineModel& machine) {
-  TuningQuery q = parse_query(typed.words, static_cast<int>(machine.hosts.size()));
+ModelQuery query_of(const Typed& typed, const MachineModel& machine) {
+  ModelQuery q = parse_query(typed.words, static_cast<int>(machine.hosts.size()));
   q.several_hosts = host_count(machine) > 1;
   q.tolerance = typed.tolerance;
   q.machine = &machine;
   return q;
 }
 
-nlohmann::ordered_json json_of(const Typed& typed, const TuningQuery& q,
+nlohmann::ordered_json json_of(const Typed& typed, const ModelQuery& q,
                                const std::vector<Candidate>& candidates,
                                const Parameters& parameters, const FoundTuning& tuning) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -101,7 +103,16 @@ std::string print_origins(const Parameters& parameters) {
 
 // The tuning file that a group on this host would find, or the one that is named, whatever its
 // hosts are.
-FoundTuning tuning_of(const Typed& typed, const TuningQuery& q, const Options& options) {
+// As a group's of these ranks.
+std::shared_ptr<const Tuner> tuner_of(const MachineModel& machine, const FoundTuning& tuning,
+                                      int ranks, const Options& options) {
+  auto model = std::make_shared<ModelTuner>(
+      machine, options, tuning.file ? std::make_shared<const TuningFile>(*tuning.file) : nullptr);
+  const ringwood_tuner* const plugin = load_plugin(options);
+  return plugin ? with_plugin(model, *plugin, ranks, options) : model;
+}
+
+FoundTuning tuning_of(const Typed& typed, const ModelQuery& q, const Options& options) {
   const int hosts = host_count(*q.machine);
   if (!typed.tuning.empty() && typed.tuning != "off") {
     FoundTuning found;
@@ -149,12 +160,10 @@ void run_explain(const Typed& typed) {
   }
   const MachineModel& machine = parameters.machine;
   if (!typed.save.empty()) save_parameters(typed.save, machine);
-  TuningQuery q = query_of(typed, machine);
+  ModelQuery q = query_of(typed, machine);
   if (typed.tolerance < 0) q.tolerance = options.tolerance;
   const FoundTuning tuning = tuning_of(typed, q, options);
-  Chooser chooser(machine, options,
-                  tuning.file ? std::make_shared<const TuningFile>(*tuning.file) : nullptr);
-  std::vector<Candidate> candidates = chooser.explain(q);
+  std::vector<Candidate> candidates = tuner_of(machine, tuning, q.n, options)->explain(q);
   if (typed.json) {
     fmt::print("{}\n", json_of(typed, q, candidates, parameters, tuning).dump(2));
     return;

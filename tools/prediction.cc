@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "collectives/machine/calibrate.h"
-#include "collectives/machine/places.h"
-#include "collectives/machine/port_prior.h"
+#include "collectives/tuner/machine/calibrate.h"
+#include "collectives/tuner/machine/places.h"
+#include "collectives/tuner/machine/port_prior.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
@@ -45,8 +45,8 @@ void refuse_other_letters(const std::string& hosts) {
 
 }  // namespace
 
-TuningQuery parse_query(const QueryWords& words, int n) {
-  TuningQuery q;
+ModelQuery parse_query(const QueryWords& words, int n) {
+  ModelQuery q;
   q.collective = parse_collective(words.collective);
   q.type = parse_data_type(words.type);
   q.op = parse_reduce_op(words.op);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/choice/choose.h"
-#include "collectives/machine/machine_model.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/machine/machine_model.h"
 #include "transports/base/options.h"
 
 namespace ringwood::tools {
@@ -19,7 +19,7 @@ struct QueryWords {
 };
 // Among n ranks; in whole blocks, of at least one element each, as `ringwood perf` has them. The
 // machine model is not set.
-TuningQuery parse_query(const QueryWords& words, int n);
+ModelQuery parse_query(const QueryWords& words, int n);
 
 struct Parameters {
   MachineModel machine;

@@ -14,9 +14,10 @@
 #include <fmt/ranges.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choice/choose.h"
-#include "collectives/cost/cost_model.h"
-#include "collectives/cost/placement.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/cost/cost_model.h"
+#include "collectives/tuner/cost/placement.h"
+#include "collectives/tuner/model_tuner.h"
 #include "transports/base/options.h"
 
 namespace ringwood {
@@ -41,8 +42,8 @@ double resident_mib() {
   return 0;
 }
 
-TuningQuery query_of(Collective collective, size_t bytes, int n) {
-  TuningQuery q;
+ModelQuery query_of(Collective collective, size_t bytes, int n) {
+  ModelQuery q;
   q.collective = collective;
   q.bytes = in_blocks(collective) ? std::max<size_t>(4, bytes / static_cast<size_t>(n)) : bytes;
   q.n = n;
@@ -58,7 +59,7 @@ double least(Collective collective, double bytes, double n, double k) {
 }
 
 // Bytes that a host sends to the others: of all hosts, or of some of very many.
-double sent(const TuningQuery& q, const TuningChoice& choice, const MachineModel& machine) {
+double sent(const ModelQuery& q, const TuningChoice& choice, const MachineModel& machine) {
   const AlgorithmRow& row = *find_algorithm(q.collective, choice.algorithm);
   const SharedPlacement placement = placement_of(machine, q.n);
   const int hosts = placement->hosts.count();
@@ -83,19 +84,19 @@ int run(int n) {
   MachineModel machine;
   machine.cores = kRanksOfAHost;
   for (int r = 0; r < n; ++r) machine.hosts.push_back(r / kRanksOfAHost);
-  Chooser chooser(machine, Options{});
+  ModelTuner tuner(machine, Options{});
   const double before = resident_mib();
   std::vector<double> first, again;
   struct Chosen {
-    TuningQuery query;
+    ModelQuery query;
     size_t bytes;  // of the whole
     TuningChoice choice;
   };
   std::vector<Chosen> chosen;
   const auto choose = [&](Collective collective, size_t bytes, std::vector<double>& into) {
-    const TuningQuery query = query_of(collective, bytes, n);
+    const ModelQuery query = query_of(collective, bytes, n);
     const double begin = cpu_seconds();
-    chosen.push_back({query, bytes, chooser.choose(query)});
+    chosen.push_back({query, bytes, tuner.choose(query)});
     into.push_back((cpu_seconds() - begin) * 1e3);
   };
   for (const Collective c : kCollectives) choose(c, 64 << 10, first);

@@ -20,9 +20,9 @@
 
 #include <fmt/format.h>
 
-#include "collectives/choice/built_rows.h"
-#include "collectives/choice/choose.h"
-#include "collectives/simulate/events.h"
+#include "collectives/tuner/choice/built_rows.h"
+#include "collectives/tuner/choice/choose.h"
+#include "tools/simulation/events.h"
 #include "transports/base/error.h"
 
 namespace ringwood {
@@ -152,7 +152,7 @@ class Comparison {
   MachineModel machine_;
   RowProfiles profiles_;
   SharedPlacement hosts_ = placement_of(machine(n_, 1e9), n_);
-  TuningQuery query_;
+  ModelQuery query_;
 };
 
 int run(const std::map<std::string, std::string>& options) {

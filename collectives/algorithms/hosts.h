@@ -1,5 +1,5 @@
 // Which ranks share a host, as the hierarchical algorithms need it. Internal to algorithms/, and to
-// what places groups (cost/placement.h).
+// what places groups (tuner/cost/placement.h).
 #pragma once
 
 #include <memory>

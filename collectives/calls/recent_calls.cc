@@ -8,6 +8,12 @@ bool is_of(const CollectiveArgs& args, const EvenCall& even) {
          args.root == even.root && args.count == even.count && args.blocks.empty();
 }
 
+bool is_for(const PlanRequest& request, const CallOptions& call, bool private_source) {
+  return request.segments == call.segments && request.algorithm == call.algorithm &&
+         request.tolerance == call.tolerance && request.own == call.schedules &&
+         request.private_source == private_source;
+}
+
 // Sets each to `bytes` bytes, in sequence.
 void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
   auto* at = static_cast<std::byte*>(const_cast<void*>(first));
@@ -58,8 +64,9 @@ const RecentCalls::State* RecentCalls::again(const Hold&, const EvenCall& even,
                                              const CallOptions& call, bool private_source,
                                              Duration timeout) {
   if (even.op == ReduceOp::premul_sum) return nullptr;  // has its own factors
-  const auto wanted = [&](const CollectiveArgs& args) { return is_of(args, even); };
-  Recent* const recent = find(call, private_source, wanted);
+  Recent* const recent = find([&](const Plan& plan) {
+    return is_of(plan.args, even) && is_for(plan.request, call, private_source);
+  });
   if (!recent || !recent->free()) return nullptr;
   CollectiveState& state = *recent->state;
   state.reuse(state.name, timeout);
@@ -67,20 +74,15 @@ const RecentCalls::State* RecentCalls::again(const Hold&, const EvenCall& even,
   return take_buffers(state, even) ? &recent->state : nullptr;
 }
 
-RecentCalls::Recent& RecentCalls::like(const CollectiveArgs& args, const CallOptions& call,
-                                       bool private_source) {
-  if (Recent* const recent =
-          find(call, private_source, [&](const CollectiveArgs& other) { return other == args; }))
-    return *recent;
+RecentCalls::Recent& RecentCalls::like(const PlanKey& key) {
+  const auto same = [&](const Plan& plan) {
+    return plan.args == key.args && plan.request == key.request;
+  };
+  if (Recent* const recent = find(same)) return *recent;
   last_ = next_;
   next_ = (next_ + 1) % recent_.size();
   Recent& oldest = recent_[last_];
   oldest.known = false;
-  oldest.algorithm = call.algorithm;
-  oldest.segments = call.segments;
-  oldest.tolerance = call.tolerance;
-  oldest.schedules = call.schedules;
-  oldest.private_source = private_source;
   return oldest;
 }
 

@@ -11,7 +11,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "collectives/operations/operation.h"
@@ -97,9 +96,9 @@ class RecentCalls final {
 
   // `make` makes a new state, `find` a plan.
   template <class Make, class Find>
-  Begun take(Hold hold, const char* name, Duration timeout, const CollectiveArgs& args,
-             const CallOptions& call, bool private_source, Make make, Find find) {
-    Recent& recent = like(args, call, private_source);
+  Begun take(Hold hold, const char* name, Duration timeout, const PlanKey& key, Make make,
+             Find find) {
+    Recent& recent = like(key);
     if (recent.free()) {
       recent.state->reuse(name, timeout);
     } else {
@@ -115,12 +114,7 @@ class RecentCalls final {
  private:
   struct Recent {
     State state;
-    bool known = false;  // the state's plan is that of the call described by the following
-    std::string algorithm;
-    int segments = 0;
-    double tolerance = 0;
-    std::shared_ptr<const ProvedSchedules> schedules;
-    bool private_source = false;
+    bool known = false;  // the state has a plan, and is for calls with its key
 
     // The operation has no other holder.
     bool free() const {
@@ -128,17 +122,13 @@ class RecentCalls final {
       std::atomic_thread_fence(std::memory_order_acquire);
       return true;
     }
-    bool serves(const CallOptions& call, bool source) const {
-      return known && segments == call.segments && algorithm == call.algorithm &&
-             tolerance == call.tolerance && schedules == call.schedules && private_source == source;
-    }
   };
 
-  // The entry for calls with these options whose plan is as wanted, or null.
+  // The entry whose plan is as wanted, or null.
   template <class Wanted>
-  Recent* find(const CallOptions& call, bool private_source, Wanted wanted) {
+  Recent* find(Wanted wanted) {
     const auto fits = [&](const Recent& recent) {
-      return recent.serves(call, private_source) && wanted(recent.state->plan->args);
+      return recent.known && wanted(*recent.state->plan);
     };
     if (fits(recent_[last_])) return &recent_[last_];
     for (size_t i = 0; i < recent_.size(); ++i) {
@@ -149,7 +139,7 @@ class RecentCalls final {
     return nullptr;
   }
   // The entry for such calls; else the oldest one, cleared.
-  Recent& like(const CollectiveArgs& args, const CallOptions& call, bool private_source);
+  Recent& like(const PlanKey& key);
 
   std::atomic<bool> held_{false};
   std::array<Recent, 4> recent_;

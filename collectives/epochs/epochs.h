@@ -21,13 +21,8 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <string_view>
 
 namespace ringwood {
-
-// In place of a change's parameters: the same again, but the epoch begins with a measurement of the
-// network.
-inline constexpr std::string_view kMeasureAgain = "measure again";
 
 class Epochs final {
  public:

@@ -68,6 +68,12 @@ struct PlanRequest {
   std::shared_ptr<const ProvedSchedules> own;
   bool operator==(const PlanRequest&) const = default;
 };
+// What a plan depends on, besides the group.
+struct PlanKey {
+  CollectiveArgs args;
+  PlanRequest request;
+  bool operator==(const PlanKey&) const = default;
+};
 // Only two ranks know the size of a block.
 inline bool has_blocks_of_pairs(const CollectiveArgs& args) {
   return !args.blocks.empty() && has_sizes_of_pairs(args.collective);

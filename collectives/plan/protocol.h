@@ -72,6 +72,11 @@ inline bool all_apart(std::span<const int> hosts, int n, bool loopback) {
   return loopback || (!hosts.empty() && *std::max_element(hosts.begin(), hosts.end()) == n - 1);
 }
 
+// Whether this many bytes of a private source are copied once for all peers.
+inline bool is_published(const ProtocolLimits& limits, size_t bytes) {
+  return bytes >= limits.published_from && bytes <= limits.published_up_to;
+}
+
 // Whether this many bytes, of the buffer or of a block, are few enough. The schedules, in one
 // segment, decide the rest (fits_one_round() in plan.h).
 inline bool small_for_one_round(const ProtocolLimits& limits, Collective collective, size_t bytes,

@@ -1,17 +1,18 @@
 // What a communicator consists of, for those who need more than its interface: tools that measure
-// its links, and changes of its parameters. Every Communicator of Communicator::create() is one.
+// its links, and tests that change its parameters. Every Communicator of Communicator::create() is
+// one.
 #pragma once
 
 namespace ringwood {
 
 class Communicator;
 class Mesh;
-class PlanCache;
+class GroupPlanner;
 
 class GroupParts {
  public:
   virtual const Mesh& mesh() const = 0;
-  virtual const PlanCache& plans() const = 0;
+  virtual const GroupPlanner& plans() const = 0;
 
  protected:
   ~GroupParts() = default;

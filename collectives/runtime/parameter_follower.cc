@@ -17,19 +17,6 @@ constexpr double kAheadSeconds = 0.05;
 constexpr double kMinAhead = 2, kMaxAhead = 1024;
 constexpr double kNotingSeconds = 0.05;
 
-// The same on all ranks, whatever epoch they are in when they hear of it.
-std::shared_ptr<const Plan> barrier_of(Planner& planner, uint32_t epoch) {
-  Plan like;
-  like.args.collective = Collective::barrier;
-  like.args.type = DataType::uint8;
-  like.request.algorithm = "dissemination";
-  like.request.segments = 1;
-  auto barrier = std::make_shared<Plan>(*planner.plan_again(like, 0));
-  barrier->epoch = epoch;
-  barrier->fingerprint.epoch = static_cast<uint8_t>(epoch);
-  return barrier;
-}
-
 }  // namespace
 
 std::shared_ptr<Planner> ParameterFollower::planner() const {
@@ -59,7 +46,7 @@ std::optional<uint64_t> ParameterFollower::prepare(uint32_t epoch, const std::st
   prepared_ = {};
   try {
     planner->prepare(epoch, measure ? "" : parameters);
-    if (measure) prepared_ = {epoch, 0, barrier_of(*planner, epoch)};
+    prepared_ = {epoch, 0, measure};
   } catch (const Error& error) {
     log(LogLevel::warn, "parameters", fmt::format("epoch {}: {}", epoch, error.cause));
     return std::nullopt;
@@ -70,35 +57,52 @@ std::optional<uint64_t> ParameterFollower::prepare(uint32_t epoch, const std::st
 }
 
 bool ParameterFollower::commit(uint32_t epoch, uint64_t from) {
-  if (!prepared_.barrier) paths_.renew();
+  if (!prepared_.measures) network_->renew();
   {
     const EngineLock held = role_.lock();
     if (!queue_.epochs(held).commit(epoch, from)) return false;
     prepared_.from = from;
-    if (prepared_.barrier) committed_.push_back(std::exchange(prepared_, {}));
+    if (prepared_.measures) measured_.push_back(std::exchange(prepared_, {}));
   }
   role_.wake_all();
   return true;
 }
 
+std::optional<uint32_t> ParameterFollower::measurement_due(const EngineLock& held) const {
+  if (measured_.empty() || measured_.front().from > queue_.next_number(held)) return std::nullopt;
+  return measured_.front().epoch;
+}
+
+// The same on all ranks, whatever epoch they were in when they heard of it.
+std::shared_ptr<const Plan> ParameterFollower::barrier_of(uint32_t epoch) const {
+  Plan like;
+  like.args.collective = Collective::barrier;
+  like.args.type = DataType::uint8;
+  like.request.algorithm = "dissemination";
+  like.request.segments = 1;
+  auto barrier = std::make_shared<Plan>(*planner()->plan_again(like, 0));
+  barrier->epoch = epoch;
+  barrier->fingerprint.epoch = static_cast<uint8_t>(epoch);
+  return barrier;
+}
+
 // A barrier that ends with the probe, in the driver: then no rank has anything else on its channel.
 // It counts as writing all memory, so that nothing is under way beside it, and whoever waits for a
 // later collective carries it out.
-void ParameterFollower::measure_if_due(const EngineLock& held,
-                                       std::shared_ptr<OperationDriver> driver) {
-  if (committed_.empty() || committed_.front().from > queue_.next_number(held)) return;
+void ParameterFollower::measure(const EngineLock& held, std::shared_ptr<const Plan> plan,
+                                std::shared_ptr<OperationDriver> driver) {
+  measured_.pop_front();
   auto barrier = std::make_shared<CollectiveState>(std::move(driver), "measurement", timeout_);
-  barrier->use(std::move(committed_.front().barrier));
-  committed_.pop_front();
+  barrier->use(std::move(plan));
   barrier->footprint.write(reinterpret_cast<void*>(1), std::numeric_limits<size_t>::max() / 2);
   barrier->finish = [this, state = barrier.get()] {
-    paths_.measure(collective_channel(state->track));
+    network_->measure(collective_channel(state->track));
   };
   queue_.push(held, std::move(barrier));
 }
 
 void ParameterFollower::abandon(uint32_t epoch) {
-  paths_.abandoned();
+  network_->abandoned();
   {
     const EngineLock held = role_.lock();
     if (!queue_.epochs(held).abandon(epoch)) return;

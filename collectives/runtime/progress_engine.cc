@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "collectives/machine/group_model.h"
 #include "collectives/runtime/observed.h"
-#include "collectives/tuning/group_tuning.h"
+#include "collectives/tuner/tuner.h"
 #include "transports/base/result.h"
 
 namespace ringwood {
@@ -36,9 +35,7 @@ ProgressEngine::ProgressEngine(const Options& options)
 
 std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> store, int rank,
                                                        int size, const Options& options,
-                                                       const std::string& announcement,
-                                                       const std::string& name,
-                                                       GroupTuning* tuning) {
+                                                       const std::string& name, TunerSetup* setup) {
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
   Control::Handlers handlers;
@@ -56,32 +53,33 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   handlers.prepare = std::bind_front(&ParameterFollower::prepare, &e->follower_);
   handlers.commit = std::bind_front(&ParameterFollower::commit, &e->follower_);
   handlers.abandon = std::bind_front(&ParameterFollower::abandon, &e->follower_);
-  PathMonitor& paths = e->follower_.paths();
-  handlers.paths = std::bind_front(&PathMonitor::look, &paths);
-  handlers.reported = std::bind_front(&PathMonitor::reported, &paths);
-  handlers.next_change = [e, &paths] { return paths.next_change(e->follower_.planner().get()); };
+  NetworkWatch& network = e->follower_.network();
+  handlers.paths = std::bind_front(&NetworkWatch::look, &network);
+  handlers.reported = std::bind_front(&NetworkWatch::reported, &network);
+  handlers.next_change = std::bind_front(&NetworkWatch::next_change, &network);
   handlers.trace = [e](const TraceDone& done) {
     const auto error = e->error_.get();
     e->observed_->trace->print_soon(error ? error->message() : "", done);
   };
   handlers.clock = [e](const ClockSample& sample) { e->observed_->trace->note_clock(sample); };
-  e->mesh_ = make_mesh(std::move(store), rank, size, options, std::move(handlers), announcement,
-                       tuning ? tuning->links() : LinkAgreement{});
-  if (tuning) tuning->unmark(e->mesh_->announcement);
-  set_up(*e->mesh_, [&] {
-    agree_on_parameters(*e->mesh_, with(options, e->mesh_->link_settings));
-    if (tuning) tuning->agree(*e->mesh_);
-  });
+  e->mesh_ =
+      make_mesh(std::move(store), rank, size, options, std::move(handlers),
+                setup ? setup->announcement() : "", setup ? setup->links() : LinkAgreement{});
+  if (setup) setup->read(*e->mesh_);
+  set_up(*e->mesh_,
+         [&] { setup ? setup->agree(*e->mesh_) : agree_on_network(*e->mesh_, options); });
   e->waiter_.use(*e->mesh_);
   e->error_.use(*e->mesh_);
   RecordedGroup recorded{name, e->mesh_->session, rank, size, e->mesh_->host_numbers, {}};
   for (int peer = 0; peer < size; ++peer) recorded.ways.push_back(e->mesh_->way_to(peer));
-  e->observed_->trace->begin(std::move(recorded), e->queue_.calls(),
-                             print(machine_model_of(*e->mesh_)));
+  e->observed_->trace->begin(std::move(recorded), e->queue_.calls(), parameters_of(*e->mesh_));
   e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_,
                                         e->observed_->status, e->observed_->trace->recorder());
   e->observed_->watched.use(*e->mesh_, e->observed_->trace->recorder());
-  paths.use(*e->mesh_);
+  network.use(*e->mesh_, [e] {
+    const std::shared_ptr<Planner> planner = e->follower_.planner();
+    return planner ? planner->in_use() : TunerInUse{};
+  });
   return engine;
 }
 
@@ -90,6 +88,7 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
 ProgressEngine::~ProgressEngine() {
   role_.join();
   if (mesh_) mesh_->control.reset();
+  follower_.stop();
 }
 
 // ---- calls --------------------------------------------------------------------------------------
@@ -130,6 +129,7 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
 
 Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
   Clock::time_point asked;
+  std::shared_ptr<const Plan> barrier;  // of a measurement, before the operation
   while (!queue_.admits(held, operation)) {
     const uint64_t number = queue_.next_number(held);
     bool late = false;
@@ -137,9 +137,13 @@ Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
       late = operation.late(Clock::now());
       return late || queue_.open(number) || queue_.closed() || error_.is_set();
     };
-    if (queue_.open(number)) {
+    const auto measured = follower_.measurement_due(held);
+    if (queue_.open(number) && measured && (!barrier || barrier->epoch != *measured)) {
+      held.unlock();
+      barrier = follower_.barrier_of(*measured);
+    } else if (queue_.open(number)) {
       const uint32_t epoch = queue_.epochs(held).enter(number);
-      follower_.measure_if_due(held, shared_from_this());
+      if (measured) follower_.measure(held, std::exchange(barrier, nullptr), shared_from_this());
       held.unlock();
       if (epoch != operation.epoch)
         operation.change(follower_.planner()->plan_again(*operation.plan, epoch));

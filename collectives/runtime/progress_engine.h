@@ -32,19 +32,18 @@
 
 namespace ringwood {
 
-class GroupTuning;  // tuning/group_tuning.h
-struct Observed;    // observed.h
+class TunerSetup;  // tuner/tuner.h
+struct Observed;   // observed.h
 
 class ProgressEngine final : public OperationDriver,
                              public std::enable_shared_from_this<ProgressEngine> {
  public:
-  // Collective (see make_mesh). Throws Error. `tuning`: agrees on the group's tuning file; null on
-  // all ranks: there is none.
+  // Collective (see make_mesh). Throws Error. `setup`: what the ranks agree on before they choose;
+  // null on all ranks: the defaults.
   static std::shared_ptr<ProgressEngine> create(std::shared_ptr<Store> store, int rank, int size,
                                                 const Options& options,
-                                                const std::string& announcement = "",
                                                 const std::string& name = "world",
-                                                GroupTuning* tuning = nullptr);
+                                                TunerSetup* setup = nullptr);
   ~ProgressEngine();
 
   Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) override;

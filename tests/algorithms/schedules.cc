@@ -5,10 +5,10 @@
 #include <set>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/draw/draw.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
 #include "tests/support/places.h"
+#include "tools/draw/draw.h"
 
 namespace ringwood {
 namespace {

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "collectives/checker/checker.h"
-#include "collectives/choice/choose.h"
-#include "collectives/runtime/plan_cache.h"
+#include "collectives/planner/group_planner.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/model_tuner.h"
 #include "tests/support/plan_groups.h"
 #include "tests/support/schedule_texts.h"
 
@@ -149,10 +150,11 @@ TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
 
 // A group checks each kind of plan once, of the ranks and the placement that it has.
 TEST(Checker, IsAskedForEachKindOfPlan) {
-  PlanCache plans(1, 4, default_machine_model(4, false), Options{});
+  GroupPlanner plans(1, 4,
+                     std::make_shared<ModelTuner>(default_machine_model(4, false), Options{}));
   const auto get = [&](ReduceOp op, size_t count, int segments) {
     const CollectiveArgs args = plan_args(Collective::all_reduce, DataType::float32, op, count, 0);
-    (void)plans.get(args, "ring", segments, false);
+    (void)plans.get({args, {"ring", segments}});
     return plans.checked();
   };
   EXPECT_EQ(get(ReduceOp::sum, 100000, 1), 1u);

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choice/row_proofs.h"
 #include "collectives/kernels/row_sums.h"
 #include "collectives/plan/sums.h"
+#include "collectives/tuner/choice/row_proofs.h"
 #include "tests/support/inputs.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"

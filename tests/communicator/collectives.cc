@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choice/candidate.h"
+#include "collectives/tuner/candidate.h"
 #include "tests/support/inputs.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"

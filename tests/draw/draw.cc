@@ -1,5 +1,5 @@
 // Pictures of schedules: what they say, and that they say it the same way every time.
-#include "collectives/draw/draw.h"
+#include "tools/draw/draw.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,8 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/executors/plan_runner.h"
 #include "collectives/plan/passes.h"
-#include "collectives/runtime/plan_cache.h"
+#include "collectives/planner/group_planner.h"
+#include "collectives/tuner/model_tuner.h"
 #include "collectives/verify/verify.h"
 #include "tests/support/places.h"
 #include "tests/support/stepped.h"
@@ -289,24 +290,24 @@ TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
 
 TEST(Plans, OfUnevenBlocksAreFoundAgain) {
   const Options options;
-  PlanCache plans(0, 2, MachineModel{}, options);
+  GroupPlanner plans(0, 2, std::make_shared<ModelTuner>(MachineModel{}, options));
   CollectiveArgs args{Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {5, 7, 5, 6}};
-  const auto first = plans.get(args, "", 0, false);
-  EXPECT_EQ(plans.get(args, "", 0, false), first);
+  const auto first = plans.get({args, {}});
+  EXPECT_EQ(plans.get({args, {}}), first);
   for (size_t k = 0; k < 1000; ++k) {  // bounded
     args.blocks[1] = 100 + k;
-    (void)plans.get(args, "", 0, false);
+    (void)plans.get({args, {}});
   }
   args.blocks[1] = 7;
-  EXPECT_NE(plans.get(args, "", 0, false), first);
+  EXPECT_NE(plans.get({args, {}}), first);
   const CollectiveArgs even{
       Collective::all_to_all, DataType::float32, ReduceOp::sum, 0, 0, {4, 4, 4, 4}};
-  const auto kept = plans.get(even, "", 0, false);
+  const auto kept = plans.get({even, {}});
   for (size_t k = 0; k < 1000; ++k) {
     args.blocks[1] = 5000 + k;
-    (void)plans.get(args, "", 0, false);
+    (void)plans.get({args, {}});
   }
-  EXPECT_EQ(plans.get(even, "", 0, false), kept);
+  EXPECT_EQ(plans.get({even, {}}), kept);
 }
 
 TEST(Plans, FoldWhatIsReceivedOnlyToBeAdded) {

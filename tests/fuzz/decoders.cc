@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/machine/probe_messages.h"
-#include "collectives/tuning/link_tuning.h"
+#include "collectives/tuner/machine/probe_messages.h"
+#include "collectives/tuner/tuning/link_tuning.h"
 #include "tests/fuzz/control_samples.h"
 #include "tests/fuzz/file_samples.h"
 #include "tests/fuzz/handshake_samples.h"

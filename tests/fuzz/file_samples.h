@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/machine/machine_model.h"
-#include "collectives/tuning/tuning_file.h"
+#include "collectives/tuner/machine/machine_model.h"
+#include "collectives/tuner/tuning/tuning_file.h"
 #include "tests/fuzz/random.h"
 
 namespace ringwood::testing {

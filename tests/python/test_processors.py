@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the choice is made of, and what that needs; of reductions it needs no kernels.
-FOLDERS = "algorithms|algorithms/hierarchical|choice|cost|plan|schedule|verify"
-FILES = r"machine/machine_model|machine/places|kernels/(?:reduce|row_sums|types|wire)"
+FOLDERS = "algorithms|algorithms/hierarchical|plan|schedule|verify"
+FILES = r"kernels/(?:reduce|row_sums|types|wire)"
+TUNER = r"choice/\w+|cost/\w+|machine/machine_model|machine/places"
 # As meson.build has them: contracted, products that are added would be rounded once, or twice.
 FLAGS = ["-std=c++20", "-O2", "-ffp-contract=off", "-DFMT_HEADER_ONLY", "-pthread"]
 CROSS = "aarch64-linux-gnu-g++"
@@ -23,6 +24,8 @@ def sources() -> list[str]:
     text = (ROOT / "meson.build").read_text()
     pattern = rf"'(collectives/(?:(?:{FOLDERS})/\w+|{FILES})\.cc|transports/base/error\.cc)'"
     found = re.findall(pattern, text)
+    tuner = (ROOT / "collectives/tuner/meson.build").read_text()
+    found += [f"collectives/tuner/{one}" for one in re.findall(rf"'((?:{TUNER})\.cc)'", tuner)]
     assert len(found) > 60
     return found
 
@@ -41,7 +44,7 @@ def output(folder: Path, compiler: list[str], emulator: list[str]) -> str:
         return target
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        main, *objects = pool.map(compiled, ["tests/choice/print_choices.cc", *sources()])
+        main, *objects = pool.map(compiled, ["tests/tuner/choice/print_choices.cc", *sources()])
     archive, program = str(folder / "choice.a"), str(folder / "print_choices")
     subprocess.run(["ar", "rcs", archive, *objects], check=True)
     subprocess.run([*compiler, "-static", "-pthread", main, archive, "-o", program], check=True)

@@ -13,9 +13,10 @@
 #include <gtest/gtest.h>
 
 #include "collectives/epochs/epochs.h"
-#include "collectives/machine/machine_model.h"
-#include "collectives/runtime/plan_cache.h"
+#include "collectives/planner/group_planner.h"
 #include "collectives/runtime/progress_engine.h"
+#include "collectives/tuner/machine/machine_model.h"
+#include "collectives/tuner/model_tuner.h"
 #include "tests/support/ranks.h"
 #include "tests/support/seeds.h"
 #include "tests/support/transports.h"
@@ -155,7 +156,7 @@ struct Answer {
 
 class LatePlanner final : public Planner {
  public:
-  LatePlanner(std::shared_ptr<PlanCache> plans, int rank, Answer& answer)
+  LatePlanner(std::shared_ptr<GroupPlanner> plans, int rank, Answer& answer)
       : plans_(std::move(plans)), rank_(rank), answer_(answer) {}
   void prepare(uint32_t epoch, const std::string& parameters) override {
     if (rank_ == 1) {
@@ -171,10 +172,10 @@ class LatePlanner final : public Planner {
   std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) override {
     return plans_->plan_again(plan, epoch);
   }
-  Proposal weigh(const NetworkParameters&) const override { return {}; }
+  TunerInUse in_use() const override { return {}; }
 
  private:
-  const std::shared_ptr<PlanCache> plans_;
+  const std::shared_ptr<GroupPlanner> plans_;
   const int rank_;
   Answer& answer_;
 };
@@ -189,7 +190,8 @@ class LateRank {
  public:
   LateRank(std::shared_ptr<Store> store, int rank, int n, Answer& answer)
       : engine(ProgressEngine::create(std::move(store), rank, n, late_options(rank, answer))),
-        plans_(std::make_shared<PlanCache>(rank, n, MachineModel{}, Options{})) {
+        plans_(std::make_shared<GroupPlanner>(
+            rank, n, std::make_shared<ModelTuner>(MachineModel{}, Options{}))) {
     engine->use(std::make_shared<LatePlanner>(plans_, rank, answer));
   }
   ~LateRank() { (void)engine->shutdown(std::chrono::seconds(10)); }
@@ -197,8 +199,8 @@ class LateRank {
   Result<uint32_t> sum(Duration timeout, bool synchronous) {
     int32_t x = engine->mesh().rank + 1;
     auto state = std::make_shared<CollectiveState>(engine, "all_reduce", timeout);
-    state->use(plans_->get({Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, "",
-                           0, false));
+    state->use(
+        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, {}}));
     state->buffers = {&x};
     Status s = synchronous ? engine->call(state) : engine->submit(state, false);
     if (s) s = state->wait(std::chrono::milliseconds(0));
@@ -211,7 +213,7 @@ class LateRank {
   std::shared_ptr<ProgressEngine> engine;
 
  private:
-  const std::shared_ptr<PlanCache> plans_;
+  const std::shared_ptr<GroupPlanner> plans_;
 };
 
 constexpr Duration kLong = kPatience;

@@ -13,8 +13,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "collectives/runtime/plan_cache.h"
+#include "collectives/planner/group_planner.h"
 #include "collectives/runtime/progress_engine.h"
+#include "collectives/tuner/model_tuner.h"
 #include "tests/support/ranks.h"
 
 namespace ringwood::testing {
@@ -22,7 +23,8 @@ namespace ringwood::testing {
 // Notes what was measured, and changes nothing.
 class NotingPlanner final : public Planner {
  public:
-  explicit NotingPlanner(std::shared_ptr<PlanCache> plans) : plans_(std::move(plans)) {}
+  NotingPlanner(int ranks, std::shared_ptr<GroupPlanner> plans)
+      : ranks_(ranks), plans_(std::move(plans)) {}
   void prepare(uint32_t epoch, const std::string& text) override {
     plans_->prepare(epoch, text);
     if (on_prepare) on_prepare(epoch);
@@ -31,18 +33,23 @@ class NotingPlanner final : public Planner {
   std::shared_ptr<const Plan> plan_again(const Plan& plan, uint32_t epoch) override {
     return plans_->plan_again(plan, epoch);
   }
-  Proposal weigh(const NetworkParameters& measured) const override {
-    EXPECT_GT(measured.nic, 0);
+  // Asked once for each measurement. Where it shall change something, a row is in use that no tuner
+  // would choose.
+  TunerInUse in_use() const override {
     ++weighed;
-    return proposal;
+    TunerInUse used = plans_->in_use();
+    used.choices.clear();
+    if (changes) used.choices.push_back({{.bytes = 1 << 20, .n = ranks_}, {"no row"}});
+    return used;
   }
   mutable std::atomic<int> weighed{0};
   // To be set before the first change.
   std::function<void(uint32_t epoch)> on_prepare;
-  Proposal proposal;
+  bool changes = false;
 
  private:
-  const std::shared_ptr<PlanCache> plans_;
+  const int ranks_;
+  const std::shared_ptr<GroupPlanner> plans_;
 };
 
 inline Options measuring_options(int rank) {
@@ -58,8 +65,9 @@ class MeasuringRank {
  public:
   MeasuringRank(std::shared_ptr<Store> store, int rank, int n)
       : engine(ProgressEngine::create(std::move(store), rank, n, measuring_options(rank))),
-        plans_(std::make_shared<PlanCache>(rank, n, MachineModel{}, Options{})),
-        planner(std::make_shared<NotingPlanner>(plans_)) {
+        plans_(std::make_shared<GroupPlanner>(
+            rank, n, std::make_shared<ModelTuner>(MachineModel{}, Options{}))),
+        planner(std::make_shared<NotingPlanner>(n, plans_)) {
     engine->use(planner);
   }
   ~MeasuringRank() { (void)engine->shutdown(std::chrono::seconds(10)); }
@@ -71,8 +79,8 @@ class MeasuringRank {
     auto& one = open_.emplace_back();
     one.data.assign(count, engine->mesh().rank + 1);
     one.state = std::make_shared<CollectiveState>(engine, "all_reduce", kPatience);
-    one.state->use(plans_->get(
-        {Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, count, {}}, "", 0, false));
+    one.state->use(
+        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, count, {}}, {}}));
     one.state->buffers = {one.data.data()};
     one.state->priority = common() % 3 ? Priority::normal : Priority::high;
     Status s = synchronous ? engine->call(one.state) : engine->submit(one.state, false);
@@ -96,8 +104,7 @@ class MeasuringRank {
   }
 
   std::shared_ptr<const Plan> plan_of_one() {
-    return plans_->get({Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, "", 0,
-                       false);
+    return plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, {}});
   }
 
   std::shared_ptr<ProgressEngine> engine;
@@ -107,7 +114,7 @@ class MeasuringRank {
     std::vector<int32_t> data;
     std::shared_ptr<CollectiveState> state;
   };
-  const std::shared_ptr<PlanCache> plans_;
+  const std::shared_ptr<GroupPlanner> plans_;
   std::list<Sum> open_;
 
  public:

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/machine/machine_model.h"
+#include "collectives/tuner/machine/machine_model.h"
 #include "tests/fuzz/random.h"
 #include "tools/trace/blame.h"
 #include "tools/trace/perfetto.h"

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "collectives/machine/group_model.h"
-#include "collectives/machine/machine_model.h"
-#include "collectives/machine/probe_results.h"
+#include "collectives/tuner/machine/group_model.h"
+#include "collectives/tuner/machine/machine_model.h"
+#include "collectives/tuner/machine/probe_results.h"
 #include "tools/gather.h"
 #include "tools/matrix/probe_rounds.h"
 #include "tools/matrix/solve.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/machine/machine_model.h"
+#include "collectives/tuner/machine/machine_model.h"
 #include "tools/matrix/matrix.h"
 
 namespace ringwood::tools {

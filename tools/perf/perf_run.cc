@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/choice/candidate.h"
+#include "collectives/tuner/candidate.h"
 #include "tools/perf/html/perf_html.h"
 #include "tools/perf/perf_counters.h"
 #include "tools/perf/perf_limits.h"

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/choice/choose.h"
+#include "collectives/tuner/choice/choose.h"
 #include "tools/perf/group_clock.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/perf/perf_requirements.h"

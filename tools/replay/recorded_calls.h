@@ -16,8 +16,8 @@
 
 #include "collectives/kernels/data_types.h"
 #include "collectives/kernels/wire.h"
-#include "collectives/machine/machine_model.h"
 #include "collectives/schedule/collective.h"
+#include "collectives/tuner/machine/machine_model.h"
 
 namespace ringwood::tools {
 

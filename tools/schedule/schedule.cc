@@ -6,7 +6,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "collectives/draw/draw.h"
 #include "collectives/plan/sums.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/verify/verify.h"
@@ -14,6 +13,7 @@
 #include "tools/command/refusal.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
+#include "tools/draw/draw.h"
 #include "tools/perf/perf.h"
 #include "tools/schedule/schedule_cost.h"
 #include "tools/schedule/schedule_source.h"

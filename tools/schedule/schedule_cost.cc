@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "collectives/choice/choose.h"
-#include "collectives/cost/cost.h"
 #include "collectives/kernels/types.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan/proved_schedules.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/cost/cost.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 
@@ -43,8 +43,8 @@ std::vector<size_t> sizes_of(const TypedCost& cost, Collective collective) {
   return sizes;
 }
 
-// As the choice costs a row (choice/built_rows.cc), for all ranks.
-Load load_of(const Schedules& schedules, const TuningQuery& query, int segments) {
+// As the choice costs a row (tuner/choice/built_rows.cc), for all ranks.
+Load load_of(const Schedules& schedules, const ModelQuery& query, int segments) {
   const MachineModel& machine = *query.machine;
   const bool apart = all_apart(machine.hosts, query.n, machine.loopback);
   Load load{query.collective, query.bytes, size_of(query.type)};
@@ -58,7 +58,7 @@ Load load_of(const Schedules& schedules, const TuningQuery& query, int segments)
   return load;
 }
 
-ScheduleCost cost_of(const Schedules& schedules, TuningQuery query, size_t bytes, int segments,
+ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes, int segments,
                      const Options& options) {
   ScheduleCost row;
   row.bytes = bytes;
@@ -81,7 +81,7 @@ ScheduleCost cost_of(const Schedules& schedules, TuningQuery query, size_t bytes
   return row;
 }
 
-void print_table(const Schedules& schedules, const TuningQuery& query, const TypedCost& cost,
+void print_table(const Schedules& schedules, const ModelQuery& query, const TypedCost& cost,
                  int segments, const std::vector<ScheduleCost>& rows) {
   const int hosts = host_count(*query.machine);
   fmt::print(
@@ -101,7 +101,7 @@ void print_table(const Schedules& schedules, const TuningQuery& query, const Typ
              std::ranges::all_of(rows, &ScheduleCost::simulated) ? "" : "; ~: an estimate");
 }
 
-void print_json(const Schedules& schedules, const TuningQuery& query, int segments,
+void print_json(const Schedules& schedules, const ModelQuery& query, int segments,
                 const std::vector<ScheduleCost>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ScheduleCost& row : rows)
@@ -138,7 +138,7 @@ int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   if (machine.hosts.empty()) machine.hosts.assign(schedules.all.size(), 0);
   machine.nodes.clear();
   std::vector<ScheduleCost> rows;
-  TuningQuery query;
+  ModelQuery query;
   for (const size_t bytes : sizes_of(cost, schedules.collective)) {
     query =
         parse_query({to_string(schedules.collective), fmt::format("{}", bytes), cost.type, cost.op},

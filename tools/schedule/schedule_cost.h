@@ -1,5 +1,5 @@
 // `ringwood schedule cost`: what schedules, of the table or of a text, would take at some sizes, by
-// the cost model (collectives/cost/cost.h), beside what a communicator would take instead.
+// the cost model (collectives/tuner/cost/cost.h), beside what a communicator would take instead.
 #pragma once
 
 #include <string>

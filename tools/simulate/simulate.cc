@@ -54,7 +54,7 @@ void set_query(const Typed& typed, SimulateOptions& options) {
                        typed.hosts, typed.ranks_per_host, kMaxRanks));
   const int ranks = typed.places.empty() ? typed.hosts * typed.ranks_per_host
                                          : static_cast<int>(typed.places.size());
-  TuningQuery& q = options.query = parse_query(typed.words, ranks);
+  ModelQuery& q = options.query = parse_query(typed.words, ranks);
   q.several_hosts = typed.hosts > 1;
   options.hosts = typed.hosts;
   options.ranks_per_host = typed.ranks_per_host;

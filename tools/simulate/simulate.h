@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/choice/choose.h"
-#include "collectives/simulate/network.h"
+#include "collectives/tuner/choice/choose.h"
+#include "tools/simulation/network.h"
 
 namespace CLI {
 class App;
@@ -16,8 +16,8 @@ class App;
 namespace ringwood::tools {
 
 struct SimulateOptions {
-  TuningQuery query;  // its machine model is `machine`
-  size_t bytes = 0;   // as typed: of the whole buffer, or of n blocks
+  ModelQuery query;  // its machine model is `machine`
+  size_t bytes = 0;  // as typed: of the whole buffer, or of n blocks
   MachineModel machine;
   int hosts = 1, ranks_per_host = 1;
   NetworkShape shape;

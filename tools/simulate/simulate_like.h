@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/simulate/network.h"
 #include "tools/matrix/matrix.h"
+#include "tools/simulation/network.h"
 
 namespace ringwood::tools {
 

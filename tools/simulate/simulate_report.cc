@@ -188,7 +188,7 @@ Bandwidth bandwidth_of(const SimulateOptions& options, double seconds) {
 }
 
 std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
-  const TuningQuery& q = options.query;
+  const ModelQuery& q = options.query;
   std::string text = fmt::format(
       "# ringwood {} simulate: {} of {} bytes, {}, {} ranks on {} host{}, {}\n"
       "# network: {}\n",
@@ -214,7 +214,7 @@ std::string print_table(const SimulateOptions& options, const std::vector<Simula
 }
 
 std::string print_json(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
-  const TuningQuery& q = options.query;
+  const ModelQuery& q = options.query;
   Json json = {{"version", RINGWOOD_VERSION},
                {"collective", to_string(q.collective)},
                {"bytes", options.bytes},

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/cost/cost_model.h"
 #include "collectives/kernels/types.h"
 #include "collectives/plan/wire_schedule.h"
+#include "collectives/tuner/cost/cost_model.h"
 #include "transports/base/options.h"
 
 namespace ringwood::tools {
@@ -118,7 +118,7 @@ class Simulated {
     return {rank, options_.query.n, options_.query.root, machine_.hosts, machine_.nodes};
   }
   bool in_one_round(int segments) const {
-    const TuningQuery& q = options_.query;
+    const ModelQuery& q = options_.query;
     const MachineModel& machine = options_.machine;
     const bool apart = all_apart(machine.hosts, q.n, machine.loopback);
     if (segments > 1 || !small_for_one_round(machine.limits, q.collective, q.bytes, q.n, apart))
@@ -160,7 +160,7 @@ std::vector<int> traced_ranks(const Outcome& outcome) {
 
 SimulateOptions with_call(SimulateOptions options, Collective collective, DataType type,
                           size_t bytes) {
-  TuningQuery& query = options.query;
+  ModelQuery& query = options.query;
   query.collective = collective;
   query.type = type;
   options.bytes = query.bytes = moves_data(collective) ? bytes : 0;
@@ -174,7 +174,7 @@ SimulateOptions with_call(SimulateOptions options, Collective collective, DataTy
 
 std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
   const bool named = !options.algorithm.empty() && options.algorithm != "all";
-  TuningQuery query = options.query;
+  ModelQuery query = options.query;
   query.machine = &options.machine;
   if (named) choose(query, Options{}, options.algorithm);  // refuses what cannot be
   std::map<std::string, SimulatedRow> best;  // of each row: the segments that take least

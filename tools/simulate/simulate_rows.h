@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collectives/kernels/wire.h"
-#include "collectives/simulate/waves.h"
 #include "tools/simulate/simulate.h"
+#include "tools/simulation/waves.h"
 
 namespace ringwood::tools {
 

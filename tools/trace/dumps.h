@@ -15,9 +15,9 @@
 
 #include "collectives/kernels/data_types.h"
 #include "collectives/kernels/wire.h"
-#include "collectives/machine/machine_model.h"
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/schedule.h"
+#include "collectives/tuner/machine/machine_model.h"
 
 namespace ringwood::tools {
 

@@ -1,6 +1,6 @@
 // What an operation of a trace was predicted to take, step by step: the cost model's time line of
-// its row (collectives/cost/cost.h), with the parameters by which the job chose, but without what
-// was known there of slow hosts, so that a slow one is seen.
+// its row (collectives/tuner/cost/cost.h), with the parameters by which the job chose, but without
+// what was known there of slow hosts, so that a slow one is seen.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/cost/cost_model.h"
+#include "collectives/tuner/cost/cost_model.h"
 #include "tools/trace/dumps.h"
 
 namespace ringwood::tools {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/choice/choose.h"
+#include "collectives/tuner/choice/choose.h"
 #include "tools/tune/trials.h"
 #include "transports/base/clock.h"
 

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/choice/candidate.h"
 #include "collectives/plan/proved_schedules.h"
-#include "collectives/tuning/medians.h"
+#include "collectives/tuner/candidate.h"
+#include "collectives/tuner/tuning/medians.h"
 #include "tools/perf/perf_operations.h"
 
 namespace ringwood::tools {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tuning/medians.h"
+#include "collectives/tuner/tuning/medians.h"
 #include "tools/launch.h"
 #include "tools/perf/perf_operations.h"
 #include "tools/tune/tune.h"

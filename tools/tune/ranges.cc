@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "collectives/choice/choose.h"
+#include "collectives/tuner/choice/choose.h"
 
 namespace ringwood::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tuning/tuning_file.h"
+#include "collectives/tuner/tuning/tuning_file.h"
 #include "tools/tune/contest.h"
 
 namespace ringwood::tools {

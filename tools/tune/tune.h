@@ -1,6 +1,6 @@
 // `ringwood tune`: measures, on a group's own hosts, what else could carry out each collective than
-// the predicted best, and writes the tuning file (collectives/tuning/tuning_file.h) that groups on
-// such hosts then use.
+// the predicted best, and writes the tuning file (collectives/tuner/tuning/tuning_file.h) that
+// groups on such hosts then use.
 //
 // For each size every row of the table is predicted, in several segments; those within --factor of
 // the best are measured against one another (contest.h). A row takes the place of the default only

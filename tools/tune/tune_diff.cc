@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "collectives/choice/choose.h"
-#include "collectives/machine/machine_model.h"
-#include "collectives/machine/places.h"
-#include "collectives/tuning/find_tuning.h"
+#include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/machine/machine_model.h"
+#include "collectives/tuner/machine/places.h"
+#include "collectives/tuner/tuning/find_tuning.h"
 #include "tools/command/text_files.h"
 #include "tools/prediction.h"
 #include "transports/base/error.h"
@@ -169,8 +169,8 @@ class Comparison {
     if (machine.hosts.empty()) machine.hosts = hosts_of("1", 2);
   }
 
-  TuningQuery query(const Side& side, const Place& p) const {
-    TuningQuery q;
+  ModelQuery query(const Side& side, const Place& p) const {
+    ModelQuery q;
     q.collective = p.collective;
     q.root = p.root;
     q.n = static_cast<int>(side.machine->hosts.size());

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/tuning/find_tuning.h"
+#include "collectives/tuner/tuning/find_tuning.h"
 #include "collectives/verify/verify.h"
 #include "tools/tune/ranges.h"
 #include "transports/base/error.h"

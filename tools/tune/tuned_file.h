@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "collectives/tuning/tuning_file.h"
+#include "collectives/tuner/tuning/tuning_file.h"
 #include "tools/tune/tune.h"
 
 namespace ringwood::tools {

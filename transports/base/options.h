@@ -1,5 +1,6 @@
-// The knobs of a group, as a plain value: every field is a row of the table of knobs (knobs/), that
-// says what it does and why its default is as it is. `ringwood env --why` prints that.
+// The knobs of a group, as a plain value: every field but tuner_plugin is a row of the table of
+// knobs (knobs/), that says what it does and why its default is as it is. `ringwood env --why`
+// prints that.
 //
 // The environment is read once, by from_environment(), when a communicator is made. A variable that
 // begins with RINGWOOD_ but is not a knob is warned about with the nearest name. A value that
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "transports/base/log.h"
+
+struct ringwood_tuner;
 
 namespace ringwood {
 
@@ -61,6 +64,8 @@ struct Options {
   std::string calibration = "keep";                               // RINGWOOD_CALIBRATION
   std::string topology;                                           // RINGWOOD_TOPOLOGY
   std::string tuning_file;                                        // RINGWOOD_TUNING_FILE
+  std::string tuner;                                              // RINGWOOD_TUNER
+  const ringwood_tuner* tuner_plugin = nullptr;                   // instead (tuner_plugin.h)
   std::chrono::milliseconds remeasure{std::chrono::seconds(30)};  // RINGWOOD_REMEASURE
   bool reproducible = false;                                      // RINGWOOD_REPRODUCIBLE
   double tolerance = 0;                                           // RINGWOOD_TOLERANCE

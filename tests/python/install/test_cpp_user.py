@@ -92,6 +92,43 @@ def test_the_example_needs_no_library_of_ours_where_it_runs(installed, flags, tm
     expect_two_ranks(tmp_path / "static")
 
 
+CHOICES = """collective,min_bytes,max_bytes,algorithm,segments,hosts,ranks
+all_reduce,0,1048576,ring,3,-1,4
+all_reduce,0,1048576,direct,1,-1,-1
+"""
+
+
+def test_the_example_tuner_chooses_from_its_file(installed, tmp_path):
+    source = ROOT / "collectives" / "examples" / "csv_tuner.cc"
+    library, choices = tmp_path / "libcsv_tuner.so", tmp_path / "choices.csv"
+    cflags = described(installed, "--cflags")
+    checked("c++", "-Wall", "-Wextra", "-shared", "-fPIC", source, "-o", library, *cflags)
+    choices.write_text(CHOICES)
+    variables = environment(RINGWOOD_TUNER=str(library), CSV_TUNER_FILE=str(choices))
+
+    def explained(ranks: int, size: str) -> str:
+        words = ["explain", "all_reduce", size, "--ranks", str(ranks)]
+        return checked(BINARY, *words, env=variables)
+
+    assert re.search(r"^\* ring +3 .*chosen: by the tuner csv$", explained(4, "1M"), re.MULTILINE)
+    assert re.search(r"^\* direct +1 .*by the tuner csv$", explained(2, "64K"), re.MULTILINE)
+    assert "by the tuner" not in explained(4, "2M")
+    sizes = ["--ranks", "4", "-b", "64K", "-e", "64K"]
+    perf = checked(BINARY, "perf", "all_reduce", *sizes, env=variables)
+    assert re.search(r" ring +3 ", perf), perf
+
+    choices.write_text("all_reduce,0\n")
+    done = subprocess.run(
+        [BINARY, "explain", "all_reduce", "1M", "--ranks", "4"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode != 0
+    assert f"{choices}, line 1: 7 values are expected" in done.stderr
+
+
 CMAKE_LISTS = """
 cmake_minimum_required(VERSION 3.20)
 project(user CXX)

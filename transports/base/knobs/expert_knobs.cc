@@ -42,6 +42,15 @@ constexpr Knob kTable[] = {
      "(`ringwood top`)",
      "On: it costs a socket per group, and nothing until somebody asks. Off: for hosts on which "
      "one user name stands for several people."},
+    {"RINGWOOD_TUNER",
+     expert,
+     {},
+     "/shared/libmy_tuner.so",
+     kText<&Options::tuner>,
+     "a shared library that chooses the algorithms of calls (tuner_plugin.h), the same on all "
+     "ranks",
+     "For who knows better than a measurement: it is asked before the tuning file and the "
+     "prediction, which decide where it has no answer. None: nobody has to write one."},
     {"RINGWOOD_JOB_ID",
      expert,
      {},

@@ -101,7 +101,7 @@ constexpr Knob kTable[] = {
      "What was measured on these hosts goes before what is predicted for them, and sets those "
      "knobs "
      "of links that are not set. A file of other hosts, links or algorithms is refused with a word "
-     "on what differs (tuning/tuning_file.h)."},
+     "on what differs (tuner/tuning/tuning_file.h)."},
     {"RINGWOOD_IN_FLIGHT",
      user,
      {},

@@ -1,0 +1,66 @@
+// Prepares rows of the table of algorithms for costing: which of them a call may use, the schedules
+// that are simulated for them, and bounds of their time. Part of cost_candidates.h.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/tuner/choice/cost_candidates.h"
+#include "collectives/tuner/choice/row_profiles.h"
+#include "collectives/tuner/cost/cost_model.h"
+
+namespace ringwood {
+
+struct BuiltRow {
+  const AlgorithmRow* row = nullptr;
+  WireFormat wire = WireFormat::exact;
+  std::string why_not;  // why it is refused; the rest is not set then
+  const RowProfile* profile = nullptr;
+  std::vector<RowSample> encoded;  // the profile's samples with roundings
+  std::vector<CostModel> models;   // of the samples, in one segment, for private buffers
+  size_t steps = 0;                // of the samples
+  CostBounds bounds;               // of one segment
+  bool one_round = false;          // the protocol of the plan of one segment
+  size_t work = 0;                 // done so far to simulate it
+  bool too_long = false;           // a simulation of it did not end
+  std::vector<int> segments;       // segment counts to be considered, by preference
+  // Of one segment and of two, once they are simulated; [1]: of shared buffers.
+  std::optional<Prediction> single[2], pair[2];
+
+  const std::vector<RowSample>& samples() const {
+    return wire == WireFormat::exact ? profile->samples : encoded;
+  }
+};
+
+class RowBuilder final {
+ public:
+  // All are memory of the caller.
+  RowBuilder(const CandidateQuery& query, const MachineModel& machine, RowProfiles& profiles)
+      : query_(query), machine_(machine), profiles_(profiles) {}
+
+  // Whether rows in a wire format are considered.
+  bool may_encode() const;
+  // Nothing where the row in exact form already decides about it.
+  std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
+
+ private:
+  std::string objection(const AlgorithmRow& row, WireFormat wire) const;
+  bool in_one_round(const RowProfile& profile) const;
+  std::vector<int> segment_counts(const RowProfile& profile) const;
+  void bound(BuiltRow& built) const;
+  CostBounds counted(const RowProfile& profile) const;
+
+  const CandidateQuery& query_;
+  const MachineModel& machine_;
+  RowProfiles& profiles_;
+};
+
+// How a sample is costed, for this many of the query's bytes.
+Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample& sample,
+             size_t bytes, bool one_round, bool zero_copy);
+// The model of a sample; `load` is load_of() it.
+CostModel model_of(const RowSample& sample, int segment_count, const Load& load);
+
+}  // namespace ringwood

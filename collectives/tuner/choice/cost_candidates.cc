@@ -1,0 +1,248 @@
+#include "collectives/tuner/choice/cost_candidates.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "collectives/tuner/choice/built_rows.h"
+#include "collectives/tuner/choice/judge.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+// Predictions nearer than this count as equal: the model is not more accurate.
+constexpr double kMargin = 1.05;
+// Between hosts nothing is gained by shared buffers, so this much slower candidates do not win by
+// them. On one host they do.
+constexpr double kWorthSharing = 1.5;
+// Of pipelines that are expected to take this much longer than the best no segments are simulated.
+constexpr double kFarOff = 1.25;
+// Each doubling of the roundings of a sum beyond one per level has to make a row this many times
+// faster.
+constexpr double kRoundingPrice = 1.3;
+
+class Contest {
+ public:
+  Contest(const CandidateQuery& query, const MachineModel& machine, RowProfiles& profiles)
+      : query_(query),
+        machine_(machine),
+        profiles_(profiles),
+        builder_(query, machine, profiles),
+        judge_(query, machine) {}
+
+  std::vector<Candidate> run() {
+    for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
+      for (const AlgorithmRow* row : query_.rows)
+        if (wire == WireFormat::exact || builder_.may_encode()) enter(*row, wire);
+    if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
+    // One segment first: that is the least work, so every row that may win is simulated at all, and
+    // what it takes says in which order the others are worth it.
+    contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
+    contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
+    mark_chosen(least_regret());
+    for (const size_t i : refused_) judge(i, query_.all);
+    for (const size_t i : beaten_) {
+      candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
+      candidates_[i].why_not = "slower even at its bound";
+      if (query_.all) judge(i, true);
+    }
+    profiles_.count(judge_.work());
+    return std::move(candidates_);
+  }
+
+ private:
+  struct Entry {
+    size_t built = 0;
+    double least = 0;  // lower bound: no execution is faster
+  };
+
+  static Candidate candidate(const AlgorithmRow& row, int segments, WireFormat wire) {
+    Candidate c;
+    c.algorithm = row.name;
+    c.segments = segments;
+    c.wire = wire;
+    c.seconds = c.zero_copy_seconds = kInfinite;
+    return c;
+  }
+
+  void enter(const AlgorithmRow& row, WireFormat wire) {
+    std::optional<BuiltRow> built = builder_.build(row, wire);
+    if (!built) return;
+    if (!built->why_not.empty()) {
+      Candidate c = candidate(row, std::max(1, query_.segments), wire);
+      c.why_not = std::move(built->why_not);
+      candidates_.push_back(std::move(c));
+      entries_.push_back({});
+      return;
+    }
+    for (const int count : built->segments) {
+      Candidate c = candidate(row, count, wire);
+      weigh_roundings(row, c);
+      candidates_.push_back(std::move(c));
+      entries_.push_back({built_.size(), in_steps(built->bounds.lower(count))});
+    }
+    judge_.enter(*built);
+    built_.push_back(std::move(*built));
+  }
+
+  double least(size_t i) const { return entries_[i].least; }
+  double expected(size_t i) const {
+    return judge_.expected(built_[entries_[i].built], candidates_[i].segments);
+  }
+
+  // Those that are not refused, by their `key`, ascending.
+  template <class Which>
+  std::vector<size_t> order_of(const Which& which, double (Contest::*key)(size_t) const) const {
+    std::vector<std::pair<double, size_t>> keys;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty() && which(candidates_[i]))
+        keys.emplace_back((this->*key)(i)*candidates_[i].handicap, i);
+    std::sort(keys.begin(), keys.end());
+    std::vector<size_t> order;
+    for (const auto& [value, i] : keys) order.push_back(i);
+    return order;
+  }
+
+  void contend(const std::vector<size_t>& order) {
+    for (const size_t i : order) {
+      const double most = best_ * least_regret();
+      const double times = candidates_[i].handicap;
+      if (entries_[i].least * times > most * kMargin) {
+        beaten_.push_back(i);
+        continue;
+      }
+      const bool far_off = candidates_[i].segments > 1 && expected(i) * times > most * kFarOff;
+      judge(i, judge_.within_budget() && !far_off);
+      judged_.push_back(i);
+      best_ = std::min(best_, candidates_[i].seconds * times);
+      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
+    }
+  }
+
+  double regret(size_t i) const {
+    const Candidate& c = candidates_[i];
+    const auto times = [&](double seconds, double best) {
+      return best > 0 ? seconds * candidates_[i].handicap / best : 1;
+    };
+    return std::max(times(c.seconds, best_), times(c.zero_copy_seconds, best_zero_copy_));
+  }
+  double least_regret() const {
+    double least = judged_.empty() ? 1 : kInfinite;
+    for (const size_t i : judged_) least = std::min(least, regret(i));
+    return least;
+  }
+
+  // Inside a host, and between hosts.
+  int levels() const {
+    const int hosts = host_count(machine_);
+    return (hosts > 1) + (hosts == 1 || query_.n > hosts);
+  }
+
+  void weigh_roundings(const AlgorithmRow& row, Candidate& c) {
+    if (query_.rounding == CandidateQuery::Rounding::free) return;
+    c.roundings = profiles_.sum_roundings(row);
+    for (int most = levels(); most < c.roundings; most *= 2) c.handicap *= kRoundingPrice;
+  }
+
+  // Applies only if there is such a row at all.
+  void keep_those_that_add_once() {
+    const auto once = [](const Candidate& c) { return c.why_not.empty() && c.roundings == 1; };
+    if (std::ranges::none_of(candidates_, once)) return;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty() && !once(candidates_[i])) {
+        candidates_[i].why_not = "its partial sums may overflow";
+        candidates_[i].handicap = kInfinite;
+        refused_.push_back(i);
+      }
+  }
+
+  double worth(size_t i) const {
+    if (query_.all || host_count(machine_) == 1) return kInfinite;
+    return kWorthSharing * best_ / candidates_[i].handicap;
+  }
+
+  void judge(size_t i, bool may_simulate) {
+    Candidate& c = candidates_[i];
+    const CostJudge::Times times =
+        judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth(i));
+    c.seconds = times.seconds;
+    c.zero_copy_seconds = times.zero_copy_seconds;
+    c.simulated = times.simulated && !times.extended;
+  }
+
+  const char* why_slower(size_t i) const {
+    const Candidate& c = candidates_[i];
+    const auto faster = [&](double times) { return c.seconds * times <= best_ * kMargin; };
+    return faster(candidates_[i].handicap) ? "slower with shared buffers"
+           : faster(1)                     ? "rounds sums more often than its speed is worth"
+                                           : "slower";
+  }
+
+  // Of the candidates that are about as fast, chooses the one whose busiest resource has the least
+  // work: whatever the model omits (other work, other groups) slows down the others more.
+  // Of these, the one in which a rank receives from the fewest ranks of other hosts: where many
+  // send to one port at once, networks lose more than the model says (4 hosts over TCP: direct
+  // all_gather of 2 MiB takes 1.17 of ring's time). But not one that would lose if each message on
+  // its way took twice the latency, as it does where a rank has to be woken up (8 hosts over TCP:
+  // ring all_gather of 64 KiB takes 1.8 of bruck's time).
+  void mark_chosen(double least_of_all) {
+    double least = kInfinite;
+    const auto may_win = [&](size_t i) {
+      return candidates_[i].why_not.empty() && regret(i) <= least_of_all * kMargin;
+    };
+    const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (may_win(i)) least = std::min(least, busy(i));
+    const auto late = [&](size_t i) {
+      const BuiltRow& built = built_[entries_[i].built];
+      const double more = built.profile->far_senders > 0 ? built.bounds.latencies : 0;
+      return candidates_[i].seconds * candidates_[i].handicap + more;
+    };
+    double least_late = kInfinite;
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (may_win(i) && busy(i) <= least * kMargin) least_late = std::min(least_late, late(i));
+    const auto is_lean = [&](size_t i) {
+      return may_win(i) && busy(i) <= least * kMargin && late(i) <= least_late * kMargin;
+    };
+    const auto senders = [&](size_t i) { return built_[entries_[i].built].profile->far_senders; };
+    size_t fewest = std::numeric_limits<size_t>::max();
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (is_lean(i)) fewest = std::min(fewest, senders(i));
+    bool found = false;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      Candidate& c = candidates_[i];
+      if (!c.why_not.empty()) continue;
+      c.chosen = !found && is_lean(i) && senders(i) == fewest;
+      found = found || c.chosen;
+      if (!c.chosen)
+        c.why_not = !may_win(i)                      ? why_slower(i)
+                    : busy(i) > least * kMargin      ? "as fast, but with more work"
+                    : late(i) > least_late * kMargin ? "as fast, but with more latencies"
+                    : senders(i) > fewest            ? "as fast, but from more senders at once"
+                                                     : "as fast, but after it in the table";
+    }
+  }
+
+  const CandidateQuery& query_;
+  const MachineModel& machine_;
+  RowProfiles& profiles_;
+  const RowBuilder builder_;
+  CostJudge judge_;
+  std::vector<BuiltRow> built_;
+  std::vector<Candidate> candidates_;
+  std::vector<Entry> entries_;  // parallel to candidates_
+  std::vector<size_t> beaten_, judged_, refused_;
+  // Of those judged, with their handicaps.
+  double best_ = kInfinite, best_zero_copy_ = kInfinite;
+};
+
+}  // namespace
+
+std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine,
+                             RowProfiles& profiles) {
+  return Contest(query, machine, profiles).run();
+}
+
+}  // namespace ringwood

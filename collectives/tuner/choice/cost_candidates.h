@@ -1,0 +1,59 @@
+// The candidates for a collective call, and what each would cost: rows of the table of algorithms
+// times a few segment counts.
+//
+// The search has a budget. Candidates are simulated in the order of their lower bounds, those of
+// one segment first; one whose bound is above the best time found cannot win and is not simulated;
+// and once kMaxWork is used up the rest are judged by estimate. What is simulated for a row, in
+// place of all ranks where they are many, is said by its profile (row_profile.h). The budget is
+// counted, not timed, so every rank makes the same choice. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms/algorithms.h"
+#include "collectives/tuner/candidate.h"
+#include "collectives/tuner/cost/cost.h"
+
+namespace ringwood {
+
+// Of FairShare::work(), for all candidates of a query together, and for each row.
+inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 60000;
+// Of all ranks together, where all are simulated.
+inline constexpr size_t kMaxSteps = 20000;
+inline constexpr int kMaxSegments = 256;
+
+class RowProfiles;
+
+struct CandidateQuery {
+  Collective collective = Collective::all_reduce;
+  size_t bytes = 0;
+  size_t element = 4;
+  int n = 1;
+  std::vector<const AlgorithmRow*> rows;  // in order of preference among equals
+  // Which rows may round a sum, or wrap it, on its way (sum_roundings()): all of them alike; those
+  // that do it more than once per level (in a host, between hosts) only where they are so much
+  // faster; or only those that do it once, if there are any.
+  enum class Rounding { free, seldom, once };
+  Rounding rounding = Rounding::free;
+  // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
+  // bits and their error is within it (wire.h), from kMinEncoded bytes up.
+  double tolerance = 0;
+  int segments = 0;  // 0: as `segment_bytes` suggests
+  size_t segment_bytes = size_t{512} << 10;
+  // Also predict candidates that cannot win any more; the choice remains the same.
+  bool all = false;
+};
+// Each rank alone knows whether its buffers are shared, so that cannot decide. The regret of a
+// candidate is how many times longer it takes than the best one, for private or for shared buffers,
+// whichever is more; the candidate with the least regret is `chosen`. Where both kinds of buffers
+// cost the same, that is the cheapest. The model cannot tell apart candidates within 5 % of it.
+// Among those the choice is, in this order: the least work for its busiest resource (within 5 %),
+// the fewest senders of other hosts to one rank, the first row, the fewest segments (encoded:
+// segments of `segment_bytes`). The result lists exact candidates before encoded ones, then in the
+// order of the rows, segments ascending.
+// `profiles`: of this machine model, for as many ranks.
+std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine,
+                             RowProfiles& profiles);
+
+}  // namespace ringwood

@@ -1,0 +1,55 @@
+// Predicts the time of prepared rows (built_rows.h), within the budget of cost_candidates.h: by
+// simulation of its samples (row_profile.h), and of two segments where there are many, or by an
+// estimate from bounds. Part of cost_candidates.h.
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/tuner/choice/built_rows.h"
+
+namespace ringwood {
+
+// The nearest number of 20 binary digits behind the first one. Costs are compared in such steps, so
+// that the last bits, in which processors or compilers could differ, decide nothing but where two
+// costs lie at a step's border.
+double in_steps(double seconds);
+
+class CostJudge final {
+ public:
+  struct Times {
+    double seconds = 0, zero_copy_seconds = 0;  // as in Candidate
+    bool simulated = false;
+    bool extended = false;  // from siblings of the group
+  };
+
+  // Both are memory of the caller.
+  CostJudge(const CandidateQuery& query, const MachineModel& machine)
+      : query_(query), machine_(machine) {}
+
+  // Enters a row. All rows must be entered before the first is judged.
+  void enter(const BuiltRow& built);
+  size_t work() const { return work_; }
+  // The work done so far is within kMaxWork.
+  bool within_budget() const { return work_ <= kMaxWork; }
+  // Of many segments, about, from what is known about one.
+  double expected(const BuiltRow& built, int segment_count) const;
+  // `worth`: of candidates that take longer with private buffers shared ones are not simulated.
+  Times judge(BuiltRow& built, int segment_count, bool may_simulate, double worth);
+
+ private:
+  // Whether shared buffers make a difference at all.
+  bool may_zero_copy() const;
+  Prediction simulate(BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
+  const Prediction& single(BuiltRow& built, bool zero_copy);
+  const Prediction& pair(BuiltRow& built, bool zero_copy);
+  Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
+  Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
+  double estimate(BuiltRow& built, int count);
+  Times weighed(BuiltRow& built, int segment_count, bool may_simulate, double worth);
+
+  const CandidateQuery& query_;
+  const MachineModel& machine_;
+  size_t work_ = 0;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,356 @@
+#include "collectives/tuner/choice/row_profile.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "collectives/plan/passes.h"
+#include "collectives/tuner/choice/cost_candidates.h"
+#include "collectives/tuner/cost/cost_model.h"
+
+namespace ringwood {
+namespace {
+
+// Limits of what is simulated: steps of a rank and of all ranks of a host, in a quotient; ranks,
+// where there is no symmetry.
+constexpr size_t kMaxStepsOfARank = 300, kMaxStepsOfAHost = 8192;
+constexpr int kMaxWhole = 128;
+// So few steps of all ranks are simulated as they are: nothing is saved by less.
+constexpr size_t kFewSteps = 1500;
+// So many only where there is nothing better.
+constexpr size_t kSomeSteps = 5000;
+// In groups of more ranks, rows with n messages a rank are not built as long as they are.
+constexpr int kManyRanks = 1024;
+// Hosts of more ranks are reduced where nothing else helps.
+constexpr int kManyOnAHost = 16;
+
+// The logarithm to base 2, linear between powers of two: no processor's last bit differs.
+double doublings(double times) {
+  double result = 0;
+  for (; times >= 2; times /= 2) ++result;
+  return result + times - 1;
+}
+
+size_t far_senders(const Schedule& schedule, const MachineModel& machine) {
+  std::set<int> senders;
+  for (const Step& step : schedule.steps)
+    if (step.peer >= 0 && step.kind != StepKind::send &&
+        machine.host_of(step.peer) != machine.host_of(schedule.rank))
+      senders.insert(step.peer);
+  return senders.size();
+}
+
+// Along one axis: two lengths of which the second is larger, and the length of the group.
+struct Axis {
+  int shorter = 1, longer = 1, whole = 1;
+  bool affine = false;
+
+  double extent() const {
+    const double s = shorter, l = longer, w = whole;
+    return affine ? (w - l) / (l - s) : doublings(w / l) / doublings(l / s);
+  }
+};
+
+class Profiler {
+ public:
+  Profiler(const AlgorithmRow& row, Siblings& siblings) : row_(row), siblings_(siblings) {}
+
+  RowProfile run() {
+    const Placement& whole = *siblings_.whole();
+    RowProfile p;
+    p.row = &row_;
+    if (!row_.accepts(whole.where(0))) {
+      p.why_not = fmt::format("not for {} ranks{}", whole.n,
+                              whole.hosts.count() == 1 ? "" : " placed like these");
+      return p;
+    }
+    const Lengths& l = lengths(siblings_.whole());
+    p.chunks = l.chunks;
+    p.messages = l.messages;
+    p.chunks_moved = l.chunks_moved;
+    p.steps = l.steps * static_cast<size_t>(whole.n);
+    many_messages_ = l.messages > kMaxStepsOfARank;
+    many_steps_ = l.steps > kMaxStepsOfARank;
+    find_samples(p);
+    const double more = more_between_hosts(p);
+    for (RowSample& s : p.samples) s.weight *= more;
+    for (const RowSample& s : p.samples)
+      for (const Schedule& schedule : s.schedules)
+        p.far_senders = std::max(p.far_senders, far_senders(schedule, s.placement->machine));
+    return p;
+  }
+
+ private:
+  // Of a rank's schedule, of two of them the longer: rank 0 may be the root.
+  struct Lengths {
+    size_t steps = 0, messages = 0, chunks_moved = 0;  // steps: at most, once it is bound
+    int chunks = 0;
+  };
+
+  // The schedule as a plan runs it.
+  Schedule build(const SharedPlacement& on, int rank) const {
+    return after_agreement(row_.build(on->where(rank)), row_.collective);
+  }
+
+  const Lengths& lengths(const SharedPlacement& on) {
+    const auto known = lengths_.find(on.get());
+    if (known != lengths_.end()) return known->second;
+    const std::optional<Lengths> extended = on->n > kManyRanks ? in_proportion(on) : std::nullopt;
+    return lengths_.emplace(on.get(), extended ? *extended : counted(on)).first->second;
+  }
+
+  Lengths counted(const SharedPlacement& on) const {
+    Lengths l;
+    for (const int rank : {0, std::min(1, on->n - 1)}) {
+      Schedule s = build(on, rank);
+      l.chunks = s.chunks;
+      l.steps = std::max(l.steps, bound_steps(s, row_.collective));
+      std::erase_if(s.steps, [](const Step& step) { return step.peer < 0; });
+      size_t messages = 0, moved = 0;
+      for (size_t i = 0; i < s.steps.size(); i = end_of_message(s.steps, i)) ++messages;
+      l.messages = std::max(l.messages, messages);
+      for (const Step& step : s.steps)
+        moved += static_cast<size_t>(std::max(step.dst.count, step.src.count));
+      l.chunks_moved = std::max(l.chunks_moved, moved);
+    }
+    return l;
+  }
+
+  // Of rows with n messages a rank, without building them at this length.
+  std::optional<Lengths> in_proportion(const SharedPlacement& on) {
+    constexpr int kFewHosts = 4;
+    const SharedPlacement& regular = siblings_.regular();
+    if (regular->hosts.count() < 4 * kFewHosts) return {};
+    const int k = regular->ranks_of_a_host;
+    const SharedPlacement &a = siblings_.get(kFewHosts, k), &b = siblings_.get(2 * kFewHosts, k);
+    if (!row_.accepts(a->where(0)) || !row_.accepts(b->where(0))) return {};
+    const Lengths before = lengths(a), after = lengths(b);
+    constexpr double kNearlyTwice = 1.8;
+    if (after.messages < kNearlyTwice * before.messages) return {};
+    const double times = static_cast<double>(on->n) / b->n;
+    const auto grown = [&](size_t x) {
+      return static_cast<size_t>(static_cast<double>(x) * times);
+    };
+    Lengths l{grown(after.steps), grown(after.messages), grown(after.chunks_moved), after.chunks};
+    if (after.chunks != before.chunks) l.chunks = static_cast<int>(after.chunks * times);
+    return l;
+  }
+
+  void find_samples(RowProfile& p) {
+    const SharedPlacement& whole = siblings_.whole();
+    if (all(whole, kFewSteps, p.samples)) return;
+    if (whole->regular() && quotient(siblings_.regular(), p.samples)) return;
+    if (all(whole, kSomeSteps, p.samples)) return;
+    const SharedPlacement& regular = siblings_.regular();
+    const int k = regular->ranks_of_a_host, hosts = regular->hosts.count();
+    if (by_hosts(hosts, k, p.samples) || by_ranks(hosts, k, p.samples))
+      for (RowSample& s : p.samples) scale(p, s);
+    else
+      all(whole, kMaxSteps, p.samples);
+  }
+
+  // Regular hosts stand for irregular ones. A row that takes ranks by their numbers may keep to the
+  // former, and send many times as much between the latter.
+  double more_between_hosts(const RowProfile& p) const {
+    const SharedPlacement &whole = siblings_.whole(), &regular = siblings_.regular();
+    if (whole->regular() || p.samples.empty() || p.samples[0].placement == whole || many_steps_ ||
+        !row_.accepts(regular->where(0)))
+      return 1;
+    const double there = sent_away(regular), here = sent_away(whole);
+    return there > 0 ? std::max(1.0, here / there) : 1;
+  }
+
+  // By the ranks of a host in the middle, as a multiple of the buffer.
+  double sent_away(const SharedPlacement& on) const {
+    const std::vector<int>& host = on->hosts.host;
+    const auto middle = static_cast<size_t>(on->hosts.count() / 2);
+    double sent = 0;
+    for (const int rank : on->hosts.ranks[middle]) {
+      const Schedule s = build(on, rank);
+      for (const Step& step : s.steps)
+        if (step.kind == StepKind::send && host[step.peer] != host[rank])
+          sent += static_cast<double>(step.src.count) / s.chunks;
+    }
+    return sent;
+  }
+
+  bool quotient(const SharedPlacement& on, std::vector<RowSample>& samples) {
+    if (on->hosts.count() == 1 || !row_.accepts(on->where(0))) return false;
+    const std::vector<int>& ranks = on->hosts.ranks[0];
+    const size_t steps = lengths(on).steps;
+    if (steps > kMaxStepsOfARank || steps * ranks.size() > kMaxStepsOfAHost) return false;
+    RowSample s{on, {}, {}};
+    for (const int r : ranks) s.schedules.push_back(build(on, r));
+    s.symmetry = symmetry_of(on, s.schedules, [&](int r) { return build(on, r); });
+    if (!s.symmetry || !fits_together(s)) return false;
+    add(std::move(s), samples);
+    return true;
+  }
+
+  // Every send has its receive, and no steps wait for each other in a cycle.
+  bool fits_together(const RowSample& s) const {
+    constexpr size_t kBlock = 64;
+    const MachineModel& machine = s.placement->machine;
+    Load load{row_.collective, kBlock, 1};
+    if (cut_from_one_buffer(row_.collective)) load.bytes *= std::max(1, s.schedules[0].chunks);
+    try {
+      bounds_of(model_of(plans_of(s.schedules, 1, load, machine), load, machine, &*s.symmetry),
+                machine);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  }
+
+  bool all(const SharedPlacement& on, size_t most, std::vector<RowSample>& samples) {
+    if (on->n > kMaxWhole || !row_.accepts(on->where(0))) return false;
+    if (lengths(on).steps * static_cast<size_t>(on->n) > most) return false;
+    RowSample s{on, {}, {}};
+    for (int r = 0; r < on->n; ++r) s.schedules.push_back(build(on, r));
+    add(std::move(s), samples);
+    return true;
+  }
+
+  void add(RowSample s, std::vector<RowSample>& samples) const {
+    for (const Schedule& schedule : s.schedules) s.steps += bound_steps(schedule, row_.collective);
+    samples.push_back(std::move(s));
+  }
+
+  bool sample(int hosts, int k, std::vector<RowSample>& samples) {
+    const SharedPlacement& on = siblings_.get(hosts, k);
+    return quotient(on, samples) || all(on, kSomeSteps, samples);
+  }
+
+  // Samples of this many hosts of k ranks.
+  bool by_hosts(int hosts, int k, std::vector<RowSample>& samples) {
+    if (sample(hosts, k, samples)) return true;
+    for (const auto& [shorter, longer] : pairs(hosts, kMaxWhole / k)) {
+      if (two(
+              longer, shorter, hosts, samples,
+              [&](int h, auto& into) { return sample(h, k, into); },
+              [&](int h) {
+                return std::pair{h, k};
+              }))
+        return true;
+    }
+    return false;
+  }
+
+  bool by_ranks(int hosts, int k, std::vector<RowSample>& samples) {
+    if (k <= kManyOnAHost) return false;
+    for (const auto& [shorter, longer] : pairs(k, kManyOnAHost)) {
+      if (two(
+              longer, shorter, k, samples,
+              [&](int ranks, auto& into) { return by_hosts(hosts, ranks, into); },
+              [&](int ranks) {
+                return std::pair{hosts, ranks};
+              }))
+        return true;
+    }
+    return false;
+  }
+
+  // Lengths of the two siblings along an axis, the preferred ones first: short ones for rows with
+  // many messages; the largest that keep the leading digits of `whole`, so that they lie to powers
+  // of two as it does; and others, for rows that do not accept these.
+  std::vector<std::pair<int, int>> pairs(int whole, int most) const {
+    std::vector<int> longer;
+    // Of 4 hosts most are near each other.
+    const bool has_far = siblings_.whole()->machine.net.far.has_value();
+    if (many_messages_) longer.push_back(has_far ? 8 : 4);
+    if (many_steps_) longer.push_back(8);
+    int shift = 1;
+    while ((whole >> shift) > std::max(4, most)) ++shift;
+    for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);
+    longer.insert(longer.end(), {6, 12});
+    std::vector<std::pair<int, int>> result;
+    for (const int length : longer)
+      if (length < whole) result.emplace_back(length / 2, length);
+    return result;
+  }
+
+  template <class Sample, class Size>
+  bool two(int longer, int shorter, int whole, std::vector<RowSample>& samples,
+           const Sample& sample, const Size& size) {
+    Axis axis{shorter, longer, whole};
+    std::vector<RowSample> small, large;
+    if (!sample(shorter, small) || !sample(longer, large)) return false;
+    axis.affine = is_affine(size(whole), size(longer), small, large);
+    const double f = axis.extent();
+    for (auto* part : {&small, &large}) {
+      const double times = static_cast<double>(whole) / (part == &small ? shorter : longer);
+      for (RowSample& s : *part) {
+        s.weight *= part == &small ? -f : 1 + f;
+        s.same_chunk = s.same_chunk || axis.affine;
+        if (!axis.affine && !cut_from_one_buffer(row_.collective)) s.bytes *= times;
+        samples.push_back(std::move(s));
+      }
+    }
+    return true;
+  }
+
+  // The messages of a rank grow nearly as the ranks do, from the longer sibling to the group; or
+  // the chain of steps that wait for each other, from sibling to sibling.
+  bool is_affine(std::pair<int, int> whole, std::pair<int, int> longer,
+                 const std::vector<RowSample>& small, const std::vector<RowSample>& large) {
+    const SharedPlacement &a = siblings_.get(whole.first, whole.second),
+                          &b = siblings_.get(longer.first, longer.second);
+    const auto accepted = [&](const SharedPlacement& p) { return row_.accepts(p->where(0)); };
+    if (accepted(a) && accepted(b)) {
+      const auto before = static_cast<double>(lengths(b).messages),
+                 after = static_cast<double>(lengths(a).messages);
+      constexpr double kMoreThanLogarithmic = 1.2;
+      if (after * after > before * before * a->n / b->n * kMoreThanLogarithmic) return true;
+    }
+    const RowSample &s = small.back(), &l = large.back();
+    const double as_chains = (l.placement->n - 1.0) / std::max(1.0, s.placement->n - 1.0);
+    const double as_trees = doublings(l.placement->n) / std::max(1.0, doublings(s.placement->n));
+    const double before = chain(s), after = chain(l);
+    return after * after > before * before * as_chains * as_trees;
+  }
+
+  // The number of messages of the longest chain.
+  double chain(const RowSample& s) const {
+    MachineModel f = s.placement->machine;
+    f.look = f.net.latency = 1;
+    f.call = f.post = f.latency = f.node_latency = f.yield = f.net.post = 0;
+    Load load{row_.collective, 64, 1};
+    if (cut_from_one_buffer(row_.collective)) load.bytes *= std::max(1, s.schedules[0].chunks);
+    const HostSymmetry* symmetry = s.symmetry ? &*s.symmetry : nullptr;
+    return bounds_of(model_of(plans_of(s.schedules, 1, load, f), load, f, symmetry), f).latencies;
+  }
+
+  // Wherever its chunks lie, caches hold as much of them as of the group's.
+  void scale(const RowProfile& p, RowSample& s) const {
+    if (!cut_from_one_buffer(row_.collective))
+      s.of_bytes = static_cast<double>(siblings_.whole()->n) / s.placement->n;
+    else if (s.same_chunk && p.chunks > 0)
+      s.bytes = static_cast<double>(s.schedules[0].chunks) / p.chunks;
+  }
+
+  const AlgorithmRow& row_;
+  Siblings& siblings_;
+  bool many_messages_ = false, many_steps_ = false;  // of a rank
+  std::map<const Placement*, Lengths> lengths_;
+};
+
+}  // namespace
+
+Siblings::Siblings(const MachineModel& machine, int n)
+    : whole_(placement_of(machine, n)), regular_(nearest_regular(whole_)) {}
+
+const SharedPlacement& Siblings::get(int hosts, int ranks_of_a_host) {
+  if (hosts == regular_->hosts.count() && ranks_of_a_host == regular_->ranks_of_a_host)
+    return regular_;
+  SharedPlacement& found = siblings_[{hosts, ranks_of_a_host}];
+  if (!found) found = sibling(*regular_, hosts, ranks_of_a_host);
+  return found;
+}
+
+RowProfile profile_of(const AlgorithmRow& row, Siblings& siblings) {
+  return Profiler(row, siblings).run();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,256 @@
+#include "collectives/tuner/cost/cost_prices.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "collectives/plan/agreement.h"
+#include "collectives/plan/plan.h"
+#include "transports/shm/shared_region.h"
+
+namespace ringwood {
+namespace {
+
+// The part of a set that a cache holds when the set is used repeatedly. Measured by copies of sets
+// of half, once and twice the size of L3, of which about 0.95, 0.5 and 0.1 are found there.
+double held(double cache, double set) {
+  const double times = set / cache;
+  return 1 / (1 + times * times * times);
+}
+
+// L2 counts for more, since not all of a set is used repeatedly. Derived from the times of 2 ranks
+// with 128 KiB to 2 MiB, on cores of one L3, on cores of two, and on the two threads of one core.
+constexpr double kL2 = 1.7;
+// From this many bytes on a message costs more than its first lines. With 2 ranks 8 bytes take
+// 0.17, 0.16 and 0.33 us where a cache line takes 0.053, 0.023 and 0.24 us, and 512 bytes take
+// 0.21, 0.18 and 0.58 us.
+constexpr double kEagerSlot = 192;
+
+// The post of data behind a preamble. In one round of 8 hosts that share 2 cores a message of 512
+// bytes takes 12 us more of a core than one of 8, which takes 29; among 4 hosts 6 to 7 us more.
+constexpr double kReadApart = 0.3;
+
+// Of a message's post, where messages from all ranks arrive at once on hosts that share their
+// cores: a rank looks for all of them each time that it wakes up. 12 messages of one round among 4
+// such hosts take 1.2 to 1.3 times the time of 11 in four.
+constexpr double kAtOnce = 1.2;
+
+PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& machine) {
+  const double elsewhere = 1 - rank.in_l2 - rank.in_l3;
+  return {rank.in_l2 / rates.l2 + rank.in_l3 / rates.l3 + elsewhere / rates.dram,
+          elsewhere / machine.memory};
+}
+
+}  // namespace
+
+bool eager_slots(const MachineModel& machine, int n) {
+  return host_count(machine) == 1 && machine.staged && !machine.loopback &&
+         n <= static_cast<int>(shm::kMaxEagerRanks);
+}
+
+std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
+  std::vector<size_t> bytes(s.chunks + s.scratch.size(), 0);
+  const size_t unit = std::max<size_t>(1, 64 / load.element), count = load.bytes / load.element;
+  const int blocks = required_chunks(load.collective, s.n);
+  const int segments = blocks ? std::max(1, s.chunks / blocks) : 1;
+  for (int c = 0; c < s.chunks; ++c)
+    bytes[c] = load.element * (cut_from_one_buffer(load.collective)
+                                   ? piece(count, s.chunks, c, unit).count
+                                   : piece(count, segments, c / std::max(1, blocks), unit).count);
+  for (size_t i = 0; i < s.scratch.size(); ++i)
+    bytes[s.chunks + i] = s.chunks ? bytes[s.scratch[i]] : 1;  // a barrier's token is one byte
+  return bytes;
+}
+
+Prices::Prices(const Load& load, const MachineModel& machine, int n)
+    : load_(load), machine_(machine), n_(ranks_of(load, n)), simulated_(n) {
+  on_host_.assign(host_count(machine), 0);
+  for (int r = 0; r < n; ++r) index_.push_back(on_host_[machine.host_of(r)]++);
+  eager_slots_ = eager_slots(machine, ranks_of(load, n));
+}
+
+double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
+  const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
+  double bytes = buffers * whole;
+  if (!machine_.staged || load_.zero_copy) return bytes;
+  std::stable_sort(sent.begin(), sent.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < sent.size();) {
+    double total = 0;
+    const int peer = sent[i].first;
+    for (; i < sent.size() && sent[i].first == peer; ++i) total += sent[i].second * whole;
+    bytes += std::min(total, machine_.eager);
+  }
+  return bytes;
+}
+
+double Prices::own_block(int rank) const {
+  const bool keeps = traits_of(load_.collective).chunks == Chunks::outputs &&
+                     has_result(load_.collective, {rank, 0, 0});
+  return load_.out_of_place && keeps ? static_cast<double>(load_.bytes) : 0;
+}
+
+double Prices::turn(int on_host) const {
+  const int in_turn = (on_host + machine_.cores - 1) / machine_.cores;
+  return (in_turn - 1) * (machine_.yield + machine_.look);
+}
+
+// Until this work is done for as many ranks of each host, where hosts share their cores.
+double Prices::in_turns(double seconds, int of_host) const {
+  return machine_.net.sharing > 1 ? seconds * of_host * machine_.net.sharing / machine_.cores : 0;
+}
+
+void Prices::set_rates(CostRank& rank, int number, double own, double of_host) const {
+  rank.on_cores = on_host(number) * machine_.net.sharing;
+  const double of_core = own * std::max(1.0, rank.on_cores / static_cast<double>(machine_.cores));
+  rank.turn = turn(on_host(number));
+  rank.in_l2 = held(kL2 * machine_.l2_bytes, of_core);
+  rank.in_l3 = std::max(0.0, held(machine_.l3_bytes, of_host * machine_.net.sharing) - rank.in_l2);
+  rank.copies = per_byte(machine_.copy, rank, machine_);
+  rank.reduces = per_byte(machine_.reduce, rank, machine_);
+}
+
+CostMessage Prices::message(int from, int to) const {
+  CostMessage m;
+  m.from = from;
+  m.to = to;
+  m.between_hosts = !same_host(from, to);
+  m.between_nodes = !machine_.same_node(from, to);
+  m.sockets = m.between_hosts || machine_.loopback;
+  if (!m.between_hosts) return m;
+  const PathParameters way = path(machine_, hosts(), host(from), host(to));
+  // Every host both sends and receives, unless one rank is the source or the end of all data.
+  const CollectiveTraits& traits = traits_of(load_.collective);
+  const bool both_ways = traits.from == Who::all && traits.to == Who::all;
+  const NetworkParameters& net = machine_.net;
+  m.wire = 1 / (net.nic * (both_ways ? net.both_ways : 1));
+  if (way.rate < net.nic) m.middle = 1 / (way.rate * (both_ways ? way.both_ways : 1));
+  m.port = port_of(net, from, index_[from], to, index_[to]);
+  m.latency = way.latency;
+  return m;
+}
+
+void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
+  const PerByte& takes = m.reduces ? to.reduces : to.copies;
+  // A rank without a core of its own looks only after the ranks before it have had their turns.
+  m.latency = (m.between_hosts ? m.latency : inside(m.between_nodes)) + to.turn;
+  m.post = m.sockets ? machine_.net.post : machine_.post;
+  const bool mapped = !m.sockets && machine_.staged && m.bytes >= machine_.zero_copy;
+  m.puts = m.puts && mapped;
+  m.in_place = !m.sockets && !m.puts && (!machine_.staged || (m.in_place && mapped));
+  // Sent with the preamble; what does not fit into it is read apart.
+  if (load_.one_round && (m.sockets || eager_slots_))
+    m.post *= m.sockets && m.bytes > kCarriedBytes ? kReadApart : 0;
+  if (load_.one_round && m.sockets) m.latency = 0;
+  if (m.sockets) {
+    const PerByte& copies = from.copies;
+    m.holds = machine_.net.eager;
+    if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
+    m.out = {1 / machine_.net.socket + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
+    m.in = {1 / machine_.net.socket + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),
+            takes.memory};
+    return;
+  }
+  if (!m.in_place) return set_written(m, from, takes, handed(m, from, to));
+  m.in = takes;
+  if (m.as_left) return;
+  const Exchanged& anew = machine_.exchanged;
+  m.in.core += to.in_l2 * std::max(0.0, 1 / anew.l2 - 1 / machine_.reduce.l2) +
+               to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / machine_.reduce.l3);
+}
+
+// Data that is handed over lies in a cache; only the user's side may not. The share of a copy's
+// cost that reading or writing a line there takes was derived from 2 ranks with 32 KiB to 64 MiB of
+// private memory.
+void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes,
+                         double rate) const {
+  constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2, kPut = 1.0 / 8;
+  const double small = std::max(0.0, 1 / machine_.exchanged.small - 1 / rate) *
+                       std::min(1.0, Exchanged::kSmall / std::max(1.0, m.bytes));
+  const auto handing = [=](const PerByte& own, const Rates& rates, double part) -> PerByte {
+    return {1 / rate + small + (own.core - 1 / rates.l2) * part, own.memory * part};
+  };
+  const PerByte& copies = from.copies;
+  // The receiver sees the first line, and only then requests the others.
+  m.latency += line(m.between_nodes) * std::min(1.0, m.bytes / kEagerSlot);
+  m.head = std::min(m.bytes, machine_.piece);
+  m.holds = machine_.eager;
+  if (m.puts) {
+    // The operand was just read there: the line is in this core's cache, and only has to go back.
+    m.out = {copies.core * kPut, copies.memory / 3};
+    m.head = m.bytes;
+    return;
+  }
+  m.out = handing(copies, machine_.copy, kRead);
+  m.in = handing(takes, m.reduces ? machine_.reduce : machine_.copy, kWritten);
+}
+
+double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank& to) const {
+  const double rate = m.between_nodes ? machine_.node_handed : machine_.handed;
+  return from.receives && to.sends ? rate * machine_.both_ways : rate;
+}
+
+// In costs for a byte before it is encoded.
+void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
+  constexpr size_t kMany = 1 << 20;
+  const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
+  const bool half = load_.wire == WireFormat::bf16;
+  const double encoding = 1 / (half ? machine_.bf16.encode : machine_.int8.encode);
+  const double decoding = 1 / (half ? machine_.bf16.decode : machine_.int8.decode);
+  m.encode = {std::max(copies.core, encoding), copies.memory};
+  m.out = {part / machine_.net.socket, 0};
+  m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
+  m.wire *= part;
+  m.middle *= part;
+  m.holds /= part;
+}
+
+double Prices::inside(bool between_nodes) const {
+  if (machine_.loopback) return machine_.look;  // it has arrived when the sender's call returns
+  return line(between_nodes) + machine_.look;
+}
+
+double Prices::line(bool between_nodes) const {
+  return between_nodes ? machine_.node_latency : machine_.latency;
+}
+
+Prices::Agreement Prices::agreement() const {
+  const int hosts_of_all = std::max(hosts(), static_cast<int>(int64_t{n_} * hosts() / simulated_));
+  if (!load_.one_round && agrees_by_hosts(n_, hosts_of_all, machine_.loopback))
+    return agreement_by_hosts(hosts_of_all);
+  const bool once = load_.one_round || eager_slots_;
+  const int messages = once ? n_ - 1 : 1;
+  const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  double round = 0, post = 0;
+  for (const bool far : {false, true}) {
+    if (far ? hosts() == 1 : most_on_host == 1) continue;
+    const bool sockets = far || machine_.loopback;
+    const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
+    post = std::max(post, posts);
+    const double latency = far ? furthest() : inside(false);
+    const double together = in_turns(once ? kAtOnce * posts : posts, most_on_host);
+    round = std::max({round, posts + latency + turn(most_on_host), together});
+  }
+  const double rounds = once ? 1 : dissemination_rounds(n_);
+  return {machine_.call + round * rounds, machine_.call + post * rounds};
+}
+
+// Up and down each level a rank has a message to or from each of those below it, in turn. What the
+// host's ranks do for it is shared among them, as its cores are.
+Prices::Agreement Prices::agreement_by_hosts(int hosts_of_all) const {
+  const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  const int below = std::min(on_host - 1, kAgreementFanOut);
+  const double level = (below + 1) * machine_.post + inside(false) + turn(on_host);
+  const double across = std::max(2 * machine_.net.post + furthest() + turn(on_host),
+                                 in_turns(2 * machine_.net.post, 1));
+  const int levels = 2 * levels_below_leader(on_host), rounds = dissemination_rounds(hosts_of_all);
+  const double posts = 4 * (on_host - 1) * machine_.post + 2 * rounds * machine_.net.post;
+  return {machine_.call + levels * level + rounds * across, machine_.call + posts / on_host};
+}
+
+// A dissemination passes far paths wherever there are some.
+double Prices::furthest() const {
+  return hosts() > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,113 @@
+#include "collectives/tuner/cost/cost_quotient.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace ringwood {
+namespace {
+
+// The digits in which the algorithms of several factors count (mixed_radix.cc): by fours first.
+std::vector<int> digits(int n, bool fours) {
+  std::vector<int> result;
+  for (; fours && n % 4 == 0; n /= 4) result.push_back(4);
+  for (; n % 2 == 0; n /= 2) result.push_back(2);
+  for (int f = 3; n > 1; f += 2)
+    for (; n % f == 0; n /= f) result.push_back(f);
+  return result;
+}
+
+// Of the digits of all ranks' numbers, those above the k ranks of a host. Empty: a digit spans the
+// border and cannot be divided.
+std::vector<int> digits_of_hosts(int n, int k) {
+  std::vector<int> result;
+  int product = 1;
+  for (const int f : digits(n, true)) {
+    if (product >= k)
+      result.push_back(f);
+    else if (product * f > k && product * f % k == 0)
+      result.push_back(product * f / k);
+    else if (product * f > k)
+      return {};
+    product *= f;
+  }
+  return result;
+}
+
+bool same_counts(const Step& a, const Step& b) {
+  return a.kind == b.kind && a.dst.count == b.dst.count && a.src.count == b.src.count;
+}
+
+}  // namespace
+
+int HostSymmetry::relation(int from, int to) const {
+  int result = 0, stride = 1;
+  for (const int f : factors_) {
+    result += (to / stride % f - from / stride % f + f) % f * stride;
+    stride *= f;
+  }
+  return result;
+}
+
+int HostSymmetry::host_from(int from, int relation) const {
+  int result = 0, stride = 1;
+  for (const int f : factors_) {
+    result += (from / stride % f + relation / stride % f) % f * stride;
+    stride *= f;
+  }
+  return result;
+}
+
+bool alike(const Schedule& a, const Schedule& b, const HostSymmetry& symmetry) {
+  if (a.steps.size() != b.steps.size() || a.chunks != b.chunks ||
+      a.scratch.size() != b.scratch.size())
+    return false;
+  const int here = symmetry.host_of(a.rank), there = symmetry.host_of(b.rank);
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const Step &x = a.steps[i], &y = b.steps[i];
+    if (!same_counts(x, y)) return false;
+    if (x.peer < 0) continue;
+    if (symmetry.index_of(x.peer) != symmetry.index_of(y.peer) ||
+        symmetry.relation(here, symmetry.host_of(x.peer)) !=
+            symmetry.relation(there, symmetry.host_of(y.peer)))
+      return false;
+  }
+  return true;
+}
+
+std::vector<HostSymmetry> symmetries_of(const SharedPlacement& placement) {
+  const int hosts = placement->hosts.count();
+  std::vector<std::vector<int>> all = {{hosts}};
+  for (std::vector<int> factors : {digits(hosts, true), digits(hosts, false),
+                                   digits_of_hosts(placement->n, placement->ranks_of_a_host)}) {
+    const int product = std::accumulate(factors.begin(), factors.end(), 1, std::multiplies<>());
+    if (product == hosts && std::find(all.begin(), all.end(), factors) == all.end())
+      all.push_back(std::move(factors));
+  }
+  std::vector<HostSymmetry> result;
+  for (std::vector<int>& factors : all) result.emplace_back(placement, std::move(factors));
+  return result;
+}
+
+std::optional<HostSymmetry> symmetry_of(const SharedPlacement& placement,
+                                        const std::vector<Schedule>& first,
+                                        const BuildRank& build) {
+  std::vector<HostSymmetry> left = symmetries_of(placement);
+  const int hosts = placement->hosts.count();
+  // The last host first: there what is no rotation wraps around.
+  std::vector<int> samples = {hosts - 1};
+  for (const int h : {1, hosts / 2})
+    if (h < hosts - 1 && std::find(samples.begin(), samples.end(), h) == samples.end())
+      samples.push_back(h);
+  for (const int h : samples) {
+    for (size_t j = 0; j < first.size() && !left.empty(); ++j) {
+      const Schedule other = build(placement->hosts.ranks[h][j]);
+      std::erase_if(left, [&](const auto& s) { return !alike(first[j], other, s); });
+    }
+  }
+  if (left.empty()) return {};
+  return std::move(left.front());
+}
+
+}  // namespace ringwood

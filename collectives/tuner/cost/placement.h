@@ -1,0 +1,39 @@
+// Placements of groups on hosts, and smaller ones that resemble them: on those a schedule is
+// simulated where all ranks are too many (cost_quotient.h, row_profile.h in choice/).
+//
+// Host and index of a rank always come from the table of hosts, so ranks may be numbered host by
+// host, dealt out in turn, or in any other order. Pure values; thread-safe once made.
+#pragma once
+
+#include <memory>
+
+#include "collectives/algorithms/hosts.h"
+#include "collectives/tuner/machine/machine_model.h"
+
+namespace ringwood {
+
+struct Placement {
+  MachineModel machine;  // `hosts` has an entry for each rank
+  int n = 1;
+  Hosts hosts, nodes;
+  int ranks_of_a_host = 0;  // 0: hosts differ
+
+  Where where(int rank) const {
+    return {rank, n, 0, {machine.hosts, &hosts}, {machine.nodes, &nodes}};
+  }
+  bool regular() const { return ranks_of_a_host > 0; }
+};
+using SharedPlacement = std::shared_ptr<const Placement>;
+
+SharedPlacement placement_of(const MachineModel& machine, int n);
+
+// The most similar one in which all hosts have the same number of ranks: the most frequent number.
+// Where ranks are numbered host by host, n / number hosts, rounded; else the hosts that have as
+// many ranks, without those in excess. The network of every host is that of the slowest.
+SharedPlacement nearest_regular(const SharedPlacement& placement);
+
+// Some hosts of a regular placement and the first ranks on each of them, in the order of their
+// numbers. Cores, memory, caches and network of a host are reduced in proportion to its ranks.
+SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host);
+
+}  // namespace ringwood

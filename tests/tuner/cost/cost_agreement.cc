@@ -1,0 +1,103 @@
+// What the agreement of a group on several hosts is predicted to take.
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms/algorithms.h"
+#include "collectives/tuner/cost/cost_model.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kAlpha = 20e-6;  // of the network
+
+std::vector<Schedule> barrier(int n) {
+  return build_all(*find_algorithm(Collective::barrier, "dissemination"), {0, n, 0});
+}
+
+// Only they cost anything.
+MachineModel with_latencies(std::vector<int> hosts, double inside) {
+  MachineModel f;
+  f.hosts = std::move(hosts);
+  f.cores = 64;
+  f.call = f.post = f.look = f.yield = f.net.post = 0;
+  f.latency = inside;
+  f.net.latency = kAlpha;
+  return f;
+}
+
+// Carries out the exchanges of all ranks' plans where only latencies cost anything: when the last
+// rank has heard of all.
+double end_of_exchanges(const std::vector<Plan>& plans, const MachineModel& machine) {
+  struct Rank {
+    double time = 0;
+    size_t next = 0;                                   // exchange
+    bool posted = false;                               // those of its stage
+    std::map<int, std::vector<double>> arrivals = {};  // by sender
+  };
+  std::vector<Rank> ranks(plans.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const auto& list = plans[r].agreement;
+      const auto peer = [&](int at) { return plans[r].peers[static_cast<size_t>(at)].peer; };
+      Rank& rank = ranks[r];
+      size_t end = rank.next;
+      while (end < list.size() && list[end].stage == list[rank.next].stage) ++end;
+      double last = rank.time;
+      bool heard = rank.next < end;
+      for (size_t i = rank.next; i < end; ++i) {
+        const Plan::Exchange& e = list[i];
+        if (e.to >= 0 && !rank.posted) {
+          const auto to = static_cast<size_t>(peer(e.to));
+          const bool far = machine.hosts[r] != machine.hosts[to];
+          ranks[to].arrivals[static_cast<int>(r)].push_back(
+              rank.time + (far ? machine.net.latency : machine.latency));
+        }
+        if (e.from < 0) continue;
+        const auto& from = rank.arrivals[peer(e.from)];
+        heard = heard && from.size() > static_cast<size_t>(e.nth_from);
+        if (heard) last = std::max(last, from[static_cast<size_t>(e.nth_from)]);
+      }
+      moved = moved || heard || (!rank.posted && rank.next < end);
+      rank.posted = !heard;
+      if (!heard) continue;
+      rank.time = last;
+      rank.next = end;
+    }
+  }
+  double all = 0;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    EXPECT_EQ(ranks[r].next, plans[r].agreement.size()) << "rank " << r;
+    all = std::max(all, ranks[r].time);
+  }
+  return all;
+}
+
+TEST(CostOfAgreement, IsWhatItsExchangesTake) {
+  Load load{Collective::barrier, 0};
+  load.agreement = true;
+  for (const int hosts : {2, 3, 8, 13})
+    for (const int on_host : {1, 2, 8, 9, 11}) {
+      std::vector<int> host_of(static_cast<size_t>(hosts * on_host));
+      for (size_t r = 0; r < host_of.size(); ++r) host_of[r] = static_cast<int>(r) / on_host;
+      const MachineModel f = with_latencies(host_of, kAlpha / 10);
+      const auto all = barrier(hosts * on_host);
+      EXPECT_NEAR(predict(all, load, f).seconds, end_of_exchanges(plans_of(all, 1, load, f), f),
+                  1e-9)
+          << hosts << " hosts of " << on_host;
+    }
+  // Of siblings, which stand for a larger group of hosts of as many ranks: 2 x 4 for 64 x 4.
+  MachineModel f = with_latencies({0, 0, 0, 0, 1, 1, 1, 1}, 0);
+  load.of_ranks = 256;
+  EXPECT_NEAR(predict(barrier(8), load, f).seconds, 6 * kAlpha, 1e-9);
+  // Each message takes cores: of a host of four 6 inside, and 6 across, out and in.
+  f.post = 1e-6;
+  f.net.post = 3e-6;
+  const double levels = 2 * (1 + 3) * f.post, across = 6 * (kAlpha + 2 * f.net.post);
+  EXPECT_NEAR(predict(barrier(8), load, f).seconds, levels + across, 1e-9);
+}
+
+}  // namespace
+}  // namespace ringwood

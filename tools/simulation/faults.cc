@@ -1,0 +1,155 @@
+#include "tools/simulation/faults.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "transports/base/error.h"
+
+namespace ringwood {
+namespace {
+
+// Reads a text from its beginning.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  bool skip(std::string_view word) {
+    if (!text_.starts_with(word)) return false;
+    text_.remove_prefix(word.size());
+    return true;
+  }
+  std::optional<int> number() { return parse<int>(); }
+  std::optional<double> real() { return parse<double>(); }
+  bool at_end() const { return text_.empty(); }
+  std::string_view rest() const { return text_; }
+
+ private:
+  template <class T>
+  std::optional<T> parse() {
+    T value{};
+    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
+    if (error != std::errc() || !(value >= 0)) return {};
+    text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+    return value;
+  }
+  std::string_view text_;
+};
+
+[[noreturn]] void refuse(std::string_view option, std::string_view text, const char* form) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} \"{}\" is not of the form {}", option, text, form));
+}
+
+std::optional<PortFault> read_port(Reader& reader) {
+  if (!reader.skip("host")) return {};
+  const auto host = reader.number();
+  if (!host) return {};
+  PortFault port{*host, -1, 0};
+  if (!reader.skip("/rail")) return port;
+  const auto rail = reader.number();
+  if (!rail) return {};
+  port.rail = *rail;
+  return port;
+}
+
+// A fraction of what is healthy: 0.5, 0.01.
+std::optional<double> read_fraction(Reader& reader) {
+  if (!reader.skip("=")) return {};
+  const auto value = reader.real();
+  return value && *value > 0 && *value <= 1 && reader.at_end() ? value : std::nullopt;
+}
+
+std::optional<int> read_rank(Reader& reader) {
+  return reader.skip("rank") ? reader.number() : std::nullopt;
+}
+
+}  // namespace
+
+bool Faults::any() const {
+  return !ports.empty() || !links.empty() || !uplinks.empty() || !slow.empty() || !late.empty();
+}
+
+double parse_seconds(std::string_view what, std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  constexpr Unit kUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+  Reader reader(text);
+  if (const auto value = reader.real())
+    for (const Unit& unit : kUnits)
+      if (reader.rest() == unit.name && *value * unit.seconds <= 3600) return *value * unit.seconds;
+  refuse(what, text, "5ms, with s, ms, us or ns, and at most an hour");
+}
+
+void add_slow_port(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  std::optional<PortFault> port = read_port(reader);
+  if (port && reader.skip("/out"))
+    port->way = PortWay::out;
+  else if (port && reader.skip("/in"))
+    port->way = PortWay::in;
+  const auto rate = port ? read_fraction(reader) : std::nullopt;
+  if (!rate) refuse("--slow", text, "host7/rail1=0.5, with a fraction above 0 and up to 1");
+  port->rate = *rate;
+  faults.ports.push_back(*port);
+}
+
+void add_slow_link(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  std::optional<int> from, to, rail = -1;
+  if (reader.skip("host")) from = reader.number();
+  if (from && reader.skip("-host")) to = reader.number();
+  if (to && reader.skip("/rail")) rail = reader.number();
+  const auto rate = to && rail ? read_fraction(reader) : std::nullopt;
+  if (!rate || *from == *to)
+    refuse("--slow-link", text,
+           "host2-host3=0.25 or host2-host3/rail1=0.25, from one host to another one, with a "
+           "fraction above 0 and up to 1");
+  faults.links.push_back({*from, *to, *rail, *rate});
+}
+
+void add_dead_port(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  const std::optional<PortFault> port = read_port(reader);
+  if (!port || port->rail < 0 || !reader.at_end()) refuse("--dead", text, "host3/rail0");
+  faults.ports.push_back(*port);
+}
+
+void add_dead_uplink(Faults& faults, std::string_view text) {
+  constexpr const char* kForm = "leaf0/3, leaf0/rail1/3 or leaf0/0-7";
+  Reader reader(text);
+  UplinkFault fault;
+  std::optional<int> leaf, rail = 0, first;
+  if (reader.skip("leaf")) leaf = reader.number();
+  if (!leaf || !reader.skip("/")) refuse("--dead-uplink", text, kForm);
+  if (reader.skip("rail")) {
+    rail = reader.number();
+    if (!rail || !reader.skip("/")) refuse("--dead-uplink", text, kForm);
+  }
+  first = reader.number();
+  std::optional<int> last = first;
+  if (first && reader.skip("-")) last = reader.number();
+  if (!first || !last || *last < *first || !reader.at_end()) refuse("--dead-uplink", text, kForm);
+  faults.uplinks.push_back({*leaf, *rail, *first, *last});
+}
+
+void add_slow_rank(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  const auto rank = read_rank(reader);
+  const auto part = rank ? read_fraction(reader) : std::nullopt;
+  if (!part) refuse("--slow-rank", text, "rank5=0.1, with a fraction above 0 and up to 1");
+  faults.slow.push_back({*rank, *part});
+}
+
+void add_late_rank(Faults& faults, std::string_view text) {
+  Reader reader(text);
+  const auto rank = read_rank(reader);
+  if (!rank || !reader.skip("=")) refuse("--late", text, "rank3=5ms");
+  faults.late.push_back({*rank, parse_seconds("--late", reader.rest())});
+}
+
+}  // namespace ringwood

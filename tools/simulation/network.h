@@ -1,0 +1,129 @@
+// The network of a simulation: which links a message between two hosts passes, and at what rates.
+//
+//              spine 0      spine 1      ...         a plane of spines for each rail
+//              |      \    /      |
+//            leaf 0    \  /     leaf 1               `uplinks` of each leaf in a plane, one to each
+//           /  |  \            /  |  \               of its spines, each as fast as a port
+//        host host host     host host host           a port for each rail of a host and direction
+//
+// - The rails of a host together are its network interface (NetworkParameters), in equal parts.
+// - A message that is striped is cut into pieces, which go over all rails that both hosts have
+//   alive, most of them over those that are least busy; a small one has a single piece (as in
+//   transports/verbs). Or each rank has a rail of its own, by its index on its host, as GPUs have;
+//   a message takes that of the lower of its two ranks (machine_model.h).
+// - From one host to another one there may be less than their ports could take: of all pairs, as
+//   where one flow gets only its part of a port, or of one, whose link is slow.
+// - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
+//   among those that are alive at both leaves.
+// - The ranks of a host are in islands (NVLink): there each rank has a port of its own, in and out,
+//   and no core or memory of the host takes part.
+//
+// A rate is a fraction of the host's whole network interface, or, of an island, of a rank's port.
+// Pure and immutable; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/tuner/machine/machine_model.h"
+#include "tools/simulation/faults.h"
+
+namespace ringwood {
+
+enum class RailUse : uint8_t { striped, by_rank };
+
+struct NetworkShape {
+  int rails = 1;
+  RailUse use = RailUse::striped;
+  int leaf = 0;                                // hosts of a leaf switch; 0: a core without limits
+  int uplinks = 0;                             // of a leaf to each plane of spines
+  int island = 0;                              // ranks of an island; 0: none
+  double island_rate = 0, island_latency = 0;  // bytes/s of a rank in each direction; seconds
+  // What a host can send to one other host, as a fraction of its whole interface; 0: all of it.
+  double pair = 0;
+  uint64_t seed = 1;
+  bool operator==(const NetworkShape&) const = default;
+};
+
+// A message of that many bytes is cut, where it is striped.
+bool in_pieces(double bytes);
+
+// The links that some pairs of hosts have for themselves, numbered from `first` on.
+class PairLinks final {
+ public:
+  static constexpr int kMaxHosts = 1024;
+
+  PairLinks() = default;
+  // Throws as Network does.
+  PairLinks(const NetworkShape& shape, int hosts, const std::vector<PairFault>& faults, int first);
+  // -1: none.
+  int32_t find(int from, int to, int rail) const {
+    return links_.empty() ? -1 : links_[index(from, to, rail)];
+  }
+  const std::vector<double>& rates() const { return rates_; }
+  bool has(int32_t link) const { return !rates_.empty() && link >= first_; }
+  std::string name(int32_t link) const;
+
+ private:
+  size_t index(int from, int to, int rail) const {
+    return (static_cast<size_t>(from) * hosts_ + to) * rails_ + rail;
+  }
+  int hosts_ = 0, rails_ = 0, first_ = 0;
+  std::vector<int32_t> links_;  // by index(); empty: no pair has one
+  std::vector<double> rates_;
+};
+
+class Network final {
+ public:
+  struct Path {
+    std::array<int32_t, 5> links;
+    int count = 0;
+    int rail = 0;
+  };
+  static constexpr int kMaxRails = 16;
+
+  // Throws Error(invalid_argument) where a fault names what is not there, or leaves no way between
+  // two hosts.
+  Network(const MachineModel& machine, int ranks, const NetworkShape& shape, const Faults& faults);
+
+  int links() const { return static_cast<int>(rates_.size()); }
+  double rate(int32_t link) const { return rates_[link]; }
+  // "host7/rail1 out", "leaf0/rail0 uplink 3 up"
+  std::string name(int32_t link) const;
+  const NetworkShape& shape() const { return shape_; }
+  int hosts() const { return hosts_; }
+  int host_of(int rank) const { return host_[rank]; }
+  bool same_island(int from, int to) const;
+
+  // Between two hosts: the paths that the message's pieces can take; at least one.
+  // `rail_owner`: the rank whose rail it is, where each has one; -1: the lower one.
+  void paths(int from, int to, std::vector<Path>& paths, int rail_owner = -1) const;
+  // In an island: the sender's and the receiver's port.
+  std::array<int32_t, 2> island_path(int from, int to) const;
+  // A host's link, and the path over this rail, which is alive at both ends.
+  int port(int host, int rail, bool in) const { return (2 * host + in) * shape_.rails + rail; }
+  int uplink(int leaf, int rail, int index, bool down) const {
+    return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
+  }
+  // The uplink over which messages leave the sender's leaf for that of the receiver.
+  int pick_uplink(int from, int to, int rail) const;
+
+ private:
+  void add_faults(const Faults& faults);
+  void require_ways() const;
+  Path path(int from, int to, int rail) const;
+
+  NetworkShape shape_;
+  int ranks_ = 0, hosts_ = 0, leaves_ = 0;
+  int first_uplink_ = 0, first_island_ = 0;  // links
+  std::vector<int> host_, index_;            // by rank
+  std::vector<double> rates_;                // by link; 0: dead
+  PairLinks pairs_;                          // their links come last
+  std::vector<char> lame_;                   // by leaf: some of its uplinks are dead
+  std::vector<uint64_t> salt_;               // by rail, for the switches' hash
+};
+
+}  // namespace ringwood

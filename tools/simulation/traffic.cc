@@ -1,0 +1,333 @@
+#include "tools/simulation/traffic.h"
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "collectives/tuner/cost/cost_prices.h"
+#include "transports/base/error.h"
+
+namespace ringwood {
+namespace {
+
+[[noreturn]] void refuse(std::string why) {
+  throw Error(ErrorCode::invalid_argument, std::move(why));
+}
+
+uint64_t hash_of(const void* data, size_t bytes) {
+  return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
+}
+template <class T>
+uint64_t hash_of(const std::vector<T>& values) {
+  return hash_of(values.data(), values.size() * sizeof(T));
+}
+
+// Gives equal values one number.
+template <class T, class Hash, class Equal>
+class Numbers {
+ public:
+  explicit Numbers(std::vector<T>& values) : values_(values) {}
+  int32_t of(T value) {
+    const uint64_t hash = Hash()(value);
+    for (auto [at, end] = known_.equal_range(hash); at != end; ++at)
+      if (Equal()(values_[at->second], value)) return at->second;
+    values_.push_back(std::move(value));
+    const auto number = static_cast<int32_t>(values_.size()) - 1;
+    known_.emplace(hash, number);
+    return number;
+  }
+
+ private:
+  std::vector<T>& values_;
+  std::unordered_multimap<uint64_t, int32_t> known_;
+};
+
+struct ShapeHash {
+  uint64_t operator()(const StepShape& s) const {
+    return hash_of(s.kinds) * 31 + hash_of(s.early) * 17 + hash_of(s.graph.successor) * 7 +
+           hash_of(s.graph.offset);
+  }
+};
+struct ShapeEqual {
+  bool operator()(const StepShape& a, const StepShape& b) const {
+    return a.kinds == b.kinds && a.early == b.early && a.graph.offset == b.graph.offset &&
+           a.graph.successor == b.graph.successor;
+  }
+};
+
+// What a price says, as numbers.
+auto terms(const CostMessage& m) {
+  const double kinds = (m.between_hosts ? 1 : 0) + (m.sockets ? 2 : 0) + (m.in_place ? 4 : 0);
+  return std::array{kinds,           m.bytes,   m.head,     m.post,       m.encode.core,
+                    m.encode.memory, m.latency, m.out.core, m.out.memory, m.in.core,
+                    m.in.memory,     m.wire,    m.middle,   m.holds};
+}
+struct PriceHash {
+  uint64_t operator()(const CostMessage& m) const {
+    const auto all = terms(m);
+    return hash_of(all.data(), sizeof all);
+  }
+};
+struct PriceEqual {
+  bool operator()(const CostMessage& a, const CostMessage& b) const { return terms(a) == terms(b); }
+};
+struct LocalHash {
+  uint64_t operator()(const PerByte& p) const { return hash_of(&p, sizeof p); }
+};
+struct LocalEqual {
+  bool operator()(const PerByte& a, const PerByte& b) const {
+    return a.core == b.core && a.memory == b.memory;
+  }
+};
+
+// The messages from one rank to a peer are consecutive; those that it receives wait in a list until
+// all senders are known.
+struct Queue {
+  int32_t peer;
+  uint32_t first, count;
+};
+
+// The ranks that are bound: all, or with a symmetry those of host 0, by their index there.
+class BoundRanks {
+ public:
+  explicit BoundRanks(const TrafficRequest& request)
+      : symmetry_(request.symmetry),
+        count_(symmetry_ ? static_cast<int>(symmetry_->ranks_of_first_host().size()) : request.n) {}
+
+  int count() const { return count_; }
+  bool all() const { return !symmetry_; }
+  // Of one of them in its group, and of the one that stands for a rank of the group.
+  int number(int r) const { return symmetry_ ? symmetry_->ranks_of_first_host()[r] : r; }
+  int here(int rank) const { return symmetry_ ? symmetry_->index_of(rank) : rank; }
+  // Whose message rank r receives from a peer, and to whom that is: the peer's to r, or with a
+  // symmetry that of the rank of host 0 that has the peer's index, to a host as far from host 0.
+  std::pair<int, int> counterpart(int r, int peer) const {
+    if (!symmetry_) return {peer, r};
+    const int host = symmetry_->host_from(
+        0, symmetry_->relation(symmetry_->host_of(peer), symmetry_->host_of(number(r))));
+    return {here(peer), symmetry_->ranks_of(host)[r]};
+  }
+
+ private:
+  const HostSymmetry* const symmetry_;
+  const int count_;
+};
+
+class TrafficBinder {
+ public:
+  TrafficBinder(const TrafficRequest& request, const MachineModel& machine, const Network& network)
+      : request_(request),
+        machine_(machine),
+        network_(network),
+        ranks_(request),
+        prices_(request.load, machine, request.n) {
+    local_.of({});
+  }
+
+  Traffic run(const std::function<void(int)>& progress) {
+    const int each = plans_at_a_time();
+    for (int r = 0; r < ranks_.count(); r += each) {
+      if (progress) progress(r);
+      std::vector<std::future<Plan>> plans;
+      for (int i = r; i < std::min(r + each, ranks_.count()); ++i)
+        plans.push_back(std::async(each > 1 ? std::launch::async : std::launch::deferred,
+                                   [this, i] { return plan_of(i); }));
+      for (int i = r; i < std::min(r + each, ranks_.count()); ++i) add_rank(i, plans[i - r].get());
+    }
+    first_sends_.push_back(sends_.size());
+    first_receives_.push_back(receives_.size());
+    for (int r = 0; r < ranks_.count(); ++r) add_receives(r);
+    set_rates();
+    for (int r = 0; r < ranks_.count(); ++r) price_local(r);
+    for (size_t i = 0; i < traffic_.messages.size(); ++i) price(i);
+    traffic_.hosts = prices_.hosts();
+    if (request_.load.agreement) {
+      const Prices::Agreement agreement = prices_.agreement();
+      traffic_.agreed = agreement.agreed;
+      traffic_.agreeing = agreement.agreeing;
+    }
+    return std::move(traffic_);
+  }
+
+ private:
+  // Plans are made at the same time, by as many threads as there are processors.
+  int plans_at_a_time() const {
+    constexpr int kFewRanks = 512, kMaxPlans = 8;
+    const int processors = static_cast<int>(std::thread::hardware_concurrency());
+    return ranks_.count() < kFewRanks ? 1 : std::clamp(processors, 1, kMaxPlans);
+  }
+  Plan plan_of(int r) const {
+    return std::move(
+        plans_of({request_.build(ranks_.number(r))}, request_.segments, request_.load, machine_)
+            .front());
+  }
+
+  void add_rank(int r, Plan plan) {
+    TrafficRank rank;
+    rank.first_item = static_cast<uint32_t>(traffic_.items.size());
+    StepShape shape;
+    for (const BoundStep& step : plan.steps) {
+      shape.kinds.push_back(step.kind);
+      shape.early.push_back(step.early ? 1 : 0);
+      bytes_.push_back(static_cast<double>(step.bytes));
+    }
+    shape.graph = std::move(plan.graph);
+    rank.shape = shapes_.of(std::move(shape));
+    traffic_.ranks.push_back(rank);
+    traffic_.items.resize(bytes_.size(), kNothing);
+    CostRank costs;
+    costs.sends = costs.receives = false;
+    std::vector<std::pair<int, double>> sent = add_queues(r, plan, costs);
+    costs.own_block = prices_.own_block(ranks_.number(r));
+    sets_.push_back(prices_.working_set(buffer_bytes(plan) + costs.own_block, std::move(sent)));
+    costs_.push_back(std::move(costs));
+  }
+
+  // Returns peers and bytes of the sends.
+  std::vector<std::pair<int, double>> add_queues(int r, Plan& plan, CostRank& costs) {
+    std::vector<std::pair<int, double>> sent;
+    std::sort(plan.peers.begin(), plan.peers.end(),
+              [](const PeerQueue& a, const PeerQueue& b) { return a.peer < b.peer; });
+    first_sends_.push_back(sends_.size());
+    first_receives_.push_back(receives_.size());
+    const uint32_t first_item = traffic_.ranks[r].first_item;
+    for (const PeerQueue& queue : plan.peers) {
+      if (machine_.host_of(ranks_.number(r)) == machine_.host_of(queue.peer)) {
+        costs.sends |= !queue.sends.empty();
+        costs.receives |= !queue.receives.empty();
+      }
+      if (!queue.receives.empty())
+        receives_.push_back({queue.peer, static_cast<uint32_t>(receive_steps_.size()),
+                             static_cast<uint32_t>(queue.receives.size())});
+      receive_steps_.insert(receive_steps_.end(), queue.receives.begin(), queue.receives.end());
+      if (queue.sends.empty()) continue;
+      sends_.push_back({queue.peer, static_cast<uint32_t>(traffic_.messages.size()),
+                        static_cast<uint32_t>(queue.sends.size())});
+      traffic_.heads.push_back(static_cast<int32_t>(traffic_.messages.size()));
+      for (const int32_t step : queue.sends) {
+        const auto index = static_cast<int32_t>(traffic_.messages.size());
+        traffic_.items[first_item + static_cast<uint32_t>(step)] = index;
+        traffic_.messages.push_back({r, ranks_.here(queue.peer), step, -1, index + 1, -1});
+        if (!ranks_.all()) peers_.push_back(queue.peer);
+        sent.emplace_back(queue.peer, bytes_[first_item + static_cast<uint32_t>(step)]);
+      }
+      traffic_.messages.back().next = -1;
+      if (traffic_.messages.size() > kMaxMessages)
+        refuse(fmt::format("more than {} million messages are too many to be simulated one by one",
+                           kMaxMessages / 1'000'000));
+    }
+    return sent;
+  }
+
+  // The k-th send of one end meets the k-th receive of the other.
+  void add_receives(int r) {
+    for (size_t i = first_receives_[r]; i < first_receives_[r + 1]; ++i) {
+      const Queue& queue = receives_[i];
+      const auto [sender, receiver] = ranks_.counterpart(r, queue.peer);
+      const auto begin = sends_.begin() + static_cast<ptrdiff_t>(first_sends_[sender]);
+      const auto end = sends_.begin() + static_cast<ptrdiff_t>(first_sends_[sender + 1]);
+      const auto from = std::lower_bound(
+          begin, end, receiver, [](const Queue& q, int32_t peer) { return q.peer < peer; });
+      const uint32_t sent = from != end && from->peer == receiver ? from->count : 0;
+      if (sent != queue.count)
+        refuse(fmt::format("simulate: rank {} receives {} messages from rank {}, which sends {}", r,
+                           queue.count, queue.peer, sent));
+      for (uint32_t k = 0; k < queue.count; ++k) {
+        const int32_t step = receive_steps_[queue.first + k];
+        traffic_.messages[from->first + k].recv_step = step;
+        traffic_.items[traffic_.ranks[r].first_item + static_cast<uint32_t>(step)] =
+            static_cast<int32_t>(from->first + k);
+      }
+    }
+  }
+
+  void set_rates() {
+    std::vector<double> of_host(prices_.hosts(), 0);
+    for (int r = 0; r < ranks_.count(); ++r)
+      of_host[machine_.host_of(ranks_.number(r))] += sets_[r];
+    for (int r = 0; r < ranks_.count(); ++r) {
+      CostRank& costs = costs_[r];
+      prices_.set_rates(costs, ranks_.number(r), sets_[r],
+                        of_host[machine_.host_of(ranks_.number(r))]);
+      if (network_.shape().island > 0) costs.copies = costs.reduces = {};
+      traffic_.ranks[r].on_cores = costs.on_cores;
+      traffic_.ranks[r].own_block = {costs.own_block * costs.copies.core,
+                                     costs.own_block * costs.copies.memory};
+    }
+  }
+
+  void price_local(int r) {
+    const TrafficRank& rank = traffic_.ranks[r];
+    const std::vector<StepKind>& kinds = traffic_.shape(r).kinds;
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      int32_t& item = traffic_.items[rank.first_item + i];
+      if (item != kNothing) continue;
+      const double bytes = bytes_[rank.first_item + i];
+      const PerByte& cost = kinds[i] == StepKind::copy ? costs_[r].copies : costs_[r].reduces;
+      item = -1 - local_.of({bytes * cost.core, bytes * cost.memory});
+    }
+  }
+
+  void price(size_t index) {
+    TrafficMessage& m = traffic_.messages[index];
+    const int from = ranks_.number(m.from), to = ranks_.all() ? m.to : peers_[index];
+    if (m.recv_step < 0)
+      refuse(fmt::format("simulate: rank {} does not receive a message of rank {}", to, from));
+    if (!ranks_.all()) traffic_.far_hosts.push_back(machine_.host_of(to));
+    CostMessage priced = prices_.message(from, to);
+    priced.bytes = bytes_[traffic_.ranks[m.from].first_item + static_cast<uint32_t>(m.send_step)];
+    priced.reduces = traffic_.shape(m.to).kinds[m.recv_step] == StepKind::recv_reduce;
+    prices_.set_costs(priced, costs_[m.from], costs_[m.to]);
+    if (network_.shape().island > 0) set_island(from, to, priced);
+    priced.from = priced.to = 0;
+    m.price = prices_of_.of(priced);
+  }
+
+  // Devices move and add the data: of the host only the network takes part.
+  void set_island(int from, int to, CostMessage& priced) const {
+    if (priced.between_hosts) priced.out = priced.in = priced.encode = {};
+    if (!network_.same_island(from, to)) return;
+    const NetworkShape& shape = network_.shape();
+    priced.out = priced.in = {};
+    priced.head = 0;
+    priced.in_place = false;
+    priced.wire = 1 / shape.island_rate;
+    priced.middle = 0;
+    priced.latency = shape.island_latency;
+  }
+
+  static constexpr int32_t kNothing = -1;  // as for a step that costs nothing
+
+  const TrafficRequest& request_;
+  const MachineModel& machine_;
+  const Network& network_;
+  const BoundRanks ranks_;
+  const Prices prices_;
+  Traffic traffic_;
+  Numbers<StepShape, ShapeHash, ShapeEqual> shapes_{traffic_.shapes};
+  Numbers<CostMessage, PriceHash, PriceEqual> prices_of_{traffic_.prices};
+  Numbers<PerByte, LocalHash, LocalEqual> local_{traffic_.local};
+  std::vector<CostRank> costs_;  // by rank; steps are not set
+  std::vector<double> sets_;     // by rank: its working set
+  std::vector<double> bytes_;    // by step, as Traffic::items
+  // By rank, from its first one on; by peer.
+  std::vector<Queue> sends_, receives_;
+  std::vector<size_t> first_sends_, first_receives_;
+  std::vector<int32_t> receive_steps_;
+  std::vector<int32_t> peers_;  // by message, with a symmetry: the receiver's number in the group
+};
+
+}  // namespace
+
+Traffic bind_traffic(const TrafficRequest& request, const MachineModel& machine,
+                     const Network& network, const std::function<void(int)>& progress) {
+  return TrafficBinder(request, machine, network).run(progress);
+}
+
+}  // namespace ringwood
