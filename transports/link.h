@@ -15,6 +15,8 @@
 //      unfinished receive was posted so, and is valid until the next consume() or poll(). The last
 //      consume() of a message completes it.
 //   5. Progress happens only inside the calls of this link's user: posts may make it, poll() must.
+//      One poll() returns after about kPollBytes in each direction, however fast the peer is, and
+//      says so (Completions::more): nobody then wakes a user that sleeps before the next poll().
 //   6. One thread at a time uses a link; only abort() may be called by any thread at any time.
 //      After it, every call returns the error or does nothing, and the user's memory is not touched
 //      any more. (A device may go on reading pages that it has registered, and keeps them until
@@ -44,7 +46,11 @@ class EagerChannel;
 struct Completions {
   uint64_t sent = 0;
   uint64_t received = 0;
+  bool more = false;  // the last poll() stopped early: there may be more bytes to move
 };
+
+// So that what else the caller has to do waits 0.1 to 0.3 ms for a large message.
+inline constexpr size_t kPollBytes = size_t{1} << 20;
 
 // What a link has sent since it was made, as far as the peer's host has acknowledged it.
 struct LinkTraffic {

@@ -95,8 +95,8 @@ PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
 std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
                                      std::shared_ptr<CollectiveState> operation) {
   operation->parts = packed.parts;
-  operation->at_start = std::move(packed.fill);
-  operation->finish = std::move(packed.finish);
+  operation->at_start.call(std::move(packed.fill));
+  operation->finish.call(std::move(packed.finish));
   operation->footprint = std::move(packed.footprint);
   operation->temporaries.push_back(std::move(packed.data));
   for (const auto& copied : packed.copied) use_copies(*operation, copied);

@@ -86,12 +86,23 @@ void Additions::add_fused(const Fusion& fusion, std::span<void* const> places,
   reduce_scaled(places, operands, scales_, count, type, completes ? plan.scaling.divisor : 1);
 }
 
-void run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step) {
-  if (step.bytes == 0) return;
+size_t run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step,
+                 size_t done, size_t most) {
+  if (step.bytes == 0) return 0;
+  const size_t bytes = slice(step.bytes - done, most);
   std::byte* const src = execution.at(step.src);
-  if (step.kind == StepKind::reduce) return additions.add(step, 0, {src, step.bytes});
+  if (step.kind == StepKind::reduce) {
+    additions.add(step, done, {src + done, bytes});
+    return done + bytes;
+  }
   std::byte* const dst = execution.at(step.dst);
-  if (dst != src) move_bytes(dst, src, step.bytes);
+  if (dst == src) return step.bytes;
+  if (done == 0 && overlap(dst, src, step.bytes)) {
+    move_bytes(dst, src, step.bytes);
+    return step.bytes;
+  }
+  move_bytes(dst + done, src + done, bytes);
+  return done + bytes;
 }
 
 }  // namespace ringwood

@@ -3,6 +3,7 @@
 // once (fusion.h). The plan says which applies. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,7 +48,16 @@ class Additions final {
   std::vector<double> scales_;
 };
 
-// Runs a local reduce or copy step that is not a rounding.
-void run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step);
+// Runs a local reduce or copy step that is not a rounding, from byte `done` on, for about `most`
+// bytes. Returns how many are done then.
+size_t run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step,
+                 size_t done, size_t most);
+
+// The part of `bytes` bytes that is worked on next where `most` are allowed: whole elements of
+// every type, and at least some.
+inline size_t slice(size_t bytes, size_t most) {
+  constexpr size_t kUnit = 4096;
+  return bytes <= most ? bytes : std::min(bytes, std::max(most / kUnit, size_t{1}) * kUnit);
+}
 
 }  // namespace ringwood

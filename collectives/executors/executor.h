@@ -12,10 +12,14 @@
 //  one_round    OneRoundExecutor  every link's preamble; the steps run in their order
 //  eager_slots  SlotExecutor      the next step
 //
+// One pass reads or writes about kPassBytes on behalf of its plan, so that other operations, which
+// may have a higher priority, get their turn.
+//
 // All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
 // once the vectors have grown to the largest plan in use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "collectives/executors/plan_execution.h"
@@ -23,6 +27,8 @@
 #include "transports/base/error.h"
 
 namespace ringwood {
+
+inline constexpr size_t kPassBytes = size_t{1} << 20;
 
 // What one step() has done.
 struct Pass {

@@ -1,21 +1,29 @@
 #include "collectives/executors/fused_pass.h"
 
+#include <algorithm>
+
 namespace ringwood {
 
 void FusedPass::start(const PlanExecution& execution, std::span<QueuedLink> links) {
   execution_ = &execution;
   links_ = links;
   one_by_one_.assign(execution.plan->fusions.size(), 0);
+  done_.assign(execution.plan->fusions.size(), 0);
   waiting_since_ = {};
 }
 
-FusedPass::Attempt FusedPass::attempt(int32_t number) {
+FusedPass::Attempt FusedPass::attempt(int32_t number, size_t& room) {
   if (one_by_one_[number]) return Attempt::one_by_one;
   const Fusion& fusion = execution_->plan->fusions[number];
   Attempt attempt = gather(fusion);
-  if (attempt == Attempt::done && !carry_out(fusion)) attempt = Attempt::one_by_one;
+  if (attempt == Attempt::done && !carry_out(fusion, done_[number], room))
+    attempt = Attempt::one_by_one;
   one_by_one_[number] = attempt == Attempt::one_by_one;
-  return attempt;
+  const size_t bytes = execution_->plan->steps[fusion.receives[0]].bytes;
+  if (attempt != Attempt::done) return attempt;
+  if (done_[number] < bytes) return Attempt::waiting;
+  pass_on(fusion, bytes);
+  return Attempt::done;
 }
 
 // Whether the operand of the fusion's peer number `k` has arrived and can be put back in place.
@@ -55,16 +63,20 @@ FusedPass::Attempt FusedPass::gather(const Fusion& fusion) {
   return Attempt::done;
 }
 
-// False: a peer has given up.
-bool FusedPass::carry_out(const Fusion& fusion) {
+bool FusedPass::carry_out(const Fusion& fusion, size_t& done, size_t& room) {
   const Plan& plan = *execution_->plan;
   size_t begun = 0;
   while (begun < fusion.queues.size() && links_[fusion.queues[begun]].link->begin_put()) ++begun;
   const bool all = begun == fusion.queues.size();
-  const size_t bytes = plan.steps[fusion.receives[0]].bytes;
-  if (all) additions_.add_fused(fusion, places_, operands_, bytes / plan.element);
+  if (all) {
+    const size_t bytes = slice(plan.steps[fusion.receives[0]].bytes - done, room);
+    for (void*& place : places_) place = static_cast<std::byte*>(place) + done;
+    for (const void*& operand : operands_) operand = static_cast<const std::byte*>(operand) + done;
+    additions_.add_fused(fusion, places_, operands_, bytes / plan.element);
+    done += bytes;
+    room -= std::min(room, bytes);
+  }
   for (size_t k = 0; k < begun; ++k) links_[fusion.queues[k]].link->end_put();
-  if (all) pass_on(fusion, bytes);
   return all;
 }
 

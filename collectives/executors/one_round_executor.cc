@@ -131,7 +131,7 @@ Status OneRoundExecutor::run(Pass& pass) {
     if (next_ >= plan.sends_until)
       if (Status s = poll_open(&PeerLink::sending, none); !s || !none) return s;
     if (step.peer < 0) {
-      if (!std::exchange(folded_, false)) run_local(*execution_, additions_, step);
+      if (!std::exchange(folded_, false)) run_local(*execution_, additions_, step, 0, step.bytes);
       continue;
     }
     if (Status s = receive(next_, pass.progressed); !s) return s;

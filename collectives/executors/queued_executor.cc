@@ -33,9 +33,11 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   additions_.start(execution);
   fused_pass_.start(execution, links_);
   steps_.start(plan);
+  local_ = -1;
 }
 
 Status QueuedExecutor::step(Pass& pass) {
+  room_ = kPassBytes;
   if (!agreed_)
     if (Status s = agree(pass.progressed); !s) return s;
   if (running()) run_ready(pass.progressed);
@@ -127,20 +129,22 @@ Status QueuedExecutor::post_receives(QueuedLink& link, bool& progressed) {
 // An error counts only if something is still expected from this peer: one that has finished and
 // left is no error.
 Status QueuedExecutor::poll(QueuedLink& link, bool& progressed) {
-  for (bool again = true; again;) {
+  while (true) {
     const Completions before = *link.totals;
+    const size_t room = room_;
     Status s = link.link->poll(*link.totals);
-    again = link.totals->sent != before.sent || link.totals->received != before.received;
+    bool again = link.totals->sent != before.sent || link.totals->received != before.received;
     complete_messages(link);
     again |= take_in_place(link);
-    progressed |= again;
-    if (s) continue;
-    if (!link.outstanding()) return {};
-    const auto& receives = link.queue->receives;
-    return link.receives_done < receives.size() ? at_step(s.error(), receives[link.receives_done])
-                                                : std::move(s);
+    progressed |= again || link.totals->more || room_ < room;
+    if (!s) {
+      if (!link.outstanding()) return {};
+      const auto& receives = link.queue->receives;
+      return link.receives_done < receives.size() ? at_step(s.error(), receives[link.receives_done])
+                                                  : std::move(s);
+    }
+    if (!again || link.totals->more || !room_left()) return {};
   }
-  return {};
 }
 
 void QueuedExecutor::complete_messages(QueuedLink& link) {
@@ -163,7 +167,7 @@ bool QueuedExecutor::take_in_place(QueuedLink& link) {
     while (link.in_place < link.receives_posted &&
            goes_to_its_place(plan.steps[receives[link.in_place]]))
       ++link.in_place;
-    if (link.in_place >= link.receives_posted) return moved;
+    if (link.in_place >= link.receives_posted || !room_left()) return moved;
     const std::span<const std::byte> piece = link.link->incoming();
     if (piece.empty() || !take_piece(link, piece)) return moved;
   }
@@ -175,10 +179,12 @@ bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> pie
   const int32_t index = link.queue->receives[link.in_place];
   const BoundStep& step = plan.steps[index];
   if (plan.fusion_of[index] >= 0 && link.in_place_offset == 0) {
-    const FusedPass::Attempt attempt = fused_pass_.attempt(plan.fusion_of[index]);
+    const FusedPass::Attempt attempt = fused_pass_.attempt(plan.fusion_of[index], room_);
     if (attempt != FusedPass::Attempt::one_by_one) return attempt == FusedPass::Attempt::done;
   }
   if (steps_.waits(index)) return false;  // posted early, for a fusion
+  piece = piece.first(slice(piece.size(), room_));
+  take_room(piece.size());
   if (step.wire == WireFormat::exact)
     additions_.add(step, link.in_place_offset, piece);
   else
@@ -194,22 +200,35 @@ bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> pie
 
 void QueuedExecutor::run_ready(bool& progressed) {
   const Plan& plan = *execution_->plan;
-  for (int32_t index; (index = steps_.take()) >= 0;) {
-    progressed = true;
-    if (plan.steps[index].peer >= 0) {
-      steps_.complete(index);
-      continue;
-    }
-    note_posted(index);
-    run_local(*execution_, additions_, plan.steps[index]);
-    complete(index);
-  }
+  while (room_left() && run_slice()) progressed = true;
+  if (!room_left()) return;
   const int32_t rounding = steps_.take_rounding();
   if (rounding < 0) return;
   progressed = true;
   note_posted(rounding);
   round_in_place(*execution_, plan.steps[rounding]);
   complete(rounding);
+}
+
+// The next part of a local step. False: none may run.
+bool QueuedExecutor::run_slice() {
+  const Plan& plan = *execution_->plan;
+  if (local_ < 0) {
+    local_ = steps_.take();
+    local_done_ = 0;
+    if (local_ < 0) return false;
+    if (plan.steps[local_].peer >= 0) {
+      steps_.complete(std::exchange(local_, -1));
+      return true;
+    }
+    note_posted(local_);
+  }
+  const BoundStep& step = plan.steps[local_];
+  const size_t before = local_done_;
+  local_done_ = run_local(*execution_, additions_, step, before, room_);
+  take_room(local_done_ - before);
+  if (local_done_ == step.bytes) complete(std::exchange(local_, -1));
+  return true;
 }
 
 void QueuedExecutor::add_waits(WaitList& waits) const {

@@ -2,6 +2,8 @@
 // graph, and are posted, received and reduced as they become ready.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,9 +48,13 @@ class QueuedExecutor final : public Executor {
     if (execution_->times) [[unlikely]]
       execution_->times->posted(step);
   }
+  // What run_ready() and the links may still read or write in this pass.
+  bool room_left() const { return room_ > 0; }
+  void take_room(size_t bytes) { room_ -= std::min(room_, bytes); }
   bool take_in_place(QueuedLink& link);
   bool take_piece(QueuedLink& link, std::span<const std::byte> piece);
   void run_ready(bool& progressed);
+  bool run_slice();
 
   Mesh& mesh_;
   const int channel_;
@@ -61,7 +67,10 @@ class QueuedExecutor final : public Executor {
   SlotAgreement by_slots_;
   Agreement* agreement_ = nullptr;
   bool agreed_ = false, held_ = false;
-  bool early_ = false;  // the plan
+  bool early_ = false;     // the plan
+  size_t room_ = 0;        // bytes
+  int32_t local_ = -1;     // the local step that is being run, or -1
+  size_t local_done_ = 0;  // bytes of it
 };
 
 }  // namespace ringwood

@@ -74,7 +74,7 @@ Status SlotExecutor::step(Pass& pass) {
   for (; next_ != end_; ++next_, skip_empty()) {
     const BoundStep& step = *next_;
     if (step.peer < 0) {
-      run_local(*execution_, additions_, step);
+      run_local(*execution_, additions_, step, 0, step.bytes);
       continue;
     }
     bool taken = false;

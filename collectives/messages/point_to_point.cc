@@ -123,7 +123,7 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     const bool arrived = p.totals.received != before.received;
     if (arrived)
       if (Status bad = received(rank, finished); !bad) return bad;
-    progressed |= arrived || p.totals.sent != before.sent;
+    progressed |= arrived || p.totals.sent != before.sent || p.totals.more;
     if (!s) {
       p.gone = true;
       if (!needs(rank)) return {};

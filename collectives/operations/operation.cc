@@ -19,24 +19,21 @@ namespace {
 void use_storage_order(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
   void* const copy = state.buffers.front();
   state.order = copied->order;
-  const bool holds = static_cast<bool>(state.prepare);
-  state.at_start = [=, &state] {
+  const bool holds = !state.prepare.empty();
+  state.at_start.call([=, &state] {
     const bool stated = state.states_order();
     state.buffers.front() = stated ? copied->memory : copy;
     state.holds = stated || holds;
     if (!stated) copied->fill();
-  };
-  state.prepare = [=, &state, then = std::move(state.prepare)] {
-    if (state.buffers.front() != copy && state.agreed_order != state.order) {
-      copied->fill();
-      state.buffers.front() = copy;
-    }
-    then();
-  };
-  state.finish = [=, &state, before = std::move(state.finish)] {
-    if (before) before();
+  });
+  state.prepare.call_first([=, &state] {
+    if (state.buffers.front() == copy || state.agreed_order == state.order) return;
+    copied->fill();
+    state.buffers.front() = copy;
+  });
+  state.finish.call([=, &state] {
     if (state.buffers.front() == copy) copied->finish();
-  };
+  });
 }
 
 }  // namespace
@@ -44,11 +41,6 @@ void use_storage_order(CollectiveState& state, const std::shared_ptr<const Copie
 OperationState::OperationState(std::shared_ptr<OperationDriver> driver, const char* name_,
                                Duration timeout)
     : name(name_), driver_(std::move(driver)), timeout_(timeout) {}
-
-void Preparation::operator()() const {
-  if (bytes_ > 0) move_bytes(to_, from_, bytes_);
-  if (anything_) anything_();
-}
 
 void CollectiveState::change(std::shared_ptr<const Plan> other) {
   // See send_from(): the old plan may send from where the new one writes.
@@ -105,7 +97,7 @@ void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) 
 }
 
 void premultiply_in_place(CollectiveState& state, size_t count, DataType type, double factor) {
-  state.prepare = [=, &state] { scale(state.buffers.front(), count, type, factor); };
+  state.prepare.scale(&state.buffers.front(), count, type, factor);
   state.footprint.write(state.buffers.front(), count * size_of(type));
 }
 
@@ -113,20 +105,10 @@ void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory
   for (const auto& [data, bytes] : copied->read) state.footprint.read(data, bytes);
   for (const auto& [data, bytes] : copied->written) state.footprint.write(data, bytes);
   const bool whole = state.plan && cut_from_one_buffer(state.plan->args.collective);
-  if (copied->order != 0 && whole && state.parts == 0 && !state.at_start)
+  if (copied->order != 0 && whole && state.parts == 0 && state.at_start.empty())
     return use_storage_order(state, copied);
-  if (copied->fill) {
-    state.at_start = [copied, then = std::move(state.at_start)] {
-      copied->fill();
-      if (then) then();
-    };
-  }
-  if (copied->finish) {
-    state.finish = [copied, before = std::move(state.finish)] {
-      if (before) before();
-      copied->finish();
-    };
-  }
+  if (copied->fill) state.at_start.call_first([copied] { copied->fill(); });
+  if (copied->finish) state.finish.call([copied] { copied->finish(); });
 }
 
 void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes) {
@@ -143,24 +125,14 @@ void premultiply(CollectiveState& state, std::span<const size_t> counts, DataTyp
                  double factor) {
   const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
   state.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
-  std::byte* const copies = state.temporaries.back().get();
-  std::vector<ConstBlock> originals;
-  std::byte* at = copies;
+  std::byte* at = state.temporaries.back().get();
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    originals.push_back({state.buffers[i], counts[i]});
+    state.at_start.copy_scaled(at, state.buffers[i], counts[i], type, factor);
     state.footprint.read(state.buffers[i], counts[i] * size_of(type));
     state.buffers[i] = at;
     at += counts[i] * size_of(type);
   }
-  state.at_start = [=, originals = std::move(originals)] {
-    std::byte* copy = copies;
-    for (const ConstBlock& block : originals) {
-      std::memcpy(copy, block.data, block.count * size_of(type));
-      scale(copy, block.count, type, factor);
-      copy += block.count * size_of(type);
-    }
-  };
 }
 
 OperationPtr OperationState::hold(bool synchronous) {
@@ -194,7 +166,9 @@ Status OperationState::start() {
 }
 
 Status CollectiveState::begin(OperationDriver& driver, bool synchronous) {
-  prepared = false;
+  at_start.rewind();
+  prepare.rewind();
+  finish.rewind();
   if (auto first = std::exchange(gather, nullptr))
     if (Status s = driver.submit(std::move(first), synchronous); !s) return s;
   auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());

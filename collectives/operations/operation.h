@@ -17,6 +17,7 @@
 
 #include "collectives/call.h"
 #include "collectives/operations/copied_memory.h"
+#include "collectives/operations/local_work.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
@@ -119,34 +120,6 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   Kind kind_ = Kind::once;
 };
 
-// What is done once in an operation, if anything: usually a copy of this rank's own block, which
-// allocates nothing.
-class Preparation final {
- public:
-  Preparation& operator=(std::function<void()> anything) {
-    anything_ = std::move(anything);
-    return *this;
-  }
-  void copy(void* to, const void* from, size_t bytes) {
-    to_ = to;
-    from_ = from;
-    bytes_ = bytes;
-  }
-  void clear() {
-    bytes_ = 0;
-    if (anything_) anything_ = nullptr;
-  }
-  explicit operator bool() const { return bytes_ > 0 || anything_; }
-  void* copied_to() const { return bytes_ > 0 ? to_ : nullptr; }
-  void operator()() const;
-
- private:
-  void* to_ = nullptr;
-  const void* from_ = nullptr;
-  size_t bytes_ = 0;
-  std::function<void()> anything_;
-};
-
 // A collective: a plan and its buffers.
 class CollectiveState final : public OperationState {
  public:
@@ -157,18 +130,16 @@ class CollectiveState final : public OperationState {
   std::vector<void*> buffers;
   // If has_blocks_of_pairs(): elements, by rank.
   std::vector<uint64_t> send_counts, recv_counts;
-  // Run by the driver after the agreement and, unless `holds` is false, before any data moves.
-  Preparation prepare;
+  // The driver's work besides the plan. When the operation begins, before the agreement: writes
+  // only `temporaries`. After the agreement and, unless `holds` is false, before any data moves.
+  // When all data has arrived, before the operation is completed.
+  LocalWork at_start, prepare, finish;
   // PREMUL_SUM where operands are scaled as they are added: the factors by rank, gathered by an
   // earlier operation.
   std::shared_ptr<std::vector<double>> factors;
   // That operation, until it has been submitted, just before this one.
   std::shared_ptr<CollectiveState> gather;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
-  // Run by the driver when the operation begins, before the agreement: writes only `temporaries`.
-  std::function<void()> at_start;
-  // Run by the driver when all data has arrived, before the operation is completed.
-  std::function<void()> finish;
   // The memory that it touches besides `buffers` and `factors`; see footprint_of().
   Footprint footprint;
   uint32_t epoch = 0;      // the plan's
@@ -178,7 +149,6 @@ class CollectiveState final : public OperationState {
   // Of the elements in the one buffer of a call that is no pack; 0: that of the indices. Where the
   // plan lets it be stated, `agreed_order` is what the ranks have agreed on when `prepare` runs.
   uint32_t order = 0, agreed_order = 0;
-  bool prepared = false;
   bool holds = true;  // no data moves before `prepare` has run
 
   bool states_order() const { return order != 0 && may_state_order(*plan); }
@@ -196,15 +166,14 @@ class CollectiveState final : public OperationState {
     if (parts != 0 || order != 0) fingerprint = plan->fingerprint;
     parts = 0;
     order = 0;
-    prepared = false;
     holds = true;
   }
   // Frees what it needs only to be carried out. Precondition: it is done, or not submitted, and not
   // persistent. Most members are clear already, and checking is cheaper than clearing.
   void let_go() noexcept {
     prepare.clear();
-    if (at_start) at_start = nullptr;
-    if (finish) finish = nullptr;
+    at_start.clear();
+    finish.clear();
     if (factors) factors = nullptr;
     if (gather) gather = nullptr;
     if (!temporaries.empty()) temporaries.clear();

@@ -59,12 +59,17 @@ std::vector<std::span<const std::byte>> memory(const Plan& plan, std::span<void*
   return joined(plan, buffers, false);
 }
 
+bool overlap(const void* a, const void* b, size_t bytes) {
+  const auto* const first = static_cast<const std::byte*>(a);
+  const auto* const second = static_cast<const std::byte*>(b);
+  return first < second + bytes && second < first + bytes;
+}
+
 void move_bytes(void* to, const void* from, size_t bytes) {
   constexpr size_t kPiece = 128 << 10;  // as links copy
   auto* const dst = static_cast<std::byte*>(to);
   const auto* const src = static_cast<const std::byte*>(from);
-  const bool apart = dst + bytes <= src || src + bytes <= dst;
-  if (!apart) {
+  if (overlap(dst, src, bytes)) {
     std::memmove(dst, src, bytes);
     return;
   }

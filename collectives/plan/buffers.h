@@ -17,6 +17,9 @@ std::vector<BufferUse> uses_of(std::span<const BoundStep> steps);
 std::vector<std::span<const std::byte>> sent_memory(const Plan& plan,
                                                     std::span<void* const> buffers);
 
+// Whether two places of so many bytes have some in common.
+bool overlap(const void* a, const void* b, size_t bytes);
+
 // std::memmove for data that is read soon. Copies in pieces, because the copy instruction writes a
 // large block past the caches (measured: a peer then reads it five times slower).
 void move_bytes(void* to, const void* from, size_t bytes);

@@ -95,9 +95,8 @@ void ParameterFollower::measure(const EngineLock& held, std::shared_ptr<const Pl
   auto barrier = std::make_shared<CollectiveState>(std::move(driver), "measurement", timeout_);
   barrier->use(std::move(plan));
   barrier->footprint.write(reinterpret_cast<void*>(1), std::numeric_limits<size_t>::max() / 2);
-  barrier->finish = [this, state = barrier.get()] {
-    network_->measure(collective_channel(state->track));
-  };
+  barrier->finish.call(
+      [this, state = barrier.get()] { network_->measure(collective_channel(state->track)); });
   queue_.push(held, std::move(barrier));
 }
 

@@ -39,6 +39,7 @@ class Track final {
     waiting_.clear();
     first_ = 0;
     in_the_way = nullptr;
+    begun = false;
     runner.drop();
   }
 
@@ -46,6 +47,7 @@ class Track final {
   RunningStatus::Row& status;
   TrackRecorder record;
   Collective current;  // or null
+  bool begun = false;  // its plan is being carried out, or has been, while local work is left
   // The earlier operation of another track that the first waiting one must follow because it reads
   // or writes the same memory. Null: none is known.
   const CollectiveState* in_the_way = nullptr;

@@ -69,19 +69,35 @@ const CollectiveState* Tracks::in_the_way_of(CollectiveState& operation) const {
 Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
   CollectiveState& op = *track.current;
   PlanRunner& runner = track.runner;
-  if (runner.idle()) start(track);
-  if (Status s = runner.step(progressed); !s) return s;
-  if (track.record.on()) [[unlikely]]
-    track.record.note_agreed(runner.agreed());
-  if (op.prepare && !op.prepared && runner.agreed()) {
+  if (!track.begun) {
+    if (!op.at_start.done()) [[unlikely]] {
+      op.at_start.step();
+      progressed = true;
+      return {};
+    }
+    start(track);
+    track.begun = true;
+  }
+  if (!runner.idle()) {
+    if (Status s = runner.step(progressed); !s) return s;
+    if (track.record.on()) [[unlikely]]
+      track.record.note_agreed(runner.agreed());
+  }
+  if (!op.prepare.done() && runner.agreed()) {
     op.agreed_order = runner.order();
-    op.prepare();
-    op.prepared = progressed = true;
-    runner.release();
+    op.prepare.step();
+    progressed = true;
+    if (op.prepare.done()) runner.release();
   }
   if (!runner.idle()) return {};
   progressed = true;
-  if (op.finish) op.finish();
+  if (!op.prepare.done()) [[unlikely]]
+    return {};
+  if (!op.finish.done()) [[unlikely]] {
+    op.finish.step();
+    if (!op.finish.done()) return {};
+  }
+  track.begun = false;
   track.status.end();
   if (track.record.on()) [[unlikely]]
     track.record.end(RecordedEnd::done);
@@ -109,7 +125,6 @@ void Tracks::end(Track& track) {
 
 void Tracks::start(Track& track) {
   const CollectiveState& op = *track.current;
-  if (op.at_start) op.at_start();
   remapping_.begin(op);
   PlanExecution& execution = track.runner.next();
   execution.plan = op.plan.get();
@@ -117,7 +132,7 @@ void Tracks::start(Track& track) {
   execution.buffers = op.buffers;
   execution.send_counts = op.send_counts;
   execution.recv_counts = op.recv_counts;
-  execution.hold_sends = op.prepare && op.holds;
+  execution.hold_sends = !op.prepare.empty() && op.holds;
   execution.factors = op.factors.get();
   execution.times = nullptr;
   if (op.entered_ns != 0) [[unlikely]]

@@ -50,6 +50,33 @@ TEST_P(Links, KeepThousandsOfSmallMessagesInOrder) {
   EXPECT_EQ(in, out);
 }
 
+// However fast the peer is; and the receiver is told that it must not sleep.
+TEST_P(Links, MoveAPartOfALargeMessageInOnePoll) {
+  if (testing::is_emulated(GetParam().transport)) GTEST_SKIP() << "the device moves the bytes";
+  Ranks two = ranks(2);
+  constexpr size_t kLarge = 16 * kPollBytes;
+  std::pmr::vector<std::byte> out(kLarge, &memory()), in(kLarge, &memory());
+  Pattern(0, 1, 0, 0).fill(out);
+  Link &from = *two[0].links[0][1], &to = *two[1].links[0][0];
+  Completions sent, received;
+  ASSERT_TRUE(from.post_send(out.data(), kLarge));
+  ASSERT_TRUE(to.post_recv(in.data(), kLarge));
+  ASSERT_TRUE(from.poll(sent));
+  int polls = 0;
+  bool told = false;
+  for (const Deadline limit = testing::patiently(); received.received == 0; ++polls) {
+    ASSERT_FALSE(limit.passed());
+    ASSERT_TRUE(to.poll(received));
+    told |= received.more;
+    ASSERT_TRUE(from.poll(sent));
+  }
+  EXPECT_GT(polls, 8);
+  if (GetParam().zero_copy) {
+    EXPECT_TRUE(told);
+  }
+  EXPECT_EQ(Pattern(0, 1, 0, 0).compare(in.data(), kLarge), kLarge);
+}
+
 TEST_P(Links, OfOneChannelGoOnWhileAnotherIsBlocked) {
   Ranks two = ranks(2);
   constexpr size_t kLarge = size_t{8} << 20;

@@ -206,7 +206,10 @@ TEST_P(RecorderOn, HasEveryStepOfALargeOperation) {
       EXPECT_EQ(one.bytes, x.size() * sizeof(float));
       EXPECT_GT(one.predicted_seconds, 0);
       const auto steps = recorder->steps_of(one);
-      EXPECT_EQ(steps.size(), one.steps);
+      // #0 has them always, #1 where they cost little of what it is predicted to take.
+      if (one.call.sequence == 0 || !steps.empty()) {
+        EXPECT_EQ(steps.size(), one.steps);
+      }
       std::vector<int> seen;
       for (const StepRecord& step : steps) {
         seen.push_back(step.step);

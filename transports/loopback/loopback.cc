@@ -119,15 +119,17 @@ class LoopbackLink final : public Link {
 
   Status poll(Completions& completions) override {
     Status status = check(1);
-    const bool more = status && receive();
+    more_ = false;
+    const bool held = status && receive();
     const uint64_t sent = outgoing().finished.load(std::memory_order_acquire);
     chaos_.follow(reported_.sent, sent, wait_sent_);
     chaos_.follow(reported_.received, received_, wait_received_);
     // While something is held back, the rank must not sleep.
-    if (more || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
+    if (held || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
     if (status && fault_) status = fault_.status();
     if (status) status = peer_end();
     completions = status ? reported_ : Completions{outgoing().finished, received_};
+    completions.more = more_;
     return status;
   }
 
@@ -175,7 +177,10 @@ class LoopbackLink final : public Link {
   bool receive() {
     Direction& in = arriving();
     bool held = false;
+    size_t moved = 0;
     while (!receives_.empty() && piece_bytes_ == 0 && in.posted != received_) {
+      more_ = moved >= kPollBytes;
+      if (more_) break;
       std::lock_guard lock(in.mutex);
       if (ended() || peer_left()) break;
       if (in.taken == 0 && (held = chaos_.holds())) break;
@@ -191,6 +196,7 @@ class LoopbackLink final : public Link {
       if (!to.data && piece_.size() < bytes) piece_.resize(kCopyBytes);
       std::memcpy(to.data ? to.data + in.taken : piece_.data(), from.data + in.taken, bytes);
       in.taken += bytes;
+      moved += bytes;
       if (!to.data) {
         piece_bytes_ = bytes;
       } else if (in.taken == from.bytes) {
@@ -227,6 +233,7 @@ class LoopbackLink final : public Link {
   Fifo<PostedMessage> receives_;
   uint64_t received_ = 0;
   Completions reported_;
+  bool more_ = false;  // as Completions::more
   uint32_t wait_sent_ = 0, wait_received_ = 0;
   // incoming() returns a copy, made under the lock, so that the sender may abort while it is being
   // read.

@@ -35,9 +35,15 @@ bool Sender::post_placed(size_t bytes) {
   return advance();
 }
 
-bool Sender::advance() {
+bool Sender::advance(size_t most) {
   bool believable = true;
+  moved_ = 0;
+  more_ = false;
   while (next_ < queue_.size()) {
+    if (moved_ >= most) [[unlikely]] {
+      more_ = true;
+      break;
+    }
     Message& message = queue_[next_];
     if (!put(message, believable)) break;
     if (message.done == message.bytes) ++next_;
@@ -118,7 +124,9 @@ bool Sender::put_piece(Message& message, bool& believable) {
   AbortGate::Pass pass(bench_.gate);
   if (!pass) return false;
   const uint64_t start = ring_.head();
-  message.done += ring_.put(message.data + message.done, message.bytes - message.done);
+  const size_t piece = ring_.put(message.data + message.done, message.bytes - message.done);
+  message.done += piece;
+  moved_ += piece;
   if (first) {
     announce({static_cast<uint64_t>(Way::staged), ring_.head(), start});
   } else {
@@ -146,9 +154,15 @@ void Sender::revoke(std::atomic<uint32_t>& putting) noexcept {
 
 // ---- the receiver
 
-bool Receiver::advance() {
+bool Receiver::advance(size_t most) {
   bool believable = true;
+  moved_ = 0;
+  more_ = false;
   while (believable && !queue_.empty() && queue_.front().data != nullptr) {
+    if (moved_ >= most) [[unlikely]] {
+      more_ = true;
+      break;
+    }
     if (!copy_first(believable)) break;
   }
   return believable;
@@ -169,6 +183,7 @@ bool Receiver::copy_first(bool& believable) {
   if (!pass) return false;
   const size_t bytes = std::min(piece.size(), kPieceBytes);
   std::memcpy(message.data + message.done, piece.data(), bytes);
+  moved_ += bytes;
   return take(bytes);
 }
 

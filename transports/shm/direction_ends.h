@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "transports/link.h"
 #include "transports/link_parts.h"
 #include "transports/memory/arena.h"
 #include "transports/memory/remap.h"
@@ -66,7 +67,10 @@ class Sender {
   bool post(const void* data, size_t bytes, uint64_t put = 0);
   // The bytes of the next message have been put where the peer wants them.
   bool post_placed(size_t bytes);
-  bool advance();
+  // Moves about `most` bytes of staged messages, and all notices; more() then tells whether more
+  // could have been moved.
+  bool advance(size_t most = kPollBytes);
+  bool more() const { return more_; }
   void close();
   // When this returns, the peer touches nothing that was exposed to it. `putting` is the peer's
   // flag in the other direction. Memory that a peer which does not move may still write to is
@@ -99,6 +103,8 @@ class Sender {
   size_t next_ = 0;
   uint64_t finished_ = 0;
   uint64_t exposed_ = 0, returned_ = 0;
+  size_t moved_ = 0;  // bytes of staged messages, by advance()
+  bool more_ = false;
 };
 
 class Receiver {
@@ -119,7 +125,9 @@ class Receiver {
   }
   // data null: to be read in place.
   void post(void* data, size_t bytes) { queue_.push({static_cast<std::byte*>(data), bytes, 0}); }
-  bool advance();
+  // Stores about `most` bytes; more() then tells whether more could have been stored.
+  bool advance(size_t most = kPollBytes);
+  bool more() const { return more_; }
   // The contiguous bytes of the first message that have arrived.
   std::span<const std::byte> arrived(bool& believable);
   bool shows() { return !queue_.empty() && queue_.front().data == nullptr; }
@@ -152,6 +160,8 @@ class Receiver {
   uint64_t put_ = 0;
   bool taken_back_ = false;
   uint64_t returned_ = 0;
+  size_t moved_ = 0;  // bytes stored by advance()
+  bool more_ = false;
 };
 
 }  // namespace ringwood::shm

@@ -1,6 +1,7 @@
 #include "transports/shm/shm.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "transports/channels.h"
@@ -97,7 +98,7 @@ class ShmLink final : public Link {
 
   Status poll(Completions& completions) override {
     Status status = move();
-    completions = {sender_.finished(), receiver_.finished()};
+    completions = {sender_.finished(), receiver_.finished(), sender_.more() || receiver_.more()};
     return status;
   }
 
@@ -144,7 +145,8 @@ class ShmLink final : public Link {
   // What was sent before the end still arrives, and what the peer has read by then is finished: it
   // may have ended since this rank looked.
   Status closed() {
-    if (!sender_.advance() || !receiver_.advance()) return disbelieve();
+    constexpr size_t kAll = std::numeric_limits<size_t>::max();
+    if (!sender_.advance(kAll) || !receiver_.advance(kAll)) return disbelieve();
     const bool waits = !receiver_.idle() && incoming().empty();
     if (!waits && sender_.idle()) return {};
     return fault_.fail(ErrorCode::peer_lost, to_string(receiver_.peer_end()));

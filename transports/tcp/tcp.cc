@@ -28,8 +28,9 @@ constexpr size_t kStripeBytes = size_t{256} << 10;
 // Smaller messages all use the first socket, where they share system calls.
 constexpr size_t kUnstripedBytes = size_t{64} << 10;
 constexpr int kMaxSockets = 16;
-// Turns in one poll(); with a peer as fast as this rank it would otherwise never return.
-constexpr int kTurns = 32;
+// System calls for either direction in one poll(), which make about kPollBytes; with a peer as fast
+// as this rank it would otherwise never return.
+constexpr size_t kMaxCalls = 4;
 
 // Cuts the messages of one direction into pieces, in the same way at both ends.
 class Dealer {
@@ -126,7 +127,7 @@ class TcpLink final : public Link {
 
   Status poll(Completions& completions) override {
     Status status = move();
-    completions = {sends_.finished(), receives_.finished()};
+    completions = {sends_.finished(), receives_.finished(), more_};
     return status;
   }
 
@@ -152,9 +153,10 @@ class TcpLink final : public Link {
 
  private:
   Status move() {
+    more_ = false;
     if (unusable(1)) return why(1);
-    bool moved = !sends_.idle() || !receives_.idle(), arrived = false;
-    for (int turn = 0; moved && turn < kTurns; ++turn) {
+    bool moved = !sends_.idle() || !receives_.idle(), arrived = false, shows = false;
+    for (size_t calls = 0; moved && calls < kMaxCalls; calls += streams_.size()) {
       moved = false;
       for (Stream& stream : streams_) {
         const Outcome sent = broken_ < 0 ? stream.send(gate_, finished_) : Outcome::blocked;
@@ -167,8 +169,10 @@ class TcpLink final : public Link {
         arrived |= received == Outcome::moved;
       }
       // Bytes that have come are read before more come, while they are in a cache.
-      if (arrived && !incoming().empty()) break;
+      shows = arrived && !incoming().empty();
+      if (shows) break;
     }
+    more_ = moved && !shows;
     if ((broken_ >= 0 || ended_ >= 0) && !moved) return end();
     // The sockets will not announce again what they still hold.
     if (moved && armed_) wait_set_.ring();
@@ -240,6 +244,7 @@ class TcpLink final : public Link {
   Ledger sends_, receives_;
   std::atomic<uint64_t> posted_{0};  // sends
   Fifo<uint64_t> finished_;          // by the current call
+  bool more_ = false;                // as Completions::more
   int broken_ = -1, ended_ = -1;  // errno of the first send that failed, and of the first receive
   WaitSet& wait_set_;
   const bool& armed_;  // the transport's

@@ -76,7 +76,9 @@ void LinkTalk::post_receive(int rank, void* data, size_t bytes) {
 // Whether nothing that was posted for this rank is left. An error counts only where something is.
 bool LinkTalk::poll(int rank) {
   Completions& total = mesh_.totals[channel_][rank];
-  Status s = mesh_.peers[rank].link[channel_]->poll(total);
+  Status s;
+  do s = mesh_.peers[rank].link[channel_]->poll(total);
+  while (s && total.more);  // pause() may sleep
   const bool done = total.sent == posted_[rank].sends && total.received == posted_[rank].receives;
   if (!s && !done) throw Error(std::move(s.error()));
   return done;

@@ -1,0 +1,83 @@
+#include "collectives/operations/local_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/kernels/reduce.h"
+#include "collectives/plan/buffers.h"
+
+namespace ringwood {
+
+void LocalWork::add(const Slices& slices) {
+  if (slices.bytes == 0) return;
+  if (count_++ == 0) {
+    only_ = slices;
+    return;
+  }
+  if (items_.empty()) items_.push_back({only_, nullptr});
+  items_.push_back({slices, nullptr});
+}
+
+void LocalWork::copy(void* to, const void* from, size_t bytes) {
+  add({.to = to, .from = from, .bytes = bytes});
+}
+
+void LocalWork::copy_scaled(void* to, const void* from, size_t count, DataType type,
+                            double factor) {
+  add({.to = to,
+       .from = from,
+       .bytes = count * size_of(type),
+       .scales = true,
+       .type = type,
+       .factor = factor});
+}
+
+void LocalWork::scale(void* const* data, size_t count, DataType type, double factor) {
+  add({.at = data, .bytes = count * size_of(type), .scales = true, .type = type, .factor = factor});
+}
+
+void LocalWork::call(std::function<void()> function) {
+  if (count_ == 1 && items_.empty()) items_.push_back({only_, nullptr});
+  items_.push_back({{}, std::move(function)});
+  ++count_;
+}
+
+void LocalWork::call_first(std::function<void()> function) {
+  call(std::move(function));
+  std::ranges::rotate(items_, items_.end() - 1);
+}
+
+void LocalWork::clear_all() {
+  items_.clear();
+  count_ = 0;
+  rewind();
+}
+
+void* LocalWork::copied_to() const {
+  if (count_ == 0) return nullptr;
+  if (items_.empty()) return only_.to;
+  const auto it = std::ranges::find_if(items_, [](const Item& i) { return i.slices.to; });
+  return it == items_.end() ? nullptr : it->slices.to;
+}
+
+void LocalWork::step() {
+  if (!items_.empty() && items_[next_].function)
+    items_[next_].function();
+  else if (!run(items_.empty() ? only_ : items_[next_].slices))
+    return;
+  ++next_;
+  at_ = 0;
+}
+
+bool LocalWork::run(const Slices& s) {
+  auto* const to = static_cast<std::byte*>(s.at ? *s.at : s.to);
+  const auto* const from = static_cast<const std::byte*>(s.from);
+  const bool whole = from && overlap(to, from, s.bytes);
+  const size_t bytes = whole ? s.bytes : std::min(s.bytes - at_, kSliceBytes);
+  if (from) move_bytes(to + at_, from + at_, bytes);
+  if (s.scales) ringwood::scale(to + at_, bytes / size_of(s.type), s.type, s.factor);
+  at_ += bytes;
+  return at_ == s.bytes;
+}
+
+}  // namespace ringwood

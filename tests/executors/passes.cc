@@ -1,0 +1,120 @@
+// One pass moves a limited number of bytes, however large the operation is, and the next one goes
+// on where it stopped: copies, messages that are stored or added, and fusions.
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms/algorithms.h"
+#include "tests/support/stepped.h"
+#include "transports/memory/arena.h"
+#include "transports/shm/shm.h"
+
+namespace ringwood::testing {
+namespace {
+
+constexpr size_t kBytes = 24 * kPassBytes + 1000;
+
+struct Moved {
+  size_t passes = 0;  // of rank 0, that have moved something
+  uint64_t fused = 0;
+};
+
+// All ranks in turn, one pass each.
+Moved passes_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
+                std::vector<std::vector<void*>>& buffers) {
+  const auto size = runner.executors.size();
+  for (size_t r = 0; r < size; ++r) {
+    Fingerprint call = plans[r]->fingerprint;
+    call.sequence = runner.sequence;
+    runner.executors[r]->start({plans[r].get(), call, buffers[r], {}, {}, false});
+  }
+  ++runner.sequence;
+  Moved moved;
+  const Deadline limit = patiently();
+  for (bool all = false; !all;) {
+    EXPECT_FALSE(limit.passed());
+    if (limit.passed()) break;
+    all = true;
+    for (size_t r = 0; r < size; ++r) {
+      PlanRunner& one = *runner.executors[r];
+      if (one.idle()) continue;
+      bool progressed = false;
+      const Status s = one.step(progressed);
+      EXPECT_TRUE(s) << (s ? "" : s.error().message());
+      if (!s) return moved;
+      if (r == 0 && progressed) ++moved.passes;
+      all &= one.idle();
+    }
+  }
+  moved.fused = runner.executors[0]->fused();
+  return moved;
+}
+
+std::vector<std::shared_ptr<Plan>> plans_of(Runner& runner, const char* algorithm,
+                                            const CollectiveArgs& args, const Wire& wire = {}) {
+  const int n = static_cast<int>(runner.meshes.size());
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (int r = 0; r < n; ++r) {
+    const Schedule schedule = find_algorithm(args.collective, algorithm)->build({r, n, 0});
+    plans.push_back(make_plan(schedule, args, algorithm, 1, Protocol::queued, wire));
+    if (slots_to_all(*runner.meshes[static_cast<size_t>(r)]))
+      *plans.back() = add_slots(std::move(*plans.back()));
+  }
+  return plans;
+}
+
+TEST(Passes, OfALocalCopy) {
+  Runner runner(1, LoopbackFaults{});
+  std::vector<std::byte> in(kBytes, std::byte{7}), out(kBytes);
+  std::vector<std::vector<void*>> buffers = {{in.data(), out.data()}};
+  const auto plans = plans_of(
+      runner, "pairwise", {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 0, kBytes, {}});
+  EXPECT_GE(passes_of(runner, plans, buffers).passes, kBytes / kPassBytes);
+  EXPECT_EQ(in, out);
+}
+
+// `memory`: of each rank. What is added up is right after any number of passes.
+Moved summed(Runner runner, const std::vector<std::byte*>& memory, const Wire& wire) {
+  const size_t count = kBytes / sizeof(float);
+  std::vector<std::vector<void*>> buffers;
+  for (size_t r = 0; r < memory.size(); ++r) {
+    auto* const data = reinterpret_cast<float*>(memory[r]);
+    for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>((i % 1000) * (r + 1));
+    buffers.push_back({data});
+  }
+  const auto plans =
+      plans_of(runner, "direct",
+               {Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, count, {}}, wire);
+  const Moved moved = passes_of(runner, plans, buffers);
+  const auto factor = static_cast<float>(memory.size() * (memory.size() + 1) / 2);
+  for (std::byte* const each : memory) {
+    const auto* const data = reinterpret_cast<const float*>(each);
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; ++i) wrong += data[i] != static_cast<float>(i % 1000) * factor;
+    EXPECT_EQ(wrong, 0u);
+  }
+  return moved;
+}
+
+TEST(Passes, OfMessages) {
+  std::vector<std::byte> one(kBytes), other(kBytes);
+  const Moved moved =
+      summed(Runner(2, LoopbackFaults{}), {one.data(), other.data()}, {.apart = true});
+  // Half of the buffer is sent, and half received.
+  EXPECT_GE(moved.passes, kBytes / 2 / kPassBytes);
+}
+
+TEST(Passes, OfAFusion) {
+  std::vector<std::byte*> memory;
+  for (int r = 0; r < 3; ++r)
+    memory.push_back(static_cast<std::byte*>(Arena::of_process()->allocate(kBytes)));
+  const Moved moved = summed(Runner(make_meshes(3, make_shm)), memory, {});
+  EXPECT_GT(moved.fused, 0u);
+  EXPECT_GE(moved.passes, kBytes / 3 / kPassBytes);
+  for (std::byte* const each : memory) Arena::of_process()->release(each);
+}
+
+}  // namespace
+}  // namespace ringwood::testing
