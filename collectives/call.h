@@ -16,6 +16,8 @@ struct CopiedMemory;  // operations/copied_memory.h
 class ProvedSchedules;
 
 enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
+// Where the buffers of a call lie. Device memory is refused so far.
+enum class MemoryKind : uint8_t { host, device };
 
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: that of the communicator
@@ -37,6 +39,7 @@ struct CallOptions {
   // gather, scatter: block sizes may differ. The same on all ranks; costs one more exchange.
   bool uneven = false;
   std::shared_ptr<const CopiedMemory> copied;  // of a collective
+  MemoryKind memory = MemoryKind::host;        // of all buffers
 };
 
 struct Block {

@@ -259,13 +259,15 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   RecentCalls::Begun make_state(const CollectiveArgs& args, const void* source,
                                 const CallOptions& call) {
     const char* const name = to_string(args.collective);
+    check_memory(name, call.memory);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     if (forked()) return RecentCalls::Begun(make());
     const bool apart =
         args.blocks.empty() && private_source(source, args.count * size_of(args.type));
-    const PlanKey key{args, {call.algorithm, call.segments, call.tolerance, apart, call.schedules}};
+    const PlanKey key{
+        args, {call.algorithm, call.segments, call.tolerance, apart, call.schedules, call.memory}};
     const auto find = [&] { return plans_->get(key); };
     RecentCalls::Hold hold;
     if (call.synchronous && !call.persistent && !group_.open())
@@ -304,6 +306,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
     check_buffer(what, data, count, type);
+    check_memory(what, call.memory);
     if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
@@ -320,7 +323,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   // A call that names an algorithm is not packed: whether it can be used is reported at once.
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
-           call.segments == 0 && args.op != ReduceOp::premul_sum && args.blocks.empty() &&
+           call.memory == MemoryKind::host && call.segments == 0 &&
+           args.op != ReduceOp::premul_sum && args.blocks.empty() &&
            packed_bytes(args, size()) <= limits_.packed;
   }
   OperationPtr launch_pack(const CallPack& pack) {

@@ -22,7 +22,7 @@ namespace ringwood::tools {
 namespace {
 
 // As they are typed.
-struct Typed {
+struct RawArguments {
   QueryWords words;
   std::string hosts, parameters = "host", save, tuning;
   int ranks = 0, nodes = 1;  // ranks 0: as many as the hosts have, or 2
@@ -30,18 +30,14 @@ struct Typed {
   bool json = false;
 };
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // Without --hosts and --ranks those of a file, if it has some; else hosts like this one.
-void place(const Typed& typed, MachineModel& machine) {
+void place(const RawArguments& typed, MachineModel& machine) {
   if (typed.hosts.empty() && typed.ranks == 0 && typed.nodes == 1 && !machine.hosts.empty()) return;
   machine.hosts = hosts_of(typed.hosts.empty() ? "1" : typed.hosts, typed.ranks);
   machine.nodes = nodes_of(machine.hosts, typed.nodes);
 }
 
-ModelQuery query_of(const Typed& typed, const MachineModel& machine) {
+ModelQuery query_of(const RawArguments& typed, const MachineModel& machine) {
   ModelQuery q = parse_query(typed.words, static_cast<int>(machine.hosts.size()));
   q.several_hosts = host_count(machine) > 1;
   q.tolerance = typed.tolerance;
@@ -49,7 +45,7 @@ ModelQuery query_of(const Typed& typed, const MachineModel& machine) {
   return q;
 }
 
-nlohmann::ordered_json json_of(const Typed& typed, const ModelQuery& q,
+nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
                                const std::vector<Candidate>& candidates,
                                const Parameters& parameters, const FoundTuning& tuning) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -112,7 +108,7 @@ std::shared_ptr<const Tuner> tuner_of(const MachineModel& machine, const FoundTu
   return plugin ? with_plugin(model, *plugin, ranks, options) : model;
 }
 
-FoundTuning tuning_of(const Typed& typed, const ModelQuery& q, const Options& options) {
+FoundTuning tuning_of(const RawArguments& typed, const ModelQuery& q, const Options& options) {
   const int hosts = host_count(*q.machine);
   if (!typed.tuning.empty() && typed.tuning != "off") {
     FoundTuning found;
@@ -144,7 +140,7 @@ FoundTuning tuning_of(const Typed& typed, const ModelQuery& q, const Options& op
   return refused;
 }
 
-void run_explain(const Typed& typed) {
+void run_explain(const RawArguments& typed) {
   const Options options = Options::from_environment();
   const bool file = is_file(typed.parameters);
   // A bad query is refused before anything is measured.
@@ -182,7 +178,7 @@ void run_explain(const Typed& typed) {
 }  // namespace
 
 void add_explain_command(CLI::App& app) {
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   CLI::App* command =
       app.add_subcommand("explain", "What every algorithm would cost, and which is chosen");
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {

@@ -95,10 +95,10 @@ void pin_to(int core) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-class Family {
+class ChildProcesses {
  public:
-  Family(int ranks, WaitedSignals& signals) : children_(ranks), signals_(signals) {}
-  ~Family() { end(); }
+  ChildProcesses(int ranks, WaitedSignals& signals) : children_(ranks), signals_(signals) {}
+  ~ChildProcesses() { end(); }
 
   pid_t fork_one(int rank) {
     const pid_t pid = ::fork();
@@ -196,7 +196,7 @@ int fork_ranks(int ranks, bool pin, const std::function<int(int, const ErrorRepo
   const std::vector<int> cores = usable_cores();
   const bool one_core_each = pin && ranks <= static_cast<int>(cores.size());
   const pid_t parent = ::getpid();
-  Family family(ranks, signals);
+  ChildProcesses family(ranks, signals);
   std::fflush(nullptr);
   for (int rank = 0; rank < ranks; ++rank) {
     if (family.fork_one(rank) != 0) continue;

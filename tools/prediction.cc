@@ -22,10 +22,6 @@ namespace {
 
 constexpr size_t kMaxLine = 256 << 10;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // The words of the text form, after the version.
 std::vector<std::string> words_of(const MachineModel& machine) {
   std::istringstream in(print(machine));

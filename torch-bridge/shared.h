@@ -111,10 +111,10 @@ class SharingAllocator final : public c10::Allocator {
       installed = new SharingAllocator(c10::GetCPUAllocator(), *arena);
       c10::SetCPUAllocator(installed, 255);
     }
-    installed->least_ = least;
+    installed->min_bytes_ = least;
   }
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes < least_ || bytes == 0 || forked_since(made_by_)) return before_.allocate(bytes);
+    if (bytes < min_bytes_ || bytes == 0 || forked_since(made_by_)) return before_.allocate(bytes);
     try {
       void* data = arena_.allocate(bytes);
       return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
@@ -152,7 +152,7 @@ class SharingAllocator final : public c10::Allocator {
   c10::Allocator& before_;
   Arena& arena_;
   const int made_by_ = current_pid();
-  std::atomic<size_t> least_{0};
+  std::atomic<size_t> min_bytes_{0};
 };
 
 // One dimension, uninitialised.

@@ -51,8 +51,6 @@ bool plainly_apart(const Blocks& blocks, size_t element) {
 
 }  // namespace
 
-void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
-
 void check_buffer(const char* what, const void* data, size_t count, DataType type, int blocks) {
   constexpr const char* kTooMany = "more than a process has memory for";
   const size_t most = PTRDIFF_MAX / size_of(type) / static_cast<size_t>(blocks);
@@ -72,6 +70,14 @@ void check_blocks(const char* what, const char* which, size_t blocks, int size) 
 void check_equal(const char* what, size_t count, size_t expected) {
   if (count != expected)
     refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
+}
+
+void check_memory(const char* what, MemoryKind memory) {
+  if (memory == MemoryKind::host) return;
+  refuse(
+      fmt::format("{}: the buffers are memory of a device, which this version cannot use: copy "
+                  "them to the host",
+                  what));
 }
 
 void check_root(const char* what, int root, int size) {

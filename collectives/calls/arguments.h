@@ -14,8 +14,6 @@
 
 namespace ringwood {
 
-[[noreturn]] void refuse(const std::string& why);
-
 // `blocks` blocks of `count` elements are no more bytes than an object can have, and have memory.
 void check_buffer(const char* what, const void* data, size_t count, DataType type, int blocks = 1);
 // There are `blocks` blocks for a group of `size` ranks; `which`: "input".
@@ -41,6 +39,8 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
     if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
 }
 void check_root(const char* what, int root, int size);
+// Buffers that this version can read and write.
+void check_memory(const char* what, MemoryKind memory);
 void check_op(Collective collective, DataType type, ReduceOp op);
 
 // `size` blocks of `count` elements, one after the other; checked.

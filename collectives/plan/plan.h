@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/call.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
 #include "collectives/plan/fingerprint.h"
@@ -66,6 +67,7 @@ struct PlanRequest {
   bool private_source = false;
   // The schedules to run instead of an algorithm, or null.
   std::shared_ptr<const ProvedSchedules> own;
+  MemoryKind memory = MemoryKind::host;
   bool operator==(const PlanRequest&) const = default;
 };
 // What a plan depends on, besides the group.

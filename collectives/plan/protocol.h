@@ -48,7 +48,7 @@ struct ProtocolLimits {
   size_t bundled_bytes_in_memory = 2 << 20;
 
   // Below it, latency dominates, which a wire format does not reduce (wire.h).
-  size_t least_encoded = 16 << 10;
+  size_t min_encoded = 16 << 10;
 
   // Published once (publish() in compose.h). Between these limits, one copy into scratch is cheaper
   // than one for each peer: smaller messages are never read in place, and the copy of larger ones

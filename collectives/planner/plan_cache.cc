@@ -36,7 +36,7 @@ size_t PlanKeyHash::operator()(const PlanKey& key) const {
   for (size_t field :
        {static_cast<size_t>(s.collective), static_cast<size_t>(s.type), static_cast<size_t>(s.op),
         static_cast<size_t>(s.root), static_cast<size_t>(key.request.segments),
-        static_cast<size_t>(key.request.private_source)})
+        static_cast<size_t>(key.request.private_source), static_cast<size_t>(key.request.memory)})
     h = h * 0x9e3779b97f4a7c15u + field;
   for (const size_t block : s.blocks) h = h * 0x9e3779b97f4a7c15u + block;
   return h ^ std::hash<std::string>()(key.request.algorithm);

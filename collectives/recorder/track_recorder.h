@@ -1,4 +1,4 @@
-// Writes the records of the operations of one track (runtime/track.h) to the group's recorder.
+// Writes the records of the operations of one track (runtime/tracks.h) to the group's recorder.
 //
 // Off between operations, and in those without a record: on() is all that the shortest operation
 // looks at. Thread safety: the driver only.

@@ -73,8 +73,8 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   RecordedGroup recorded{name, e->mesh_->session, rank, size, e->mesh_->host_numbers, {}};
   for (int peer = 0; peer < size; ++peer) recorded.ways.push_back(e->mesh_->way_to(peer));
   e->observed_->trace->begin(std::move(recorded), e->queue_.calls(), parameters_of(*e->mesh_));
-  e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->role_, e->queue_,
-                                        e->observed_->status, e->observed_->trace->recorder());
+  e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->observed_->status,
+                                        e->observed_->trace->recorder());
   e->observed_->watched.use(*e->mesh_, e->observed_->trace->recorder());
   network.use(*e->mesh_, [e] {
     const std::shared_ptr<Planner> planner = e->follower_.planner();
@@ -195,9 +195,9 @@ Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
 }
 
 void ProgressEngine::drive_alone(CollectiveState& operation) {
-  work_->collectives().begin_unshared(operation);
+  work_->collectives.begin_unshared(operation);
   drive(false, [&] { return operation.done(); });
-  work_->collectives().end_unshared();
+  work_->collectives.end_unshared();
   queue_.end_alone();
   try {
     operation.run_callbacks();
@@ -267,25 +267,50 @@ void ProgressEngine::drive(bool patient, Done done) {
 }
 
 void ProgressEngine::pass(bool& progressed, Operations& finished) try {
-  if (queue_.acknowledge()) work_->take();
+  if (queue_.acknowledge()) take();
   if (error_.is_set()) {
     if (!finished.empty()) deliver(finished, nullptr);  // before
-    work_->drop(finished);
+    drop(finished);
     if (!finished.empty()) deliver(finished, error_.get());
     return;
   }
   if (error_.reported()) return;  // the group's error is on its way
   try {
-    if (Status s = work_->collectives().step(progressed, finished); !s)
-      return error_.report(std::move(s.error()), work_->collectives().stepped());
+    if (Status s = work_->collectives.step(progressed, finished); !s)
+      return error_.report(std::move(s.error()), work_->collectives.stepped());
   } catch (...) {
-    return error_.report(caught_error(), work_->collectives().stepped());
+    return error_.report(caught_error(), work_->collectives.stepped());
   }
-  if (Status s = work_->step_messages(waiter_.armed(), progressed, finished); !s)
-    error_.report(std::move(s.error()), nullptr);
+  // Before a sleep every source must be watched.
+  if (waiter_.armed() || work_->messages.active())
+    if (Status s = work_->messages.step(waiter_.armed(), progressed, finished); !s)
+      error_.report(std::move(s.error()), nullptr);
   if (progressed) watchdog_.moved();
 } catch (...) {
   error_.report(caught_error(), nullptr);
+}
+
+// Everything from the queue.
+void ProgressEngine::take() {
+  std::vector<std::shared_ptr<MessageState>> messages;
+  {
+    const EngineLock held = role_.lock();
+    queue_.take(held, messages);
+    queue_.take(held, taken_);
+  }
+  for (auto& message : messages) work_->messages.add(std::move(message));
+  work_->collectives.add(taken_);
+  taken_.clear();
+}
+
+// The group has ended. The links are aborted first, so that no buffer is touched any more.
+void ProgressEngine::drop(Operations& dropped) {
+  if (!std::exchange(links_aborted_, true))
+    for (Peer& peer : mesh_->peers)
+      for (auto& link : peer.link)
+        if (link) link->abort();
+  work_->collectives.drop(dropped);
+  work_->messages.drop(dropped);
 }
 
 // All of them are completed before any callback runs.
@@ -294,11 +319,11 @@ void ProgressEngine::deliver(Operations& finished, const std::shared_ptr<const E
   size_t queued = 0;
   for (auto& op : mine) {
     op->complete(error);
-    if (!work_->collectives().unshared(*op)) ++queued;
+    if (!work_->collectives.unshared(*op)) ++queued;
   }
   queue_.completed(queued);
   // A callback may ask whether anything is pending.
-  if (work_->collectives().unshared_done()) queue_.end_alone();
+  if (work_->collectives.unshared_done()) queue_.end_alone();
   role_.notify_others();
   for (auto& op : mine) {
     try {

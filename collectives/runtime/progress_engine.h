@@ -18,6 +18,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/operations/operation.h"
 #include "collectives/runtime/group_error.h"
@@ -83,7 +84,7 @@ class ProgressEngine final : public OperationDriver,
   // See Communicator::set_interrupt_check.
   InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
-  bool reads_in_place() const { return work_->collectives().reads_in_place(); }
+  bool reads_in_place() const { return work_->collectives.reads_in_place(); }
 
  private:
   explicit ProgressEngine(const Options& options);
@@ -100,6 +101,8 @@ class ProgressEngine final : public OperationDriver,
   template <class Done>
   void drive(bool patient, Done done);
   void pass(bool& progressed, Operations& finished);
+  void take();
+  void drop(Operations& dropped);
   // Completes the operations, null = success, notifies their waiters and runs their callbacks.
   void deliver(Operations& finished, const std::shared_ptr<const Error>& error);
   // Called now and then in a waiting thread, which keeps `asked`.
@@ -114,7 +117,10 @@ class ProgressEngine final : public OperationDriver,
   std::unique_ptr<InFlight> work_;
   Role role_;
   ParameterFollower follower_;
-  Operations spare_;  // the driver's: an empty list, kept for its memory
+  // The driver's: empty lists between two passes, kept for their memory.
+  Operations spare_;
+  std::vector<std::shared_ptr<CollectiveState>> taken_;
+  bool links_aborted_ = false;
 };
 
 }  // namespace ringwood

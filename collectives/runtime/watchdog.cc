@@ -21,8 +21,8 @@ constexpr Duration kMaxInVain = std::chrono::milliseconds(100);
 constexpr int kLatePeriods = 20;
 
 Error late(const CollectiveState& operation, const InFlight& work) {
-  const WaitList waits = work.collectives().waits(operation);
-  const bool queued = !work.collectives().under_way(operation);
+  const WaitList waits = work.collectives.waits(operation);
+  const bool queued = !work.collectives.under_way(operation);
   Error error(ErrorCode::timeout, fmt::format("not finished within {:.1f} s; {}waiting for {}",
                                               seconds_in(operation.allowed()),
                                               queued ? "queued behind an earlier operation, " : "",
@@ -52,9 +52,9 @@ void Watchdog::left(int rank) {
 }
 
 void Watchdog::look(Clock::time_point now, bool slept, InFlight& work) {
-  work.collectives().note_waiting(now);
+  work.collectives.note_waiting(now);
   if (!slept && now - looked_ <= kPeriod) return;
-  if (!slept) work.look_for_ends();  // a sleep begins with that
+  if (!slept) work.mesh.look_for_ends();  // a sleep begins with that
   check(now, work);
 }
 
@@ -63,8 +63,8 @@ void Watchdog::check(Clock::time_point now, const InFlight& work) try {
   const bool long_in_vain = count_in_vain(now, departures) >= kDepartedGrace;
   if (error_.reported() || error_.is_set()) return;
   if (departures > 0 && long_in_vain) check_departed(work);
-  if (long_in_vain && work.messages().from_any()) check_all_gone(work);
-  if (!named_ && !work.collectives().served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
+  if (long_in_vain && work.messages.from_any()) check_all_gone(work);
+  if (!named_ && !work.collectives.served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
     name_who_is_late(work);
   check_deadlines(now, work);
 } catch (...) {
@@ -83,15 +83,15 @@ Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
 }
 
 void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
-  if (auto operation = work.collectives().late(now))
+  if (auto operation = work.collectives.late(now))
     error_.report(late(*operation, work), operation.get());
-  else if (auto message = work.messages().late(now))
+  else if (auto message = work.messages.late(now))
     error_.report(late(*message), message.get());
 }
 
 void Watchdog::name_who_is_late(const InFlight& work) {
   named_ = true;
-  for (const Track* track : work.collectives().served()) {
+  for (const Track* track : work.collectives.served()) {
     const CollectiveState& operation = *track->current;
     const std::string waiting = track->runner.waits().text();
     if (waiting.empty()) continue;
@@ -110,13 +110,13 @@ void Watchdog::check_departed(const InFlight& work) {
   }
   for (int rank : departed) {
     const OperationState* here = nullptr;
-    for (const Track* track : work.collectives().served()) {
+    for (const Track* track : work.collectives.served()) {
       const WaitList waits = track->runner.waits();
       if (!here && std::ranges::find(waits.peers(), rank) != waits.peers().end())
         here = track->current.get();
     }
-    if (!here && !work.messages().needs(rank)) continue;
-    if (!here) here = work.messages().with(rank);
+    if (!here && !work.messages.needs(rank)) continue;
+    if (!here) here = work.messages.with(rank);
     Error error(ErrorCode::peer_lost, left_text(rank));
     error.peer = rank;
     return error_.report(std::move(error), here);
@@ -128,15 +128,14 @@ void Watchdog::check_all_gone(const InFlight& work) {
   int present = 0;
   {
     std::lock_guard lock(mutex_);
-    for (int rank = 0; rank < work.ranks() && present < 2; ++rank)
-      present +=
-          std::ranges::find(departed_, rank) == departed_.end() && !work.messages().gone(rank);
+    for (int rank = 0; rank < work.mesh.size && present < 2; ++rank)
+      present += std::ranges::find(departed_, rank) == departed_.end() && !work.messages.gone(rank);
   }
   if (present > 1) return;  // itself, and another one
   error_.report(Error(ErrorCode::peer_lost,
                       "a receive from any rank can get nothing: every other "
                       "rank has left the group"),
-                work.messages().from_any());
+                work.messages.from_any());
 }
 
 }  // namespace ringwood

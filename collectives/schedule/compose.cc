@@ -31,10 +31,6 @@ std::vector<size_t> sends_alike(const Schedule& s, size_t i) {
   return found;
 }
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 }  // namespace
 
 Schedule segments(const Schedule& schedule, int count) {

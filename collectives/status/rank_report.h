@@ -19,7 +19,7 @@ namespace ringwood {
 
 inline constexpr uint8_t kNoCollective = 255;
 
-// Of a track (runtime/track.h): the operation under way, or the last one.
+// Of a track (runtime/tracks.h): the operation under way, or the last one.
 struct TrackReport {
   int64_t sequence = -1;
   bool inside = false;

@@ -95,6 +95,18 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float* x) { c.send(x, (size_t{1} << 62) + 1, DataType::float32, 1, 0); }},
       {"recv: 18446744073709551615 elements of float32 are more than",
        [](auto& c, float* x) { c.recv(x, SIZE_MAX, DataType::float32, 1, 0); }},
+      {"all_reduce: the buffers are memory of a device, which this version cannot use",
+       [](auto& c, float* x) {
+         CallOptions o;
+         o.memory = MemoryKind::device;
+         c.all_reduce(x, 3, DataType::float32, ReduceOp::sum, o);
+       }},
+      {"send: the buffers are memory of a device",
+       [](auto& c, float* x) {
+         CallOptions o;
+         o.memory = MemoryKind::device;
+         c.send(x, 3, DataType::float32, 1, 0, o);
+       }},
       {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
        [](auto& c, float* x) {
          CallOptions o;

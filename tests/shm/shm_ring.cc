@@ -21,13 +21,13 @@ class Desk {
   int fill(size_t bytes) {
     const std::vector<std::byte> data(bytes);
     for (int written = 0;; ++written) {
-      bool believable = writer.start(bytes);
+      bool plausible = writer.start(bytes);
       const uint64_t start = writer.head();
       size_t done = 0;
-      while (done < bytes && !writer.full(believable)) {
+      while (done < bytes && !writer.full(plausible)) {
         done += writer.put(data.data() + done, bytes - done);
       }
-      EXPECT_TRUE(believable);
+      EXPECT_TRUE(plausible);
       if (done < bytes) return written;
       starts.push_back({start, writer.head()});
     }
@@ -50,13 +50,13 @@ TEST(ShmRing, WhoWaitsForRoomIsWokenWhateverTheSizeOfMessages) {
     Desk desk;
     const int messages = desk.fill(bytes);
     ASSERT_GE(messages, 1) << bytes;
-    bool believable = true;
+    bool plausible = true;
     size_t read = 0, woken_after = 0;
     for (const Desk::Extent& message : desk.starts) {
       ASSERT_TRUE(desk.reader.start(message.start, message.head)) << bytes;
       for (size_t done = 0; done < bytes;) {
-        const size_t piece = desk.reader.arrived(bytes - done, believable).size();
-        ASSERT_TRUE(believable && piece > 0) << bytes;
+        const size_t piece = desk.reader.arrived(bytes - done, plausible).size();
+        ASSERT_TRUE(plausible && piece > 0) << bytes;
         done += piece;
         read += piece;
         if (desk.reader.take(piece, done == bytes) && woken_after == 0) woken_after = read;

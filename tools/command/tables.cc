@@ -91,10 +91,10 @@ void print_algorithms(const std::string& collective, bool json) {
 }  // namespace
 
 void add_env_command(CLI::App& app) {
-  struct Typed {
+  struct RawArguments {
     bool why = false, json = false;
   };
-  const auto typed = std::make_shared<Typed>();
+  const auto typed = std::make_shared<RawArguments>();
   CLI::App* command = app.add_subcommand(
       "env", "Every knob, those for users first: value, origin, default, what it does");
   command->add_flag("--why", typed->why, "also an example, why it exists, and why its default");
@@ -108,11 +108,11 @@ void add_env_command(CLI::App& app) {
 }
 
 void add_algorithms_command(CLI::App& app) {
-  struct Typed {
+  struct RawArguments {
     std::string collective;
     bool json = false;
   };
-  const auto typed = std::make_shared<Typed>();
+  const auto typed = std::make_shared<RawArguments>();
   CLI::App* command = app.add_subcommand("algorithms", "The table of algorithms");
   command->add_option("collective", typed->collective, "only those of this one")
       ->type_name("COLLECTIVE");

@@ -23,7 +23,7 @@ using namespace doctor;
 
 constexpr size_t kMaxSnapshotBytes = size_t{256} << 20;
 
-struct Typed {
+struct RawArguments {
   Examination what;
   LaunchOptions launch;
   std::vector<std::string> from;
@@ -31,8 +31,6 @@ struct Typed {
   double timeout_s = 60;
   bool all_hosts = false, fix = false, rules = false;
 };
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
 
 std::string read(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -65,7 +63,7 @@ Snapshots read_snapshots(const std::vector<std::string>& files) {
   return hosts;
 }
 
-int present(const Typed& typed, ProgressLine& progress, Outcome& outcome) {
+int present(const RawArguments& typed, ProgressLine& progress, Outcome& outcome) {
   conclude(typed.what, outcome);
   progress.erase();
   const int code = exit_code_of(outcome.diagnosis, outcome.complete);
@@ -82,7 +80,7 @@ int present(const Typed& typed, ProgressLine& progress, Outcome& outcome) {
   return code;
 }
 
-void check(const Typed& typed) {
+void check(const RawArguments& typed) {
   const bool gathers = typed.all_hosts || typed.what.probe;
   const bool elsewhere = typed.what.collect.root != "/" || typed.what.collect.process != "self";
   if (!typed.from.empty() && (gathers || elsewhere || typed.what.watch_s > 0))
@@ -97,7 +95,7 @@ void check(const Typed& typed) {
       refuse(fmt::format("--ignore {}: there is no such rule; --rules lists all", id));
 }
 
-int run(Typed typed) {
+int run(RawArguments typed) {
   if (typed.rules) {
     fmt::print("{}", print_rules());
     return 0;
@@ -124,7 +122,7 @@ int run(Typed typed) {
   return present(typed, progress, outcome);
 }
 
-void add_options(CLI::App& command, Typed& typed) {
+void add_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* what) {
     return command.add_option(name, value, what)->type_name(type);
   };
@@ -158,7 +156,7 @@ void add_options(CLI::App& command, Typed& typed) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& exit_code) {
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   CLI::App* command = app.add_subcommand(
       "doctor", "What is wrong with this host or the hosts of a job, and its fix");
   add_options(*command, *typed);

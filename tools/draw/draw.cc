@@ -13,20 +13,20 @@
 namespace ringwood {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_picture(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "these schedules cannot be drawn: " + why);
 }
 
 // Checks what the execution below assumes.
 void check_ranges(const std::vector<Schedule>& all, int root) {
   const int n = static_cast<int>(all.size());
-  if (n == 0) refuse("there are none");
-  if (root < 0 || root >= n) refuse(fmt::format("root {} is not one of {} ranks", root, n));
+  if (n == 0) refuse_picture("there are none");
+  if (root < 0 || root >= n) refuse_picture(fmt::format("root {} is not one of {} ranks", root, n));
   for (int rank = 0; rank < n; ++rank) {
     const Schedule& s = all[rank];
     if (s.rank != rank || s.n != n || s.chunks != all[0].chunks) {
-      refuse(fmt::format("number {} of {} says rank {} of {} with {} chunks, not {}", rank, n,
-                         s.rank, s.n, s.chunks, all[0].chunks));
+      refuse_picture(fmt::format("number {} of {} says rank {} of {} with {} chunks, not {}", rank,
+                                 n, s.rank, s.n, s.chunks, all[0].chunks));
     }
     const int64_t total = s.chunks + static_cast<int64_t>(s.scratch.size());
     auto outside = [&](Span span) {
@@ -38,7 +38,7 @@ void check_ranges(const std::vector<Schedule>& all, int root) {
       const bool bad_peer = !local && (step.peer < 0 || step.peer >= n || step.peer == rank);
       const bool uneven = local && step.src.count != step.dst.count;
       if (!bad_peer && !uneven && !outside(step.src) && !outside(step.dst)) continue;
-      refuse(step_words(all, rank, static_cast<int>(i)) + " is out of range");
+      refuse_picture(step_words(all, rank, static_cast<int>(i)) + " is out of range");
     }
   }
 }
@@ -56,10 +56,10 @@ class Tracer {
 
   Picture run() {
     const Messages messages = pair_messages(all_);
-    if (messages.flaw) refuse(*messages.flaw);
+    if (messages.flaw) refuse_picture(*messages.flaw);
     for (const Schedule& s : all_) graphs_.push_back(derive(s));
     const Execution execution = run_unbuffered(all_, graphs_, messages);
-    if (execution.flaw) refuse(*execution.flaw);
+    if (execution.flaw) refuse_picture(*execution.flaw);
     for (const Schedule& s : all_) {
       ready_.emplace_back(s.steps.size(), 0);
       end_.emplace_back(s.steps.size(), 0);

@@ -25,12 +25,8 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // As they are typed.
-struct Typed {
+struct RawArguments {
   std::vector<std::string> modes{"alone", "pairs", "all"}, rails, transports;
   std::string max_bytes = "64M", csv, json, html;
   bool by_rank = false;
@@ -39,18 +35,18 @@ struct Typed {
   LaunchOptions launch;
 };
 
-const char* option_of(const Typed& typed, const std::string* file) {
+const char* option_of(const RawArguments& typed, const std::string* file) {
   return file == &typed.csv ? "--csv" : file == &typed.json ? "--json" : "--html";
 }
 
 // Before anything is measured; only where they are written.
-void check_files(const Typed& typed) {
+void check_files(const RawArguments& typed) {
   for (const std::string* file : {&typed.csv, &typed.json, &typed.html})
     if (!file->empty() && *file != "-" && !std::ofstream(*file, std::ios::app))
       refuse(fmt::format("{} {}: the file cannot be written", option_of(typed, file), *file));
 }
 
-void check(Typed& typed, const CLI::App& command) {
+void check(RawArguments& typed, const CLI::App& command) {
   const auto has = [&](const char* mode) { return std::ranges::count(typed.modes, mode) > 0; };
   typed.matrix.alone = has("alone");
   typed.matrix.pairs = has("pairs");
@@ -78,7 +74,8 @@ void use_rail(Options& options, const std::string& rail) {
 }
 
 // The ranks of a host take the rails in turns.
-std::string rail_of(const Typed& typed, const LaunchPlan& plan, Place& place, Options& options) {
+std::string rail_of(const RawArguments& typed, const LaunchPlan& plan, Place& place,
+                    Options& options) {
   if (typed.rails.empty())
     return options.verbs.devices.empty() ? options.socket_interface : options.verbs.devices;
   int64_t index = plan.joins ? plan.environment.local_rank : place.rank;
@@ -88,7 +85,7 @@ std::string rail_of(const Typed& typed, const LaunchPlan& plan, Place& place, Op
   return rail;
 }
 
-int run_rank(const Typed& typed, const LaunchPlan& plan, Options options, Place& place) {
+int run_rank(const RawArguments& typed, const LaunchPlan& plan, Options options, Place& place) {
   MatrixOptions matrix_options = typed.matrix;
   matrix_options.rail = rail_of(typed, plan, place, options);
   matrix_options.rails = std::set(typed.rails.begin(), typed.rails.end()).size();
@@ -116,7 +113,7 @@ int run_rank(const Typed& typed, const LaunchPlan& plan, Options options, Place&
   return exit_code_of(matrix);
 }
 
-int run(const Typed& typed) {
+int run(const RawArguments& typed) {
   Options options = Options::from_environment();
   if (!typed.transports.empty()) options.transports = typed.transports;
   if (typed.timeout_s > 0)
@@ -138,7 +135,7 @@ CLI::Validator in_range(T least, T most) {
   return CLI::Range(least, most).description("");
 }
 
-void add_options(CLI::App& command, Typed& typed) {
+void add_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* what) {
     return command.add_option(name, value, what)->type_name(type);
   };
@@ -173,7 +170,7 @@ void add_options(CLI::App& command, Typed& typed) {
 }  // namespace
 
 void add_matrix_command(CLI::App& app, int& exit_code) {
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   CLI::App* command = app.add_subcommand(
       "matrix", "Rate and latency of every pair of hosts and rails; what is slow");
   add_options(*command, *typed);

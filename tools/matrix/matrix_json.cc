@@ -15,7 +15,7 @@ using nlohmann::json;
 constexpr size_t kMaxJson = 256 << 20;
 constexpr size_t kMaxHosts = 16384, kMaxRails = 64, kMaxName = 256;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_text(const std::string& why) {
   throw Error(ErrorCode::invalid_argument,
               fmt::format("this is not the JSON of ringwood matrix or doctor: {}", why));
 }
@@ -41,33 +41,33 @@ json host_or_null(const Matrix& matrix, int host) {
 
 const json& member(const json& object, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end()) refuse(fmt::format("\"{}\" is missing", key));
+  if (found == object.end()) refuse_text(fmt::format("\"{}\" is missing", key));
   return *found;
 }
 
 double number(const json& value, const char* key) {
-  if (!value.is_number()) refuse(fmt::format("\"{}\" has something else than a number", key));
+  if (!value.is_number()) refuse_text(fmt::format("\"{}\" has something else than a number", key));
   const double number = value.get<double>();
-  if (!std::isfinite(number) || number < 0) refuse(fmt::format("\"{}\" has {}", key, number));
+  if (!std::isfinite(number) || number < 0) refuse_text(fmt::format("\"{}\" has {}", key, number));
   return number;
 }
 
 std::string text(const json& value, const char* key) {
   if (!value.is_string() || value.get_ref<const std::string&>().size() > kMaxName)
-    refuse(fmt::format("\"{}\" has something else than a short text", key));
+    refuse_text(fmt::format("\"{}\" has something else than a short text", key));
   return value.get<std::string>();
 }
 
 const json& list(const json& object, const char* key, size_t most) {
   const json& value = member(object, key);
   if (!value.is_array() || value.size() > most)
-    refuse(fmt::format("\"{}\" is not a list of at most {}", key, most));
+    refuse_text(fmt::format("\"{}\" is not a list of at most {}", key, most));
   return value;
 }
 
 std::vector<double> numbers(const json& values, const char* key, size_t n) {
   if (!values.is_array() || values.size() != n)
-    refuse(fmt::format("\"{}\" has a row that is not of {} numbers", key, n));
+    refuse_text(fmt::format("\"{}\" has a row that is not of {} numbers", key, n));
   std::vector<double> row;
   for (const json& value : values) row.push_back(number(value, key));
   return row;
@@ -78,14 +78,14 @@ Table table(const json& object, const char* key, size_t n) {
   const json& rows = list(object, key, n);
   Table table;
   for (const json& row : rows) table.push_back(numbers(row, key, n));
-  if (!table.empty() && table.size() != n) refuse(fmt::format("\"{}\" is not square", key));
+  if (!table.empty() && table.size() != n) refuse_text(fmt::format("\"{}\" is not square", key));
   return table;
 }
 
 int host_number(const Matrix& matrix, const json& value, const char* key) {
   if (value.is_null()) return -1;
   const auto found = std::ranges::find(matrix.hosts, text(value, key));
-  if (found == matrix.hosts.end()) refuse(fmt::format("\"{}\" is not one of the hosts", key));
+  if (found == matrix.hosts.end()) refuse_text(fmt::format("\"{}\" is not one of the hosts", key));
   return static_cast<int>(found - matrix.hosts.begin());
 }
 
@@ -93,14 +93,14 @@ SlowPath parse_slow(const Matrix& matrix, const json& value) {
   SlowPath slow;
   const std::string kind = text(member(value, "kind"), "kind");
   const auto known = std::ranges::find(kKinds, kind, name_of);
-  if (known == std::end(kKinds)) refuse(fmt::format("there is no slow {:?}", kind));
+  if (known == std::end(kKinds)) refuse_text(fmt::format("there is no slow {:?}", kind));
   slow.kind = *known;
   slow.from = host_number(matrix, member(value, "from"), "from");
   slow.to = host_number(matrix, member(value, "to"), "to");
   const bool rail = slow.kind == SlowPath::Kind::rail || slow.kind == SlowPath::Kind::together;
   if ((slow.from < 0) != (rail || slow.kind == SlowPath::Kind::receiver) ||
       (slow.to < 0) != (rail || slow.kind == SlowPath::Kind::sender))
-    refuse(fmt::format("a slow {} with other ends", kind));
+    refuse_text(fmt::format("a slow {} with other ends", kind));
   slow.rail = text(member(value, "rail"), "rail");
   slow.rate = number(member(value, "bytes_per_s"), "bytes_per_s");
   slow.expected = number(member(value, "expected_bytes_per_s"), "expected_bytes_per_s");
@@ -111,10 +111,11 @@ void parse_hosts(Matrix& matrix, const json& object) {
   std::set<std::string> known;
   for (const json& name : list(object, "hosts", kMaxHosts)) {
     matrix.hosts.push_back(text(name, "hosts"));
-    if (!known.insert(matrix.hosts.back()).second) refuse("a host is there twice");
+    if (!known.insert(matrix.hosts.back()).second) refuse_text("a host is there twice");
   }
   for (const double ranks : numbers(member(object, "ranks"), "ranks", matrix.hosts.size())) {
-    if (ranks < 1 || ranks > kMaxHosts || ranks != std::floor(ranks)) refuse("\"ranks\" is wrong");
+    if (ranks < 1 || ranks > kMaxHosts || ranks != std::floor(ranks))
+      refuse_text("\"ranks\" is wrong");
     matrix.ranks.push_back(static_cast<int>(ranks));
   }
 }
@@ -174,7 +175,7 @@ std::string print_json(const Matrix& matrix) {
 }
 
 Matrix parse_matrix(std::string_view text_form) {
-  if (text_form.size() > kMaxJson) refuse(fmt::format("{} bytes", text_form.size()));
+  if (text_form.size() > kMaxJson) refuse_text(fmt::format("{} bytes", text_form.size()));
   json object = json::parse(text_form, nullptr, /*allow_exceptions=*/false);
   if (object.is_object() && object.contains("matrix")) object = json(object["matrix"]);
   const json& one = object.is_array() && !object.empty() ? object[0] : object;
@@ -182,19 +183,19 @@ Matrix parse_matrix(std::string_view text_form) {
       (one.contains("findings") || one.contains("process")))
     throw Error(ErrorCode::invalid_argument,
                 "this is of ringwood doctor, but has no matrix: run it with --probe --json");
-  if (!object.is_object()) refuse("it is not a JSON object with a matrix");
+  if (!object.is_object()) refuse_text("it is not a JSON object with a matrix");
   Matrix matrix;
   parse_hosts(matrix, object);
   parse_rails(matrix, object);
   for (const json& slow : list(object, "slow", kMaxHosts * kMaxRails))
     matrix.slow.push_back(parse_slow(matrix, slow));
   const json& machine = member(object, "machine");
-  if (!machine.is_string()) refuse("\"machine\" is not a text");
+  if (!machine.is_string()) refuse_text("\"machine\" is not a text");
   matrix.machine = machine.get<std::string>();
   if (!matrix.machine.empty()) parse_machine_model(matrix.machine);
   const double sharing =
       number(member(object, "hosts_on_the_same_cores"), "hosts_on_the_same_cores");
-  if (sharing < 1 || sharing > kMaxHosts) refuse("\"hosts_on_the_same_cores\" is wrong");
+  if (sharing < 1 || sharing > kMaxHosts) refuse_text("\"hosts_on_the_same_cores\" is wrong");
   matrix.sharing = static_cast<int>(sharing);
   matrix.seconds = number(member(object, "seconds"), "seconds");
   return matrix;

@@ -23,10 +23,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 Options communicator_options(const PerfOptions& perf) {
   Options options = Options::from_environment();
   if (!perf.transports.empty()) options.transports = perf.transports;

@@ -22,10 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr uintmax_t kMaxBytes = 256 << 20;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 struct Point {
   double time_us = 0, busbw_gbs = 0;
 };

@@ -122,7 +122,7 @@ double Limits::link_rate() {
   return *link_rate_;
 }
 
-std::optional<double> Limits::least_us(const OperationRow& row, size_t bytes) {
+std::optional<double> Limits::min_us(const OperationRow& row, size_t bytes) {
   if (group_.size() == 1 || bytes < kMinBytes || !row.moves_data()) return std::nullopt;
   std::vector<double> ranks;
   for (const HostRanks& host : hosts_) ranks.push_back(static_cast<double>(host.ranks.size()));

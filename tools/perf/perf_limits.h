@@ -26,7 +26,7 @@ class Limits final {
   Limits(Communicator& group, const std::vector<HostRanks>& hosts) : group_(group), hosts_(hosts) {}
 
   // Collective; the same on all ranks. `bytes` as reported: of the whole buffer.
-  std::optional<double> least_us(const OperationRow& row, size_t bytes);
+  std::optional<double> min_us(const OperationRow& row, size_t bytes);
   // Bytes/s of a host, each direction; measured at the first call. 0 on one host. Collective.
   double link_rate();
   // Bytes/s that a rank copies while all do, by the size of the copy; so far.

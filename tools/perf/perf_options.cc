@@ -23,12 +23,8 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // As they are typed; interpreted once the command line is complete.
-struct Typed {
+struct RawArguments {
   std::vector<std::string> collectives;
   std::string min_bytes = "8", max_bytes = "64M", step_bytes = "0", sizes;
   int64_t factor = 2;
@@ -47,7 +43,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-std::vector<size_t> parse_sizes(const Typed& typed) {
+std::vector<size_t> parse_sizes(const RawArguments& typed) {
   std::vector<size_t> sizes;
   for (const std::string& size : split(typed.sizes)) sizes.push_back(parse_bytes("--sizes", size));
   if (!sizes.empty()) {
@@ -94,7 +90,7 @@ void require_all_supported(const PerfOptions& perf) {
 
 // `--json all_reduce` means the table of all_reduce as JSON, not a file of that name.
 std::optional<std::string> output_file(const CLI::Option& option, const std::string& value,
-                                       Typed& typed) {
+                                       RawArguments& typed) {
   if (option.count() == 0) return std::nullopt;
   if (value.empty()) return "-";
   const auto rows = operation_table();
@@ -116,7 +112,7 @@ void parse_root(const std::string& text, PerfOptions& perf) {
 }
 
 // In its own format nccl-tests has 32 MiB alone, in steps of bytes, and its own types.
-void take_nccl_defaults(Typed& typed, const CLI::App& command) {
+void take_nccl_defaults(RawArguments& typed, const CLI::App& command) {
   if (!typed.nccl.chosen()) return;
   const auto given = [&](const char* name) { return command.get_option(name)->count() > 0; };
   if (!given("--minbytes")) typed.min_bytes = "32M";
@@ -128,14 +124,14 @@ void take_nccl_defaults(Typed& typed, const CLI::App& command) {
   if (typed.op == "all") typed.op = "sum,prod,max,min,avg,mulsum";
 }
 
-void take_sizes(const Typed& typed, NcclTestsOptions& nccl) {
+void take_sizes(const RawArguments& typed, NcclTestsOptions& nccl) {
   nccl.min_bytes = parse_bytes("--minbytes", typed.min_bytes);
   nccl.max_bytes = parse_bytes("--maxbytes", typed.max_bytes);
   nccl.step_bytes = parse_bytes("--stepbytes", typed.step_bytes);
   nccl.step_factor = typed.factor;
 }
 
-PerfOptions interpret(Typed& typed, const CLI::App& command) {
+PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   PerfOptions perf = typed.perf;
   perf.report.csv = output_file(*command.get_option("--csv"), typed.csv, typed);
   perf.report.json = output_file(*command.get_option("--json"), typed.json, typed);
@@ -186,7 +182,7 @@ CLI::Validator in_range(T least, T most) {
   return CLI::Range(least, most).description("");
 }
 
-void add_what(CLI::App& command, Typed& typed) {
+void add_what(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("What")->type_name(type);
   };
@@ -207,7 +203,7 @@ void add_what(CLI::App& command, Typed& typed) {
   add("-r,--root", typed.root, "RANK|all", "of the collectives that have one; or all (0)");
 }
 
-void add_how(CLI::App& command, Typed& typed) {
+void add_how(CLI::App& command, RawArguments& typed) {
   PerfOptions& perf = typed.perf;
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("How")->type_name(type);
@@ -244,7 +240,7 @@ void add_how(CLI::App& command, Typed& typed) {
       "where ranks meet: env://, file:///path, tcp://host:port");
 }
 
-void add_output(CLI::App& command, Typed& typed) {
+void add_output(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, std::string& file, const char* description) {
     command.add_option(name, file, description)
         ->group("Output")
@@ -293,7 +289,7 @@ size_t parse_bytes(const std::string& option, const std::string& text) {
 }
 
 std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   add_what(command, *typed);
   add_how(command, *typed);
   add_output(command, *typed);

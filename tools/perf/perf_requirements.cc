@@ -20,7 +20,7 @@ std::vector<size_t> hosts_by_rank(const std::vector<HostRanks>& hosts, int size)
 
 void BusbwFloor::add(const std::string& line, double gbs) {
   ++lines_;
-  if (gbs >= least_gbs_) return;
+  if (gbs >= min_gbs_) return;
   if (below_++ > 0 && gbs >= worst_gbs_) return;
   worst_ = line;
   worst_gbs_ = gbs;
@@ -30,7 +30,7 @@ std::string BusbwFloor::why() const {
   if (below_ == 0) return "";
   return fmt::format(
       "{} reaches {:.4g} GB/s of bus bandwidth, less than the {:.4g} of --min-busbw{}", worst_,
-      worst_gbs_, least_gbs_,
+      worst_gbs_, min_gbs_,
       lines_ > 1 ? fmt::format(" ({} of {} lines are below it)", below_, lines_) : "");
 }
 

@@ -12,14 +12,14 @@ namespace ringwood::tools {
 // --min-busbw: every line that is added has to reach so many GB/s. Only the worst one is kept.
 class BusbwFloor final {
  public:
-  explicit BusbwFloor(double least_gbs) : least_gbs_(least_gbs) {}
+  explicit BusbwFloor(double min_gbs) : min_gbs_(min_gbs) {}
   // `line`: "all_reduce of 64 B"; `gbs`: of its usual time, since a lucky one says little.
   void add(const std::string& line, double gbs);
   // "" where all did; else a sentence that names the worst.
   std::string why() const;
 
  private:
-  const double least_gbs_;
+  const double min_gbs_;
   std::string worst_;
   double worst_gbs_ = 0;
   size_t lines_ = 0, below_ = 0;

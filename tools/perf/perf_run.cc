@@ -218,7 +218,7 @@ class Run {
     result.bus_factor = row.bus_factor(communicator_.size());
     result.algbw_gbs = static_cast<double>(result.bytes) / times.best_us / 1e3;
     result.busbw_gbs = result.algbw_gbs * result.bus_factor;
-    result.limit_us = limits_.least_us(row, result.bytes);
+    result.limit_us = limits_.min_us(row, result.bytes);
     if (result.bytes > 0)
       floor_.add(fmt::format("{} of {} B", result.collective, result.bytes),
                  result.bus_gbs_at(times.median_us));

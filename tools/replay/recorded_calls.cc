@@ -18,10 +18,6 @@ namespace {
 
 constexpr uint64_t kMaxCallBytes = uint64_t{1} << 40;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // When the last rank called an operation, and when the last one had its result.
 struct Moments {
   double called = kUnknown, ended = kUnknown;

@@ -23,10 +23,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 Schedules in_segments(const TypedSchedule& typed) {
   Schedules found = read_schedules(typed);
   for (Schedule& schedule : found.all) schedule = segments(schedule, typed.segments);
@@ -228,10 +224,10 @@ void add_run(CLI::App& command, int& exit_code) {
   action->callback([run, &exit_code] { exit_code = run_them(*run); });
 }
 
-using Typed = std::shared_ptr<TypedSchedule>;
+using RawArguments = std::shared_ptr<TypedSchedule>;
 
 CLI::App* add_action(CLI::App& command, const char* name, const char* description,
-                     const Typed& typed) {
+                     const RawArguments& typed) {
   CLI::App* action = command.add_subcommand(name, description);
   action->add_option("collective", typed->collective, "all_reduce, broadcast, ...")
       ->type_name("COLLECTIVE")
@@ -252,11 +248,11 @@ CLI::App* add_action(CLI::App& command, const char* name, const char* descriptio
   return action;
 }
 
-CLI::Option* add_json(CLI::App& action, const Typed& typed) {
+CLI::Option* add_json(CLI::App& action, const RawArguments& typed) {
   return action.add_flag("--json", typed->json, "an object, for programs");
 }
 
-void add_cost(CLI::App& command, const Typed& typed, int& exit_code) {
+void add_cost(CLI::App& command, const RawArguments& typed, int& exit_code) {
   CLI::App* action =
       add_action(command, "cost", "The predicted time, beside that of what would be chosen", typed);
   const auto cost = std::make_shared<TypedCost>();
@@ -283,7 +279,7 @@ void add_cost(CLI::App& command, const Typed& typed, int& exit_code) {
   action->callback([typed, cost, &exit_code] { exit_code = print_costs(*typed, *cost); });
 }
 
-void add_show(CLI::App& command, const Typed& typed, int& exit_code) {
+void add_show(CLI::App& command, const RawArguments& typed, int& exit_code) {
   CLI::App* action = add_action(command, "show", "The text form, rank by rank", typed);
   action->alias("print");
   add_json(*action, typed);
@@ -295,7 +291,7 @@ void add_show(CLI::App& command, const Typed& typed, int& exit_code) {
   action->callback([typed, &exit_code] { exit_code = show(*typed); });
 }
 
-void add_verify(CLI::App& command, const Typed& typed, int& exit_code) {
+void add_verify(CLI::App& command, const RawArguments& typed, int& exit_code) {
   CLI::App* action =
       add_action(command, "verify", "The proof, or a counterexample in words", typed);
   add_json(*action, typed);
@@ -307,7 +303,7 @@ void add_verify(CLI::App& command, const Typed& typed, int& exit_code) {
   action->callback([typed, &exit_code] { exit_code = verify_them(*typed); });
 }
 
-void add_draw(CLI::App& command, const Typed& typed, int& exit_code) {
+void add_draw(CLI::App& command, const RawArguments& typed, int& exit_code) {
   CLI::App* action =
       add_action(command, "draw", "What is sent when: a table, or an SVG picture", typed);
   const auto svg = std::make_shared<std::string>();

@@ -21,10 +21,6 @@ namespace {
 // Of FairShare::work(), for each size: about a second. Beyond it the prediction is an estimate.
 constexpr size_t kMaxWork = 50'000'000;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::vector<size_t> sizes_of(const TypedCost& cost, Collective collective) {
   if (!moves_data(collective)) return {0};
   std::vector<size_t> sizes;

@@ -12,10 +12,6 @@ namespace {
 // Of a table's row, when nothing says how many.
 constexpr int kUsualRanks = 4;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::string names(Collective collective, const Where& where) {
   std::string result;
   for (const AlgorithmRow& row : algorithm_table()) {

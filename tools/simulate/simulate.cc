@@ -30,7 +30,7 @@ namespace ringwood::tools {
 namespace {
 
 // As they are typed.
-struct Typed {
+struct RawArguments {
   QueryWords words;
   std::string parameters = "host";
   std::string rail_use, island_rate = "150G", island_latency = "3us";
@@ -44,11 +44,7 @@ struct Typed {
   SimulateOptions options;
 };
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
-void set_query(const Typed& typed, SimulateOptions& options) {
+void set_query(const RawArguments& typed, SimulateOptions& options) {
   if (int64_t{typed.hosts} * typed.ranks_per_host > kMaxRanks)
     refuse(fmt::format("--hosts {} with --ranks-per-host {} are more than {} ranks: take fewer",
                        typed.hosts, typed.ranks_per_host, kMaxRanks));
@@ -61,7 +57,7 @@ void set_query(const Typed& typed, SimulateOptions& options) {
   options.bytes = moves_data(q.collective) ? parse_bytes("BYTES", typed.words.bytes) : 0;
 }
 
-void set_network(const Typed& typed, SimulateOptions& options) {
+void set_network(const RawArguments& typed, SimulateOptions& options) {
   NetworkShape& shape = options.shape;
   if (typed.oversubscription > 0) {
     if (shape.uplinks > 0) refuse("--uplinks and --oversubscription say the same: take one");
@@ -74,7 +70,7 @@ void set_network(const Typed& typed, SimulateOptions& options) {
   shape.island_latency = parse_seconds("--island-latency", typed.island_latency);
 }
 
-void set_faults(const Typed& typed, SimulateOptions& options) {
+void set_faults(const RawArguments& typed, SimulateOptions& options) {
   if (typed.cluster) add_faults(*typed.cluster, typed.hosts, options.faults, options.fault_texts);
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
                        void (*parse)(Faults&, std::string_view)) {
@@ -97,7 +93,7 @@ void set_faults(const Typed& typed, SimulateOptions& options) {
 }
 
 // The parameters, for the hosts and leaves that were typed.
-void set_machine(const Typed& typed, SimulateOptions& options) {
+void set_machine(const RawArguments& typed, SimulateOptions& options) {
   MachineModel machine =
       typed.cluster ? typed.cluster->machine
                     : read_parameters_from(typed.parameters, Options::from_environment()).machine;
@@ -123,7 +119,7 @@ void set_machine(const Typed& typed, SimulateOptions& options) {
   options.machine = std::move(machine);
 }
 
-SimulateOptions parse(const Typed& typed) {
+SimulateOptions parse(const RawArguments& typed) {
   SimulateOptions options = typed.options;
   set_query(typed, options);
   set_network(typed, options);
@@ -135,24 +131,24 @@ SimulateOptions parse(const Typed& typed) {
       !find_algorithm(options.query.collective, options.algorithm))
     choose(options.query, Options{}, options.algorithm);
   set_machine(typed, options);
-  // Refuses what is not there.
+  // Validates fault names.
   [[maybe_unused]] const Network network(options.machine, options.query.n, options.shape,
                                          options.faults);
   return options;
 }
 
-ScalePoint simulate_point(const Typed& typed, const Progress& progress) {
+ScalePoint simulate_point(const RawArguments& typed, const Progress& progress) {
   ScalePoint point{parse(typed), {}};
   point.rows = rows_of(point.options);
   for (SimulatedRow& row : point.rows) simulate(point.options, row, progress);
   return point;
 }
 
-std::vector<ScalePoint> simulate_points(const Typed& typed, const Progress& progress) {
+std::vector<ScalePoint> simulate_points(const RawArguments& typed, const Progress& progress) {
   if (typed.scale.empty()) return {simulate_point(typed, progress)};
   std::vector<ScalePoint> points;
   for (const int n : group_sizes(typed.scale)) {
-    Typed one = typed;
+    RawArguments one = typed;
     one.ranks_per_host = std::min(typed.ranks_per_host, n);
     if (n % one.ranks_per_host != 0)
       refuse(
@@ -167,7 +163,7 @@ std::vector<ScalePoint> simulate_points(const Typed& typed, const Progress& prog
 }
 
 // What was not typed is as it was measured.
-void use_like(Typed& typed, const CLI::App& command) {
+void use_like(RawArguments& typed, const CLI::App& command) {
   if (command.count("--parameters") > 0)
     refuse("--like has the measured parameters: leave out --parameters");
   typed.cluster = read_like(typed.like);
@@ -181,7 +177,7 @@ void use_like(Typed& typed, const CLI::App& command) {
 }
 
 // Says where its parameters come from.
-SimulatePage page_of(const Typed& typed) {
+SimulatePage page_of(const RawArguments& typed) {
   SimulatePage page = typed.page;
   page.parameters = !typed.like.empty() ? "measured with the matrix"
                     : typed.cluster     ? "those of the trace"
@@ -189,7 +185,7 @@ SimulatePage page_of(const Typed& typed) {
   return page;
 }
 
-void run_simulate(const Typed& typed) {
+void run_simulate(const RawArguments& typed) {
   if (!typed.options.svg.empty() && typed.scale.empty())
     refuse("--svg draws what --scale simulates: add --scale 8..1024");
   if (!typed.options.trace.empty() && !typed.scale.empty())
@@ -215,7 +211,7 @@ void run_simulate(const Typed& typed) {
 }
 
 // The recorded hosts, unless others were typed: whether all ranks are where they were.
-bool use_places(Typed& typed, const RecordedRun& run, const CLI::App& command) {
+bool use_places(RawArguments& typed, const RecordedRun& run, const CLI::App& command) {
   const LikeCluster recorded = cluster_of(run);
   const bool hosts = command.count("--hosts") > 0 || !typed.like.empty();
   const bool ranks = command.count("--ranks-per-host") > 0 || !typed.like.empty();
@@ -236,7 +232,7 @@ void refuse_beside_replay(const CLI::App& command) {
       refuse(fmt::format("--replay simulates what was recorded: leave out {}", option));
 }
 
-void run_replay(Typed& typed, const CLI::App& command) {
+void run_replay(RawArguments& typed, const CLI::App& command) {
   refuse_beside_replay(command);
   const RecordedRun run = read_recorded_run(typed.replay, typed.group);
   const bool placed = use_places(typed, run, command);
@@ -254,7 +250,7 @@ void run_replay(Typed& typed, const CLI::App& command) {
   fmt::print("{}", options.json ? print_json(report) + "\n" : print_table(report));
 }
 
-void run(Typed& typed, const CLI::App& command) {
+void run(RawArguments& typed, const CLI::App& command) {
   require_page(typed.page);
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
@@ -264,7 +260,7 @@ void run(Typed& typed, const CLI::App& command) {
   run_simulate(typed);
 }
 
-void add_network_options(CLI::App& command, Typed& typed) {
+void add_network_options(CLI::App& command, RawArguments& typed) {
   SimulateOptions& options = typed.options;
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
@@ -289,7 +285,7 @@ void add_network_options(CLI::App& command, Typed& typed) {
   add("--island-latency", typed.island_latency, "TIME", "of a message there (3us)");
 }
 
-void add_replay_options(CLI::App& command, Typed& typed) {
+void add_replay_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
@@ -302,7 +298,7 @@ void add_replay_options(CLI::App& command, Typed& typed) {
       "JSON of ringwood perf or nccl-tests: measured beside predicted, in that report");
 }
 
-void add_fault_options(CLI::App& command, Typed& typed) {
+void add_fault_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
@@ -317,7 +313,7 @@ void add_fault_options(CLI::App& command, Typed& typed) {
 }  // namespace
 
 void add_simulate_command(CLI::App& app) {
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   CLI::App* command = app.add_subcommand(
       "simulate", "What algorithms would take on thousands of ranks, also with faults");
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {

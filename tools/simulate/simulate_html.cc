@@ -22,10 +22,6 @@ namespace {
 
 constexpr size_t kMaxSizes = 64;  // of those that were measured, that are simulated
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::vector<EarlierResults> read_all(const std::vector<std::string>& compare, int ranks) {
   std::vector<EarlierResults> all;
   for (const std::string& what : compare)

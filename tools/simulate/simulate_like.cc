@@ -16,10 +16,6 @@ namespace {
 constexpr double kSame = 0.8;
 constexpr double kMinPart = 1e-3;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // What the median host sends while all send to all.
 double usual_at_once(const HostMatrix& rail) {
   Table sums;

@@ -8,13 +8,7 @@
 #include "transports/base/error.h"
 
 namespace ringwood::tools {
-namespace {
-
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 double parse_rate(const std::string& what, const std::string& text) {
   constexpr std::pair<char, double> kUnits[] = {{'G', 1e9}, {'M', 1e6}, {'K', 1e3}};

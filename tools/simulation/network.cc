@@ -11,10 +11,6 @@
 namespace ringwood {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // What switches do with a flow's addresses: the finalizer of MurmurHash3.
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;

@@ -49,9 +49,8 @@ size_t ThreadDelays::host_of(int rank) const {
   return static_cast<size_t>(symmetry_.host_of(rank));
 }
 
-// It takes as many times longer as the thread is slower, and is not over before what else that has
-// done since it is busy, for which there may have been gaps in the recording. What has shared the
-// thread with many has had none.
+// Scale by the slowdown; end no earlier than the thread's backlog, which the recording may have
+// caught up in gaps. A job that shared its thread with many had no gaps.
 template <class DelayOf>
 void ThreadDelays::add(const JobRecord& job, End end, double thread, const DelayOf& delay_of) {
   constexpr double kMany = 12;

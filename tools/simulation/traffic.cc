@@ -16,10 +16,6 @@
 namespace ringwood {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 uint64_t hash_of(const void* data, size_t bytes) {
   return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
 }

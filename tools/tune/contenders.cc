@@ -17,10 +17,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // Of more ranks the schedules are not compared: their rows differ.
 constexpr int kMaxCompared = 64;
 

@@ -26,10 +26,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm date{};

@@ -22,10 +22,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // A or B.
 struct Side {
   std::string name;

@@ -13,12 +13,8 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // As they are typed.
-struct Typed {
+struct RawArguments {
   std::vector<std::string> collectives, diff;
   std::string min_bytes = "8", max_bytes = "16M", sizes, type = "float32", op = "sum";
   int64_t factor = 8;
@@ -42,7 +38,7 @@ std::vector<const OperationRow*> operations_of(const std::vector<std::string>& n
   return rows;
 }
 
-std::vector<size_t> sizes_of(const Typed& typed) {
+std::vector<size_t> sizes_of(const RawArguments& typed) {
   std::vector<size_t> sizes;
   for (const std::string& size : CLI::detail::split(typed.sizes, ','))
     if (!size.empty()) sizes.push_back(parse_bytes("--sizes", size));
@@ -67,7 +63,7 @@ std::optional<std::string> file_of(const CLI::Option& option, const std::string&
   return value.empty() ? "-" : value;
 }
 
-int run(const Typed& typed, const CLI::App& command) {
+int run(const RawArguments& typed, const CLI::App& command) {
   if (!typed.diff.empty()) {
     DiffOptions diff;
     diff.before = typed.diff[0];
@@ -105,7 +101,7 @@ CLI::Validator in_range(T least, T most) {
   return CLI::Range(least, most).description("");
 }
 
-void add_what(CLI::App& command, Typed& typed) {
+void add_what(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("What")->type_name(type);
   };
@@ -131,7 +127,7 @@ void add_what(CLI::App& command, Typed& typed) {
       ->take_all();
 }
 
-void add_how(CLI::App& command, Typed& typed) {
+void add_how(CLI::App& command, RawArguments& typed) {
   TuneOptions& tune = typed.tune;
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("How")->type_name(type);
@@ -157,7 +153,7 @@ void add_how(CLI::App& command, Typed& typed) {
       "where ranks meet: env://, file:///path, tcp://host:port");
 }
 
-void add_output(CLI::App& command, Typed& typed) {
+void add_output(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("Output")->type_name(type);
   };
@@ -180,7 +176,7 @@ void add_output(CLI::App& command, Typed& typed) {
 void add_tune_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "tune", "Measure what else could carry out a collective, and keep what is faster");
-  auto typed = std::make_shared<Typed>();
+  auto typed = std::make_shared<RawArguments>();
   add_what(*command, *typed);
   add_how(*command, *typed);
   add_output(*command, *typed);

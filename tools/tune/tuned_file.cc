@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // Files are replaced as a whole, so it is the folder that must take them.
 void require_folder(const std::string& what, const fs::path& folder) {
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return;

@@ -96,4 +96,6 @@ std::string system_message(const char* call, int error_number) {
   return fmt::format("{}: {}", call, std::generic_category().message(number));
 }
 
+void refuse(std::string why) { throw Error(ErrorCode::invalid_argument, std::move(why)); }
+
 }  // namespace ringwood

@@ -59,6 +59,9 @@ struct Error : std::exception {
   mutable Text what_;
 };
 
+// Throws Error(invalid_argument): what a user has asked for cannot be done, in one sentence.
+[[noreturn]] void refuse(std::string why);
+
 // Success, or the Error. Movable, 8 bytes.
 class [[nodiscard]] Status {
  public:

@@ -16,7 +16,7 @@
 // within 60 ms), adds to a timeout the ranks that are behind and to a mismatch which ranks called
 // what, and sends one group error to all. So every rank reports the same error, with the culprit's
 // name, within 0.1 s. If rank 0 does not react within 300 ms, the local error stands. All these
-// times are as many times as long as the heartbeat is longer than the usual one.
+// times grow with the heartbeat: twice the usual heartbeat, twice the times.
 //
 // When rank 0 has left in good order, the other ranks have no control connection: no death is
 // reported falsely, but from then on an error stays with the rank that reports it, and a death is

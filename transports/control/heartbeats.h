@@ -32,9 +32,8 @@ class Heartbeats final {
   const OpStatuses& said() const { return said_; }
   // Seconds since that rank's last message.
   double silent_s(int rank) const;
-  // How long a rank is waited for that has been asked something: `usual` with the usual heartbeat,
-  // and as many times as long as the heartbeat is longer: who may be silent for longer may answer
-  // later.
+  // How long an answer is waited for: `usual` with the usual heartbeat, and in proportion to the
+  // heartbeat otherwise, because a rank that may be silent for longer may answer later.
   Duration patience(Duration usual) const;
 
  private:

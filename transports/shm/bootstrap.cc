@@ -40,13 +40,11 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 // That a rank opens beside a socket and kFdsPerRank for each rank of the host.
 constexpr size_t kOwnFds = 8;
 
-[[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
-
 std::string key(const char* what, int rank) { return fmt::format("shm/{}/{}", what, rank); }
 
-class Meet {
+class RegionSetup {
  public:
-  Meet(const Group& group, const std::vector<bool>& wanted, int channels)
+  RegionSetup(const Group& group, const std::vector<bool>& wanted, int channels)
       : group_(group), wanted_(wanted), channels_(channels) {
     for (int r = 0; r < group.size(); ++r) {
       if (group.hosts[r] == group.hosts[group.rank()]) locals_.push_back(r);
@@ -239,7 +237,7 @@ class Meet {
     OwnedFd socket;
     try {
       if (name.empty() || name[0] == '!')
-        refuse("the lowest rank of this host has none: " + name.substr(!name.empty()));
+        fail_set_up("the lowest rank of this host has none: " + name.substr(!name.empty()));
       prepare();
       socket = knock(name);
       give_own(socket.get());
@@ -276,10 +274,10 @@ class Meet {
   Bootstrap join(int socket) {
     Geometry g;
     std::vector<OwnedFd> fds = receive_message(socket, &g, sizeof g, group_.deadline);
-    if (fds.size() != 1) refuse("the message with the shared memory's layout came without it");
+    if (fds.size() != 1) fail_set_up("the message with the shared memory's layout came without it");
     if (g.members != locals_.size() || g.channels != static_cast<uint32_t>(channels_) ||
         make_geometry(g.members, channels_, g.ring_bytes).ring_bytes != g.ring_bytes) {
-      refuse("the offered shared memory is laid out for another group");
+      fail_set_up("the offered shared memory is laid out for another group");
     }
     std::shared_ptr<SharedRegion> region = SharedRegion::attach(std::move(fds[0]), g);
     std::vector<Descriptors> all = receive_descriptors(socket);
@@ -304,7 +302,7 @@ class Meet {
         batch = receive_message(socket, &byte, 1, group_.deadline);
         next = 0;
         if (batch.empty() || batch.size() % kFdsPerRank != 0)
-          refuse("a descriptor of a rank is missing");
+          fail_set_up("a descriptor of a rank is missing");
       }
       all[i] = descriptors(batch.data() + next);
       next += kFdsPerRank;
@@ -367,7 +365,7 @@ class Meet {
 }  // namespace
 
 Bootstrap bootstrap_region(const Group& group, const std::vector<bool>& wanted, int channels) {
-  return Meet(group, wanted, channels).run();
+  return RegionSetup(group, wanted, channels).run();
 }
 
 }  // namespace ringwood::shm

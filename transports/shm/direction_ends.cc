@@ -36,7 +36,7 @@ bool Sender::post_placed(size_t bytes) {
 }
 
 bool Sender::advance(size_t most) {
-  bool believable = true;
+  bool plausible = true;
   moved_ = 0;
   more_ = false;
   while (next_ < queue_.size()) {
@@ -45,10 +45,10 @@ bool Sender::advance(size_t most) {
       break;
     }
     Message& message = queue_[next_];
-    if (!put(message, believable)) break;
+    if (!put(message, plausible)) break;
     if (message.done == message.bytes) ++next_;
   }
-  return believable && retire();
+  return plausible && retire();
 }
 
 // In order: a message that has been sent may be behind one that is still exposed.
@@ -70,35 +70,35 @@ bool Sender::retire() {
 
 void Sender::announce(Notice notice) {
   slots_.write(&notice, sizeof notice);
-  bench_.alarm.wake();
+  context_.alarm.wake();
 }
 
 // Advances one message by one move; true if anything moved.
-bool Sender::put(Message& message, bool& believable) {
-  if (message.done > 0) return put_piece(message, believable);
-  if (!slots_.free(believable)) return false;
+bool Sender::put(Message& message, bool& plausible) {
+  if (message.done > 0) return put_piece(message, plausible);
+  if (!slots_.free(plausible)) return false;
   if (message.data == nullptr) {
     announce({static_cast<uint64_t>(Way::placed), 0, 0});
     message.done = message.bytes;
     return true;
   }
   if (message.bytes <= kSmallBytes) {
-    AbortGate::Pass pass(bench_.gate);
+    AbortGate::Pass pass(context_.gate);
     if (!pass) return false;
     slots_.write(message.data, message.bytes);
     message.done = message.bytes;
-    bench_.alarm.wake();
+    context_.alarm.wake();
     return true;
   }
   if (message.bytes >= zero_copy_from_ && arena_ &&
       direction_.reader.maps.load(std::memory_order_relaxed) != 0 && expose(message))
     return true;
-  return put_piece(message, believable);
+  return put_piece(message, plausible);
 }
 
 // False: the message is in no memory that the peer maps, or must not be read any more.
 bool Sender::expose(Message& message) {
-  AbortGate::Pass pass(bench_.gate);
+  AbortGate::Pass pass(context_.gate);
   if (!pass) return false;
   if (const auto offset = arena_->offset_of(message.data, message.bytes)) {
     message.at = *offset;
@@ -109,7 +109,7 @@ bool Sender::expose(Message& message) {
     message.at = exposed->offset;
     message.hold = std::move(exposed->hold);
     for (const RemappedMemory::Edge& edge : exposed->edges)
-      if (message.put) bench_.edges.await(message.put - 1, edge);
+      if (message.put) context_.edges.await(message.put - 1, edge);
   }
   message.ticket = ++exposed_;
   message.done = message.bytes;
@@ -117,11 +117,11 @@ bool Sender::expose(Message& message) {
   return true;
 }
 
-bool Sender::put_piece(Message& message, bool& believable) {
+bool Sender::put_piece(Message& message, bool& plausible) {
   const bool first = message.done == 0;
-  if (first) believable = ring_.start(message.bytes);
-  if (!believable || ring_.full(believable)) return false;
-  AbortGate::Pass pass(bench_.gate);
+  if (first) plausible = ring_.start(message.bytes);
+  if (!plausible || ring_.full(plausible)) return false;
+  AbortGate::Pass pass(context_.gate);
   if (!pass) return false;
   const uint64_t start = ring_.head();
   const size_t piece = ring_.put(message.data + message.done, message.bytes - message.done);
@@ -131,14 +131,14 @@ bool Sender::put_piece(Message& message, bool& believable) {
     announce({static_cast<uint64_t>(Way::staged), ring_.head(), start});
   } else {
     ring_.publish();
-    bench_.alarm.wake();
+    context_.alarm.wake();
   }
   return true;
 }
 
 void Sender::close() {
   direction_.writer.closed.store(kLinkClosed, std::memory_order_release);
-  bench_.alarm.wake();
+  context_.alarm.wake();
 }
 
 void Sender::revoke(std::atomic<uint32_t>& putting) noexcept {
@@ -155,31 +155,31 @@ void Sender::revoke(std::atomic<uint32_t>& putting) noexcept {
 // ---- the receiver
 
 bool Receiver::advance(size_t most) {
-  bool believable = true;
+  bool plausible = true;
   moved_ = 0;
   more_ = false;
-  while (believable && !queue_.empty() && queue_.front().data != nullptr) {
+  while (plausible && !queue_.empty() && queue_.front().data != nullptr) {
     if (moved_ >= most) [[unlikely]] {
       more_ = true;
       break;
     }
-    if (!copy_first(believable)) break;
+    if (!copy_first(plausible)) break;
   }
-  return believable;
+  return plausible;
 }
 
-bool Receiver::copy_first(bool& believable) {
+bool Receiver::copy_first(bool& plausible) {
   Message& message = queue_.front();
-  if (!open(message, believable)) return false;
+  if (!open(message, plausible)) return false;
   if (way_ == Way::placed) {
-    AbortGate::Pass pass(bench_.gate);
+    AbortGate::Pass pass(context_.gate);
     if (!pass) return false;
-    bench_.edges.arrived(finished_, true);
+    context_.edges.arrived(finished_, true);
     return take(message.bytes);
   }
-  const std::span<const std::byte> piece = arrived(believable);
+  const std::span<const std::byte> piece = arrived(plausible);
   if (piece.empty()) return false;
-  AbortGate::Pass pass(bench_.gate);
+  AbortGate::Pass pass(context_.gate);
   if (!pass) return false;
   const size_t bytes = std::min(piece.size(), kPieceBytes);
   std::memcpy(message.data + message.done, piece.data(), bytes);
@@ -188,7 +188,7 @@ bool Receiver::copy_first(bool& believable) {
 }
 
 // Reads the notice of a message, once.
-bool Receiver::open(Message& message, bool& believable) {
+bool Receiver::open(Message& message, bool& plausible) {
   if (opened_) return true;
   const Slot& slot = direction_.slots[slots_ % kSlots];
   if (slot.stamp.load(std::memory_order_acquire) != slots_ + 1) return false;
@@ -199,28 +199,28 @@ bool Receiver::open(Message& message, bool& believable) {
     std::memcpy(&notice, slot.payload, sizeof notice);
     way_ = static_cast<Way>(notice.way);
     if (way_ == Way::staged) {
-      believable = ring_.start(notice.more, notice.at);
+      plausible = ring_.start(notice.more, notice.at);
     } else if (way_ == Way::zero_copy) {
       exposed_ = arena_ ? arena_->at(notice.at, message.bytes) : nullptr;
-      believable = exposed_ != nullptr;
+      plausible = exposed_ != nullptr;
       put_ = notice.more;
     } else {
-      believable = way_ == Way::placed && message.data != nullptr;
+      plausible = way_ == Way::placed && message.data != nullptr;
     }
   }
-  opened_ = believable;
-  return believable;
+  opened_ = plausible;
+  return plausible;
 }
 
-std::span<const std::byte> Receiver::arrived(bool& believable) {
+std::span<const std::byte> Receiver::arrived(bool& plausible) {
   Message& message = queue_.front();
-  if (!open(message, believable)) return {};
+  if (!open(message, plausible)) return {};
   const size_t rest = message.bytes - message.done;
   if (message.bytes <= kSmallBytes)
     return {direction_.slots[slots_ % kSlots].payload + message.done, rest};
   if (way_ == Way::placed) return {};
   if (way_ == Way::zero_copy) return {exposed_ + message.done, rest};
-  return ring_.arrived(rest, believable);
+  return ring_.arrived(rest, plausible);
 }
 
 bool Receiver::take(size_t bytes) {
@@ -228,7 +228,7 @@ bool Receiver::take(size_t bytes) {
   message.done += bytes;
   const bool last = message.done == message.bytes;
   if (message.bytes > kSmallBytes && way_ == Way::staged) {
-    if (ring_.take(bytes, last)) bench_.alarm.wake();
+    if (ring_.take(bytes, last)) context_.alarm.wake();
   }
   if (!last) return true;
   if (way_ == Way::zero_copy && message.bytes > kSmallBytes) {
@@ -236,22 +236,22 @@ bool Receiver::take(size_t bytes) {
     taken_back_ = direction_.revocation.revoked.load(std::memory_order_acquire) != 0;
     if (taken_back_) return false;
     direction_.reader.returned.store(++returned_, std::memory_order_release);
-    bench_.alarm.wake();
+    context_.alarm.wake();
   }
   if (++slots_ % kSlotReport == 0) {
     direction_.reader.slots_read.store(slots_, std::memory_order_release);
-    bench_.alarm.wake();
+    context_.alarm.wake();
   }
   opened_ = false;
-  bench_.edges.arrived(finished_, false);
+  context_.edges.arrived(finished_, false);
   queue_.pop();
   ++finished_;
   return true;
 }
 
 std::byte* Receiver::put_place(uint64_t number) {
-  bool believable = true;
-  if (queue_.empty() || queue_.front().done != 0 || !open(queue_.front(), believable))
+  bool plausible = true;
+  if (queue_.empty() || queue_.front().done != 0 || !open(queue_.front(), plausible))
     return nullptr;
   if (way_ != Way::zero_copy || queue_.front().bytes <= kSmallBytes) return nullptr;
   return put_ == number + 1 ? exposed_ : nullptr;

@@ -42,7 +42,7 @@ class AwaitedEdges {
 };
 
 // What both ends of this rank's side of a link share.
-struct Bench {
+struct EndContext {
   Alarm& alarm;
   AbortGate& gate;
   AwaitedEdges& edges;
@@ -51,10 +51,10 @@ struct Bench {
 class Sender {
  public:
   // Messages of fewer bytes than `zero_copy_from` are never exposed.
-  Sender(Direction& direction, std::byte* ring, uint64_t ring_bytes, Bench bench,
+  Sender(Direction& direction, std::byte* ring, uint64_t ring_bytes, EndContext context,
          size_t zero_copy_from)
       : direction_(direction),
-        bench_(bench),
+        context_(context),
         slots_(direction),
         ring_(direction, ring, ring_bytes),
         zero_copy_from_(zero_copy_from) {}
@@ -87,14 +87,14 @@ class Sender {
     uint64_t at;      // exposed: its offset in the arena
     std::shared_ptr<const void> hold;
   };
-  bool put(Message& message, bool& believable);
+  bool put(Message& message, bool& plausible);
   bool expose(Message& message);
   void announce(Notice notice);
-  bool put_piece(Message& message, bool& believable);
+  bool put_piece(Message& message, bool& plausible);
   bool retire();
 
   Direction& direction_;
-  const Bench bench_;
+  const EndContext context_;
   SlotWriter slots_;
   RingWriter ring_;
   const size_t zero_copy_from_;
@@ -109,10 +109,10 @@ class Sender {
 
 class Receiver {
  public:
-  Receiver(Direction& direction, std::byte* ring, uint64_t ring_bytes, Bench bench,
+  Receiver(Direction& direction, std::byte* ring, uint64_t ring_bytes, EndContext context,
            std::shared_ptr<const PeerArena> arena)
       : direction_(direction),
-        bench_(bench),
+        context_(context),
         ring_(direction, ring, ring_bytes),
         arena_(std::move(arena)) {
     direction_.reader.maps.store(arena_ && arena_->mapped() ? 1 : 0, std::memory_order_release);
@@ -129,7 +129,7 @@ class Receiver {
   bool advance(size_t most = kPollBytes);
   bool more() const { return more_; }
   // The contiguous bytes of the first message that have arrived.
-  std::span<const std::byte> arrived(bool& believable);
+  std::span<const std::byte> arrived(bool& plausible);
   bool shows() { return !queue_.empty() && queue_.front().data == nullptr; }
   // Releases `bytes` of what has arrived. False: it was exposed and has been revoked meanwhile.
   bool take(size_t bytes);
@@ -143,11 +143,11 @@ class Receiver {
     size_t bytes;
     size_t done;
   };
-  bool open(Message& message, bool& believable);
-  bool copy_first(bool& believable);
+  bool open(Message& message, bool& plausible);
+  bool copy_first(bool& plausible);
 
   Direction& direction_;
-  const Bench bench_;
+  const EndContext context_;
   RingReader ring_;
   const std::shared_ptr<const PeerArena> arena_;
   Fifo<Message> queue_;

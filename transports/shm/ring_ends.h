@@ -3,7 +3,7 @@
 // 1. Positions count bytes since the beginning; the size of the ring is a power of two.
 // 2. A message begins and ends at a multiple of a line.
 // 3. Each end is used by one thread at a time.
-// 4. Positions written by the peer are checked; an impossible one makes the link dead (`believable`
+// 4. Positions written by the peer are checked; an impossible one makes the link dead (`plausible`
 //    false).
 #pragma once
 
@@ -38,10 +38,10 @@ class RingWriter final {
     return true;
   }
   // True: nothing can be written now, or the peer's position is impossible.
-  bool full(bool& believable) {
+  bool full(bool& plausible) {
     if (head_ - tail_ < bytes_) return false;
-    believable = look_at_tail();
-    return !believable || head_ - tail_ == bytes_;
+    plausible = look_at_tail();
+    return !plausible || head_ - tail_ == bytes_;
   }
   // Copies the next piece of a message, as much as there is room for, and returns its size. The
   // peer sees it after publish(), or when head() is announced to it. Precondition: not full.
@@ -84,20 +84,20 @@ class RingReader final {
   // Begins a message at `start` whose first piece reaches to `head`. False: impossible.
   bool start(uint64_t start, uint64_t head) {
     // The direction's `head` may already include later pieces of this message.
-    const bool believable = start >= read_ && start - read_ < bytes_ && start % kLine == 0 &&
-                            head > start && head - start <= bytes_ && head % kLine == 0;
-    if (!believable) return false;
+    const bool plausible = start >= read_ && start - read_ < bytes_ && start % kLine == 0 &&
+                           head > start && head - start <= bytes_ && head % kLine == 0;
+    if (!plausible) return false;
     read_ = start;
     head_ = std::max(head_, head);
     return true;
   }
   // The contiguous bytes that have arrived, of a message of which `rest` bytes are not read.
-  std::span<const std::byte> arrived(size_t rest, bool& believable) {
+  std::span<const std::byte> arrived(size_t rest, bool& plausible) {
     if (head_ <= read_) {
       const uint64_t head = direction_.writer.head.load(std::memory_order_acquire);
       if (head <= head_) return {};  // a first piece is announced by the notice only
-      believable = head - floor() <= bytes_ && head % kLine == 0;
-      if (!believable) return {};
+      plausible = head - floor() <= bytes_ && head % kLine == 0;
+      if (!plausible) return {};
       head_ = head;
     }
     const uint64_t at = read_ & (bytes_ - 1);

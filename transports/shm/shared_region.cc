@@ -22,8 +22,6 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-[[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
-
 // With strict accounting every page must be paid for in advance; a page that cannot be had later is
 // a SIGBUS.
 bool strict_accounting() {
@@ -36,15 +34,16 @@ void size(int fd, uint64_t bytes) {
   rlimit limit{};
   // Beyond the limit the kernel would end the process (SIGXFSZ).
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-    refuse(fmt::format("{} bytes of shared memory exceed the file size limit (ulimit -f) of {}",
-                       bytes, limit.rlim_cur));
+    fail_set_up(
+        fmt::format("{} bytes of shared memory exceed the file size limit (ulimit -f) of {}", bytes,
+                    limit.rlim_cur));
   }
   if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
-    refuse(system_message("ftruncate of shared memory"));
+    fail_set_up(system_message("ftruncate of shared memory"));
   if (strict_accounting() && ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
-    refuse(system_message("fallocate of shared memory") + "; lower RINGWOOD_SHM_RING_BYTES");
+    fail_set_up(system_message("fallocate of shared memory") + "; lower RINGWOOD_SHM_RING_BYTES");
   }
-  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) refuse(system_message("sealing shared memory"));
+  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) fail_set_up(system_message("sealing shared memory"));
 }
 
 }  // namespace
@@ -79,14 +78,15 @@ SharedRegion::SharedRegion(OwnedFd fd, const Geometry& geometry)
   void* base = ::mmap(nullptr, geometry.total(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                       fd_.get(), 0);
   if (base == MAP_FAILED) {
-    refuse(fmt::format("{} ({} bytes)", system_message("mmap of shared memory"), geometry.total()));
+    fail_set_up(
+        fmt::format("{} ({} bytes)", system_message("mmap of shared memory"), geometry.total()));
   }
   base_ = static_cast<std::byte*>(base);
   // A child that wrote here would send in its parent's name.
   if (::madvise(base, geometry.total(), MADV_DONTFORK) != 0) {
     const std::string why = system_message("madvise(MADV_DONTFORK)");
     ::munmap(base, geometry.total());
-    refuse(why);
+    fail_set_up(why);
   }
   // With huge pages the first touch costs a seventh; without them nothing else changes.
   if (geometry.ring_bytes >= kHugePage / 2) {
@@ -96,7 +96,7 @@ SharedRegion::SharedRegion(OwnedFd fd, const Geometry& geometry)
 
 std::shared_ptr<SharedRegion> SharedRegion::create(const Geometry& geometry) {
   OwnedFd fd = make_shared_file("ringwood");
-  if (!fd) refuse(system_message("memfd_create"));
+  if (!fd) fail_set_up(system_message("memfd_create"));
   close_on_fork(fd.get());
   size(fd.get(), geometry.total());
   return std::shared_ptr<SharedRegion>(new SharedRegion(std::move(fd), geometry));
@@ -104,13 +104,13 @@ std::shared_ptr<SharedRegion> SharedRegion::create(const Geometry& geometry) {
 
 std::shared_ptr<SharedRegion> SharedRegion::attach(OwnedFd fd, const Geometry& geometry) {
   struct stat file {};
-  if (::fstat(fd.get(), &file) != 0) refuse(system_message("fstat of shared memory"));
+  if (::fstat(fd.get(), &file) != 0) fail_set_up(system_message("fstat of shared memory"));
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    refuse("the offered shared memory is not sealed against shrinking");
+    fail_set_up("the offered shared memory is not sealed against shrinking");
   if (static_cast<uint64_t>(file.st_size) < geometry.total()) {
-    refuse(fmt::format("the offered shared memory has {} bytes instead of {}", file.st_size,
-                       geometry.total()));
+    fail_set_up(fmt::format("the offered shared memory has {} bytes instead of {}", file.st_size,
+                            geometry.total()));
   }
   return std::shared_ptr<SharedRegion>(new SharedRegion(std::move(fd), geometry));
 }

@@ -45,6 +45,11 @@
 
 namespace ringwood::shm {
 
+// Throws Error(system).
+[[noreturn]] inline void fail_set_up(std::string why) {
+  throw Error(ErrorCode::system, std::move(why));
+}
+
 inline constexpr size_t kLine = 64;
 inline constexpr size_t kSmallBytes = 56;
 inline constexpr uint64_t kSlots = 64;

@@ -85,9 +85,9 @@ class ShmLink final : public Link {
 
   std::span<const std::byte> incoming() override {
     if (unusable(1) || !receiver_.shows()) return {};
-    bool believable = true;
-    const std::span<const std::byte> piece = receiver_.arrived(believable);
-    if (!believable) (void)disbelieve();
+    bool plausible = true;
+    const std::span<const std::byte> piece = receiver_.arrived(plausible);
+    if (!plausible) (void)disbelieve();
     return piece;
   }
 

@@ -17,11 +17,11 @@ class SlotWriter final {
   explicit SlotWriter(Direction& direction) : direction_(direction) {}
 
   // The next slot is free: the peer has read its last content.
-  bool free(bool& believable) {
+  bool free(bool& plausible) {
     if (written_ - read_ < kSlots) return true;
     const uint64_t read = direction_.reader.slots_read.load(std::memory_order_acquire);
-    believable = read >= read_ && read <= written_;
-    if (!believable || read == read_) return false;
+    plausible = read >= read_ && read <= written_;
+    if (!plausible || read == read_) return false;
     read_ = read;
     return true;
   }

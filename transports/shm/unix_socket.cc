@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/shm/shared_region.h"
+
 namespace ringwood::shm {
 namespace {
-
-[[noreturn]] void refuse(std::string why) { throw Error(ErrorCode::system, std::move(why)); }
 
 // Returns when `fd` can be read (or written). Throws at the deadline.
 void await(int fd, short events, Deadline deadline) {
@@ -19,8 +19,8 @@ void await(int fd, short events, Deadline deadline) {
     pollfd wanted{fd, events, 0};
     const int ready = ::poll(&wanted, 1, deadline.left_ms());
     if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) refuse(system_message("poll"));
-    if (deadline.passed()) refuse("the other side of the Unix socket did not answer in time");
+    if (ready < 0 && errno != EINTR) fail_set_up(system_message("poll"));
+    if (deadline.passed()) fail_set_up("the other side of the Unix socket did not answer in time");
   }
 }
 
@@ -45,7 +45,7 @@ OwnedFd unix_socket(const std::string& name, sockaddr_un& address, socklen_t& le
   length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   OwnedFd fd(open_guarded(
       [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
-  if (!fd) refuse(system_message("socket(AF_UNIX)"));
+  if (!fd) fail_set_up(system_message("socket(AF_UNIX)"));
   return fd;
 }
 
@@ -56,8 +56,8 @@ OwnedFd listen_at(const std::string& name) {
   socklen_t length;
   OwnedFd fd = unix_socket(name, address, length);
   if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
-    refuse(system_message("bind(AF_UNIX)"));
-  if (::listen(fd.get(), 1024) != 0) refuse(system_message("listen(AF_UNIX)"));
+    fail_set_up(system_message("bind(AF_UNIX)"));
+  if (::listen(fd.get(), 1024) != 0) fail_set_up(system_message("listen(AF_UNIX)"));
   return fd;
 }
 
@@ -69,7 +69,7 @@ OwnedFd connect_to(const std::string& name, Deadline deadline) {
     if (errno == EAGAIN && !deadline.passed()) {  // the leader's queue is full
       ::poll(nullptr, 0, 1);
     } else if (errno != EINTR) {
-      refuse(system_message("connecting to the Unix socket of the host's lowest rank"));
+      fail_set_up(system_message("connecting to the Unix socket of the host's lowest rank"));
     }
   }
   return fd;
@@ -95,7 +95,8 @@ void send_message(int fd, const void* data, size_t bytes, std::span<const int> f
     }
     const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
-      if (errno != EAGAIN && errno != EINTR) refuse(system_message("sendmsg on the Unix socket"));
+      if (errno != EAGAIN && errno != EINTR)
+        fail_set_up(system_message("sendmsg on the Unix socket"));
       await(fd, POLLOUT, deadline);
       continue;
     }
@@ -118,14 +119,15 @@ std::vector<OwnedFd> receive_message(int fd, void* data, size_t bytes, Deadline 
     message.msg_controllen = sizeof control;
     const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0) {
-      if (errno != EAGAIN && errno != EINTR) refuse(system_message("recvmsg on the Unix socket"));
+      if (errno != EAGAIN && errno != EINTR)
+        fail_set_up(system_message("recvmsg on the Unix socket"));
       await(fd, POLLIN, deadline);
       continue;
     }
-    if (got == 0) refuse("the other side closed the Unix socket");
+    if (got == 0) fail_set_up("the other side closed the Unix socket");
     collect_fds(message, fds);
     if (message.msg_flags & MSG_CTRUNC) {
-      refuse("too many open files to take those of all ranks; raise ulimit -n");
+      fail_set_up("too many open files to take those of all ranks; raise ulimit -n");
     }
     next += got;
     bytes -= static_cast<size_t>(got);

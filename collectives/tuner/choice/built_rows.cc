@@ -50,7 +50,7 @@ Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample
 }
 
 bool RowBuilder::may_encode() const {
-  return query_.tolerance > 0 && query_.bytes >= machine_.limits.least_encoded &&
+  return query_.tolerance > 0 && query_.bytes >= machine_.limits.min_encoded &&
          host_count(machine_) > 1;
 }
 

@@ -41,7 +41,7 @@ class Contest {
     // what it takes says in which order the others are worth it.
     contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
     contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
-    mark_chosen(least_regret());
+    mark_chosen(min_regret());
     for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
@@ -107,7 +107,7 @@ class Contest {
 
   void contend(const std::vector<size_t>& order) {
     for (const size_t i : order) {
-      const double most = best_ * least_regret();
+      const double most = best_ * min_regret();
       const double times = candidates_[i].handicap;
       if (entries_[i].least * times > most * kMargin) {
         beaten_.push_back(i);
@@ -128,7 +128,7 @@ class Contest {
     };
     return std::max(times(c.seconds, best_), times(c.zero_copy_seconds, best_zero_copy_));
   }
-  double least_regret() const {
+  double min_regret() const {
     double least = judged_.empty() ? 1 : kInfinite;
     for (const size_t i : judged_) least = std::min(least, regret(i));
     return least;
@@ -187,10 +187,10 @@ class Contest {
   // all_gather of 2 MiB takes 1.17 of ring's time). But not one that would lose if each message on
   // its way took twice the latency, as it does where a rank has to be woken up (8 hosts over TCP:
   // ring all_gather of 64 KiB takes 1.8 of bruck's time).
-  void mark_chosen(double least_of_all) {
+  void mark_chosen(double min_of_all) {
     double least = kInfinite;
     const auto may_win = [&](size_t i) {
-      return candidates_[i].why_not.empty() && regret(i) <= least_of_all * kMargin;
+      return candidates_[i].why_not.empty() && regret(i) <= min_of_all * kMargin;
     };
     const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
     for (size_t i = 0; i < candidates_.size(); ++i)
@@ -200,11 +200,11 @@ class Contest {
       const double more = built.profile->far_senders > 0 ? built.bounds.latencies : 0;
       return candidates_[i].seconds * candidates_[i].handicap + more;
     };
-    double least_late = kInfinite;
+    double min_late = kInfinite;
     for (size_t i = 0; i < candidates_.size(); ++i)
-      if (may_win(i) && busy(i) <= least * kMargin) least_late = std::min(least_late, late(i));
+      if (may_win(i) && busy(i) <= least * kMargin) min_late = std::min(min_late, late(i));
     const auto is_lean = [&](size_t i) {
-      return may_win(i) && busy(i) <= least * kMargin && late(i) <= least_late * kMargin;
+      return may_win(i) && busy(i) <= least * kMargin && late(i) <= min_late * kMargin;
     };
     const auto senders = [&](size_t i) { return built_[entries_[i].built].profile->far_senders; };
     size_t fewest = std::numeric_limits<size_t>::max();
@@ -217,11 +217,11 @@ class Contest {
       c.chosen = !found && is_lean(i) && senders(i) == fewest;
       found = found || c.chosen;
       if (!c.chosen)
-        c.why_not = !may_win(i)                      ? why_slower(i)
-                    : busy(i) > least * kMargin      ? "as fast, but with more work"
-                    : late(i) > least_late * kMargin ? "as fast, but with more latencies"
-                    : senders(i) > fewest            ? "as fast, but from more senders at once"
-                                                     : "as fast, but after it in the table";
+        c.why_not = !may_win(i)                    ? why_slower(i)
+                    : busy(i) > least * kMargin    ? "as fast, but with more work"
+                    : late(i) > min_late * kMargin ? "as fast, but with more latencies"
+                    : senders(i) > fewest          ? "as fast, but from more senders at once"
+                                                   : "as fast, but after it in the table";
     }
   }
 

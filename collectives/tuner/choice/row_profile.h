@@ -11,7 +11,7 @@
 // Rank counts are reduced by hosts first, then, on hosts of many ranks, by ranks of a host. So an
 // estimate is a weighted sum of at most four samples. A row without samples is counted: what rank 0
 // sends and receives. Irregular hosts are replaced by the nearest regular ones, except where all
-// schedules are simulated; what takes more between the former takes as many times as long. Pure.
+// schedules are simulated; times are scaled by the ratio of inter-host traffic. Pure.
 #pragma once
 
 #include <map>

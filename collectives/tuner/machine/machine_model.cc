@@ -76,7 +76,7 @@ constexpr LimitKey kLimits[] = {
     {"one_round_added_apart", [](ProtocolLimits& l) -> size_t& { return l.one_round_added_apart; }},
     {"one_round_ranks", [](ProtocolLimits& l) -> size_t& { return l.one_round_ranks; }},
     {"fused_bytes", [](ProtocolLimits& l) -> size_t& { return l.fused_bytes; }},
-    {"least_encoded", [](ProtocolLimits& l) -> size_t& { return l.least_encoded; }},
+    {"least_encoded", [](ProtocolLimits& l) -> size_t& { return l.min_encoded; }},
     {"published_from", [](ProtocolLimits& l) -> size_t& { return l.published_from; }},
     {"bundled", [](ProtocolLimits& l) -> size_t& { return l.bundled; }},
     {"bundled_in_memory", [](ProtocolLimits& l) -> size_t& { return l.bundled_in_memory; }},

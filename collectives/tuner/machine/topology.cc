@@ -16,10 +16,6 @@ namespace {
 
 constexpr size_t kMaxHosts = 1 << 16, kMaxFile = 16 << 20;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::vector<std::string> words_of(std::string line) {
   std::ranges::replace(line, '\r', ' ');
   std::istringstream in(line);

@@ -26,10 +26,6 @@ namespace {
 constexpr const char* kOff = "off";
 constexpr const char* kRemedy = "run ringwood tune again, or set RINGWOOD_TUNING_FILE=off";
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 bool is_folder(const std::string& path) {
   struct stat what {};
   return ::stat(path.c_str(), &what) == 0 && S_ISDIR(what.st_mode);

@@ -8,7 +8,7 @@ namespace ringwood {
 void RateWatch::renew() {
   expected_ = 0;
   doubted_.reset();
-  least_ = kOtherwise;
+  min_part_ = kOtherwise;
   restarts_ = true;
   above_ = false;
   direction_ = 0;
@@ -17,7 +17,7 @@ void RateWatch::renew() {
 void RateWatch::measured(const PathParameters& path) {
   const double times = path.rate / path_.rate;
   // It has never carried what the parameters say: others may send to the same port of the peer.
-  if (doubted_ == 0.0) least_ = kOtherwise;
+  if (doubted_ == 0.0) min_part_ = kOtherwise;
   expected_ = doubted_.value_or(expected_);
   if (times < 1 - kContradicts || times > 1 + kContradicts) {
     expected_ *= times;
@@ -36,7 +36,7 @@ double RateWatch::contradicted(double rate, bool above, double at_once) const {
   if (expected_ > 0)
     return rate * kChanged < expected_ || rate > expected_ * kChanged ? expected_ : 0;
   const double least = path_.rate * path_.both_ways / (sharing_ * at_once);
-  return rate < least * least_ ? least : 0;
+  return rate < least * min_part_ ? least : 0;
 }
 
 auto RateWatch::look(const LinkTraffic& total, double port_busy) -> std::optional<Change> {

@@ -66,11 +66,11 @@ class RateWatch final {
   double expected_ = 0;   // 0: by the parameters
   // What was expected before it was first reported that it is not so; nothing: all is answered.
   std::optional<double> doubted_;
-  double carrying_ = 1;              // LinkTraffic::carrying
-  double least_ = 1 - kContradicts;  // of the parameters' rate, for a first rate
-  bool restarts_ = false;            // the window
-  bool above_ = false;               // reported: more than the parameters say
-  int direction_ = 0;                // of the last window's rate: -1 too low, 1 too high
+  double carrying_ = 1;                 // LinkTraffic::carrying
+  double min_part_ = 1 - kContradicts;  // of the parameters' rate, for a first rate
+  bool restarts_ = false;               // the window
+  bool above_ = false;                  // reported: more than the parameters say
+  int direction_ = 0;                   // of the last window's rate: -1 too low, 1 too high
 };
 
 }  // namespace ringwood

@@ -51,7 +51,7 @@ double all_ranks_take(const ModelQuery& q, const AlgorithmRow& row, int segments
 
 // Of all rows in one segment and in those that the choice considers. A row whose busiest resource
 // has more to do than `chosen` takes cannot be the best.
-double least_of_all(const ModelQuery& q, double chosen) {
+double min_of_all(const ModelQuery& q, double chosen) {
   CandidateQuery query;
   query.collective = q.collective;
   query.bytes = q.bytes;
@@ -85,7 +85,7 @@ TEST(Regret, AmongSixtyFourRanksNothingIsMuchFasterThanWhatIsChosen) {
     const TuningChoice choice = choose(q, {});
     const double chosen =
         all_ranks_take(q, *find_algorithm(c.collective, choice.algorithm), choice.segments);
-    EXPECT_LE(chosen, 1.15 * least_of_all(q, chosen))
+    EXPECT_LE(chosen, 1.15 * min_of_all(q, chosen))
         << to_string(c.collective) << " " << c.bytes << ": " << choice.algorithm << "/"
         << choice.segments;
   }

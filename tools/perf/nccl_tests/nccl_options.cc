@@ -13,10 +13,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // They are about a GPU, or about how its work is started.
 constexpr const char* kIgnored[] = {"-p,--parallel_init",
                                     "-y,--stream_null",

@@ -15,10 +15,6 @@
 namespace ringwood::tools {
 namespace {
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 std::vector<NcclRank> gather_ranks(Communicator& group, const std::vector<HostRanks>& hosts) {
   const auto texts = gather_texts(group, fmt::format("{}\n{}", ::getpid(), processor_name()));
   std::vector<NcclRank> ranks(texts.size());

@@ -16,10 +16,6 @@ namespace {
 
 constexpr size_t kMaxShown = 40;
 
-[[noreturn]] void refuse(std::string why) {
-  throw Error(ErrorCode::invalid_argument, std::move(why));
-}
-
 // Precondition: `name` is one of kLinkKnobs.
 const Knob& knob_named(std::string_view name) {
   return *std::ranges::find(knobs(), name, [](const Knob& k) { return std::string_view(k.name); });
