@@ -1,5 +1,5 @@
-// THE table of algorithms. To add one: a file in algorithms/, a row in algorithms.cc, a line in
-// meson.build. Every suite, bench and tool uses it through its row.
+// THE table of algorithms. To add one: a file in algorithms/, its declaration below, a row in
+// algorithms.cc, a line in meson.build. Every suite, bench and tool uses it through its row.
 #pragma once
 
 #include <span>

@@ -39,7 +39,7 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
     if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
 }
 void check_root(const char* what, int root, int size);
-// Buffers that this version can read and write.
+// Refuses buffers that are not in the memory of the host.
 void check_memory(const char* what, MemoryKind memory);
 void check_op(Collective collective, DataType type, ReduceOp op);
 

@@ -8,6 +8,9 @@
 //     commit{epoch, from = max(first)} ->     plans by them from number `from` on
 //     or abandon{epoch}                ->     nothing has happened
 //
+// An epoch is entered by ProgressEngine::admit(), in the thread that submits the first operation of
+// it.
+//
 // No rank can have submitted number `from` before all have heard of it, so no operation that has
 // begun is ever planned anew. `first` lies ahead of what a rank has submitted, by what it submits
 // in the time of a change, so nobody waits unless an answer is late.

@@ -1,9 +1,10 @@
-// What an operation does to memory outside its plan: copies, scalings, and functions of the caller,
-// one after the other.
+// Work of an operation that is not in its plan: copies, scalings, and functions of the caller, in
+// the order in which they were added.
 //
-// Copies and scalings are carried out slice by slice, so that an operation of high priority does
-// not wait for a large one's. A single copy, which is the usual case, allocates nothing. Not
-// thread-safe: the caller until submission, then the driver.
+// Copies and scalings are carried out slice by slice, so that a high-priority operation never waits
+// for a whole large copy. A function runs in one step, and so does a copy onto memory that overlaps
+// its source. A single copy, which is the usual case, allocates nothing. Not thread-safe: used by
+// the calling thread until submission, then by the driver.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +17,24 @@ namespace ringwood {
 
 class LocalWork final {
  public:
-  // About 0.1 to 0.2 ms of a core.
+  // A slice, which takes a core 0.1 to 0.2 ms.
   static constexpr size_t kSliceBytes = size_t{1} << 20;
 
   // Each is added at the end.
   void copy(void* to, const void* from, size_t bytes);
   // to[i] = from[i] * factor.
   void copy_scaled(void* to, const void* from, size_t count, DataType type, double factor);
-  // What lies at `*data` when this is carried out, which lives until then.
+  // Scales the buffer that *data points to when this runs. `data` stays valid until then.
   void scale(void* const* data, size_t count, DataType type, double factor);
   void call(std::function<void()> function);
-  // This one before all others.
+  // Like call(), but runs before everything added so far.
   void call_first(std::function<void()> function);
 
   bool empty() const { return count_ == 0; }
   bool done() const { return next_ == count_; }
   // The next slice. Precondition: not done().
   void step();
-  // All of it is to be done again.
+  // Starts again from the first item.
   void rewind() {
     next_ = 0;
     at_ = 0;
@@ -47,7 +48,7 @@ class LocalWork final {
  private:
   struct Slices {
     void* to = nullptr;
-    void* const* at = nullptr;   // instead of `to`
+    void* const* at = nullptr;   // if not null: *at, as it is when this runs, instead of `to`
     const void* from = nullptr;  // null: in place
     size_t bytes = 0;
     bool scales = false;
@@ -56,7 +57,7 @@ class LocalWork final {
   };
   struct Item {
     Slices slices;
-    std::function<void()> function;  // or these slices
+    std::function<void()> function;  // if set, it runs instead of `slices`
   };
 
   void add(const Slices& slices);
@@ -64,8 +65,8 @@ class LocalWork final {
   // False: there is more.
   bool run(const Slices& slices);
 
-  Slices only_;              // where count_ is 1 and items_ is empty
-  std::vector<Item> items_;  // else all of them
+  Slices only_;              // the only item, if items_ is empty and count_ is 1
+  std::vector<Item> items_;  // else all items
   size_t count_ = 0;
   size_t next_ = 0;  // the one that is being carried out
   size_t at_ = 0;    // bytes of it that are done

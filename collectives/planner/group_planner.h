@@ -1,5 +1,5 @@
-// Makes the plans of a group: looks for one that was made before, else has the tuner choose, makes
-// it and checks it. Thread-safe.
+// Returns the plan of a call. If it is not in the cache: asks the tuner for an algorithm, makes the
+// plan, and checks it. Thread-safe.
 //
 //   get(key) --> plan_cache.h   found: nothing is chosen, made or allocated
 //            --> tuner.h        the algorithm and its segments
@@ -7,10 +7,13 @@
 //            --> plan_checks.h  each kind once, against the plans of all other ranks
 //
 // Invariants
-// 1. A plan is made outside the lock. Of several calls with one key that come meanwhile, one makes
-//    the plan and the others wait for it; calls with other keys do not.
-// 2. The network's parameters may change, from one operation on (epochs/epochs.h). Then all is
-//    chosen anew; a plan whose choice remains is kept, with the number of its new epoch.
+// 1. A plan is made outside the lock. If several threads need the same key, one makes the plan and
+//    the others wait for it. Other keys never wait.
+// 2. The network's parameters may change, from one operation on (epochs/epochs.h). Every call is
+//    then chosen again. If the choice is the same, the plan is reused with the new epoch number.
+//
+// Other caches: the last four synchronous calls (calls/recent_calls.h), and the tuner's of choices
+// by class of sizes (tuner/model_tuner.h).
 #pragma once
 
 #include <cstdint>
@@ -34,7 +37,7 @@ namespace ringwood {
 
 class GroupPlanner final : public Planner {
  public:
-  // `slots`: every rank has eager slots to every other.
+  // `slots`: true if every rank has eager slots to every other.
   GroupPlanner(int rank, int n, std::shared_ptr<const Tuner> tuner, bool slots = false);
 
   // Throws Error(invalid_argument) for an unusable algorithm or schedules of another group.
@@ -43,7 +46,7 @@ class GroupPlanner final : public Planner {
   TuningChoice choose(const CollectiveArgs& args) const;
   std::vector<Candidate> explain(const CollectiveArgs& args) const;
 
-  // Kinds of plans that were checked and found correct (checker/checker.h).
+  // The number of kinds of plans that passed the check (plan_checks.h).
   size_t checked() const { return checks_.sound(); }
   // Bytes and number of the plans that are kept.
   size_t kept_bytes() const;
@@ -55,7 +58,7 @@ class GroupPlanner final : public Planner {
   TunerInUse in_use() const override;
 
  private:
-  // A plan that a thread makes, for the others that need it.
+  // A plan that is being made; other threads wait on `plan`.
   struct Making {
     uint32_t epoch = 0;
     std::shared_future<std::shared_ptr<const Plan>> plan;
@@ -63,7 +66,7 @@ class GroupPlanner final : public Planner {
 
   std::shared_ptr<PlanMaker> maker() const;
   void enter(uint32_t epoch);
-  // Makes the plan, or waits for the thread that does. Lets go of the lock for that.
+  // Makes the plan, or waits for the thread that does. Releases the lock meanwhile.
   std::shared_ptr<const Plan> make_once(std::unique_lock<std::mutex>& lock, const PlanKey& key,
                                         const Plan* known);
   // `known`: the plan of an earlier epoch, or null.

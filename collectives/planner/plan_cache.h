@@ -1,8 +1,8 @@
 // The plans of calls that were made before: a repeated call costs one look-up.
 //
-// They have a limited number of bytes; those that were not used for the longest time make room for
-// others. Plans of uneven blocks are kept apart: those of a mixture of experts change with every
-// call and would evict the others.
+// Their number and their bytes are limited; those that were not used for the longest time make
+// room for others. Plans of uneven blocks are kept apart: those of a mixture of experts change with
+// every call and would evict the others.
 //
 // Not thread-safe: guarded by the planner's lock, under which nothing is made.
 #pragma once

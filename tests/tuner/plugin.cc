@@ -129,6 +129,18 @@ TEST(TunerPlugin, GivesWayToTheUsersOptions) {
   });
 }
 
+TEST(TunerPlugin, IsNotAskedWhereResultsMustBeReproducible) {
+  const auto options = [](int rank) {
+    Options o = with(kSome, rank);
+    o.reproducible = true;
+    return o;
+  };
+  run_ranks(2, options, [&](Communicator& c) {
+    EXPECT_NE(choice_of(c, Collective::all_reduce), "ring/3");
+    must(c.barrier());
+  });
+}
+
 // As any ranks that call different things: an error on both, before data has moved.
 TEST(TunerPlugin, MustBeTheSameOnAllRanks) {
   const auto options = [](int rank) { return with(rank == 0 ? kSome : kDirect, rank); };

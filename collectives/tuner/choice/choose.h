@@ -1,4 +1,6 @@
-// Chooses the algorithm and the number of segments with the lowest predicted cost (cost.h).
+// Chooses the algorithm and the number of segments by their predicted cost (cost.h): what loses
+// least against the best candidate, for private and for shared buffers (cost_candidates.h has the
+// rule).
 //
 // Every rank must make the same choice, so it is computed only from what all ranks know alike:
 // the collective, bytes, type, group size, and the parameters of the group's machines

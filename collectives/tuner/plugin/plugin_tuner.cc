@@ -73,7 +73,8 @@ class PluginTuner final : public Tuner {
   TuningChoice choose(const TuningQuery& query, const std::string& algorithm,
                       int segments) const override {
     const bool named = !algorithm.empty() || segments != 0 || names_row(options_, query.collective);
-    if (named) return inner_->choose(query, algorithm, segments);
+    const bool ordered = options_.reproducible && reduces(query.collective);
+    if (named || ordered) return inner_->choose(query, algorithm, segments);
     const Key key{query.collective, query.bytes, query.type,   query.op,
                   query.root,       query.n,     query.uneven, tolerance_of(query)};
     {

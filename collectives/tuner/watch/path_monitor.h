@@ -1,11 +1,12 @@
 // NetworkWatch (tuner.h): what the paths between hosts carry while a group runs; the network is
 // measured again where that is not what was expected (rate_watch.h, measuring.h).
 //
-//   every rank: a path contradicts its rate, twice in a row  ->  report to rank 0
-//   rank 0:     1 s later                       ->  all ranks agree on a number (epochs/epochs.h)
-//   all ranks:  before the collective with that number, behind a barrier  ->  the probe
-//   rank 0:     weighs it, on a thread of its own: another row would be faster by 10 %, or all is
-//               as it was at first  ->  a change, with the next heartbeat
+//   who         thread          what
+//   every rank  control thread  a path contradicts its rate, twice in a row: report to rank 0
+//   rank 0      control thread  1 s later: all ranks agree on a number (epochs/epochs.h)
+//   all ranks   the driver      before the collective with that number, behind a barrier: the probe
+//   rank 0      its own         weighs it: another row is faster by 10 %, or all is as at first
+//   rank 0      control thread  with the next heartbeat: proposes a change
 //
 // The links' own counts only say when to measure: how fast a path seems depends on who else sends,
 // and on the peer. The probe knows both. So a false alarm costs up to 0.1 s, and not much more.
