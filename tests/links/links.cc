@@ -52,9 +52,8 @@ TEST_P(Links, KeepThousandsOfSmallMessagesInOrder) {
 
 // However fast the peer is; and the receiver is told that it must not sleep.
 TEST_P(Links, MoveAPartOfALargeMessageInOnePoll) {
-  if (testing::is_emulated(GetParam().transport)) GTEST_SKIP() << "the device moves the bytes";
   Ranks two = ranks(2);
-  constexpr size_t kLarge = 16 * kPollBytes;
+  const size_t kLarge = static_cast<size_t>(share(16, 4)) * kPollBytes;
   std::pmr::vector<std::byte> out(kLarge, &memory()), in(kLarge, &memory());
   Pattern(0, 1, 0, 0).fill(out);
   Link &from = *two[0].links[0][1], &to = *two[1].links[0][0];
@@ -70,8 +69,8 @@ TEST_P(Links, MoveAPartOfALargeMessageInOnePoll) {
     told |= received.more;
     ASSERT_TRUE(from.poll(sent));
   }
-  EXPECT_GT(polls, 8);
-  if (GetParam().zero_copy) {
+  EXPECT_GT(polls, share(8, 1));
+  if (GetParam().zero_copy && !testing::is_emulated(GetParam().transport)) {
     EXPECT_TRUE(told);
   }
   EXPECT_EQ(Pattern(0, 1, 0, 0).compare(in.data(), kLarge), kLarge);
