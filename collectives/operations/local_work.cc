@@ -18,10 +18,6 @@ void LocalWork::add(const Slices& slices) {
   items_.push_back({slices, nullptr});
 }
 
-void LocalWork::copy(void* to, const void* from, size_t bytes) {
-  add({.to = to, .from = from, .bytes = bytes});
-}
-
 void LocalWork::copy_scaled(void* to, const void* from, size_t count, DataType type,
                             double factor) {
   add({.to = to,
@@ -47,12 +43,6 @@ void LocalWork::call_first(std::function<void()> function) {
   std::ranges::rotate(items_, items_.end() - 1);
 }
 
-void LocalWork::clear_all() {
-  items_.clear();
-  count_ = 0;
-  rewind();
-}
-
 void* LocalWork::copied_to() const {
   if (count_ == 0) return nullptr;
   if (items_.empty()) return only_.to;
@@ -60,7 +50,7 @@ void* LocalWork::copied_to() const {
   return it == items_.end() ? nullptr : it->slices.to;
 }
 
-void LocalWork::step() {
+void LocalWork::step_in_slices() {
   if (!items_.empty() && items_[next_].function)
     items_[next_].function();
   else if (!run(items_.empty() ? only_ : items_[next_].slices))

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -21,7 +22,15 @@ class LocalWork final {
   static constexpr size_t kSliceBytes = size_t{1} << 20;
 
   // Each is added at the end.
-  void copy(void* to, const void* from, size_t bytes);
+  void copy(void* to, const void* from, size_t bytes) {
+    if (count_ > 0 || bytes == 0) return add({.to = to, .from = from, .bytes = bytes});
+    only_.to = to;
+    only_.at = nullptr;
+    only_.from = from;
+    only_.bytes = bytes;
+    only_.scales = false;
+    count_ = 1;
+  }
   // to[i] = from[i] * factor.
   void copy_scaled(void* to, const void* from, size_t count, DataType type, double factor);
   // Scales the buffer that *data points to when this runs. `data` stays valid until then.
@@ -33,19 +42,29 @@ class LocalWork final {
   bool empty() const { return count_ == 0; }
   bool done() const { return next_ == count_; }
   // The next slice. Precondition: not done().
-  void step();
+  void step() {
+    const bool small = items_.empty() && !only_.scales && only_.bytes <= kSmallBytes;
+    if (!small) return step_in_slices();
+    std::memmove(only_.to, only_.from, only_.bytes);
+    next_ = 1;
+  }
   // Starts again from the first item.
   void rewind() {
     next_ = 0;
     at_ = 0;
   }
   void clear() {
-    if (count_ > 0) clear_all();
+    if (count_ == 0) return;
+    count_ = 0;
+    rewind();
+    if (!items_.empty()) items_.clear();
   }
   // Where the first copy goes; null: there is none.
   void* copied_to() const;
 
  private:
+  static constexpr size_t kSmallBytes = size_t{64} << 10;
+
   struct Slices {
     void* to = nullptr;
     void* const* at = nullptr;   // if not null: *at, as it is when this runs, instead of `to`
@@ -61,7 +80,7 @@ class LocalWork final {
   };
 
   void add(const Slices& slices);
-  void clear_all();
+  void step_in_slices();
   // False: there is more.
   bool run(const Slices& slices);
 
