@@ -40,7 +40,7 @@ void LocalWork::call(std::function<void()> function) {
 
 void LocalWork::call_first(std::function<void()> function) {
   call(std::move(function));
-  std::ranges::rotate(items_, items_.end() - 1);
+  std::rotate(items_.begin(), items_.end() - 1, items_.end());
 }
 
 void* LocalWork::copied_to() const {
