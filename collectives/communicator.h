@@ -5,22 +5,19 @@
 //   group->all_reduce(data, count, DataType::float32, ReduceOp::sum)->wait();
 //
 // Rules
-// 1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL). A
-//    rank that does not is detected before any data moves: every rank gets Error(mismatch) naming
-//    which rank called what, and no buffer has been written.
+// 1. Every rank calls the same collectives in the same order on one communicator (as MPI, NCCL).
+//    Otherwise every rank gets Error(mismatch) that names who called what; no buffer is written.
 // 2. Calls are asynchronous: they return an Operation at once. With CallOptions::synchronous the
 //    calling thread carries the call out and returns it finished. Up to Options::in_flight
-//    collectives are in flight at once. Those of normal priority begin in the order of their calls.
-//    One of high priority begins at once, or after others of high priority, and goes first wherever
-//    both could progress. Operations may end in any order, but those of one rank that write each
-//    other's memory take effect in the order of their calls.
+//    collectives are in flight at once. Those of normal priority begin in the order of their calls;
+//    one of high priority begins at once, or after others like it, and goes first. Operations may
+//    end in any order, but those that write each other's memory take effect in call order.
 // 3. Buffers belong to the operation until it is done. Operations may share read-only ones.
 // 4. Each operation has a deadline. When it passes, or a peer dies, the first error aborts the
 //    communicator: every pending and later operation on every rank returns that error.
 // 5. Communicators are independent: no links, threads or locks in common.
-// 6. Any thread may call any method; the caller arranges the order between threads. abort() may be
-//    called at any moment, also from a callback. After fork() the child's copy is dead: every call
-//    returns an error.
+// 6. Any thread may call any method, in an order that the caller arranges; abort() at any moment,
+//    also from a callback. After fork() the child's copy is dead: every call returns an error.
 // 7. send and recv match by (peer, tag) in order; they are not ordered with the collectives.
 // 8. Invalid arguments (null buffer, bad root, unsupported type or operation, bad rank) throw
 //    Error(invalid_argument) at once and change nothing.
@@ -94,12 +91,11 @@ class Communicator {
   virtual OperationPtr recv(void* data, size_t count, DataType type, int peer, uint64_t tag,
                             const CallOptions& call = {}) = 0;
 
-  // Calls up to the matching group_end() form a group. None begins before its end, which launches
-  // them in the order of the calls; small ones that differ only in their buffers are launched as
-  // one (calls/call_group.h). Buffers of one group must not depend on each other. All ranks make
-  // the same groups. Groups nest, as with ncclGroupStart(), and have no calls of other threads.
-  // Before its end an operation cannot be waited for (invalid_argument); synchronous calls are done
-  // when group_end() returns; a call that cannot be launched then has that error.
+  // Calls up to the matching group_end() form a group, the same on all ranks. Groups nest, and have
+  // no calls of other threads. group_end() launches them in the order of the calls, small ones that
+  // differ only in their buffers as one (calls/call_group.h); buffers of one group must not depend
+  // on each other. Before that an operation cannot be waited for (invalid_argument); synchronous
+  // calls are done when it returns; a call that cannot be launched then has that error.
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 
@@ -125,9 +121,8 @@ class Communicator {
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
   // The table's rows, with predicted times here, and why they are not chosen. Takes milliseconds.
-  virtual std::vector<Candidate> explain(Collective collective, size_t bytes,
-                                         DataType type = DataType::float32,
-                                         ReduceOp op = ReduceOp::sum) const = 0;
+  virtual std::vector<Candidate> explain(Collective, size_t bytes, DataType = DataType::float32,
+                                         ReduceOp = ReduceOp::sum) const = 0;
   virtual std::string transport_to(int peer) const = 0;
 };
 
@@ -136,8 +131,7 @@ class GroupOfCalls final {
  public:
   explicit GroupOfCalls(Communicator& group) : group_(group) { group_.group_start(); }
   ~GroupOfCalls() { group_.group_end(); }
-  GroupOfCalls(const GroupOfCalls&) = delete;
-  GroupOfCalls& operator=(const GroupOfCalls&) = delete;
+  GroupOfCalls(const GroupOfCalls&) = delete;  // nor assigned, for its reference
 
  private:
   Communicator& group_;
