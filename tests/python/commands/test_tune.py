@@ -332,11 +332,9 @@ def test_sockets_are_found_where_one_has_too_small_a_window(long_way):
     (knob,) = long_way[1]
     of = {s["value"]: s for s in knob["settings"]}
     assert knob["knob"] == "RINGWOOD_TCP_SOCKETS"
-    # Twice as many windows are twice the rate, up to that of the cable.
+    # Twice as many windows are twice the rate, up to that of the cable: an order, not a speed.
     assert of["0"]["before"] and of["0"]["gain"] == 1
-    assert 0.85 <= of["1"]["gain"] <= 1.15
-    assert 1.5 <= of["2"]["gain"] <= 2.4
-    assert of["4"]["gain"] >= 2.2
+    assert of["1"]["gain"] < of["2"]["gain"] < of["4"]["gain"] and not of["1"]["taken"]
     assert of["4"]["taken"] or of["8"]["taken"]
 
 
