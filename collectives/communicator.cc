@@ -54,8 +54,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
     gather_factors(*state, args, call);
-    if (op == ReduceOp::premul_sum && !state->factors)
-      premultiply_in_place(*state, count, type, call.factor);
+    if (op == ReduceOp::premul_sum && !state->call().factors)
+      premultiply_in_place(state->draft(), count, type, call.factor);
     return go(state, call);
   }
 
@@ -67,11 +67,11 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
     gather_factors(*state, args, call);
-    const bool multiplies = op == ReduceOp::premul_sum && !state->factors;
+    const bool multiplies = op == ReduceOp::premul_sum && !state->call().factors;
     if (multiplies && root == rank())
-      premultiply_in_place(*state, count, type, call.factor);
+      premultiply_in_place(state->draft(), count, type, call.factor);
     else if (multiplies)
-      premultiply(*state, {&count, 1}, type, call.factor);
+      premultiply(state->draft(), {&count, 1}, type, call.factor);
     return go(state, call);
   }
 
@@ -116,8 +116,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (packs(args, call)) return group_.add(args, std::move(buffers), call);
     auto state = begin(args, std::move(buffers), call);
     gather_factors(*state, args, call);
-    if (op == ReduceOp::premul_sum && !state->factors)
-      premultiply(*state, counts_of(in), type, call.factor);
+    if (op == ReduceOp::premul_sum && !state->call().factors)
+      premultiply(state->draft(), counts_of(in), type, call.factor);
     return go(state, call);
   }
 
@@ -149,7 +149,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (root == rank()) buffers = buffers_of(out);
     auto state = begin(args, std::move(buffers), call);
     if (root == rank() && out[root].data != in.data)
-      copy_own(*state, out[root].data, in.data, in.count * size_of(type));
+      copy_own(state->draft(), out[root].data, in.data, in.count * size_of(type));
     return go(state, call);
   }
 
@@ -211,7 +211,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
     if (call.copied && call.copied->order != 0) source = call.copied->memory;
     auto state = make_state(args, source, call);
-    state->buffers = std::move(buffers);
+    state->draft().buffers = std::move(buffers);
     return state;
   }
   // A call like a recent one, carried out; null: it needs the full checks.
@@ -239,10 +239,10 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     const auto own = static_cast<size_t>(rank());
     void* const out = std::exchange(blocks[own], buffers.data);
     auto state = begin(args, std::move(blocks), call);
-    if (!state->plan) return state;
-    state->buffers[own] = out;
+    if (!state->call().plan) return state;
+    state->draft().buffers[own] = out;
     const size_t count = args.blocks.empty() ? args.count : args.blocks[own];
-    send_from(*state, own, buffers.data, count * size_of(args.type));
+    send_from(state->draft(), own, buffers.data, count * size_of(args.type));
     return state;
   }
   // Whether data sent from there would have to be copied for each peer.
@@ -274,9 +274,10 @@ class LiveCommunicator final : public Communicator, public GroupParts {
       hold = recent_.hold(engine_->lock());
     auto begun = hold ? recent_.take(std::move(hold), name, time_for(call), key, make, find)
                       : RecentCalls::Begun(make());
-    if (!begun.recent()) begun->use(find());
-    begun->priority = call.priority;
-    set_pair_counts(*begun);
+    CollectiveCall& made = begun->draft();
+    if (!begun.recent()) made.plan = find();
+    made.priority = call.priority;
+    set_pair_counts(made);
     return begun;
   }
   OperationPtr go(const RecentCalls::Begun& begun, const CallOptions& call) {
@@ -343,17 +344,18 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   void gather_factors(CollectiveState& state, const CollectiveArgs& args, const CallOptions& call) {
     const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
     if (!needed || size() == 1) return;
-    state.factors = std::make_shared<std::vector<double>>(size());
-    (*state.factors)[rank()] = call.factor;
+    const auto factors = std::make_shared<std::vector<double>>(size());
+    (*factors)[rank()] = call.factor;
     std::vector<void*> buffers;
-    for (double& factor : *state.factors) buffers.push_back(&factor);
+    for (double& factor : *factors) buffers.push_back(&factor);
     CallOptions how;
     how.timeout = call.timeout;
     how.priority = call.priority;
     const auto first = begin(make_args(Collective::all_gather, DataType::float64, 1, args.op),
                              std::move(buffers), how);
     state.gather = first.state();
-    state.gather->factors = state.factors;
+    state.gather->draft().factors = factors;
+    state.draft().factors = factors;
   }
 
   std::shared_ptr<ProgressEngine> engine_;

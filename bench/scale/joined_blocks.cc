@@ -77,7 +77,7 @@ class Pair {
 
  private:
   double repeat(int rank, const Plan& plan, uint64_t first, int times) {
-    std::vector<float> data(plan.args.count + 1);
+    std::vector<float> data(plan.key.args.count + 1);
     void* buffer = data.data();
     PlanRunner& runner = *runners_[rank];
     Clock::time_point begin = Clock::now();

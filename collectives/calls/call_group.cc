@@ -94,11 +94,12 @@ PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
 
 std::shared_ptr<CollectiveState> use(PackedBuffer&& packed,
                                      std::shared_ptr<CollectiveState> operation) {
-  operation->parts = packed.parts;
-  operation->at_start.call(std::move(packed.fill));
-  operation->finish.call(std::move(packed.finish));
-  operation->footprint = std::move(packed.footprint);
-  operation->temporaries.push_back(std::move(packed.data));
+  CollectiveCall& call = operation->draft();
+  call.parts = packed.parts;
+  call.at_start.call(std::move(packed.fill));
+  call.finish.call(std::move(packed.finish));
+  call.touched = std::move(packed.footprint);
+  call.temporaries.push_back(std::move(packed.data));
   for (const auto& copied : packed.copied) use_copies(*operation, copied);
   return operation;
 }

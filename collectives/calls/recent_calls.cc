@@ -24,8 +24,8 @@ void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
 }
 
 // Sets the buffers of block-wise collectives. False: where they lie needs the full checks.
-bool take_blocks(CollectiveState& state, const EvenCall& even) {
-  const Plan& plan = *state.plan;
+bool take_blocks(CollectiveCall& call, const EvenCall& even) {
+  const Plan& plan = *call.plan;
   const GroupRank at{plan.schedule.rank, plan.schedule.n, even.root};
   const auto inputs = static_cast<size_t>(input_blocks(even.collective, at));
   const auto outputs = static_cast<size_t>(output_blocks(even.collective, at));
@@ -38,10 +38,10 @@ bool take_blocks(CollectiveState& state, const EvenCall& even) {
   if (!in || !out || bytes == 0) return false;
   const bool is_own = (gathers && in == out + own * bytes) || (scatters && out == in + own * bytes);
   if (!is_own && in + inputs * bytes > out && out + outputs * bytes > in) return false;
-  const std::span<void*> buffers = state.buffers;
+  const std::span<void*> buffers = call.buffers;
   if (gathers) {
     put_row(buffers, out, bytes);
-    send_from(state, own, in, bytes);
+    send_from(call, own, in, bytes);
   } else {
     put_row(buffers.first(inputs), in, bytes);
     put_row(buffers.subspan(inputs), out, bytes);
@@ -50,11 +50,11 @@ bool take_blocks(CollectiveState& state, const EvenCall& even) {
 }
 
 // False: the arguments need the full checks.
-bool take_buffers(CollectiveState& state, const EvenCall& even) {
+bool take_buffers(CollectiveCall& call, const EvenCall& even) {
   if (!moves_data(even.collective)) return true;
-  if (in_blocks(even.collective)) return take_blocks(state, even);
+  if (in_blocks(even.collective)) return take_blocks(call, even);
   if (!even.out && even.count > 0) return false;
-  state.buffers.front() = even.out;
+  call.buffers.front() = even.out;
   return true;
 }
 
@@ -65,19 +65,17 @@ const RecentCalls::State* RecentCalls::again(const Hold&, const EvenCall& even,
                                              Duration timeout) {
   if (even.op == ReduceOp::premul_sum) return nullptr;  // has its own factors
   Recent* const recent = find([&](const Plan& plan) {
-    return is_of(plan.args, even) && is_for(plan.request, call, private_source);
+    return is_of(plan.key.args, even) && is_for(plan.key.request, call, private_source);
   });
   if (!recent || !recent->free()) return nullptr;
   CollectiveState& state = *recent->state;
   state.reuse(state.name, timeout);
-  state.priority = call.priority;
-  return take_buffers(state, even) ? &recent->state : nullptr;
+  state.draft().priority = call.priority;
+  return take_buffers(state.draft(), even) ? &recent->state : nullptr;
 }
 
 RecentCalls::Recent& RecentCalls::like(const PlanKey& key) {
-  const auto same = [&](const Plan& plan) {
-    return plan.args == key.args && plan.request == key.request;
-  };
+  const auto same = [&](const Plan& plan) { return plan.key == key; };
   if (Recent* const recent = find(same)) return *recent;
   last_ = next_;
   next_ = (next_ + 1) % recent_.size();

@@ -103,10 +103,10 @@ class RecentCalls final {
       recent.state->reuse(name, timeout);
     } else {
       auto next = make();
-      if (recent.known) next->use(recent.state->plan);
+      if (recent.known) next->draft().plan = recent.state->call().plan;
       recent.state = std::move(next);
     }
-    if (!recent.known) recent.state->use(find());
+    if (!recent.known) recent.state->draft().plan = find();
     recent.known = true;
     return Begun(recent.state, std::move(hold));
   }
@@ -128,7 +128,7 @@ class RecentCalls final {
   template <class Wanted>
   Recent* find(Wanted wanted) {
     const auto fits = [&](const Recent& recent) {
-      return recent.known && wanted(*recent.state->plan);
+      return recent.known && wanted(*recent.state->call().plan);
     };
     if (fits(recent_[last_])) return &recent_[last_];
     for (size_t i = 0; i < recent_.size(); ++i) {

@@ -36,16 +36,17 @@ bool same_fingerprint(Fingerprint a, Fingerprint b) {
 }
 
 PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
-  if (!same_args(mine.args, first.args)) return differs(rank, "arguments");
-  if (mine.algorithm != first.algorithm) return differs(rank, "algorithms");
-  if (mine.segments != first.segments) return differs(rank, "numbers of segments");
+  if (!same_args(mine.key.args, first.key.args)) return differs(rank, "arguments");
+  if (mine.form.algorithm != first.form.algorithm) return differs(rank, "algorithms");
+  if (mine.form.segments != first.form.segments) return differs(rank, "numbers of segments");
   if (!same_fingerprint(mine.fingerprint, first.fingerprint)) return differs(rank, "fingerprints");
   if (mine.protocol != first.protocol || mine.slots != first.slots)
     return differs(rank, "protocols");
   if (mine.element != first.element) return differs(rank, "sizes of an element");
   if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
-  if (mine.rounds_each != first.rounds_each) return differs(rank, "roundings of additions");
-  if (mine.wide_element != first.wide_element) return differs(rank, "widths of a row's sums");
+  if (mine.wide.rounds_each != first.wide.rounds_each)
+    return differs(rank, "roundings of additions");
+  if (mine.wide.element != first.wide.element) return differs(rank, "widths of a row's sums");
   return std::nullopt;
 }
 
@@ -67,26 +68,26 @@ PlanFlaw check_pairs(const PlanSet& set) {
 
 PlanFlaw check_own(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
-  Fingerprint right = fingerprint_of(plan.args, plan.algorithm, plan.segments, 0);
+  Fingerprint right = fingerprint_of(plan.key.args, plan.form.algorithm, plan.form.segments, 0);
   right.wire = plan.fingerprint.wire;
   right.epoch = static_cast<uint8_t>(plan.epoch);
-  if (plan.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
+  if (plan.form.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
   if (plan.fingerprint != right)
     return fmt::format("rank {}'s fingerprint is not that of its plan", rank);
-  if (plan.element != size_of(plan.args.type))
+  if (plan.element != size_of(plan.key.args.type))
     return fmt::format("rank {} plans elements of {} bytes", rank, plan.element);
   if (set.format() != WireFormat::exact &&
-      !may_encode(plan.args.collective, plan.args.type, plan.args.op))
+      !may_encode(plan.key.args.collective, plan.key.args.type, plan.key.args.op))
     return fmt::format("rank {} encodes what may not be encoded", rank);
   bool adds = false;
   for (const BoundStep& step : plan.steps) adds = adds || (adds_up(step) && step.bytes > 0);
   const Scaling& s = plan.scaling;
-  if (adds && s.on != scales_here(plan.args))
+  if (adds && s.on != scales_here(plan.key.args))
     return fmt::format("rank {} {} operands", rank, s.on ? "scales" : "does not scale");
   if (!s.on) return std::nullopt;
   double scale = 1;
-  while (plan.args.op == ReduceOp::avg && scale * set.n() > 1) scale /= 2;
-  const double divisor = plan.args.op == ReduceOp::avg ? set.n() * scale : 1;
+  while (plan.key.args.op == ReduceOp::avg && scale * set.n() > 1) scale /= 2;
+  const double divisor = plan.key.args.op == ReduceOp::avg ? set.n() * scale : 1;
   if (s.n != set.n() || s.scale != scale || s.divisor != divisor)
     return fmt::format("rank {} scales by {} and divides by {} for {} ranks, not by {} and {}",
                        rank, s.scale, s.divisor, s.n, scale, divisor);
@@ -250,10 +251,10 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   if (!plan.agreement.empty())
     return fmt::format("rank {} has an agreement besides the one round", rank);
-  if (has_blocks_of_pairs(plan.args) && set.n() > 2)
+  if (has_blocks_of_pairs(plan.key.args) && set.n() > 2)
     return fmt::format("rank {} cannot know in one round that all pairs agree", rank);
   const auto n = static_cast<size_t>(set.n());
-  if (plan.sends_by_rank.size() != n || plan.receives_by_rank.size() != n)
+  if (plan.one_round.sends.size() != n || plan.one_round.receives.size() != n)
     return fmt::format("rank {} does not list the eager messages of {} ranks", rank, n);
   for (const PeerQueue& queue : plan.peers) {
     if (queue.preambles_out != (plan.slots ? 0 : 1))
@@ -265,7 +266,7 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
     const auto peer = static_cast<size_t>(queue.peer);
     const int32_t out = queue.sends.empty() ? -1 : queue.sends[0];
     const int32_t in = queue.receives.empty() ? -1 : queue.receives[0];
-    if (plan.sends_by_rank[peer] != out || plan.receives_by_rank[peer] != in)
+    if (plan.one_round.sends[peer] != out || plan.one_round.receives[peer] != in)
       return fmt::format("rank {} lists other eager messages with rank {} than its queue", rank,
                          queue.peer);
     const size_t bytes = out < 0 ? 0 : plan.steps[static_cast<size_t>(out)].bytes;

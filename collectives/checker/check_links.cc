@@ -13,7 +13,7 @@ PlanFlaw check_graph(const Plan& plan, int rank) {
   const Graph& graph = plan.graph;
   const size_t steps = plan.steps.size();
   bool right = graph.offset.size() == steps + 1 && graph.predecessors.size() == steps &&
-               plan.fusion_of.size() == steps && (steps == 0 || graph.offset[0] == 0);
+               plan.fusions.of_step.size() == steps && (steps == 0 || graph.offset[0] == 0);
   std::vector<int32_t> entering(steps);
   for (size_t i = 0; right && i < steps; ++i) {
     right = graph.offset[i] <= graph.offset[i + 1] &&
@@ -37,7 +37,7 @@ PlanFlaw check_queues(const PlanSet& set, int rank) {
       return plan_step_words(set, rank, i) + " names a peer that does not exist";
     if (!travels && step.peer >= 0)
       return plan_step_words(set, rank, i) + " is local, and names a peer";
-    if (step.bytes % plan.element != 0 && moves_data(plan.args.collective))
+    if (step.bytes % plan.element != 0 && moves_data(plan.key.args.collective))
       return plan_step_words(set, rank, i) + " cuts an element";
     if (!travels || step.bytes == 0) continue;
     const PeerQueue* const queue = queue_to(plan, step.peer);
@@ -130,7 +130,7 @@ PlanFlaw check_put(const PlanSet& set, int rank, size_t i) {
 
 PlanFlaw check_fusion(const PlanSet& set, int rank, size_t f) {
   const Plan& plan = set.of(rank);
-  const Fusion& fusion = plan.fusions[f];
+  const Fusion& fusion = plan.fusions.list[f];
   const size_t count = fusion.receives.size();
   const auto wrong = [&](const char* what) {
     return fmt::format("rank {}'s fusion {} {}", rank, f, what);
@@ -157,7 +157,7 @@ PlanFlaw check_fusion(const PlanSet& set, int rank, size_t f) {
       return wrong("joins steps of different places");
     if (number >= queue.sends.size() || queue.sends[number] != out)
       return wrong("names a message that is not its send");
-    if (plan.fusion_of[static_cast<size_t>(in)] != static_cast<int32_t>(f))
+    if (plan.fusions.of_step[static_cast<size_t>(in)] != static_cast<int32_t>(f))
       return wrong("has a receive that does not name it");
     if (k > 0 && in <= fusion.receives[k - 1]) return wrong("adds in another order");
   }
@@ -182,12 +182,12 @@ PlanFlaw check_fusions(const PlanSet& set) {
     const Plan& plan = set.of(r);
     for (size_t i = 0; i < plan.steps.size(); ++i)
       if (PlanFlaw flaw = check_put(set, r, i)) return flaw;
-    for (size_t f = 0; f < plan.fusions.size(); ++f)
+    for (size_t f = 0; f < plan.fusions.list.size(); ++f)
       if (PlanFlaw flaw = check_fusion(set, r, f)) return flaw;
     for (size_t i = 0; i < plan.steps.size(); ++i) {
-      const int32_t f = plan.fusion_of[i];
-      const auto& list = f >= 0 && f < static_cast<int32_t>(plan.fusions.size())
-                             ? plan.fusions[static_cast<size_t>(f)].receives
+      const int32_t f = plan.fusions.of_step[i];
+      const auto& list = f >= 0 && f < static_cast<int32_t>(plan.fusions.list.size())
+                             ? plan.fusions.list[static_cast<size_t>(f)].receives
                              : std::vector<int32_t>{};
       if (f != -1 && std::ranges::count(list, static_cast<int32_t>(i)) != 1)
         return plan_step_words(set, r, i) + " names a fusion that it is not part of";

@@ -78,8 +78,8 @@ class RankOrder {
     return buffer > scratch_ ? "wide scratch" : fmt::format("user's buffer {}", buffer);
   }
   size_t bytes_of_buffer(int buffer) const {
-    if (buffer == scratch_) return plan_.scratch_bytes;
-    return buffer > scratch_ ? plan_.wide_bytes : user_bytes(set_, rank_, buffer);
+    if (buffer == scratch_) return plan_.memory.scratch_bytes;
+    return buffer > scratch_ ? plan_.wide.bytes : user_bytes(set_, rank_, buffer);
   }
 
   void add(size_t step, const Place& place, size_t bytes, bool write) {
@@ -88,7 +88,7 @@ class RankOrder {
         {static_cast<int32_t>(step), buffer, place.offset, place.offset + bytes, write});
   }
   size_t wide_bytes(const BoundStep& step) const {
-    return step.bytes / plan_.element * plan_.wide_element;
+    return step.bytes / plan_.element * plan_.wide.element;
   }
 
   void add_step(size_t i) {
@@ -125,7 +125,7 @@ class RankOrder {
     if (step.peer < 0 && !apart && !(onto_itself && rounds_in_place(step)))
       return words(at) + " works on places that overlap";
     if (step.wide.on &&
-        (plan_.wide_element == 0 || !adds_up(step) || step.wide.offset % plan_.wide_element != 0))
+        (plan_.wide.element == 0 || !adds_up(step) || step.wide.offset % plan_.wide.element != 0))
       return words(at) + " keeps a sum beside its place, where no sum is kept";
     add_step(i);
     return std::nullopt;
@@ -145,7 +145,7 @@ class RankOrder {
         return fmt::format("rank {}'s room for a part of a block of rank {}, scratch byte {}, {}",
                            rank_, queue.peer, begin, what);
       };
-      if (queue.cut.buffer != kScratch || begin + bytes > plan_.scratch_bytes)
+      if (queue.cut.buffer != kScratch || begin + bytes > plan_.memory.scratch_bytes)
         return cut("is not in the scratch");
       for (const Access& a : accesses_)
         if (a.buffer == scratch_ && a.begin < begin + bytes && begin < a.end)
@@ -161,7 +161,7 @@ class RankOrder {
   // The output of reduce_scatter may be the memory of the rank's own input block, which is
   // read before.
   PlanFlaw check_output_in_place() const {
-    if (!may_overwrite_input(plan_.args.collective)) return std::nullopt;
+    if (!may_overwrite_input(plan_.key.args.collective)) return std::nullopt;
     const Ancestors ancestors(plan_.graph);
     for (const Access& w : accesses_) {
       if (w.buffer != set_.n() || !w.write) continue;
@@ -180,7 +180,7 @@ class RankOrder {
 
   // Eager slots hold copies of what is sent.
   size_t writable_from() const {
-    return plan_.protocol == Protocol::one_round ? plan_.sends_until : 0;
+    return plan_.protocol == Protocol::one_round ? plan_.one_round.sends_until : 0;
   }
 
   // One round: sends leave at the start and may be read until the first step that waits for them.
@@ -238,7 +238,7 @@ class RankOrder {
       if (PlanFlaw flaw = check_interval(list)) return flaw;
     for (size_t i = 0; i < plan_.steps.size(); ++i)
       if (PlanFlaw flaw = check_put(buffer, i)) return flaw;
-    for (const Fusion& fusion : plan_.fusions)
+    for (const Fusion& fusion : plan_.fusions.list)
       if (PlanFlaw flaw = check_fused(buffer, fusion)) return flaw;
     return std::nullopt;
   }

@@ -58,7 +58,7 @@ int user_buffers(const PlanSet& set) {
 }
 
 size_t user_bytes(const PlanSet& set, int rank, int buffer) {
-  const CollectiveArgs& args = set.of(rank).args;
+  const CollectiveArgs& args = set.of(rank).key.args;
   const GroupRank at{rank, set.n(), args.root};
   if (!has_memory(args.collective, at, buffer)) return 0;
   if (args.blocks.empty()) return args.count * size_of(args.type);
@@ -68,15 +68,15 @@ size_t user_bytes(const PlanSet& set, int rank, int buffer) {
 
 bool user_may_be_written(const PlanSet& set, int rank, int buffer) {
   const Plan& plan = set.of(rank);
-  const Collective c = plan.args.collective;
-  if (sends_from_input(c) && buffer == rank) return plan.writes_own;
-  return may_write(c, {rank, set.n(), plan.args.root}, buffer);
+  const Collective c = plan.key.args.collective;
+  if (sends_from_input(c) && buffer == rank) return plan.memory.writes_own;
+  return may_write(c, {rank, set.n(), plan.key.args.root}, buffer);
 }
 
 ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, int chunk) {
-  const CollectiveArgs& args = set.of(rank).args;
+  const CollectiveArgs& args = set.of(rank).key.args;
   const size_t element = size_of(args.type);
-  const auto segments = static_cast<size_t>(set.of(rank).segments);
+  const auto segments = static_cast<size_t>(set.of(rank).form.segments);
   const auto of_segment = [&](size_t count) {
     return part_of(count, segments, static_cast<size_t>(segment), element);
   };

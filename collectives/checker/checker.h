@@ -13,7 +13,7 @@
 //    reads from its post to its completion. A peer may put into an exposed buffer at any time from
 //    the send's post to the end of the receive. A staging place is written when its message is
 //    posted. In one round the steps run in their order and the sends are read until
-//    Plan::sends_until.
+//    Plan::OneRound::sends_until.
 // 5. Values: the steps of all ranks are carried out on symbols, several times: reading as early and
 //    as late as links may, with and without fusion, in random order, and without buffering, so that
 //    a deadlock shows. Every byte of the user's buffers must end as the schedules say: the same

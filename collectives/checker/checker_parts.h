@@ -20,7 +20,7 @@ struct PlanSet {
 
   int n() const { return static_cast<int>(plans.size()); }
   const Plan& of(int rank) const { return *plans[static_cast<size_t>(rank)]; }
-  const CollectiveArgs& args() const { return plans[0]->args; }
+  const CollectiveArgs& args() const { return plans[0]->key.args; }
   bool between_hosts(int a, int b) const {
     return !facts.host.empty() &&
            facts.host[static_cast<size_t>(a)] != facts.host[static_cast<size_t>(b)];

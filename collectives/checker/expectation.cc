@@ -254,10 +254,10 @@ PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Pr
                       const Ideal& ideal) {
   const Plan& plan = set.of(0);
   const bool same_sums = ends_in_same_sums(set.args().collective);
-  if (same_sums && !plan.rounds_each)
+  if (same_sums && !plan.wide.rounds_each)
     if (PlanFlaw flaw = ideal.unlike()) return flaw;
   bool rows_agree = true;
-  if (plan.rounds_each) {
+  if (plan.wide.rounds_each) {
     Ideal by_rows(set, symbols, programs, 0, false);
     by_rows.run();
     rows_agree = !same_sums || !by_rows.unlike();
@@ -280,8 +280,8 @@ Expectation expect(const PlanSet& set, Symbols& symbols) {
   }
   if (!moves_data(set.args().collective)) return result;
   const std::vector<Program> programs = programs_of(set);
-  for (int segment = 0; segment < set.of(0).segments; ++segment) {
-    Ideal ideal(set, symbols, programs, segment, set.of(0).rounds_each);
+  for (int segment = 0; segment < set.of(0).form.segments; ++segment) {
+    Ideal ideal(set, symbols, programs, segment, set.of(0).wide.rounds_each);
     if (!ideal.run()) {
       result.flaw = "the schedules never end";
       return result;

@@ -7,14 +7,15 @@ namespace ringwood {
 ReplayMemory::ReplayMemory(const PlanSet& set, int rank, Symbols& symbols)
     : plan_(set.of(rank)),
       symbols_(symbols),
-      divides_(divides_whole_sums(plan_.args, plan_.scaling.whole)),
-      rounds_(reduces(plan_.args.collective) && accumulates_wide(plan_.args.type, plan_.args.op)),
-      scratch_(plan_.scratch_bytes, {}) {
+      divides_(divides_whole_sums(plan_.key.args, plan_.scaling.whole)),
+      rounds_(reduces(plan_.key.args.collective) &&
+              accumulates_wide(plan_.key.args.type, plan_.key.args.op)),
+      scratch_(plan_.memory.scratch_bytes, {}) {
   for (int b = 0; b < user_buffers(set); ++b)
     buffers_.emplace_back(user_bytes(set, rank, b), symbols.own(rank, b, 0));
   // Counted in the bytes that the same elements occupy in the user's type.
-  if (plan_.wide_element > 0)
-    wide_ = {plan_.wide_bytes / plan_.wide_element * plan_.element, Symbol{}};
+  if (plan_.wide.element > 0)
+    wide_ = {plan_.wide.bytes / plan_.wide.element * plan_.element, Symbol{}};
 }
 
 SymbolMemory& ReplayMemory::memory(int buffer) {
@@ -30,21 +31,21 @@ void ReplayMemory::write(const Place& place, const SymbolRun& run) {
 }
 
 size_t ReplayMemory::beside(const BoundStep& step) const {
-  return step.wide.offset / plan_.wide_element * plan_.element;
+  return step.wide.offset / plan_.wide.element * plan_.element;
 }
 
 // Scales one rank's own numbers, or a sum of some (-1).
 SymbolRun ReplayMemory::scaled(const SymbolRun& run, int own) const {
   if (own < 0 || divides_) return run;
   return mapped(run, [&](Symbol s) {
-    return plan_.args.op == ReduceOp::avg ? symbols_.times(s, plan_.scaling.scale)
-                                          : symbols_.times_factor_of(s, own);
+    return plan_.key.args.op == ReduceOp::avg ? symbols_.times(s, plan_.scaling.scale)
+                                              : symbols_.times_factor_of(s, own);
   });
 }
 
 SymbolRun ReplayMemory::finished(SymbolRun sum, bool completes) const {
   const Scaling& scaling = plan_.scaling;
-  const bool divides = scaling.on && plan_.args.op == ReduceOp::avg &&
+  const bool divides = scaling.on && plan_.key.args.op == ReduceOp::avg &&
                        (divides_ ? scaling.whole || completes : completes);
   const double divisor = divides_ ? scaling.n : scaling.divisor;
   return mapped(std::move(sum), [&](Symbol s) {

@@ -37,7 +37,7 @@ class OneRoundReplay {
  private:
   const Plan& plan(size_t r) const { return *set_.plans[r]; }
   const BoundStep* sent(size_t from, size_t to) const {
-    const int32_t step = plan(from).sends_by_rank[to];
+    const int32_t step = plan(from).one_round.sends[to];
     return step < 0 ? nullptr : &plan(from).steps[static_cast<size_t>(step)];
   }
   // Whether a message of r has still to be read in place.
@@ -52,7 +52,8 @@ class OneRoundReplay {
     if (cursor_[r] >= steps.size()) return false;
     const BoundStep& step = steps[cursor_[r]];
     const bool nothing = step.bytes == 0 || step.kind == StepKind::send;
-    if (!nothing && order_.late && cursor_[r] >= plan(r).sends_until && sending(r)) return false;
+    if (!nothing && order_.late && cursor_[r] >= plan(r).one_round.sends_until && sending(r))
+      return false;
     if (!nothing && !carry_out(r, step)) return false;
     ++cursor_[r];
     return true;

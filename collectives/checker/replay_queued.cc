@@ -29,7 +29,7 @@ struct ReplayRank {
   ReplayRank(const PlanSet& set, int rank, bool fuses)
       : plan(set.of(rank)),
         pending(plan.graph.predecessors),
-        unfused(plan.fusions.size(), fuses ? 0 : 1),
+        unfused(plan.fusions.list.size(), fuses ? 0 : 1),
         queues(plan.peers.size()) {
     for (size_t q = 0; q < queues.size(); ++q) {
       queues[q].back = index_at(set.of(plan.peers[q].peer), rank);
@@ -41,8 +41,9 @@ struct ReplayRank {
   bool waits(int32_t index) const { return pending[static_cast<size_t>(index)] != 0; }
   // All receives of a fusion may be posted as soon as the first may.
   bool postable(int32_t receive) const {
-    const int32_t f = plan.fusion_of[static_cast<size_t>(receive)];
-    return !waits(receive) || (f >= 0 && !waits(plan.fusions[static_cast<size_t>(f)].receives[0]));
+    const int32_t f = plan.fusions.of_step[static_cast<size_t>(receive)];
+    return !waits(receive) ||
+           (f >= 0 && !waits(plan.fusions.list[static_cast<size_t>(f)].receives[0]));
   }
 
   const Plan& plan;
@@ -86,7 +87,7 @@ class QueuedReplay {
     for (int r = 0; r < set_.n() && !flaw_; ++r) {
       if (skips(some)) continue;
       if (order_.late) moved = run_local(r, some) || moved;
-      for (size_t f = 0; f < rank(r).plan.fusions.size(); ++f) moved = fuse(r, f) || moved;
+      for (size_t f = 0; f < rank(r).plan.fusions.list.size(); ++f) moved = fuse(r, f) || moved;
       for (size_t q = 0; q < rank(r).queues.size() && !flaw_; ++q) {
         if (skips(some)) continue;
         moved = post(r, q) || moved;
@@ -185,7 +186,7 @@ class QueuedReplay {
     const int32_t out = list.sends[queue.sends_done];
     const int32_t in =
         peer.plan.peers[static_cast<size_t>(queue.back)].receives[theirs.receives_done];
-    const int32_t fusion = peer.plan.fusion_of[static_cast<size_t>(in)];
+    const int32_t fusion = peer.plan.fusions.of_step[static_cast<size_t>(in)];
     if (fusion >= 0 && !peer.unfused[static_cast<size_t>(fusion)]) return false;
     if (peer.waits(in)) return false;
     const Rank::Message& message = queue.messages[queue.sends_done];
@@ -239,7 +240,7 @@ class QueuedReplay {
 
   bool fuse(int r, size_t f) {
     Rank& me = rank(r);
-    const Fusion& fusion = me.plan.fusions[f];
+    const Fusion& fusion = me.plan.fusions.list[f];
     if (me.unfused[f]) return false;
     std::vector<SymbolRun> operands;
     std::vector<Place> places;
@@ -273,7 +274,7 @@ class QueuedReplay {
   bool give_up_a_fusion() {
     for (Rank& r : ranks_)
       for (size_t f = 0; f < r.unfused.size(); ++f) {
-        const int32_t first = r.plan.fusions[f].receives[0];
+        const int32_t first = r.plan.fusions.list[f].receives[0];
         if (r.unfused[f] || r.waits(first)) continue;
         r.unfused[f] = 1;
         return true;

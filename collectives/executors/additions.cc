@@ -8,8 +8,8 @@ namespace {
 
 // True for integers, and for floats whose operands need not be scaled down first.
 bool divides_sum(const Plan& plan) {
-  const DataType type = plan.args.type;
-  return plan.args.op == ReduceOp::avg &&
+  const DataType type = plan.key.args.type;
+  return plan.key.args.op == ReduceOp::avg &&
          (is_integer(type) || (plan.scaling.whole && !is_small_float(type)));
 }
 
@@ -25,14 +25,14 @@ void Additions::add_special(const BoundStep& step, size_t offset,
   const Plan& plan = *execution_->plan;
   if (plan.scaling.on) return add_scaled(step, offset, piece);
   if (step.wide.on) return add_in_wide(step, offset, piece);
-  reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.args.type,
-               plan.args.op);
+  reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.key.args.type,
+               plan.key.args.op);
 }
 
 void Additions::add_in_wide(const BoundStep& step, size_t offset,
                             std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
-  const auto [type, op] = std::pair(plan.args.type, plan.args.op);
+  const auto [type, op] = std::pair(plan.key.args.type, plan.key.args.op);
   const size_t first = offset / plan.element, count = piece.size() / plan.element;
   std::byte* const dst = execution_->at(step.dst) + offset;
   auto* const wide = reinterpret_cast<float*>(execution_->wide + step.wide.offset) + first;
@@ -45,20 +45,20 @@ void Additions::add_in_wide(const BoundStep& step, size_t offset,
 double Additions::scale_of(int32_t own) const {
   const Plan& plan = *execution_->plan;
   if (own < 0) return 1;
-  return plan.args.op == ReduceOp::avg ? plan.scaling.scale
-                                       : (*execution_->factors)[static_cast<size_t>(own)];
+  return plan.key.args.op == ReduceOp::avg ? plan.scaling.scale
+                                           : (*execution_->factors)[static_cast<size_t>(own)];
 }
 
 void Additions::add_scaled(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
   const Plan& plan = *execution_->plan;
-  const auto [type, n] = std::pair(plan.args.type, plan.scaling.n);
+  const auto [type, n] = std::pair(plan.key.args.type, plan.scaling.n);
   const size_t first = offset / plan.element, count = piece.size() / plan.element;
   const double divisor = step.sum.completes ? plan.scaling.divisor : 1;
   void* const dst = execution_->at(step.dst) + offset;
   const void* const srcs[] = {dst, piece.data()};
   const double scales[] = {scale_of(step.sum.dst), scale_of(step.sum.src)};
   if (step.wide.on) {
-    std::byte* const beside = execution_->wide + step.wide.offset + first * plan.wide_element;
+    std::byte* const beside = execution_->wide + step.wide.offset + first * plan.wide.element;
     return add_in_row(dst, piece.data(), beside, count, type,
                       {step.wide.first, step.wide.last, scales[0], scales[1], divisor, n});
   }
@@ -71,8 +71,8 @@ void Additions::add_scaled(const BoundStep& step, size_t offset, std::span<const
 void Additions::add_fused(const Fusion& fusion, std::span<void* const> places,
                           std::span<const void* const> operands, size_t count) {
   const Plan& plan = *execution_->plan;
-  const auto [type, n] = std::pair(plan.args.type, plan.scaling.n);
-  if (!plan.scaling.on) return reduce_many(places, operands, count, type, plan.args.op);
+  const auto [type, n] = std::pair(plan.key.args.type, plan.scaling.n);
+  if (!plan.scaling.on) return reduce_many(places, operands, count, type, plan.key.args.op);
   const bool completes = plan.steps[fusion.receives.back()].sum.completes;
   if (divides_sum_) {
     if (plan.scaling.whole) return reduce_many(places, operands, count, type, ReduceOp::avg, n);

@@ -18,7 +18,7 @@ class Additions final {
   void start(const PlanExecution& execution) {
     const Plan& plan = *execution.plan;
     execution_ = &execution;
-    plain_ = !plan.scaling.on && plan.wide_bytes == 0;
+    plain_ = !plan.scaling.on && plan.wide.bytes == 0;
     if (!plain_) start_special();
   }
 
@@ -27,8 +27,8 @@ class Additions final {
   void add(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
     if (!plain_) return add_special(step, offset, piece);
     const Plan& plan = *execution_->plan;
-    reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.args.type,
-                 plan.args.op);
+    reduce_bytes(execution_->at(step.dst) + offset, piece.data(), piece.size(), plan.key.args.type,
+                 plan.key.args.op);
   }
   // places[...] = operands[0] + operands[1] + ..., this rank's operand first: `count` elements
   // of a fusion.

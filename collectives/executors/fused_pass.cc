@@ -7,14 +7,14 @@ namespace ringwood {
 void FusedPass::start(const PlanExecution& execution, std::span<QueuedLink> links) {
   execution_ = &execution;
   links_ = links;
-  one_by_one_.assign(execution.plan->fusions.size(), 0);
-  done_.assign(execution.plan->fusions.size(), 0);
+  one_by_one_.assign(execution.plan->fusions.list.size(), 0);
+  done_.assign(execution.plan->fusions.list.size(), 0);
   waiting_since_ = {};
 }
 
 FusedPass::Attempt FusedPass::attempt(int32_t number, size_t& room) {
   if (one_by_one_[number]) return Attempt::one_by_one;
-  const Fusion& fusion = execution_->plan->fusions[number];
+  const Fusion& fusion = execution_->plan->fusions.list[number];
   Attempt attempt = gather(fusion);
   if (attempt == Attempt::done && !carry_out(fusion, done_[number], room))
     attempt = Attempt::one_by_one;

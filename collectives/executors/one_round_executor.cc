@@ -128,7 +128,7 @@ Status OneRoundExecutor::run(Pass& pass) {
   for (; next_ < plan.steps.size(); ++next_) {
     const BoundStep& step = plan.steps[next_];
     if (step.bytes == 0 || step.kind == StepKind::send) continue;
-    if (next_ >= plan.sends_until)
+    if (next_ >= plan.one_round.sends_until)
       if (Status s = poll_open(&PeerLink::sending, none); !s || !none) return s;
     if (step.peer < 0) {
       if (!std::exchange(folded_, false)) run_local(*execution_, additions_, step, 0, step.bytes);

@@ -25,7 +25,7 @@ struct PlanExecution {
   bool hold_sends = false;  // the caller will change the buffers after the agreement
   // PREMUL_SUM of a type whose operands are scaled as they are added: the factors by rank.
   const std::vector<double>* factors = nullptr;
-  // Of Plan::scratch_bytes and Plan::wide_bytes; owned by PlanRunner.
+  // Of Plan::Memory::scratch_bytes and Plan::WideScratch::bytes; owned by PlanRunner.
   std::byte* scratch = nullptr;
   std::byte* wide = nullptr;
   StepTimes* times = nullptr;  // where the times of the steps go; null: they are not recorded

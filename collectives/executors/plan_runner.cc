@@ -22,7 +22,7 @@ void PlanRunner::start() {
   const Plan& plan = *execution_.plan;
   if (plan.slots && !slots_.to_all())
     throw Error(ErrorCode::internal, "a plan by eager slots, where not every rank has them");
-  scratch_.grow(plan.scratch_bytes, plan.wide_bytes);
+  scratch_.grow(plan.memory.scratch_bytes, plan.wide.bytes);
   execution_.scratch = scratch_.data();
   execution_.wide = scratch_.wide();
   executor_ = &executor_of(plan.protocol);

@@ -108,8 +108,8 @@ Status QueuedExecutor::post_send(QueuedLink& link, const BoundStep& step) {
 bool QueuedExecutor::postable(int32_t receive) const {
   if (!steps_.waits(receive)) return true;
   const Plan& plan = *execution_->plan;
-  const int32_t fusion = plan.fusion_of[receive];
-  return fusion >= 0 && !steps_.waits(plan.fusions[fusion].receives[0]);
+  const int32_t fusion = plan.fusions.of_step[receive];
+  return fusion >= 0 && !steps_.waits(plan.fusions.list[fusion].receives[0]);
 }
 
 Status QueuedExecutor::post_receives(QueuedLink& link, bool& progressed) {
@@ -178,8 +178,8 @@ bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> pie
   const Plan& plan = *execution_->plan;
   const int32_t index = link.queue->receives[link.in_place];
   const BoundStep& step = plan.steps[index];
-  if (plan.fusion_of[index] >= 0 && link.in_place_offset == 0) {
-    const FusedPass::Attempt attempt = fused_pass_.attempt(plan.fusion_of[index], room_);
+  if (plan.fusions.of_step[index] >= 0 && link.in_place_offset == 0) {
+    const FusedPass::Attempt attempt = fused_pass_.attempt(plan.fusions.of_step[index], room_);
     if (attempt != FusedPass::Attempt::one_by_one) return attempt == FusedPass::Attempt::done;
   }
   if (steps_.waits(index)) return false;  // posted early, for a fusion

@@ -23,7 +23,7 @@ void SlotExecutor::start(const PlanExecution& execution) {
   held_ = data_follows_ = execution.hold_sends;
   slots_.begin_round();
   for (EagerSlots::Slot& slot : slots_.slots()) {
-    const BoundStep* const out = message_of(plan, plan.sends_by_rank, slot.peer);
+    const BoundStep* const out = message_of(plan, plan.one_round.sends, slot.peer);
     slot.out_bytes = out ? out->bytes : 0;
     const bool now = out && !held_;
     slot.box->write(&execution.fingerprint, now ? execution.at(out->src) : nullptr,
@@ -31,7 +31,7 @@ void SlotExecutor::start(const PlanExecution& execution) {
   }
   // Sets the rest while the stores are on their way.
   for (EagerSlots::Slot& slot : slots_.slots()) {
-    const BoundStep* const in = message_of(plan, plan.receives_by_rank, slot.peer);
+    const BoundStep* const in = message_of(plan, plan.one_round.receives, slot.peer);
     slot.in_bytes = in ? in->bytes : 0;
   }
   agreed_ = false;
@@ -90,7 +90,7 @@ void SlotExecutor::write_data() {
   data_follows_ = false;
   const Plan& plan = *execution_->plan;
   for (const EagerSlots::Slot& slot : slots_.slots())
-    if (const BoundStep* const out = message_of(plan, plan.sends_by_rank, slot.peer))
+    if (const BoundStep* const out = message_of(plan, plan.one_round.sends, slot.peer))
       slot.box->write_data(execution_->at(out->src), out->bytes);
 }
 

@@ -28,8 +28,12 @@ void LocalWork::copy_scaled(void* to, const void* from, size_t count, DataType t
        .factor = factor});
 }
 
-void LocalWork::scale(void* const* data, size_t count, DataType type, double factor) {
-  add({.at = data, .bytes = count * size_of(type), .scales = true, .type = type, .factor = factor});
+void LocalWork::scale(int buffer, size_t count, DataType type, double factor) {
+  add({.buffer = buffer,
+       .bytes = count * size_of(type),
+       .scales = true,
+       .type = type,
+       .factor = factor});
 }
 
 void LocalWork::call(std::function<void()> function) {
@@ -50,24 +54,22 @@ void* LocalWork::copied_to() const {
   return it == items_.end() ? nullptr : it->slices.to;
 }
 
-void LocalWork::step_in_slices() {
-  if (!items_.empty() && items_[next_].function)
-    items_[next_].function();
-  else if (!run(items_.empty() ? only_ : items_[next_].slices))
-    return;
-  ++next_;
-  at_ = 0;
-}
-
-bool LocalWork::run(const Slices& s) {
-  auto* const to = static_cast<std::byte*>(s.at ? *s.at : s.to);
+void LocalWork::step_in_slices(Progress& progress, std::span<void* const> buffers) const {
+  const auto end = [&] { progress = {progress.item + 1, 0}; };
+  if (!items_.empty() && items_[progress.item].function) {
+    items_[progress.item].function();
+    return end();
+  }
+  const Slices& s = items_.empty() ? only_ : items_[progress.item].slices;
+  size_t& done = progress.bytes;
+  auto* const to = static_cast<std::byte*>(s.buffer == kNoBuffer ? s.to : buffers[s.buffer]);
   const auto* const from = static_cast<const std::byte*>(s.from);
   const bool whole = from && overlap(to, from, s.bytes);
-  const size_t bytes = whole ? s.bytes : std::min(s.bytes - at_, kSliceBytes);
-  if (from) move_bytes(to + at_, from + at_, bytes);
-  if (s.scales) ringwood::scale(to + at_, bytes / size_of(s.type), s.type, s.factor);
-  at_ += bytes;
-  return at_ == s.bytes;
+  const size_t bytes = whole ? s.bytes : std::min(s.bytes - done, kSliceBytes);
+  if (from) move_bytes(to + done, from + done, bytes);
+  if (s.scales) ringwood::scale(to + done, bytes / size_of(s.type), s.type, s.factor);
+  done += bytes;
+  if (done == s.bytes) end();
 }
 
 }  // namespace ringwood

@@ -17,22 +17,23 @@ namespace {
 [[gnu::noinline]] Status failed_with(const Error& error) { return error; }
 
 void use_storage_order(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
-  void* const copy = state.buffers.front();
-  state.order = copied->order;
-  const bool holds = !state.prepare.empty();
-  state.at_start.call([=, &state] {
-    const bool stated = state.states_order();
-    state.buffers.front() = stated ? copied->memory : copy;
-    state.holds = stated || holds;
+  CollectiveCall& call = state.draft();
+  void* const copy = call.buffers.front();
+  call.reordered = copied;
+  call.holds = !call.prepare.empty();
+  state.run.reordered = copy;
+  call.at_start.call([=, &state] {
+    const bool stated = state.call().states_order();
+    state.run.reordered = stated ? copied->memory : copy;
     if (!stated) copied->fill();
   });
-  state.prepare.call_first([=, &state] {
-    if (state.buffers.front() == copy || state.agreed_order == state.order) return;
+  call.prepare.call_first([=, &run = state.run] {
+    if (run.reordered == copy || run.agreed_order == copied->order) return;
     copied->fill();
-    state.buffers.front() = copy;
+    run.reordered = copy;
   });
-  state.finish.call([=, &state] {
-    if (state.buffers.front() == copy) copied->finish();
+  call.finish.call([=, &run = state.run] {
+    if (run.reordered == copy) copied->finish();
   });
 }
 
@@ -42,44 +43,55 @@ OperationState::OperationState(std::shared_ptr<OperationDriver> driver, const ch
                                Duration timeout)
     : name(name_), driver_(std::move(driver)), timeout_(timeout) {}
 
+void CollectiveCall::state_elements(Fingerprint& f) const {
+  if (parts != 0) {
+    f.blocks = parts;
+    f.even = Fingerprint::kPacked;
+  }
+  if (states_order()) f.blocks = reordered->order;
+}
+
 void CollectiveState::change(std::shared_ptr<const Plan> other) {
   // See send_from(): the old plan may send from where the new one writes.
-  void* const own = sends_from_input(other->args.collective) ? prepare.copied_to() : nullptr;
-  if (own && other->writes_own) {
-    buffers[static_cast<size_t>(other->schedule.rank)] = own;
-    holds = true;
+  void* const own =
+      sends_from_input(other->key.args.collective) ? call_.prepare.copied_to() : nullptr;
+  if (own && other->memory.writes_own) {
+    call_.buffers[static_cast<size_t>(other->schedule.rank)] = own;
+    call_.holds = true;
   }
-  footprint.reopen();  // for what the new plan uses
-  use(std::move(other));
+  run.footprint.clear();  // the new plan may use more
+  call_.plan = std::move(other);
 }
 
 const Footprint& footprint_of(CollectiveState& state) {
-  Footprint& all = state.footprint;
+  Footprint& all = state.run.footprint;
   if (all.sorted()) return all;
-  const std::vector<BufferUse>& uses = state.plan->uses;
+  const CollectiveCall& call = state.call();
+  all = call.touched;
+  const std::vector<BufferUse>& uses = call.plan->memory.uses;
   for (size_t i = 0; i < uses.size(); ++i) {
-    all.read(state.buffers[i], uses[i].read);
-    all.write(state.buffers[i], uses[i].written);
+    all.read(call.buffers[i], uses[i].read);
+    all.write(call.buffers[i], uses[i].written);
   }
-  if (state.factors) all.read(state.factors->data(), state.factors->size() * sizeof(double));
+  if (call.factors) all.read(call.factors->data(), call.factors->size() * sizeof(double));
   all.sort();
   return all;
 }
 
-void set_pair_counts(CollectiveState& state) {
-  const CollectiveArgs& args = state.plan->args;
+void set_pair_counts(CollectiveCall& call) {
+  const CollectiveArgs& args = call.plan->key.args;
   if (!has_blocks_of_pairs(args)) return;
-  const int rank = state.plan->schedule.rank, n = state.plan->schedule.n;
+  const int rank = call.plan->schedule.rank, n = call.plan->schedule.n;
   const auto first = args.blocks.begin(), middle = first + n;
   if (!has_root(args.collective)) {
-    state.send_counts.assign(first, middle);
-    state.recv_counts.assign(middle, middle + n);
+    call.send_counts.assign(first, middle);
+    call.recv_counts.assign(middle, middle + n);
     return;
   }
   // What the root gathers comes from the other ranks; what it scatters goes to them.
   const bool gathers = traits_of(args.collective).to == Who::root;
-  std::vector<uint64_t>& sent = state.send_counts;
-  std::vector<uint64_t>& expected = state.recv_counts;
+  std::vector<uint64_t>& sent = call.send_counts;
+  std::vector<uint64_t>& expected = call.recv_counts;
   sent.assign(static_cast<size_t>(n), 0);
   expected.assign(static_cast<size_t>(n), 0);
   if (rank == args.root)
@@ -89,48 +101,49 @@ void set_pair_counts(CollectiveState& state) {
         args.blocks[static_cast<size_t>(own_chunk(args.collective, {rank, n, args.root}))];
 }
 
-void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes) {
-  state.prepare.copy(to, from, bytes);
-  state.holds = false;
-  state.footprint.write(to, bytes);
-  state.footprint.read(from, bytes);
+void copy_own(CollectiveCall& call, void* to, const void* from, size_t bytes) {
+  call.prepare.copy(to, from, bytes);
+  call.holds = false;
+  call.touched.write(to, bytes);
+  call.touched.read(from, bytes);
 }
 
-void premultiply_in_place(CollectiveState& state, size_t count, DataType type, double factor) {
-  state.prepare.scale(&state.buffers.front(), count, type, factor);
-  state.footprint.write(state.buffers.front(), count * size_of(type));
+void premultiply_in_place(CollectiveCall& call, size_t count, DataType type, double factor) {
+  call.prepare.scale(0, count, type, factor);
+  call.touched.write(call.buffers.front(), count * size_of(type));
 }
 
 void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied) {
-  for (const auto& [data, bytes] : copied->read) state.footprint.read(data, bytes);
-  for (const auto& [data, bytes] : copied->written) state.footprint.write(data, bytes);
-  const bool whole = state.plan && cut_from_one_buffer(state.plan->args.collective);
-  if (copied->order != 0 && whole && state.parts == 0 && state.at_start.empty())
+  CollectiveCall& call = state.draft();
+  for (const auto& [data, bytes] : copied->read) call.touched.read(data, bytes);
+  for (const auto& [data, bytes] : copied->written) call.touched.write(data, bytes);
+  const bool whole = call.plan && cut_from_one_buffer(call.plan->key.args.collective);
+  if (copied->order != 0 && whole && call.parts == 0 && call.at_start.empty())
     return use_storage_order(state, copied);
-  if (copied->fill) state.at_start.call_first([copied] { copied->fill(); });
-  if (copied->finish) state.finish.call([copied] { copied->finish(); });
+  if (copied->fill) call.at_start.call_first([copied] { copied->fill(); });
+  if (copied->finish) call.finish.call([copied] { copied->finish(); });
 }
 
-void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes) {
-  void*& block = state.buffers[own];
+void send_from(CollectiveCall& call, size_t own, const void* in, size_t bytes) {
+  void*& block = call.buffers[own];
   if (block == in) return;
-  copy_own(state, block, in, bytes);
-  if (state.plan->writes_own)
-    state.holds = true;
+  copy_own(call, block, in, bytes);
+  if (call.plan->memory.writes_own)
+    call.holds = true;
   else
     block = const_cast<void*>(in);
 }
 
-void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
+void premultiply(CollectiveCall& call, std::span<const size_t> counts, DataType type,
                  double factor) {
   const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
-  state.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
-  std::byte* at = state.temporaries.back().get();
+  call.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
+  std::byte* at = call.temporaries.back().get();
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    state.at_start.copy_scaled(at, state.buffers[i], counts[i], type, factor);
-    state.footprint.read(state.buffers[i], counts[i] * size_of(type));
-    state.buffers[i] = at;
+    call.at_start.copy_scaled(at, call.buffers[i], counts[i], type, factor);
+    call.touched.read(call.buffers[i], counts[i] * size_of(type));
+    call.buffers[i] = at;
     at += counts[i] * size_of(type);
   }
 }
@@ -166,9 +179,6 @@ Status OperationState::start() {
 }
 
 Status CollectiveState::begin(OperationDriver& driver, bool synchronous) {
-  at_start.rewind();
-  prepare.rewind();
-  finish.rewind();
   if (auto first = std::exchange(gather, nullptr))
     if (Status s = driver.submit(std::move(first), synchronous); !s) return s;
   auto self = std::static_pointer_cast<CollectiveState>(shared_from_this());

@@ -1,9 +1,9 @@
 // The state behind an Operation handle: what is to be done, and how it ended.
 //
 // An operation is made by the communicator, submitted to the engine, carried out by the driving
-// thread, and completed once; a persistent one repeatedly. Fields that describe the work are
-// written before submission and read by the driver only; complete() and the handle's methods may be
-// called from any thread. An error, once set, remains: the group has ended.
+// thread, and completed once; a persistent one repeatedly. What is to be done is written before
+// submission and constant from then on; how far it is belongs to the driver. complete() and the
+// handle's methods may be called from any thread. An error, once set, remains: the group has ended.
 #pragma once
 
 #include <atomic>
@@ -120,96 +120,139 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   Kind kind_ = Kind::once;
 };
 
-// A collective: a plan and its buffers.
-class CollectiveState final : public OperationState {
- public:
-  using OperationState::OperationState;
+// What a collective is to do. The calling thread writes it; from submission on it is constant.
+struct CollectiveCall {
   std::shared_ptr<const Plan> plan;
-  Fingerprint fingerprint;  // the plan's; from submission on with the fields of this call
   Priority priority = Priority::normal;
-  std::vector<void*> buffers;
+  std::vector<void*> buffers;  // as the plan numbers them
   // If has_blocks_of_pairs(): elements, by rank.
   std::vector<uint64_t> send_counts, recv_counts;
   // The driver's work besides the plan. When the operation begins, before the agreement: writes
   // only `temporaries`. After the agreement and, unless `holds` is false, before any data moves.
   // When all data has arrived, before the operation is completed.
   LocalWork at_start, prepare, finish;
+  bool holds = true;  // no data moves before `prepare` is done
   // PREMUL_SUM where operands are scaled as they are added: the factors by rank, gathered by an
   // earlier operation.
   std::shared_ptr<std::vector<double>> factors;
-  // That operation, until it has been submitted, just before this one.
-  std::shared_ptr<CollectiveState> gather;
   std::vector<std::unique_ptr<std::byte[]>> temporaries;
   // The memory that it touches besides `buffers` and `factors`; see footprint_of().
-  Footprint footprint;
-  uint32_t epoch = 0;      // the plan's
-  int64_t entered_ns = 0;  // the call, if it is recorded (recorder/recorder.h); else 0
-  int track = 0;           // on which it is carried out; the same on all ranks
-  uint32_t parts = 0;      // of a pack: `blocks` of its fingerprint
-  // Of the elements in the one buffer of a call that is no pack; 0: that of the indices. Where the
-  // plan lets it be stated, `agreed_order` is what the ranks have agreed on when `prepare` runs.
-  uint32_t order = 0, agreed_order = 0;
-  bool holds = true;  // no data moves before `prepare` has run
+  Footprint touched;
+  uint32_t parts = 0;  // of a pack: `blocks` of its fingerprint
+  // Not null: the only buffer is a copy of memory whose elements lie in another order, and the
+  // call is carried out in that memory where all ranks state that order (CopiedMemory::order).
+  std::shared_ptr<const CopiedMemory> reordered;
 
-  bool states_order() const { return order != 0 && may_state_order(*plan); }
-  void use(std::shared_ptr<const Plan> its_plan) {
-    plan = std::move(its_plan);
-    fingerprint = plan->fingerprint;
-    epoch = plan->epoch;
+  bool states_order() const { return reordered && may_state_order(*plan); }
+  bool holds_data() const { return !prepare.empty() && (holds || states_order()); }
+  // Makes `f` the plan's, with the fields of this call. In its place: to copy what was just written
+  // would stall until it is in the cache.
+  void state(Fingerprint& f, uint64_t sequence) const {
+    f = plan->fingerprint;
+    f.sequence = sequence;
+    f.priority = static_cast<uint8_t>(priority);
+    if (parts != 0 || reordered) [[unlikely]]
+      state_elements(f);
   }
-  // Carries it out by another plan for the same call. Precondition: it is not submitted.
+
+ private:
+  // Of a pack, or of elements in another order.
+  void state_elements(Fingerprint& f) const;
+};
+
+// How far a collective is. The queue writes the first two, at submission; the rest is the driver's.
+struct CollectiveRun {
+  // What is under way: one list of local work, or the plan alone.
+  enum class Stage : uint8_t { at_start, prepare, plan, finish };
+
+  int track = 0;           // on which it is carried out; the same on all ranks
+  int64_t entered_ns = 0;  // the call, if it is recorded (recorder/recorder.h); else 0
+  Stage stage = Stage::at_start;
+  LocalWork::Progress work;   // of the stage
+  uint32_t agreed_order = 0;  // CollectiveCall::reordered: what the ranks have agreed on
+  void* reordered = nullptr;  // likewise: the buffer of this run
+  Footprint footprint;        // of the whole call, once it is sorted
+
+  void enter(Stage next) {
+    stage = next;
+    work = {};
+  }
+};
+
+// A collective: what is to be done, and how far it is.
+class CollectiveState final : public OperationState {
+ public:
+  using OperationState::OperationState;
+  CollectiveRun run;
+  // An operation that is to be submitted just before the first run of this one: it gathers the
+  // factors. Null afterwards.
+  std::shared_ptr<CollectiveState> gather;
+
+  const CollectiveCall& call() const { return call_; }
+  // The same, to be written. Precondition: it is not submitted, or it is done.
+  CollectiveCall& draft() { return call_; }
+  // Those that this run reads and writes.
+  std::span<void* const> buffers() const {
+    if (call_.reordered) [[unlikely]]
+      return {&run.reordered, 1};
+    return call_.buffers;
+  }
+  // Carries it out by another plan for the same call. Precondition: as for draft().
   void change(std::shared_ptr<const Plan> other);
   // Resets an operation that has no other holder; keeps the plan and the buffers of the last run.
   void reuse(const char* its_name, Duration timeout) {
     renew(its_name, timeout);
     let_go();
-    if (parts != 0 || order != 0) fingerprint = plan->fingerprint;
-    parts = 0;
-    order = 0;
-    holds = true;
+    call_.parts = 0;
+    call_.holds = true;
   }
   // Frees what it needs only to be carried out. Precondition: it is done, or not submitted, and not
   // persistent. Most members are clear already, and checking is cheaper than clearing.
   void let_go() noexcept {
-    prepare.clear();
-    at_start.clear();
-    finish.clear();
-    if (factors) factors = nullptr;
+    call_.prepare.clear();
+    call_.at_start.clear();
+    call_.finish.clear();
+    if (call_.factors) call_.factors = nullptr;
+    if (call_.reordered) call_.reordered = nullptr;
+    if (!call_.temporaries.empty()) call_.temporaries.clear();
+    call_.touched.clear();
+    if (!call_.send_counts.empty()) call_.send_counts.clear();
+    if (!call_.recv_counts.empty()) call_.recv_counts.clear();
+    if (run.footprint.sorted()) run.footprint.clear();
     if (gather) gather = nullptr;
-    if (!temporaries.empty()) temporaries.clear();
-    footprint.clear();
-    if (!send_counts.empty()) send_counts.clear();
-    if (!recv_counts.empty()) recv_counts.clear();
   }
 
  protected:
   Status begin(OperationDriver& driver, bool synchronous) override;
+
+ private:
+  CollectiveCall call_;
 };
 
-// All memory of the user that it reads and writes. Belongs to the driver from the first call on.
+// All memory of the user that it reads and writes. For the driver only.
 const Footprint& footprint_of(CollectiveState& state);
 
 // Sets the counts from the plan's arguments where has_blocks_of_pairs().
-void set_pair_counts(CollectiveState& state);
+void set_pair_counts(CollectiveCall& call);
 
 // Copies this rank's own block while messages are in flight: after the agreement, before which no
 // user buffer is written.
-void copy_own(CollectiveState& state, void* to, const void* from, size_t bytes);
+void copy_own(CollectiveCall& call, void* to, const void* from, size_t bytes);
 
 // Makes this rank's part of an all_gather be sent from `in`, which is copied to the user's block,
 // buffers[own], unless it is that block.
-void send_from(CollectiveState& state, size_t own, const void* in, size_t bytes);
+void send_from(CollectiveCall& call, size_t own, const void* in, size_t bytes);
 
 // Makes its buffers copies of that memory. With CopiedMemory::order a copy is made only where the
 // ranks' orders differ, after the agreement, which says so.
 void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied);
 
 // PREMUL_SUM where the input, the only buffer, may be changed: scales it in place.
-void premultiply_in_place(CollectiveState& state, size_t count, DataType type, double factor);
+void premultiply_in_place(CollectiveCall& call, size_t count, DataType type, double factor);
 
 // PREMUL_SUM where the input must not be changed: copies, scaled at each start, replace the first
 // buffers. `counts`: their elements.
-void premultiply(CollectiveState& state, std::span<const size_t> counts, DataType type,
+void premultiply(CollectiveCall& call, std::span<const size_t> counts, DataType type,
                  double factor);
 
 // A send or a receive.

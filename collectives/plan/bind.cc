@@ -176,7 +176,7 @@ void bind_step(const Layout& layout, size_t index, int32_t reduction, Plan& plan
 }
 
 bool writes_own_block(const Plan& plan) {
-  return sends_from_input(plan.args.collective) &&
+  return sends_from_input(plan.key.args.collective) &&
          std::ranges::any_of(plan.steps, [&](const BoundStep& step) {
            return step.kind != StepKind::send && step.bytes > 0 &&
                   step.dst.buffer == plan.schedule.rank;
@@ -233,9 +233,9 @@ uint64_t bytes_of_call(const CollectiveArgs& args, int n) {
 Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::string& algorithm,
           int segment_count) {
   Plan plan;
-  plan.args = args;
-  plan.algorithm = algorithm;
-  plan.segments = segment_count;
+  plan.key.args = args;
+  plan.form.algorithm = algorithm;
+  plan.form.segments = segment_count;
   plan.element = size_of(args.type);
   plan.fingerprint = fingerprint_of(args, algorithm, segment_count, 0);
   plan.schedule = after_agreement(schedule, args.collective);
@@ -243,12 +243,12 @@ Plan bind(const Schedule& schedule, const CollectiveArgs& args, const std::strin
   if (segment_count != 1) plan.schedule = segments(plan.schedule, segment_count);
   split_spans(plan.schedule, ordinals, bound_steps(plan.schedule, args.collective));
   const Layout layout(schedule, plan.schedule, args, segment_count);
-  plan.scratch_bytes = layout.scratch_bytes();
+  plan.memory.scratch_bytes = layout.scratch_bytes();
   plan.steps.reserve(plan.schedule.steps.size());
   Queues queues(plan);
   for (size_t i = 0; i < plan.schedule.steps.size(); ++i)
     bind_step(layout, i, ordinals[i], plan, queues);
-  plan.writes_own = writes_own_block(plan);
+  plan.memory.writes_own = writes_own_block(plan);
   plan.graph = derive(plan.schedule);
   return plan;
 }

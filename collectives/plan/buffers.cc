@@ -9,8 +9,8 @@ namespace {
 std::vector<std::span<const std::byte>> joined(const Plan& plan, std::span<void* const> buffers,
                                                bool only_sent) {
   std::vector<std::span<const std::byte>> found;
-  for (size_t i = 0; i < plan.uses.size(); ++i) {
-    const BufferUse& use = plan.uses[i];
+  for (size_t i = 0; i < plan.memory.uses.size(); ++i) {
+    const BufferUse& use = plan.memory.uses[i];
     if (use.bytes() == 0 || (only_sent && !use.sent)) continue;
     const std::span bytes(static_cast<const std::byte*>(buffers[i]), use.bytes());
     if (!found.empty() && found.back().data() + found.back().size() == bytes.data())

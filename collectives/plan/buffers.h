@@ -9,7 +9,7 @@
 
 namespace ringwood {
 
-// Plan::uses of these steps. Pure.
+// Plan::Memory::uses of these steps. Pure.
 std::vector<BufferUse> uses_of(std::span<const BoundStep> steps);
 
 // The bytes of the buffers from which an execution of the plan sends, also by way of its scratch;

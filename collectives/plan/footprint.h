@@ -20,8 +20,6 @@ class Footprint final {
     sorted_ = false;
   }
   void sort();
-  // More may be added, until the next sort().
-  void reopen() { sorted_ = false; }
   bool sorted() const { return sorted_; }
   // One of them writes what the other one reads or writes. Precondition: both are sorted.
   bool conflicts(const Footprint& other) const;

@@ -62,7 +62,7 @@ int32_t put_to(const Plan& plan, size_t i) {
 // Sums that are kept in fp32 must begin and end within the fusion; otherwise a part of them is not
 // at the place that the fusion reads.
 bool whole_row(const Plan& plan, const Fusion& fusion) {
-  if (plan.rounds_each && fusion.receives.size() > 1) return false;
+  if (plan.wide.rounds_each && fusion.receives.size() > 1) return false;
   const Wide& first = plan.steps[fusion.receives.front()].wide;
   const Wide& last = plan.steps[fusion.receives.back()].wide;
   return first.on == first.first && last.on == last.last;
@@ -103,12 +103,12 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 }  // namespace
 
 Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
-  plan.fusion_of.assign(plan.steps.size(), -1);
+  plan.fusions.of_step.assign(plan.steps.size(), -1);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
     if (step.bytes < limits.fused_bytes || step.wire != WireFormat::exact) continue;
     if (step.kind == StepKind::send && step.src.buffer != kScratch) step.put = put_to(plan, i);
-    if (step.kind != StepKind::recv_reduce || plan.fusion_of[i] >= 0) continue;
+    if (step.kind != StepKind::recv_reduce || plan.fusions.of_step[i] >= 0) continue;
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;
     fusion.patience = limits.fusion_patience;
@@ -117,8 +117,9 @@ Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
       fusion.queues.push_back(static_cast<int32_t>(&queue - plan.peers.data()));
       fusion.numbers.push_back(index_in(queue.sends, s));
     }
-    for (int32_t s : fusion.receives) plan.fusion_of[s] = static_cast<int32_t>(plan.fusions.size());
-    plan.fusions.push_back(std::move(fusion));
+    for (int32_t s : fusion.receives)
+      plan.fusions.of_step[s] = static_cast<int32_t>(plan.fusions.list.size());
+    plan.fusions.list.push_back(std::move(fusion));
   }
   return plan;
 }

@@ -14,11 +14,11 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& 
   const Bundled bundled = bundle(copied ? in_scratch(schedule) : schedule, args, limits, wire);
   Plan plan = add_protocol(bind(bundled.schedule, args, algorithm, segment_count), protocol, wire);
   if (early) plan = add_early(std::move(plan));
-  plan.bundles = bundled.count;
+  plan.form.bundles = bundled.count;
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);
   plan = add_rounding(std::move(plan), !sums || sums->rows_agree);
-  plan.uses = uses_of(plan.steps);
+  plan.memory.uses = uses_of(plan.steps);
   return std::make_shared<Plan>(add_recording(add_fusion(std::move(plan), limits), 0));
 }
 

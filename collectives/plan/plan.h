@@ -156,20 +156,24 @@ enum class Protocol : uint8_t {
 };
 
 struct Plan {
-  CollectiveArgs args;
-  PlanRequest request;
+  PlanKey key;
   uint32_t epoch = 0;       // by whose parameters it is planned (epochs/epochs.h)
   Fingerprint fingerprint;  // without a sequence number
-  std::string algorithm;
-  int segments = 1;
-  bool published = false;  // see publish() in compose.h; may differ between ranks
-  int bundles = 0;         // messages of several blocks that travel as one
+  // What the schedule is: that of a row of the table, or the user's, and what was made of it.
+  struct Form {
+    std::string algorithm;
+    int segments = 1;
+    bool published = false;  // see publish() in compose.h; may differ between ranks
+    int bundles = 0;         // messages of several blocks that travel as one
+  } form;
   RecordedFacts recorded;
+
   size_t element = 1;            // bytes
   Schedule schedule;             // in segments; its spans are cut as messages are: step i is
   std::vector<BoundStep> steps;  // bound to steps[i]
   Graph graph;
   std::vector<PeerQueue> peers;
+
   // The agreement (agreement.h): exchanges of fingerprints in stages. A stage begins when the one
   // before has been received.
   struct Exchange {
@@ -182,19 +186,31 @@ struct Plan {
   // from all others. Then the preambles carry the data, and there are no exchanges.
   Protocol protocol = Protocol::queued;
   bool slots = false;  // eager_slots, or queued with all fingerprints by eager slots
-  std::vector<int32_t> sends_by_rank,
-      receives_by_rank;    // one round: by rank, the step of its message or -1
-  size_t sends_until = 0;  // one round: the first step that writes what a message carries
-  std::vector<Fusion> fusions;
-  std::vector<int32_t> fusion_of;  // by step: the fusion whose receive it is, or -1
-  std::vector<BufferUse> uses;     // by buffer
-  // all_gather: a step writes this rank's own block, so that block cannot be the caller's
-  // read-only input.
-  bool writes_own = false;
-  size_t scratch_bytes = 0;
-  size_t wide_bytes = 0;
-  size_t wide_element = 0;   // of them, for each element of a row
-  bool rounds_each = false;  // each addition of 16- or 8-bit floats: there are no rows
+  // Of a plan in one round.
+  struct OneRound {
+    std::vector<int32_t> sends, receives;  // by rank, the step of its message or -1
+    size_t sends_until = 0;                // the first step that writes what a message carries
+  } one_round;
+
+  // Reductions that are carried out in one pass.
+  struct Fusions {
+    std::vector<Fusion> list;
+    std::vector<int32_t> of_step;  // by step: the fusion whose receive it is, or -1
+  } fusions;
+  // The memory that an execution needs.
+  struct Memory {
+    std::vector<BufferUse> uses;  // by buffer
+    // all_gather: a step writes this rank's own block, so that block cannot be the caller's
+    // read-only input.
+    bool writes_own = false;
+    size_t scratch_bytes = 0;
+  } memory;
+  // The scratch of sums that are kept apart.
+  struct WideScratch {
+    size_t bytes = 0;
+    size_t element = 0;        // bytes of it for each element of a row
+    bool rounds_each = false;  // each addition of 16- or 8-bit floats: there are no rows
+  } wide;
   Scaling scaling;
 };
 
@@ -205,7 +221,7 @@ inline bool is_early(const Plan& plan) { return !plan.steps.empty() && plan.step
 // Whether a call by this plan, unless it is a pack, may state an order of elements (fingerprint.h).
 // Where the data leaves with the fingerprints, nothing would be gained.
 inline bool may_state_order(const Plan& plan) {
-  return plan.protocol == Protocol::queued && cut_from_one_buffer(plan.args.collective) &&
+  return plan.protocol == Protocol::queued && cut_from_one_buffer(plan.key.args.collective) &&
          plan.fingerprint.blocks == 0;
 }
 

@@ -52,7 +52,7 @@ bool by_hosts(const Wire& wire, int n) {
 // every rank that all pairs agree.
 void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
   int stage = 0;
-  if (has_blocks_of_pairs(plan.args) && n > 2) {
+  if (has_blocks_of_pairs(plan.key.args) && n > 2) {
     for (int distance = 1; distance < n; ++distance)
       plan_exchange(plan, stage, wrap(rank + distance, n), wrap(rank - distance, n));
     ++stage;
@@ -71,11 +71,11 @@ void plan_one_round(Plan& plan, int rank, int n) {
 }
 
 void enclose(Plan& plan, int n) {
-  plan.sends_by_rank.assign(n, -1);
-  plan.receives_by_rank.assign(n, -1);
+  plan.one_round.sends.assign(n, -1);
+  plan.one_round.receives.assign(n, -1);
   for (const PeerQueue& queue : plan.peers) {
-    if (!queue.sends.empty()) plan.sends_by_rank[queue.peer] = queue.sends[0];
-    if (!queue.receives.empty()) plan.receives_by_rank[queue.peer] = queue.receives[0];
+    if (!queue.sends.empty()) plan.one_round.sends[queue.peer] = queue.sends[0];
+    if (!queue.receives.empty()) plan.one_round.receives[queue.peer] = queue.receives[0];
   }
 }
 
@@ -174,7 +174,7 @@ Plan add_protocol(Plan plan, Protocol protocol, const Wire& wire) {
   } else {
     plan_agreement(plan, rank, n, wire);
   }
-  plan.sends_until = first_after_a_send(plan);
+  plan.one_round.sends_until = first_after_a_send(plan);
   return plan;
 }
 

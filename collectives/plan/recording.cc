@@ -25,14 +25,14 @@ uint64_t one_in(double cost, double predicted_seconds) {
 
 // A plan has at most about four steps for each rank and segment, on each rank.
 Plan add_recording(Plan plan, double predicted_seconds) {
-  const uint64_t bytes = bytes_of_call(plan.args, plan.schedule.n);
+  const uint64_t bytes = bytes_of_call(plan.key.args, plan.schedule.n);
   const bool known = predicted_seconds > 0;
-  const bool always =
-      known ? predicted_seconds >= kAlwaysSeconds : plan.args.count * plan.element >= kAlwaysBytes;
-  const double steps = 4.0 * plan.schedule.n * plan.segments;
+  const bool always = known ? predicted_seconds >= kAlwaysSeconds
+                            : plan.key.args.count * plan.element >= kAlwaysBytes;
+  const double steps = 4.0 * plan.schedule.n * plan.form.segments;
   plan.recorded = {.unrecorded_bits = always ? 0 : kSampled - 1,
                    .stepless_bits = known ? one_in(steps * kStepSeconds, predicted_seconds) - 1 : 0,
-                   .kind = {plan.args.collective, bytes},
+                   .kind = {plan.key.args.collective, bytes},
                    .predicted_seconds = predicted_seconds};
   return plan;
 }

@@ -15,8 +15,8 @@ void place_rows(Plan& plan) {
     if (place.row < 0 || (place.first && place.last)) continue;
     if (place.first) {
       offsets.resize(place.row + 1);
-      offsets[place.row] = plan.wide_bytes;
-      plan.wide_bytes += aligned(plan.steps[i].bytes / plan.element * plan.wide_element);
+      offsets[place.row] = plan.wide.bytes;
+      plan.wide.bytes += aligned(plan.steps[i].bytes / plan.element * plan.wide.element);
     }
     plan.steps[i].wide = {true, place.first, place.last, offsets[place.row]};
   }
@@ -25,11 +25,11 @@ void place_rows(Plan& plan) {
 }  // namespace
 
 Plan add_rounding(Plan plan, bool rows_agree) {
-  const CollectiveArgs& args = plan.args;
+  const CollectiveArgs& args = plan.key.args;
   if (!reduces(args.collective)) return plan;
-  plan.wide_element = bytes_beside(args.type, args.op, plan.scaling.whole);
-  plan.rounds_each = plan.wide_element > 0 && !rows_agree;
-  if (plan.wide_element > 0 && !plan.rounds_each) place_rows(plan);
+  plan.wide.element = bytes_beside(args.type, args.op, plan.scaling.whole);
+  plan.wide.rounds_each = plan.wide.element > 0 && !rows_agree;
+  if (plan.wide.element > 0 && !plan.wide.rounds_each) place_rows(plan);
   return plan;
 }
 

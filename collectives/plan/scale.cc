@@ -5,7 +5,7 @@
 namespace ringwood {
 
 Plan add_scaling(Plan plan, const Sums& sums) {
-  const CollectiveArgs& args = plan.args;
+  const CollectiveArgs& args = plan.key.args;
   if (!reduces(args.collective) || !scales_operands(args.type, args.op)) return plan;
   const int n = plan.schedule.n;
   plan.scaling = {true, sums.whole && sums.rows_agree, n, 1, 1};

@@ -21,8 +21,8 @@ void stage(Plan& plan, PeerQueue& queue) {
     total += aligned(plan.steps[s].message_bytes);
   }
   const size_t room = std::max(largest, std::min(total, kStagingBytes));
-  const size_t begin = aligned(plan.scratch_bytes);
-  plan.scratch_bytes = begin + room;
+  const size_t begin = aligned(plan.memory.scratch_bytes);
+  plan.memory.scratch_bytes = begin + room;
   size_t at = 0;
   int32_t turn = 0, before = 0;  // first message of this turn, and of the one before
   for (size_t k = 0; k < queue.sends.size(); ++k) {
@@ -42,8 +42,8 @@ void stage(Plan& plan, PeerQueue& queue) {
     send.staging = {kScratch, begin + at};
     at += aligned(send.message_bytes);
   }
-  queue.cut = {kScratch, plan.scratch_bytes};
-  plan.scratch_bytes += aligned(block_of(WireFormat::int8).bytes);
+  queue.cut = {kScratch, plan.memory.scratch_bytes};
+  plan.memory.scratch_bytes += aligned(block_of(WireFormat::int8).bytes);
 }
 
 }  // namespace

@@ -13,14 +13,14 @@ namespace ringwood {
 namespace {
 
 TuningChoice choice_of(const Plan& plan) {
-  return {plan.algorithm, plan.segments, static_cast<WireFormat>(plan.fingerprint.wire)};
+  return {plan.form.algorithm, plan.form.segments, static_cast<WireFormat>(plan.fingerprint.wire)};
 }
 
 // Whether the plan of an earlier epoch is what the choice says.
 bool remains(const Plan& known, const TuningChoice& choice) {
   if (choice.own)
-    return known.fingerprint.blocks == choice.own->hash() && known.algorithm == kUserSchedules &&
-           known.segments == choice.segments;
+    return known.fingerprint.blocks == choice.own->hash() &&
+           known.form.algorithm == kUserSchedules && known.form.segments == choice.segments;
   return choice_of(known) == choice;
 }
 
@@ -107,12 +107,13 @@ void GroupPlanner::tell_choice(const Plan& plan, const PlanKey& key, const Tunin
   const size_t from = size_class(args.count * plan.element);
   {
     const std::lock_guard lock(mutex_);
-    if (!told_.insert({args.collective, from, args.type, plan.algorithm, plan.segments}).second)
+    if (!told_.insert({args.collective, from, args.type, plan.form.algorithm, plan.form.segments})
+             .second)
       return;
   }
   log(LogLevel::debug, "choice",
       fmt::format("{} of {} {} B and more: {}, {} segments: {}", to_string(args.collective), from,
-                  to_string(args.type), plan.algorithm, plan.segments,
+                  to_string(args.type), plan.form.algorithm, plan.form.segments,
                   key.request.own ? "the call has schedules of its own" : why(choice)));
 }
 
@@ -150,7 +151,7 @@ std::shared_ptr<const Plan> GroupPlanner::plan_again(const Plan& plan, uint32_t 
     const std::lock_guard lock(mutex_);
     if (epoch > maker_->epoch()) enter(epoch);
   }
-  return get({plan.args, plan.request});
+  return get(plan.key);
 }
 
 void GroupPlanner::enter(uint32_t epoch) {
@@ -172,8 +173,10 @@ TunerInUse GroupPlanner::in_use() const {
   }
   TunerInUse used{now->tuner(), {}};
   for (const auto& plan : plans)
-    if (plan->epoch == now->epoch() && plan->request.algorithm.empty() && !plan->request.own)
-      used.choices.push_back({now->query(plan->args, plan->request.tolerance), choice_of(*plan)});
+    if (plan->epoch == now->epoch() && plan->key.request.algorithm.empty() &&
+        !plan->key.request.own)
+      used.choices.push_back(
+          {now->query(plan->key.args, plan->key.request.tolerance), choice_of(*plan)});
   return used;
 }
 

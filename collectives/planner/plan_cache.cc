@@ -19,11 +19,11 @@ size_t bytes_of_vector(const std::vector<T>& v) {
 size_t bytes_of(const Plan& plan) {
   const Graph& g = plan.graph;
   size_t bytes = sizeof(Plan) + bytes_of_vector(plan.steps) + bytes_of_vector(plan.schedule.steps) +
-                 bytes_of_vector(plan.schedule.scratch) + bytes_of_vector(plan.args.blocks) +
+                 bytes_of_vector(plan.schedule.scratch) + bytes_of_vector(plan.key.args.blocks) +
                  bytes_of_vector(plan.peers) + bytes_of_vector(plan.agreement) +
-                 bytes_of_vector(plan.sends_by_rank) + bytes_of_vector(plan.receives_by_rank) +
-                 bytes_of_vector(plan.fusions) + bytes_of_vector(plan.fusion_of) +
-                 bytes_of_vector(plan.uses) + bytes_of_vector(g.predecessors) +
+                 bytes_of_vector(plan.one_round.sends) + bytes_of_vector(plan.one_round.receives) +
+                 bytes_of_vector(plan.fusions.list) + bytes_of_vector(plan.fusions.of_step) +
+                 bytes_of_vector(plan.memory.uses) + bytes_of_vector(g.predecessors) +
                  bytes_of_vector(g.successor) + bytes_of_vector(g.offset);
   for (const PeerQueue& queue : plan.peers)
     bytes += bytes_of_vector(queue.sends) + bytes_of_vector(queue.receives);

@@ -15,15 +15,15 @@ namespace {
 constexpr size_t kMaxChecked = 2048;
 
 std::string kind_of(const Plan& mine) {
-  const CollectiveArgs& args = mine.args;
+  const CollectiveArgs& args = mine.key.args;
   return fmt::format(
       "{} of {} {}{} from rank {} by {}{} in {} parts, {}, protocol {}{}{}{}",
       to_string(args.collective), to_string(args.type), to_string(args.op),
-      args.blocks.empty() ? "" : ", uneven", args.root, mine.algorithm,
-      mine.algorithm == kUserSchedules ? fmt::format(" {:x}", mine.fingerprint.blocks) : "",
-      mine.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
-      static_cast<int>(mine.protocol), mine.fusions.empty() ? "" : ", fused",
-      mine.published ? ", published" : "", is_early(mine) ? ", early" : "");
+      args.blocks.empty() ? "" : ", uneven", args.root, mine.form.algorithm,
+      mine.form.algorithm == kUserSchedules ? fmt::format(" {:x}", mine.fingerprint.blocks) : "",
+      mine.form.segments, to_string(static_cast<WireFormat>(mine.fingerprint.wire)),
+      static_cast<int>(mine.protocol), mine.fusions.list.empty() ? "" : ", fused",
+      mine.form.published ? ", published" : "", is_early(mine) ? ", early" : "");
 }
 
 // Sizes that only a pair of ranks knows are replaced by equal ones for all ranks.
@@ -43,7 +43,7 @@ PlanCheck check_all(PlanMaker& maker, const Plan& mine, const PlanKey& key,
   std::vector<std::shared_ptr<const Plan>> plans;
   for (int r = 0; r < maker.size(); ++r) {
     PlanKey theirs = key;
-    theirs.args = args_of(mine.args, r, maker.size());
+    theirs.args = args_of(mine.key.args, r, maker.size());
     plans.push_back(maker.make(theirs, maker.choose(theirs), r));
   }
   PlanFacts facts;

@@ -123,7 +123,7 @@ std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey&
   auto plan =
       make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm, a.segments,
                 way, {WireFormat::exact, group_.hosts, apart_}, sums.get(), group_.limits);
-  plan->published = published;
+  plan->form.published = published;
   *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
 }
@@ -144,7 +144,7 @@ std::shared_ptr<Plan> PlanMaker::make(const PlanKey& key, const TuningChoice& ch
                                                : make_encoded(source, key.args, choice, rank);
   if (choice.own) plan->fingerprint.blocks = choice.own->hash();
   if (slots_) *plan = add_slots(std::move(*plan));
-  plan->request = key.request;
+  plan->key.request = key.request;
   plan->epoch = epoch_;
   plan->fingerprint.epoch = static_cast<uint8_t>(epoch_);
   return plan;
@@ -170,7 +170,7 @@ void PlanMaker::check_own(const PlanKey& key) const {
 }
 
 std::vector<Schedule> PlanMaker::schedules(const Plan& mine, const TuningChoice& choice) {
-  const CollectiveArgs& args = mine.args;
+  const CollectiveArgs& args = mine.key.args;
   const Source source = this->source(args, choice);
   const std::shared_ptr<const Sums> sums = this->sums(source, args, choice.wire);
   std::vector<Schedule> all;

@@ -76,10 +76,10 @@ std::optional<uint32_t> ParameterFollower::measurement_due(const EngineLock& hel
 // The same on all ranks, whatever epoch they were in when they heard of it.
 std::shared_ptr<const Plan> ParameterFollower::barrier_of(uint32_t epoch) const {
   Plan like;
-  like.args.collective = Collective::barrier;
-  like.args.type = DataType::uint8;
-  like.request.algorithm = "dissemination";
-  like.request.segments = 1;
+  like.key.args.collective = Collective::barrier;
+  like.key.args.type = DataType::uint8;
+  like.key.request.algorithm = "dissemination";
+  like.key.request.segments = 1;
   auto barrier = std::make_shared<Plan>(*planner()->plan_again(like, 0));
   barrier->epoch = epoch;
   barrier->fingerprint.epoch = static_cast<uint8_t>(epoch);
@@ -93,10 +93,11 @@ void ParameterFollower::measure(const EngineLock& held, std::shared_ptr<const Pl
                                 std::shared_ptr<OperationDriver> driver) {
   measured_.pop_front();
   auto barrier = std::make_shared<CollectiveState>(std::move(driver), "measurement", timeout_);
-  barrier->use(std::move(plan));
-  barrier->footprint.write(reinterpret_cast<void*>(1), std::numeric_limits<size_t>::max() / 2);
-  barrier->finish.call(
-      [this, state = barrier.get()] { network_->measure(collective_channel(state->track)); });
+  CollectiveCall& call = barrier->draft();
+  call.plan = std::move(plan);
+  call.touched.write(reinterpret_cast<void*>(1), std::numeric_limits<size_t>::max() / 2);
+  call.finish.call(
+      [this, state = barrier.get()] { network_->measure(collective_channel(state->run.track)); });
   queue_.push(held, std::move(barrier));
 }
 

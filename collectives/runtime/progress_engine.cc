@@ -145,8 +145,8 @@ Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
       const uint32_t epoch = queue_.epochs(held).enter(number);
       if (measured) follower_.measure(held, std::exchange(barrier, nullptr), shared_from_this());
       held.unlock();
-      if (epoch != operation.epoch)
-        operation.change(follower_.planner()->plan_again(*operation.plan, epoch));
+      const Plan& plan = *operation.call().plan;
+      if (epoch != plan.epoch) operation.change(follower_.planner()->plan_again(plan, epoch));
     } else {
       held.unlock();
       role_.wait_until(

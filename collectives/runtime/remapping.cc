@@ -9,14 +9,14 @@ Remapping::Remapping(const Mesh& mesh, const Options& options) : bytes_(options.
 }
 
 void Remapping::remap(const CollectiveState& op) {
-  if (op.plan->protocol != Protocol::queued) return;
-  for (const auto& bytes : sent_memory(*op.plan, op.buffers))
+  if (op.call().plan->protocol != Protocol::queued) return;
+  for (const auto& bytes : sent_memory(*op.call().plan, op.buffers()))
     if (bytes.size() >= bytes_) remapped_->used(bytes.data(), bytes.size());
 }
 
 void Remapping::withdraw(const CollectiveState& op) {
   if (!remapped_) return;
-  for (const auto& bytes : memory(*op.plan, op.buffers))
+  for (const auto& bytes : memory(*op.call().plan, op.buffers()))
     remapped_->withdraw(bytes.data(), bytes.size());
 }
 

@@ -24,12 +24,13 @@ void Tracks::add(std::span<Track::Collective> operations) {
 
 // High priority first, then by age.
 void Tracks::serve_in_order(Track& track) {
+  const auto priority = [](const CollectiveState& op) { return op.call().priority; };
   const CollectiveState& fresh = *track.current;
   size_t at = serving_++;
   for (; at > 0; --at) {
     const CollectiveState& before = *served_[at - 1]->current;
-    if (before.priority > fresh.priority ||
-        (before.priority == fresh.priority && before.number < fresh.number))
+    if (priority(before) > priority(fresh) ||
+        (priority(before) == priority(fresh) && before.number < fresh.number))
       break;
     served_[at] = served_[at - 1];
   }
@@ -67,37 +68,47 @@ const CollectiveState* Tracks::in_the_way_of(CollectiveState& operation) const {
 }
 
 Status Tracks::step(Track& track, bool& progressed, Operations& finished) {
+  using Stage = CollectiveRun::Stage;
   CollectiveState& op = *track.current;
+  const CollectiveCall& call = op.call();
+  CollectiveRun& run = op.run;
   PlanRunner& runner = track.runner;
-  if (!track.begun) {
-    if (!op.at_start.done()) [[unlikely]] {
-      op.at_start.step();
+  if (run.stage == Stage::at_start) {
+    if (!call.at_start.done(run.work)) [[unlikely]] {
+      call.at_start.step(run.work, op.buffers());
       progressed = true;
       return {};
     }
     start(track);
-    track.begun = true;
+    if (call.prepare.empty()) [[likely]]
+      run.stage = Stage::plan;
+    else
+      run.enter(Stage::prepare);
   }
   if (!runner.idle()) {
     if (Status s = runner.step(progressed); !s) return s;
     if (track.record.on()) [[unlikely]]
       track.record.note_agreed(runner.agreed());
   }
-  if (!op.prepare.done() && runner.agreed()) {
-    op.agreed_order = runner.order();
-    op.prepare.step();
+  if (run.stage == Stage::prepare && runner.agreed()) {
+    run.agreed_order = runner.order();
+    call.prepare.step(run.work, op.buffers());
     progressed = true;
-    if (op.prepare.done()) runner.release();
+    if (call.prepare.done(run.work)) {
+      runner.release();
+      run.stage = Stage::plan;
+    }
   }
   if (!runner.idle()) return {};
   progressed = true;
-  if (!op.prepare.done()) [[unlikely]]
+  if (run.stage == Stage::prepare) [[unlikely]]
     return {};
-  if (!op.finish.done()) [[unlikely]] {
-    op.finish.step();
-    if (!op.finish.done()) return {};
+  if (!call.finish.empty()) [[unlikely]] {
+    if (run.stage == Stage::plan) run.enter(Stage::finish);
+    call.finish.step(run.work, op.buffers());
+    if (!call.finish.done(run.work)) return {};
   }
-  track.begun = false;
+  run.enter(Stage::at_start);  // of the next run, if it is persistent
   track.status.end();
   if (track.record.on()) [[unlikely]]
     track.record.end(RecordedEnd::done);
@@ -125,28 +136,32 @@ void Tracks::end(Track& track) {
 
 void Tracks::start(Track& track) {
   const CollectiveState& op = *track.current;
+  const CollectiveCall& call = op.call();
   remapping_.begin(op);
   PlanExecution& execution = track.runner.next();
-  execution.plan = op.plan.get();
-  execution.fingerprint = op.fingerprint;
-  execution.buffers = op.buffers;
-  execution.send_counts = op.send_counts;
-  execution.recv_counts = op.recv_counts;
-  execution.hold_sends = !op.prepare.empty() && op.holds;
-  execution.factors = op.factors.get();
+  execution.plan = call.plan.get();
+  call.state(execution.fingerprint, static_cast<uint64_t>(op.number));
+  execution.buffers = op.buffers();
+  execution.send_counts = call.send_counts;
+  execution.recv_counts = call.recv_counts;
+  execution.hold_sends = call.holds_data();
+  execution.factors = call.factors.get();
   execution.times = nullptr;
-  if (op.entered_ns != 0) [[unlikely]]
-    execution.times = track.record.begin(*op.plan, op.fingerprint, op.entered_ns,
-                                         &op == unshared_ ? op.entered_ns : 0);
+  if (const int64_t entered = op.run.entered_ns; entered != 0) [[unlikely]]
+    execution.times = track.record.begin(*call.plan, execution.fingerprint, entered,
+                                         &op == unshared_ ? entered : 0);
   track.runner.start();
-  track.status.begin(op.fingerprint);  // while the first messages are on their way
+  track.status.begin(execution.fingerprint);  // while the first messages are on their way
 }
 
 void Tracks::note_waiting(Clock::time_point now) {
   for (size_t i = 0; i < serving_; ++i) {
     Track& track = *served_[i];
     const CollectiveState& op = *track.current;
-    track.record.note_waiting(clock_ns(now), *op.plan, op.fingerprint, track.runner.waits_for());
+    Fingerprint fingerprint;
+    op.call().state(fingerprint, static_cast<uint64_t>(op.number));
+    track.record.note_waiting(clock_ns(now), *op.call().plan, fingerprint,
+                              track.runner.waits_for());
   }
 }
 

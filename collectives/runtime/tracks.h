@@ -57,7 +57,6 @@ class Track final {
     waiting_.clear();
     first_ = 0;
     in_the_way = nullptr;
-    begun = false;
     runner.drop();
   }
 
@@ -65,7 +64,6 @@ class Track final {
   RunningStatus::Row& status;
   TrackRecorder record;
   Collective current;  // or null
-  bool begun = false;  // its plan is being carried out, or has been, while local work is left
   // The earlier operation of another track that the first waiting one must follow because it reads
   // or writes the same memory. Null: none is known.
   const CollectiveState* in_the_way = nullptr;
@@ -131,7 +129,7 @@ class Tracks final {
 
  private:
   Track& track_of(const CollectiveState& operation) const {
-    return *tracks_[static_cast<size_t>(operation.track)];
+    return *tracks_[static_cast<size_t>(operation.run.track)];
   }
   void serve(Track& track) {
     if (serving_ > 0) return serve_in_order(track);

@@ -8,30 +8,25 @@ namespace ringwood {
 namespace {
 
 // Apart, so that an operation without a record pays for no call.
-[[gnu::noinline]] void note_entry(CollectiveState& operation) { operation.entered_ns = clock_ns(); }
+[[gnu::noinline]] void note_entry(CollectiveRun& run) { run.entered_ns = clock_ns(); }
 
 }  // namespace
 
 void WorkQueue::number(CollectiveState& operation) {
-  const RecordedFacts& recorded = operation.plan->recorded;
+  const CollectiveCall& call = operation.call();
+  const RecordedFacts& recorded = call.plan->recorded;
+  CollectiveRun& run = operation.run;
   const uint64_t number = calls_->take(recorded.kind);
   operation.number = static_cast<int64_t>(number);
-  operation.fingerprint.sequence = number;
-  operation.fingerprint.priority = static_cast<uint8_t>(operation.priority);
-  if (operation.priority == Priority::high) {
-    operation.track = tracks_ - 1;
+  if (call.priority == Priority::high) {
+    run.track = tracks_ - 1;
   } else {
-    operation.track = next_track_;
+    run.track = next_track_;
     if (++next_track_ >= tracks_ - 1) next_track_ = 0;
   }
-  if (operation.parts != 0) {
-    operation.fingerprint.blocks = operation.parts;
-    operation.fingerprint.even = Fingerprint::kPacked;
-  }
-  if (operation.states_order()) operation.fingerprint.blocks = operation.order;
-  operation.entered_ns = 0;
+  run.entered_ns = 0;
   if (is_recorded(recorded, number)) [[unlikely]]
-    note_entry(operation);
+    note_entry(run);
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {

@@ -39,7 +39,7 @@ class WorkQueue final {
   void end_alone() { alone_.store(false, std::memory_order_release); }
   // The collective may be pushed, or begun alone, as it was planned.
   bool admits(const EngineLock&, const CollectiveState& operation) const {
-    return epochs_.admit(calls_->next(), operation.epoch);
+    return epochs_.admit(calls_->next(), operation.call().plan->epoch);
   }
   uint64_t next_number(const EngineLock&) const { return calls_->next(); }
   // For the recorder, which outlives the queue. Any thread.

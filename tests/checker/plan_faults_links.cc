@@ -32,7 +32,7 @@ void leave_out(Plan& plan, size_t step) {
   PeerQueue& queue = queue_for(plan, plan.steps[step].peer);
   for (auto* list : {&queue.sends, &queue.receives}) std::erase(*list, static_cast<int32_t>(step));
   plan.steps[step].bytes = plan.steps[step].message_bytes = 0;
-  for (auto* list : {&plan.receives_by_rank, &plan.sends_by_rank})
+  for (auto* list : {&plan.one_round.receives, &plan.one_round.sends})
     std::ranges::replace(*list, static_cast<int32_t>(step), -1);
 }
 
@@ -42,12 +42,12 @@ void repeat(Plan& plan, size_t step) {
   plan.steps.insert(plan.steps.begin() + static_cast<long>(step), plan.steps[step]);
   for (PeerQueue& q : plan.peers)
     for (auto* list : {&q.sends, &q.receives}) std::ranges::transform(*list, list->begin(), moved);
-  for (auto* list : {&plan.receives_by_rank, &plan.sends_by_rank})
+  for (auto* list : {&plan.one_round.receives, &plan.one_round.sends})
     std::ranges::transform(*list, list->begin(), moved);
-  for (Fusion& f : plan.fusions)
+  for (Fusion& f : plan.fusions.list)
     for (auto* list : {&f.receives, &f.sends}) std::ranges::transform(*list, list->begin(), moved);
-  plan.fusion_of.insert(plan.fusion_of.begin() + static_cast<long>(step), -1);
-  if (plan.sends_until > step) ++plan.sends_until;
+  plan.fusions.of_step.insert(plan.fusions.of_step.begin() + static_cast<long>(step), -1);
+  if (plan.one_round.sends_until > step) ++plan.one_round.sends_until;
   // The first of the two comes before the second, which has the edges to the others.
   Graph& graph = plan.graph;
   for (int32_t& s : graph.successor) s = moved(s);
@@ -214,7 +214,7 @@ std::vector<PlanFault> place_faults() {
                          return !is_send(p, i) && p.steps[i].dst.buffer == kScratch;
                        },
                        [](Plan& p, size_t i) {
-                         p.scratch_bytes = p.steps[i].dst.offset + p.steps[i].bytes - 1;
+                         p.memory.scratch_bytes = p.steps[i].dst.offset + p.steps[i].bytes - 1;
                        });
                  }});
   all.push_back(
@@ -237,19 +237,20 @@ std::vector<PlanFault> place_faults() {
                        },
                        [](Plan& p, size_t i) {
                          p.steps[i].src = {kScratch, 0};
-                         p.scratch_bytes = std::max(p.scratch_bytes, p.steps[i].bytes);
+                         p.memory.scratch_bytes =
+                             std::max(p.memory.scratch_bytes, p.steps[i].bytes);
                        });
                  }});
   all.push_back({"the own block written where it is the caller's input", [](Group g) {
                    return at_ranks(
-                       g, [](const Plan& p) { return p.writes_own; },
-                       [](Plan& p) { p.writes_own = false; });
+                       g, [](const Plan& p) { return p.memory.writes_own; },
+                       [](Plan& p) { p.memory.writes_own = false; });
                  }});
   all.push_back({"a read-only buffer written", [](Group g) {
                    return at_steps(
                        g,
                        [](const Plan& p, size_t i) {
-                         return p.args.collective == Collective::all_to_all && !is_send(p, i);
+                         return p.key.args.collective == Collective::all_to_all && !is_send(p, i);
                        },
                        [](Plan& p, size_t i) { p.steps[i].dst.buffer = 0; });
                  }});

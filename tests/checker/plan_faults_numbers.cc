@@ -10,16 +10,16 @@ using Group = const PlanGroup&;
 bool adds(const BoundStep& s) {
   return s.kind == StepKind::recv_reduce || s.kind == StepKind::reduce;
 }
-bool is_small(const Plan& p) { return accumulates_wide(p.args.type, ReduceOp::sum); }
+bool is_small(const Plan& p) { return accumulates_wide(p.key.args.type, ReduceOp::sum); }
 // Operands are multiplied as they are added.
 bool scales(const Plan& p) {
-  const bool integer = supports(p.args.type, ReduceOp::bor);
+  const bool integer = supports(p.key.args.type, ReduceOp::bor);
   return p.scaling.on && !integer && (!p.scaling.whole || is_small(p));
 }
 bool reads_dst(const BoundStep& s) { return adds(s) && (!s.wide.on || s.wide.first); }
 bool divides(const Plan& p) {
-  return p.args.op == ReduceOp::avg && p.scaling.on &&
-         (p.scaling.divisor != 1 || supports(p.args.type, ReduceOp::bor));
+  return p.key.args.op == ReduceOp::avg && p.scaling.on &&
+         (p.scaling.divisor != 1 || supports(p.key.args.type, ReduceOp::bor));
 }
 // By Wide::last alone.
 bool divides_rows(const Plan& p, size_t i) {
@@ -73,24 +73,24 @@ std::vector<PlanFault> rounding_faults() {
       {"each addition rounded where the rows are alike",
        [](Group g) {
          return at_all(
-             g, [](const Plan& p) { return p.wide_bytes > 0 && is_small(p); },
+             g, [](const Plan& p) { return p.wide.bytes > 0 && is_small(p); },
              [](Plan& p) {
-               p.rounds_each = true;
+               p.wide.rounds_each = true;
                for (BoundStep& s : p.steps) s.wide = {};
              });
        }},
       {"rows taken for alike that are not",
        [](Group g) {
          return at_all(
-             g, [](const Plan& p) { return p.rounds_each; },
-             [](Plan& p) { p.rounds_each = false; });
+             g, [](const Plan& p) { return p.wide.rounds_each; },
+             [](Plan& p) { p.wide.rounds_each = false; });
        }},
       {"rows on one rank only",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan& p) { return p.wide_bytes > 0; },
+             g, [](const Plan& p) { return p.wide.bytes > 0; },
              [](Plan& p) {
-               p.rounds_each = true;
+               p.wide.rounds_each = true;
                for (BoundStep& s : p.steps) s.wide = {};
              });
        }},
@@ -100,7 +100,7 @@ std::vector<PlanFault> rounding_faults() {
              g, [](const Plan& p, size_t i) { return p.steps[i].wide.first; },
              [](Plan& p, size_t i) {
                const BoundStep& s = p.steps[i];
-               p.wide_bytes = s.wide.offset + s.bytes / p.element * p.wide_element - 1;
+               p.wide.bytes = s.wide.offset + s.bytes / p.element * p.wide.element - 1;
              });
        }},
   };
@@ -146,7 +146,8 @@ std::vector<PlanFault> scaling_faults() {
          return at_steps(
              g,
              [](const Plan& p, size_t i) {
-               return p.scaling.on && p.args.op == ReduceOp::premul_sum && p.steps[i].sum.src >= 0;
+               return p.scaling.on && p.key.args.op == ReduceOp::premul_sum &&
+                      p.steps[i].sum.src >= 0;
              },
              [](Plan& p, size_t i) { p.steps[i].sum.src = (p.steps[i].sum.src + 1) % 2; });
        }},
@@ -209,16 +210,16 @@ std::vector<PlanFault> scaling_faults() {
 std::vector<PlanFault> number_faults() {
   std::vector<PlanFault> all = rounding_faults();
   for (PlanFault& fault : scaling_faults()) all.push_back(std::move(fault));
-  const auto any = [](const Plan& p) { return reduces(p.args.collective); };
+  const auto any = [](const Plan& p) { return reduces(p.key.args.collective); };
   all.push_back({"another operation on one rank", [=](Group g) {
                    return at_ranks(g, any, [](Plan& p) {
-                     p.args.op = p.args.op == ReduceOp::max ? ReduceOp::min : ReduceOp::max;
+                     p.key.args.op = p.key.args.op == ReduceOp::max ? ReduceOp::min : ReduceOp::max;
                    });
                  }});
   all.push_back({"another type on one rank", [=](Group g) {
                    return at_ranks(g, any, [](Plan& p) {
-                     const bool f = p.args.type == DataType::float32;
-                     p.args.type = f ? DataType::int32 : DataType::float32;
+                     const bool f = p.key.args.type == DataType::float32;
+                     p.key.args.type = f ? DataType::int32 : DataType::float32;
                    });
                  }});
   all.push_back({"another size of an element",

@@ -107,15 +107,15 @@ std::vector<PlanEdit> shared_scratch(const PlanGroup& group) {
 std::vector<PlanEdit> partial_fusions(const PlanGroup& group) {
   std::vector<PlanEdit> edits;
   for (size_t r = 0; r < group.plans.size(); ++r)
-    for (size_t f = 0; f < group.plans[r]->fusions.size(); ++f) {
-      const Fusion& fusion = group.plans[r]->fusions[f];
+    for (size_t f = 0; f < group.plans[r]->fusions.list.size(); ++f) {
+      const Fusion& fusion = group.plans[r]->fusions.list[f];
       const auto first = static_cast<size_t>(fusion.receives[0]);
       if (fusion.receives.size() < 2 || !group.plans[r]->steps[first].wide.on) continue;
       edits.push_back([=](PlanGroup& g) {
-        Fusion& cut = g.plans[r]->fusions[f];
+        Fusion& cut = g.plans[r]->fusions.list[f];
         for (auto* list : {&cut.receives, &cut.sends, &cut.queues, &cut.numbers})
           list->erase(list->begin());
-        g.plans[r]->fusion_of[first] = -1;
+        g.plans[r]->fusions.of_step[first] = -1;
       });
     }
   return edits;
@@ -126,9 +126,9 @@ std::vector<PlanEdit> fusions_where(const PlanGroup& group,
                                     const std::function<void(Plan&, Fusion&)>& change) {
   std::vector<PlanEdit> edits;
   for (size_t r = 0; r < group.plans.size(); ++r)
-    for (size_t f = 0; f < group.plans[r]->fusions.size(); ++f)
+    for (size_t f = 0; f < group.plans[r]->fusions.list.size(); ++f)
       if (where(*group.plans[r]))
-        edits.push_back([=](PlanGroup& g) { change(*g.plans[r], g.plans[r]->fusions[f]); });
+        edits.push_back([=](PlanGroup& g) { change(*g.plans[r], g.plans[r]->fusions.list[f]); });
   return edits;
 }
 
@@ -161,7 +161,7 @@ std::vector<PlanFault> order_faults() {
   using Group = const PlanGroup&;
   const auto has_put = [](const Plan& p, size_t i) { return p.steps[i].put >= 0; };
   const auto late_write = [](const Plan& p) {
-    return p.protocol == Protocol::one_round && p.sends_until < p.steps.size();
+    return p.protocol == Protocol::one_round && p.one_round.sends_until < p.steps.size();
   };
   return {
       {"a hazard's edge dropped", dropped_edges},
@@ -190,7 +190,7 @@ std::vector<PlanFault> order_faults() {
       {"a fusion's sends exchanged",
        [](Group g) {
          return fusions_where(
-             g, [](const Plan& p) { return p.fusions[0].sends.size() > 1; },
+             g, [](const Plan& p) { return p.fusions.list[0].sends.size() > 1; },
              [](Plan&, Fusion& f) {
                std::swap(f.sends[0], f.sends[1]);
                std::swap(f.numbers[0], f.numbers[1]);
@@ -208,7 +208,7 @@ std::vector<PlanFault> order_faults() {
       {"a fusion that adds in another order",
        [](Group g) {
          return fusions_where(
-             g, [](const Plan& p) { return p.fusions[0].sends.size() > 1; },
+             g, [](const Plan& p) { return p.fusions.list[0].sends.size() > 1; },
              [](Plan&, Fusion& f) {
                for (auto* list : {&f.receives, &f.sends, &f.queues, &f.numbers})
                  std::swap((*list)[0], (*list)[1]);
@@ -217,10 +217,12 @@ std::vector<PlanFault> order_faults() {
       {"the wide scratch of one row given to another", shared_wide},
       {"the scratch of one message given to another", shared_scratch},
       {"sends waited for too late",
-       [=](Group g) { return at_ranks(g, late_write, [](Plan& p) { ++p.sends_until; }); }},
+       [=](Group g) {
+         return at_ranks(g, late_write, [](Plan& p) { ++p.one_round.sends_until; });
+       }},
       {"sends never waited for",
        [=](Group g) {
-         return at_ranks(g, late_write, [](Plan& p) { p.sends_until = p.steps.size(); });
+         return at_ranks(g, late_write, [](Plan& p) { p.one_round.sends_until = p.steps.size(); });
        }},
       {"a receive folded into what does not add it",
        [](Group g) {

@@ -73,7 +73,7 @@ std::vector<PlanFault> agreement_faults() {
              [](const Plan& p) {
                // Three ranks hear from one another anyway.
                return p.agreement.size() > 1 && p.peers.size() > 2 &&
-                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.args);
+                      p.agreement.back().stage > 0 && !has_blocks_of_pairs(p.key.args);
              },
              [](Plan& p) {
                for (Plan::Exchange& e : p.agreement) e.stage = 0;
@@ -84,7 +84,10 @@ std::vector<PlanFault> agreement_faults() {
       {"a pair that does not greet",
        [](Group g) {
          return at_all(
-             g, [](const Plan& p) { return has_blocks_of_pairs(p.args) && p.agreement.size() > 1; },
+             g,
+             [](const Plan& p) {
+               return has_blocks_of_pairs(p.key.args) && p.agreement.size() > 1;
+             },
              [](Plan& p) {
                // The first exchange with each peer is the pair's own.
                for (size_t at = 0; p.agreement[at].stage == 0;) drop_exchange(p, at);
@@ -98,12 +101,12 @@ std::vector<PlanFault> agreement_faults() {
       {"another algorithm on one rank",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan&) { return true; }, [](Plan& p) { p.algorithm = "another"; });
+             g, [](const Plan&) { return true; }, [](Plan& p) { p.form.algorithm = "another"; });
        }},
       {"other segments on one rank",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan&) { return true; }, [](Plan& p) { ++p.segments; });
+             g, [](const Plan&) { return true; }, [](Plan& p) { ++p.form.segments; });
        }},
       {"another fingerprint on all ranks",
        [](Group g) {
@@ -113,8 +116,8 @@ std::vector<PlanFault> agreement_faults() {
       {"another count on one rank",
        [](Group g) {
          return at_ranks(
-             g, [](const Plan& p) { return p.args.blocks.empty(); },
-             [](Plan& p) { ++p.args.count; });
+             g, [](const Plan& p) { return p.key.args.blocks.empty(); },
+             [](Plan& p) { ++p.key.args.count; });
        }},
   };
 }
@@ -167,8 +170,8 @@ std::vector<PlanFault> round_faults() {
       {"one round of what is none",
        [](Group g) {
          const bool fits =
-             g.plans[0]->args.collective == Collective::barrier ||
-             (g.plans[0]->segments == 1 && std::ranges::all_of(g.proved, fits_one_round));
+             g.plans[0]->key.args.collective == Collective::barrier ||
+             (g.plans[0]->form.segments == 1 && std::ranges::all_of(g.proved, fits_one_round));
          return at_all(
              g, [=](const Plan& p) { return !in_round(p) && !fits; },
              [](Plan& p) {
@@ -176,12 +179,12 @@ std::vector<PlanFault> round_faults() {
                p.agreement.clear();
                const size_t n = p.peers.size() + 1;
                for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 1;
-               p.receives_by_rank.assign(n, -1);
-               p.sends_by_rank.assign(n, -1);
+               p.one_round.receives.assign(n, -1);
+               p.one_round.sends.assign(n, -1);
                for (const PeerQueue& q : p.peers) {
                  const auto peer = static_cast<size_t>(q.peer);
-                 if (peer < n && !q.sends.empty()) p.sends_by_rank[peer] = q.sends[0];
-                 if (peer < n && !q.receives.empty()) p.receives_by_rank[peer] = q.receives[0];
+                 if (peer < n && !q.sends.empty()) p.one_round.sends[peer] = q.sends[0];
+                 if (peer < n && !q.receives.empty()) p.one_round.receives[peer] = q.receives[0];
                }
              });
        }},
@@ -232,10 +235,10 @@ std::vector<PlanFault> round_faults() {
          return at_ranks(
              g,
              [](const Plan& p) {
-               return in_round(p) && !p.receives_by_rank.empty() && !p.steps.empty();
+               return in_round(p) && !p.one_round.receives.empty() && !p.steps.empty();
              },
              [](Plan& p) {
-               for (int32_t& s : p.sends_by_rank) s = -1;
+               for (int32_t& s : p.one_round.sends) s = -1;
              });
        }},
       {"a rank that does not hear all in one round",
@@ -288,8 +291,8 @@ std::vector<PlanFault> wire_faults() {
                  BoundStep& step = p == &a ? a.steps[s] : b.steps[r];
                  step.wire = static_cast<WireFormat>(p->fingerprint.wire);
                  step.message_bytes = wire_bytes(step.wire, step.bytes / sizeof(float));
-                 step.staging = {kScratch, p->scratch_bytes};
-                 p->scratch_bytes += step.message_bytes;
+                 step.staging = {kScratch, p->memory.scratch_bytes};
+                 p->memory.scratch_bytes += step.message_bytes;
                }
              });
        }},
@@ -328,7 +331,7 @@ std::vector<PlanFault> wire_faults() {
       {"a staging place beyond the scratch",
        [](Group g) {
          return at_steps(g, is_encoded_send, [](Plan& p, size_t i) {
-           p.steps[i].staging.offset = p.scratch_bytes - p.steps[i].message_bytes + 1;
+           p.steps[i].staging.offset = p.memory.scratch_bytes - p.steps[i].message_bytes + 1;
          });
        }},
       {"the room for a cut block given to a message",

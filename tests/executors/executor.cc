@@ -282,7 +282,8 @@ TEST(Plans, OfAllGatherDoNotWriteTheirOwnBlock) {
       const CollectiveArgs args{
           Collective::all_gather, DataType::float32, ReduceOp::sum, 0, 100, {}};
       for (int r = 0; r < n; ++r)
-        EXPECT_FALSE(make_plan(row.build(places->where(r, n, 0)), args, row.name, 2)->writes_own)
+        EXPECT_FALSE(
+            make_plan(row.build(places->where(r, n, 0)), args, row.name, 2)->memory.writes_own)
             << row.name;
     }
   }

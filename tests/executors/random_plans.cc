@@ -61,7 +61,7 @@ class Ranks {
       Fingerprint fingerprint = plan.fingerprint;
       fingerprint.sequence = sequence_;
       void* const data = buffers[r].data();
-      const bool scaled = plan.args.op == ReduceOp::premul_sum;
+      const bool scaled = plan.key.args.op == ReduceOp::premul_sum;
       runners_[r]->start(
           {&plan, fingerprint, {&data, 1}, {}, {}, false, scaled ? &factors : nullptr});
       finish(*runners_[r], random);
@@ -209,7 +209,7 @@ Sum random_sum(std::mt19937& random) {
 // Of exact numbers: what every rank should have, as far as the wire format keeps it.
 void expect_sums(const PlanGroup& group, Buffers& buffers, int roundings,
                  const std::string& words) {
-  const CollectiveArgs& args = group.plans[0]->args;
+  const CollectiveArgs& args = group.plans[0]->key.args;
   const auto wire = static_cast<WireFormat>(group.plans[0]->fingerprint.wire);
   const int n = static_cast<int>(group.plans.size());
   const double error = wire == WireFormat::exact ? 0 : error_bound(wire, roundings) * 3 * n + 1e-5;

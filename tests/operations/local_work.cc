@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,33 +22,33 @@ namespace {
 
 constexpr size_t kSlice = LocalWork::kSliceBytes;
 
-// How many steps it takes.
-int steps_of(LocalWork& work) {
+// How many steps it takes from there on.
+int steps_of(const LocalWork& work, LocalWork::Progress progress = {},
+             std::span<void* const> buffers = {}) {
   int steps = 0;
-  for (; !work.done(); ++steps) work.step();
+  for (; !work.done(progress); ++steps) work.step(progress, buffers);
   return steps;
 }
 
 TEST(LocalWork, CopiesAndScalesInSlices) {
   const size_t count = (2 * kSlice + 100) / sizeof(float);
   std::vector<float> from(count, 3), to(count), scaled(count), here(count, 5);
-  void* place = here.data();
+  void* const buffers[] = {nullptr, here.data()};
   LocalWork work;
-  EXPECT_TRUE(work.empty() && work.done());
+  EXPECT_TRUE(work.empty() && work.done({}));
   work.copy(to.data(), from.data(), count * sizeof(float));
   EXPECT_EQ(steps_of(work), 3);
-  work.copy_scaled(scaled.data(), from.data(), count, DataType::float32, 2);
-  work.scale(&place, count, DataType::float32, 0.5);
-  work.copy(nullptr, nullptr, 0);
-  EXPECT_EQ(steps_of(work), 6) << "what is added is what is left";
   EXPECT_EQ(to, from);
+  work.copy_scaled(scaled.data(), from.data(), count, DataType::float32, 2);
+  work.scale(1, count, DataType::float32, 0.5);
+  work.copy(nullptr, nullptr, 0);
+  EXPECT_EQ(steps_of(work, {.item = 1, .bytes = 0}, buffers), 6) << "what is left";
   EXPECT_EQ(scaled, std::vector<float>(count, 6));
   EXPECT_EQ(here, std::vector<float>(count, 2.5));
   EXPECT_EQ(work.copied_to(), to.data());
-  work.rewind();
-  EXPECT_EQ(steps_of(work), 9);
+  EXPECT_EQ(steps_of(work, {}, buffers), 9) << "as often as one likes";
   work.clear();
-  EXPECT_TRUE(work.empty() && work.done());
+  EXPECT_TRUE(work.empty() && work.done({}));
 }
 
 TEST(LocalWork, KeepsTheOrder) {
@@ -78,10 +79,10 @@ class LargeWork : public ::testing::Test {
   ~LargeWork() override { (void)engine_->shutdown(std::chrono::seconds(10)); }
   std::shared_ptr<CollectiveState> sum(float* data, Priority priority) {
     auto state = std::make_shared<CollectiveState>(engine_, "all_reduce", kPatience);
-    state->use(
-        planner_.get({{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 1, {}}, {}}));
-    state->buffers = {data};
-    state->priority = priority;
+    state->draft().plan =
+        planner_.get({{Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, 1, {}}, {}});
+    state->draft().buffers = {data};
+    state->draft().priority = priority;
     return state;
   }
   // The large operation's work: it waits until the small one has been called, copies, and then
@@ -117,19 +118,19 @@ class LargeWork : public ::testing::Test {
 
 TEST_F(LargeWork, LetsASmallCallOfHighPriorityPassAtItsStart) {
   const auto large = sum(&one_, Priority::normal);
-  add(large->at_start);
+  add(large->draft().at_start);
   run(large);
 }
 
 TEST_F(LargeWork, LetsASmallCallOfHighPriorityPassAfterTheAgreement) {
   const auto large = sum(&one_, Priority::normal);
-  add(large->prepare);
+  add(large->draft().prepare);
   run(large);
 }
 
 TEST_F(LargeWork, LetsASmallCallOfHighPriorityPassAtItsEnd) {
   const auto large = sum(&one_, Priority::normal);
-  add(large->finish);
+  add(large->draft().finish);
   run(large);
 }
 

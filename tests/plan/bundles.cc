@@ -40,11 +40,11 @@ TEST(Bundles, ARoundOfSmallBlocksIsOneMessage) {
       while (1 << rounds < n) ++rounds;
       for (const auto& plan : plans_of(collective, build, n, limit)) {
         EXPECT_EQ(sends_of(*plan), rounds) << to_string(collective) << " " << n;
-        EXPECT_EQ(plan->bundles > 0, n > 3);
+        EXPECT_EQ(plan->form.bundles > 0, n > 3);
       }
       for (const auto& plan : plans_of(collective, build, n, limit + 1)) {
         EXPECT_EQ(sends_of(*plan), static_cast<size_t>(n) - 1) << to_string(collective) << " " << n;
-        EXPECT_EQ(plan->bundles, 0);
+        EXPECT_EQ(plan->form.bundles, 0);
       }
     }
 }
@@ -58,7 +58,7 @@ TEST(Bundles, FewBlocksInMemoryTravelAlone) {
   for (int r = 0; r < n; ++r) {
     const auto plan = make_plan(pat_all_gather({r, n, 0}), args, "test", 1, Protocol::queued,
                                 {WireFormat::exact, hosts});
-    EXPECT_EQ(plan->bundles, 4) << r;  // sent and received: as many as the limit, and twice
+    EXPECT_EQ(plan->form.bundles, 4) << r;  // sent and received: as many as the limit, and twice
   }
 }
 
@@ -79,7 +79,8 @@ TEST(Bundles, LongMessagesInMemoryTravelBlockByBlock) {
                                 2 * static_cast<size_t>(blocks) * limits.bundled / sizeof(float),
                                 {}};
       const auto plan = make_plan(s, args, "test", 1, Protocol::queued, apart ? kApart : Wire{});
-      EXPECT_EQ(plan->bundles, apart || blocks == most ? 1 : 0) << blocks << " apart " << apart;
+      EXPECT_EQ(plan->form.bundles, apart || blocks == most ? 1 : 0)
+          << blocks << " apart " << apart;
     }
 }
 
@@ -98,7 +99,7 @@ TEST(Bundles, BothEndsOfUnevenBlocksDecideAlike) {
   int bundles = 0;
   for (int r = 0; r < n; ++r) {
     proved.push_back(pat_all_gather({r, n, 0}));
-    bundles += plans[r]->bundles;
+    bundles += plans[r]->form.bundles;
   }
   EXPECT_GT(bundles, 0);
   EXPECT_LT(bundles, 4 * n);
@@ -120,8 +121,8 @@ TEST(Bundles, SpansOfAnyKind) {
   std::vector<std::shared_ptr<const Plan>> plans;
   for (const Schedule& s : all)
     plans.push_back(make_plan(s, args, "test", 3, Protocol::queued, kApart));
-  EXPECT_EQ(plans[0]->bundles, 2);
-  EXPECT_EQ(plans[1]->bundles, 2);
+  EXPECT_EQ(plans[0]->form.bundles, 2);
+  EXPECT_EQ(plans[1]->form.bundles, 2);
   EXPECT_EQ(sends_of(*plans[0]), 3u);
   const PlanCheck found = check_plans(plans, all);
   EXPECT_EQ(found.result, PlanCheck::Result::sound) << found.words;

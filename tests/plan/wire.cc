@@ -332,12 +332,12 @@ TEST(WirePlan, StagesManySegmentsInLittleRoom) {
   const auto plan =
       make_plan(schedule, args, "exchange", 32, Protocol::queued, {WireFormat::bf16, hosts});
   const auto exact = make_plan(schedule, args, "exchange", 32);
-  EXPECT_LT(plan->scratch_bytes, exact->scratch_bytes + (size_t{1} << 20) + 4096);
+  EXPECT_LT(plan->memory.scratch_bytes, exact->memory.scratch_bytes + (size_t{1} << 20) + 4096);
   const auto& sends = plan->peers[0].sends;
   ASSERT_EQ(sends.size(), 32u);
   for (size_t k = 0; k < sends.size(); ++k) {
     const BoundStep& send = plan->steps[sends[k]];
-    EXPECT_LE(send.staging.offset + send.message_bytes, plan->scratch_bytes);
+    EXPECT_LE(send.staging.offset + send.message_bytes, plan->memory.scratch_bytes);
     for (size_t j = static_cast<size_t>(send.staged_after); j < k; ++j) {
       const BoundStep& old = plan->steps[sends[j]];
       EXPECT_TRUE(old.staging.offset + old.message_bytes <= send.staging.offset ||

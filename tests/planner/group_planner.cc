@@ -72,11 +72,11 @@ class GroupPlanners : public ::testing::Test {
 TEST_F(GroupPlanners, ACallDoesNotWaitForThePlanOfAnother) {
   auto slow = get(1024);
   tuner_->await_question();
-  EXPECT_EQ(planner_.get(sum(2))->args.count, 2u);
+  EXPECT_EQ(planner_.get(sum(2))->key.args.count, 2u);
   EXPECT_EQ(planner_.get(sum(2)), planner_.get(sum(2)));
   EXPECT_EQ(planner_.in_use().choices.size(), 1u);
   tuner_->allow();
-  EXPECT_EQ(slow.get()->args.count, 1024u);
+  EXPECT_EQ(slow.get()->key.args.count, 1024u);
 }
 
 TEST_F(GroupPlanners, OnePlanIsMadeForAllThatNeedIt) {
@@ -99,7 +99,7 @@ TEST_F(GroupPlanners, AFailureIsEverybodysAndIsNotKept) {
   EXPECT_THROW((void)one.get(), Error);
   EXPECT_THROW((void)other.get(), Error);
   tuner_->fails = false;
-  EXPECT_EQ(planner_.get(sum(1024))->args.count, 1024u);
+  EXPECT_EQ(planner_.get(sum(1024))->key.args.count, 1024u);
 }
 
 // The thread that makes a plan of the epoch before does not replace that of the present one.
@@ -108,7 +108,7 @@ TEST_F(GroupPlanners, APlanThatComesLateDoesNotReplaceANewerOne) {
   tuner_->await_question();
   planner_.prepare(1, print(MachineModel{}));
   Plan like;
-  like.args = sum(1024).args;
+  like.key.args = sum(1024).args;
   const auto now = planner_.plan_again(like, 1);
   EXPECT_EQ(now->epoch, 1u);
   tuner_->allow();

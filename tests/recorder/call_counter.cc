@@ -63,8 +63,8 @@ TEST(CallCounter, IsReadWholeWhileRunsChange) {
 RecordedFacts facts_of(double predicted_seconds) {
   Plan plan;
   plan.schedule.n = 2;
-  plan.segments = 1;
-  plan.args.count = 1024;
+  plan.form.segments = 1;
+  plan.key.args.count = 1024;
   return add_recording(std::move(plan), predicted_seconds).recorded;
 }
 

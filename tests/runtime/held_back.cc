@@ -199,15 +199,15 @@ class LateRank {
   Result<uint32_t> sum(Duration timeout, bool synchronous) {
     int32_t x = engine->mesh().rank + 1;
     auto state = std::make_shared<CollectiveState>(engine, "all_reduce", timeout);
-    state->use(
-        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, {}}));
-    state->buffers = {&x};
+    state->draft().plan =
+        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, 1, {}}, {}});
+    state->draft().buffers = {&x};
     Status s = synchronous ? engine->call(state) : engine->submit(state, false);
     if (s) s = state->wait(std::chrono::milliseconds(0));
     if (!s) return s.error();
     const int n = engine->mesh().size;
     EXPECT_EQ(x, n * (n + 1) / 2);
-    return state->epoch;
+    return state->call().plan->epoch;
   }
 
   std::shared_ptr<ProgressEngine> engine;

@@ -56,8 +56,8 @@ TEST_P(MeasuredAgain, EveryCallIsRight) {
           ASSERT_TRUE(s) << s.error().message();
           more = r == 0 && rank.planner->weighed <= i;
           auto state = std::make_shared<CollectiveState>(rank.engine, "all_reduce", kPatience);
-          state->use(rank.plan_of_one());
-          state->buffers = {&more};
+          state->draft().plan = rank.plan_of_one();
+          state->draft().buffers = {&more};
           const Status told = rank.engine->call(state);
           ASSERT_TRUE(told) << told.error().message();
         }

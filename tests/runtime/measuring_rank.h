@@ -79,10 +79,10 @@ class MeasuringRank {
     auto& one = open_.emplace_back();
     one.data.assign(count, engine->mesh().rank + 1);
     one.state = std::make_shared<CollectiveState>(engine, "all_reduce", kPatience);
-    one.state->use(
-        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, count, {}}, {}}));
-    one.state->buffers = {one.data.data()};
-    one.state->priority = common() % 3 ? Priority::normal : Priority::high;
+    one.state->draft().plan =
+        plans_->get({{Collective::all_reduce, DataType::int32, ReduceOp::sum, 0, count, {}}, {}});
+    one.state->draft().buffers = {one.data.data()};
+    one.state->draft().priority = common() % 3 ? Priority::normal : Priority::high;
     Status s = synchronous ? engine->call(one.state) : engine->submit(one.state, false);
     if (!s) {
       open_.pop_back();  // it was refused, and is never completed

@@ -74,7 +74,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
     const bool published = way.published && r % 2 == 1;
     group.plans.push_back(make_plan(published ? publish(s, c) : s, args, algorithm, way.segments,
                                     way.protocol, wire, sums.get(), way.limits));
-    group.plans.back()->published = published;
+    group.plans.back()->form.published = published;
     if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
   }
   return group;

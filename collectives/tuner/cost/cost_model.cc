@@ -122,7 +122,7 @@ class Binder {
   // Fusions whose operands all lie where they can be put back (fusion.h).
   void add_fusions(int r) {
     const std::vector<int32_t>& message = model_.ranks[r].message;
-    for (const Fusion& fusion : model_.plans[r].fusions) {
+    for (const Fusion& fusion : model_.plans[r].fusions.list) {
       bool put_back = true;
       for (size_t k = 0; k < fusion.receives.size() && put_back; ++k) {
         const CostMessage& operand = model_.messages[message[fusion.receives[k]]];
@@ -237,13 +237,13 @@ class Binder {
 }  // namespace
 
 double buffer_bytes(const Plan& plan) {
-  size_t elements = plan.args.count;
-  if (in_blocks(plan.args.collective)) {
-    const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.segments);
-    elements = std::accumulate(plan.args.blocks.begin(), plan.args.blocks.end(), size_t{0});
-    if (plan.args.blocks.empty()) elements = plan.args.count * blocks;
+  size_t elements = plan.key.args.count;
+  if (in_blocks(plan.key.args.collective)) {
+    const auto blocks = static_cast<size_t>(plan.schedule.chunks / plan.form.segments);
+    elements = std::accumulate(plan.key.args.blocks.begin(), plan.key.args.blocks.end(), size_t{0});
+    if (plan.key.args.blocks.empty()) elements = plan.key.args.count * blocks;
   }
-  return static_cast<double>(elements * plan.element + plan.scratch_bytes);
+  return static_cast<double>(elements * plan.element + plan.memory.scratch_bytes);
 }
 
 CollectiveArgs args_of(const Schedule& s, const Load& load) {

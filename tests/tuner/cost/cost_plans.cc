@@ -70,7 +70,7 @@ Ends fused_in_plans(const AlgorithmRow& row, const Where& where, const Collectiv
   std::vector<std::shared_ptr<const Plan>> plans;
   for (const Schedule& s : build_all(row, where)) plans.push_back(make_plan(s, args, row.name, 1));
   for (int r = 0; r < where.n; ++r) {
-    for (const Fusion& fusion : plans[r]->fusions) {
+    for (const Fusion& fusion : plans[r]->fusions.list) {
       bool put_back = true;
       for (size_t k = 0; k < fusion.receives.size(); ++k) {
         const PeerQueue& queue = plans[r]->peers[fusion.queues[k]];
@@ -232,7 +232,7 @@ TEST(CostOfPlans, BlocksStandForThoseOfTheWholeGroup) {
   const auto bundles = [&](size_t block, double of_blocks) {
     Load load{Collective::all_gather, block};
     load.of_blocks = of_blocks;
-    return plans_of(schedules, 1, load, machine)[0].bundles;
+    return plans_of(schedules, 1, load, machine)[0].form.bundles;
   };
   const ProtocolLimits limits;
   const auto blocks = static_cast<double>(limits.bundled_bytes_in_memory / limits.bundled) / 8;

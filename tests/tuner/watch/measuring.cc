@@ -168,7 +168,7 @@ class Weighed : public ::testing::Test {
   }
   std::string call(size_t bytes) {
     const CollectiveArgs sum{Collective::all_reduce, DataType::uint8, ReduceOp::sum, 0, bytes, {}};
-    return plans_->get({sum, {}})->algorithm;
+    return plans_->get({sum, {}})->form.algorithm;
   }
   NetworkParameters slow(double rate) const {
     NetworkParameters net = machine_.net;
@@ -182,7 +182,7 @@ class Weighed : public ::testing::Test {
     if (proposal.parameters.empty()) return "";
     plans_->prepare(++epoch_, proposal.parameters);
     Plan like;
-    like.args.collective = Collective::barrier;
+    like.key.args.collective = Collective::barrier;
     (void)plans_->plan_again(like, epoch_);
     return proposal.words;
   }
@@ -256,7 +256,7 @@ TEST(Alike, AMeasurementIsOfTheParametersOfTheEpochBefore) {
   machine.hosts = {0, 1, 2, 3};
   GroupPlanner plans(0, 4, std::make_shared<ModelTuner>(machine, Options{}));
   Plan like;
-  like.args.collective = Collective::barrier;
+  like.key.args.collective = Collective::barrier;
   machine.net.nic = 1e7;
   machine.net.exceptions = {{1, 0.5, "x"}};
   plans.prepare(1, print(machine));

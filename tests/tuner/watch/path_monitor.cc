@@ -141,7 +141,7 @@ class WrongProbe : public PathMonitorTest {
   std::string call() {
     const CollectiveArgs sum{
         Collective::all_reduce, DataType::uint8, ReduceOp::sum, 0, 4 << 20, {}};
-    return plans_->get({sum, {}})->algorithm;
+    return plans_->get({sum, {}})->form.algorithm;
   }
   NetworkParameters with_host_3_at(double part) const {
     NetworkParameters net = machine_.net;
@@ -169,7 +169,7 @@ class WrongProbe : public PathMonitorTest {
     if (proposal.parameters.empty()) return false;
     plans_->prepare(++epoch_, proposal.parameters);
     Plan like;
-    like.args.collective = Collective::barrier;
+    like.key.args.collective = Collective::barrier;
     (void)plans_->plan_again(like, epoch_);
     monitor_.renew();
     return true;
