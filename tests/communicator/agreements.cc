@@ -135,12 +135,11 @@ INSTANTIATE_TEST_SUITE_P(Calls, MismatchOnHosts, ::testing::ValuesIn(cases()), [
 TEST_P(MismatchOnHosts, EveryRankHearsWhoCalledWhat) {
   const auto& [hosts, usual, odd, culprit] = GetParam();
   const auto n = static_cast<int>(hosts.host_of_ranks.size());
-  std::latch ready(n);
+  std::atomic<int> ready{0};
   run_ranks(n, options_on(hosts.host_of_ranks), [&](Communicator& c) {
     std::vector<float> x(kLarge + 1, static_cast<float>(c.rank() + 1));
     const std::vector<float> before = x;
-    must(c.barrier());
-    ready.arrive_and_wait();  // the group's error must not overtake any rank's end of it
+    start_together(c, ready);
     Status s = (c.rank() == culprit ? odd : usual).call(c, x)->wait();
     if (s.ok()) throw std::runtime_error("no error");
     const std::string text = s.error().message();

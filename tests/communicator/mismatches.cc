@@ -52,9 +52,7 @@ TEST_P(Mismatch, EveryRankHearsWhoCalledWhatAndNoBufferIsWritten) {
       [&](Communicator& c) {
         std::vector<float> x(8, static_cast<float>(c.rank() + 1));
         const std::vector<float> before = x;
-        must(c.barrier());
-        // The group's error must not overtake any rank's end of the barrier.
-        for (++ready; ready < p.n;) std::this_thread::yield();
+        start_together(c, ready);
         OperationPtr op = c.rank() == culprit
                               ? kOdd[p.odd].call(c, x)
                               : c.all_reduce(x.data(), 4, DataType::float32, ReduceOp::sum);
@@ -75,7 +73,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, MismatchOn, ::testing::ValuesIn(every_trans
                          [](const auto& info) { return info.param; });
 
 TEST_P(MismatchOn, RootsOfABroadcast) {
+  std::atomic<int> ready{0};
   run_ranks(3, GetParam(), [&](Communicator& c) {
+    start_together(c, ready);
     float x = static_cast<float>(c.rank());
     Status s = c.broadcast(&x, 1, DataType::float32, c.rank() == 1 ? 1 : 0)->wait();
     ASSERT_FALSE(s.ok());
@@ -93,7 +93,9 @@ TEST_P(MismatchOn, SizesOfAPairInAllToAll) {
       for (int wrong_at : {0, n - 1})
         for (int from = 0; from < n; ++from) {
           if (from == wrong_at) continue;
+          std::atomic<int> ready{0};
           run_ranks(n, GetParam(), [&](Communicator& c) {
+            start_together(c, ready);
             const size_t room = most + 2;
             std::vector<int> in(room * n, 1), out(room * n, 2);
             std::vector<ConstBlock> give;

@@ -191,8 +191,7 @@ void expect_mismatch(
   std::atomic<int> named{0}, ready{0};
   run_ranks(n, transport, [&](Communicator& c) {
     std::vector<int> out(64, -1);
-    must(c.barrier());
-    for (++ready; ready < n;) std::this_thread::yield();
+    start_together(c, ready);
     const Status s = call(c, out)->wait();
     if (s.ok()) throw std::runtime_error("no error");
     const std::string text = s.error().message();

@@ -1,8 +1,9 @@
 // Schedules that are in no table run as those of the table do: proved, agreed on, exact.
-#include <gtest/gtest.h>
-
+#include <atomic>
 #include <limits>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/plan/proved_schedules.h"
@@ -54,8 +55,10 @@ TEST_P(UserSchedules, ThatDifferBetweenRanksAreNamed) {
   const auto star = ProvedSchedules::parse(Collective::all_reduce, kStar);
   const auto other = ProvedSchedules::create(Collective::all_reduce, build_all(ring, {0, 3}));
   EXPECT_NE(star->hash(), other->hash());
-  for (const bool table : {false, true})
+  for (const bool table : {false, true}) {
+    std::atomic<int> ready{0};
     run_ranks(3, GetParam(), [&](Communicator& c) {
+      start_together(c, ready);
       CallOptions call;
       if (c.rank() > 0)
         call.schedules = star;
@@ -70,6 +73,7 @@ TEST_P(UserSchedules, ThatDifferBetweenRanksAreNamed) {
       EXPECT_PRED2(contains, s.error().message(), table ? "the user's schedules" : "schedules");
       EXPECT_EQ(x, 1);
     });
+  }
 }
 
 TEST(UserSchedulesOfAText, AreProvedFirst) {

@@ -5,6 +5,7 @@
 // time through the communicators' own deadlines, never with a sleep.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -91,5 +92,12 @@ inline void must(const Status& s) {
   if (!s) throw std::runtime_error(s.error().message());
 }
 inline void must(const OperationPtr& op) { must(op->wait()); }
+
+// Before calls that end the group: no rank still makes it, and none is still in this barrier, where
+// the group's error would meet it instead of in its call. `ready`: 0, of all ranks.
+inline void start_together(Communicator& c, std::atomic<int>& ready) {
+  must(c.barrier());
+  for (++ready; ready < c.size();) std::this_thread::yield();
+}
 
 }  // namespace ringwood::testing
