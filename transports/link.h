@@ -15,8 +15,9 @@
 //      unfinished receive was posted so, and is valid until the next consume() or poll(). The last
 //      consume() of a message completes it.
 //   5. Progress happens only inside the calls of this link's user: posts may make it, poll() must.
-//      One poll() returns after about kPollBytes in each direction, however fast the peer is, and
-//      says so (Completions::more): nobody then wakes a user that sleeps before the next poll().
+//      One poll() returns after about kPollBytes in each direction, or what its ring takes at a
+//      time, however fast the peer is. It says so (Completions::more) where nobody would then wake
+//      a user that sleeps before the next poll().
 //   6. One thread at a time uses a link; only abort() may be called by any thread at any time.
 //      After it, every call returns the error or does nothing, and the user's memory is not touched
 //      any more. (A device may go on reading pages that it has registered, and keeps them until
@@ -93,7 +94,8 @@ class Link {
   // For an exposed message, all of which incoming() returns: the same memory, writable, if the peer
   // waits there for our message `number`; else null.
   virtual std::byte* put_place(uint64_t /*number*/) { return nullptr; }
-  // To be called around the write, before consume(). False: the peer has given up.
+  // To be called around the write, before consume(). False: the peer has given up, as poll() says
+  // from then on.
   virtual bool begin_put() { return false; }
   virtual void end_put() {}
   // Replaces the post_send of message `number`; to be called after consume().

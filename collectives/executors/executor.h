@@ -12,8 +12,10 @@
 //  one_round    OneRoundExecutor  every link's preamble; the steps run in their order
 //  eager_slots  SlotExecutor      the next step
 //
-// One pass reads or writes about kPassBytes on behalf of its plan, so that other operations, which
-// may have a higher priority, get their turn.
+// So that other operations, which may have a higher priority, get their turn, a pass ends after
+// about kPassBytes of local steps, fusions and messages that are read in place, or when the poll()
+// of one link has stopped early (Link, rule 5). So it moves at most about 3 MiB, and over verbs
+// what the rings of its links hold besides.
 //
 // All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
 // once the vectors have grown to the largest plan in use.

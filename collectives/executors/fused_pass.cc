@@ -18,9 +18,12 @@ FusedPass::Attempt FusedPass::attempt(int32_t number, size_t& room) {
   Attempt attempt = gather(fusion);
   if (attempt == Attempt::done && !carry_out(fusion, done_[number], room))
     attempt = Attempt::one_by_one;
+  // A peer has given up, as its link says when it is polled. What is added up already must not be
+  // added again.
+  if (attempt == Attempt::one_by_one && done_[number] > 0) return Attempt::waiting;
   one_by_one_[number] = attempt == Attempt::one_by_one;
-  const size_t bytes = execution_->plan->steps[fusion.receives[0]].bytes;
   if (attempt != Attempt::done) return attempt;
+  const size_t bytes = execution_->plan->steps[fusion.receives[0]].bytes;
   if (done_[number] < bytes) return Attempt::waiting;
   pass_on(fusion, bytes);
   return Attempt::done;

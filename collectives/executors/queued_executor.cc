@@ -33,6 +33,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   additions_.start(execution);
   fused_pass_.start(execution, links_);
   steps_.start(plan);
+  first_ = 0;
   local_ = -1;
 }
 
@@ -41,13 +42,12 @@ Status QueuedExecutor::step(Pass& pass) {
   if (!agreed_)
     if (Status s = agree(pass.progressed); !s) return s;
   if (running()) run_ready(pass.progressed);
-  for (QueuedLink& link : links_)
-    if (Status s = serve(link, pass.progressed); !s) {
-      // A fingerprint that differs explains why its sender has left.
-      if (!agreed_)
-        if (Status different = agreement_->check(); !different) return different;
-      return s;
-    }
+  if (Status s = serve_links(pass.progressed); !s) {
+    // A fingerprint that differs explains why its sender has left.
+    if (!agreed_)
+      if (Status different = agreement_->check(); !different) return different;
+    return s;
+  }
   if (!running()) return {};
   run_ready(pass.progressed);
   if (!agreed_ || steps_.left() > 0) return {};
@@ -67,6 +67,17 @@ Status QueuedExecutor::agree(bool& progressed) {
 // Before the agreement only what comes behind the right fingerprint.
 bool QueuedExecutor::may_receive(const QueuedLink& link) const {
   return agreed_ || agreement_->heard(static_cast<size_t>(&link - links_.data()));
+}
+
+Status QueuedExecutor::serve_links(bool& progressed) {
+  for (size_t served = 0; served < links_.size(); ++served) {
+    if (first_ >= links_.size()) first_ = 0;
+    QueuedLink& link = links_[first_++];
+    if (Status s = serve(link, progressed); !s) return s;
+    // The others have their turn in the next pass.
+    if (!room_left() || (link.open() && link.totals->more)) return {};
+  }
+  return {};
 }
 
 Status QueuedExecutor::serve(QueuedLink& link, bool& progressed) {

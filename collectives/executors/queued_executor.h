@@ -36,6 +36,8 @@ class QueuedExecutor final : public Executor {
   bool running() const { return (agreed_ || early_) && !held_; }
   Status agree(bool& progressed);
   bool may_receive(const QueuedLink& link) const;
+  // All of them, or until about as much is moved as in one pass.
+  Status serve_links(bool& progressed);
   Status serve(QueuedLink& link, bool& progressed);
   Status post_sends(QueuedLink& link, bool& progressed);
   Status post_send(QueuedLink& link, const BoundStep& step);
@@ -68,6 +70,7 @@ class QueuedExecutor final : public Executor {
   Agreement* agreement_ = nullptr;
   bool agreed_ = false, held_ = false;
   bool early_ = false;     // the plan
+  size_t first_ = 0;       // the link that is served next
   size_t room_ = 0;        // bytes
   int32_t local_ = -1;     // the local step that is being run, or -1
   size_t local_done_ = 0;  // bytes of it

@@ -1,7 +1,9 @@
 // One pass moves a limited number of bytes, however large the operation is, and the next one goes
 // on where it stopped: copies, messages that are stored or added, and fusions.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,16 +23,21 @@ struct Moved {
   uint64_t fused = 0;
 };
 
-// All ranks in turn, one pass each.
-Moved passes_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
-                std::vector<std::vector<void*>>& buffers) {
-  const auto size = runner.executors.size();
-  for (size_t r = 0; r < size; ++r) {
+void start(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
+           std::vector<std::vector<void*>>& buffers) {
+  for (size_t r = 0; r < plans.size(); ++r) {
     Fingerprint call = plans[r]->fingerprint;
     call.sequence = runner.sequence;
     runner.executors[r]->start({plans[r].get(), call, buffers[r], {}, {}, false});
   }
   ++runner.sequence;
+}
+
+// All ranks in turn, one pass each.
+Moved passes_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
+                std::vector<std::vector<void*>>& buffers) {
+  const auto size = runner.executors.size();
+  start(runner, plans, buffers);
   Moved moved;
   const Deadline limit = patiently();
   for (bool all = false; !all;) {
@@ -106,6 +113,28 @@ TEST(Passes, OfMessages) {
   EXPECT_GE(moved.passes, kBytes / 2 / kPassBytes);
 }
 
+// However many links bring something at once.
+TEST(Passes, OfSeveralLinks) {
+  constexpr size_t kBlock = 8 * kPassBytes, kRanks = 4;
+  Runner runner(kRanks, LoopbackFaults{});
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::vector<void*>> buffers(kRanks);
+  for (size_t r = 0; r < kRanks; ++r) {
+    memory.emplace_back(kRanks * kBlock, std::byte(r));
+    for (size_t block = 0; block < kRanks; ++block)
+      buffers[r].push_back(memory[r].data() + block * kBlock);
+  }
+  const auto plans = plans_of(
+      runner, "direct", {Collective::all_gather, DataType::uint8, ReduceOp::sum, 0, kBlock, {}},
+      {.apart = true});
+  EXPECT_GE(passes_of(runner, plans, buffers).passes, (kRanks - 1) * kBlock / kPassBytes);
+  for (const auto& each : memory)
+    for (size_t block = 0; block < kRanks; ++block)
+      EXPECT_EQ(
+          std::ranges::count(std::span(each).subspan(block * kBlock, kBlock), std::byte(block)),
+          static_cast<ptrdiff_t>(kBlock));
+}
+
 TEST(Passes, OfAFusion) {
   std::vector<std::byte*> memory;
   for (int r = 0; r < 3; ++r)
@@ -114,6 +143,35 @@ TEST(Passes, OfAFusion) {
   EXPECT_GT(moved.fused, 0u);
   EXPECT_GE(moved.passes, kBytes / 3 / kPassBytes);
   for (std::byte* const each : memory) Arena::of_process()->release(each);
+}
+
+// A peer gives up when rank 0 has added up a part: none of it is added a second time.
+TEST(Passes, OfAFusionWhosePeerGivesUp) {
+  Runner runner(make_meshes(3, make_shm));
+  const size_t count = kBytes / sizeof(float);
+  std::vector<std::vector<void*>> buffers;
+  for (int r = 0; r < 3; ++r) {
+    auto* const data = static_cast<float*>(Arena::of_process()->allocate(kBytes));
+    std::fill_n(data, count, 1.0F);
+    buffers.push_back({data});
+  }
+  const std::span mine(static_cast<const float*>(buffers[0][0]), count);
+  const auto plans = plans_of(
+      runner, "direct", {Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, count, {}});
+  start(runner, plans, buffers);
+  bool progressed = false;
+  const auto step = [&](size_t r) { return runner.executors[r]->step(progressed); };
+  for (const Deadline limit = patiently(); mine.front() == 1 && !limit.passed();)
+    for (size_t r = 0; r < 3 && mine.front() == 1; ++r) ASSERT_TRUE(step(r));
+  ASSERT_EQ(mine.front(), 3);
+  ASSERT_EQ(runner.executors[0]->fused(), 0u) << "a part of it";
+  for (auto& link : runner.meshes[1]->peers[0].link)
+    if (link) link->abort();
+  Status s;
+  for (const Deadline limit = patiently(); s && !limit.passed();) s = step(0);
+  EXPECT_FALSE(s);
+  EXPECT_EQ(std::ranges::count_if(mine, [](float x) { return x != 1 && x != 3; }), 0);
+  for (auto& each : buffers) Arena::of_process()->release(each[0]);
 }
 
 }  // namespace

@@ -251,13 +251,25 @@ TEST(ZeroCopy, MessagesThatAreTakenBackAreAnError) {
   ASSERT_TRUE(pair.link(0).post_send(out.data(), kBytes));
   ASSERT_EQ(pair.link(1).incoming().size(), kBytes);
   pair.link(0).abort();
-  EXPECT_FALSE(pair.link(1).begin_put());
   pair.link(1).consume(kBytes);
   const Status s = pair.poll(1);
   ASSERT_FALSE(s);
   EXPECT_EQ(s.error().code, ErrorCode::peer_lost);
   EXPECT_EQ(s.error().peer, 0);
   EXPECT_EQ(pair.now[1].received, 0u);
+}
+
+TEST(ZeroCopy, NothingIsPutWhereItHasBeenTakenBack) {
+  Pair pair;
+  const Block offered(kBytes);
+  ASSERT_TRUE(pair.link(1).post_incoming(kBytes));
+  ASSERT_TRUE(pair.link(0).post_exposed(offered.data(), kBytes, 0));
+  ASSERT_NE(pair.link(1).put_place(0), nullptr);
+  pair.link(0).abort();
+  EXPECT_FALSE(pair.link(1).begin_put());
+  const Status s = pair.poll(1);
+  ASSERT_FALSE(s);
+  EXPECT_EQ(s.error().code, ErrorCode::peer_lost);
 }
 
 // abort() promises that the memory is touched no more: it waits for a peer that is writing to it.

@@ -52,31 +52,32 @@ class ShmLink final : public Link {
   }
 
   std::byte* put_place(uint64_t number) override {
-    if (unusable(1) || !receiver_.shows()) return nullptr;
+    if (fault_.refuses(gate_, 1) || !receiver_.shows()) return nullptr;
     return receiver_.put_place(number);
   }
 
   bool begin_put() override {
     outgoing_.writer.putting.store(1, std::memory_order_relaxed);
     full_fence();  // pairs with Sender::revoke
-    if (!gate_.aborted() && arriving_.revocation.revoked.load(std::memory_order_acquire) == 0)
-      return true;
+    const bool given_up = arriving_.revocation.revoked.load(std::memory_order_acquire) != 0;
+    if (!gate_.aborted() && !given_up) return true;
     end_put();
+    if (given_up) (void)taken_back();
     return false;
   }
   void end_put() override { outgoing_.writer.putting.store(0, std::memory_order_release); }
 
   Status post_put(size_t bytes) override {
-    if (unusable(bytes)) [[unlikely]]
-      return why(bytes);
+    if (fault_.refuses(gate_, bytes)) [[unlikely]]
+      return fault_.why(gate_, bytes);
     if (!sender_.post_placed(bytes)) [[unlikely]]
       return disbelieve();
     return {};
   }
 
   Status post_recv(void* data, size_t bytes) override {
-    if (unusable(bytes)) [[unlikely]]
-      return why(bytes);
+    if (fault_.refuses(gate_, bytes)) [[unlikely]]
+      return fault_.why(gate_, bytes);
     receiver_.post(data, bytes);
     return {};
   }
@@ -84,7 +85,7 @@ class ShmLink final : public Link {
   Status post_incoming(size_t bytes) override { return post_recv(nullptr, bytes); }
 
   std::span<const std::byte> incoming() override {
-    if (unusable(1) || !receiver_.shows()) return {};
+    if (fault_.refuses(gate_, 1) || !receiver_.shows()) return {};
     bool plausible = true;
     const std::span<const std::byte> piece = receiver_.arrived(plausible);
     if (!plausible) (void)disbelieve();
@@ -110,14 +111,9 @@ class ShmLink final : public Link {
   }
 
  private:
-  bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
-  Status why(size_t bytes) const {
-    if (fault_) return fault_.status();
-    return gate_.aborted() || bytes > 0 ? fault_.aborted() : fault_.empty_message();
-  }
   Status send(const void* data, size_t bytes, uint64_t put) {
-    if (unusable(bytes)) [[unlikely]]
-      return why(bytes);
+    if (fault_.refuses(gate_, bytes)) [[unlikely]]
+      return fault_.why(gate_, bytes);
     if (!sender_.post(data, bytes, put)) [[unlikely]]
       return disbelieve();
     return {};
@@ -133,8 +129,8 @@ class ShmLink final : public Link {
   }
 
   Status move() {
-    if (unusable(1)) [[unlikely]]
-      return why(1);
+    if (fault_.refuses(gate_, 1)) [[unlikely]]
+      return fault_.why(gate_, 1);
     if (!sender_.advance() || !receiver_.advance() || receiver_.taken_back()) [[unlikely]]
       return disbelieve();
     if ((!sender_.idle() || !receiver_.idle()) && receiver_.peer_end() != kLinkOpen) [[unlikely]]
