@@ -187,7 +187,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     check_not_forked();
     const auto a = plans_->choose(make_args(collective, type, bytes / size_of(type), op));
     return {a.own ? a.own_name : a.algorithm, a.segments, to_string(a.wire),
-            mesh().transports_in_use(), a.by == ChosenBy::tuning_file};
+            mesh().transports_in_use(),       why(a),     a.by == ChosenBy::tuning_file};
   }
   std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
                                  ReduceOp op) const override {

@@ -115,9 +115,9 @@ class Communicator {
   struct Choice {
     std::string algorithm;  // "ring"
     int segments = 1;
-    std::string wire;        // between hosts: "float32", "bf16", "int8"
-    std::string transports;  // in use: "shm", "shm+tcp"
-    bool tuned = false;      // by a tuning file (RINGWOOD_TUNING_FILE), not by prediction
+    std::string wire;             // between hosts: "float32", "bf16", "int8"
+    std::string transports, why;  // in use: "shm", "shm+tcp"; "the tuning file says so"
+    bool tuned = false;           // by a tuning file (RINGWOOD_TUNING_FILE)
   };
   virtual Choice choice(Collective collective, size_t bytes, DataType type, ReduceOp op) const = 0;
   // The table's rows, with predicted times here, and why they are not chosen. Takes milliseconds.

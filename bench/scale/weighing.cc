@@ -17,6 +17,7 @@
 #include "collectives/planner/group_planner.h"
 #include "collectives/tuner/model_tuner.h"
 #include "collectives/tuner/watch/path_monitor.h"
+#include "tests/tuner/watch/counting_link.h"
 #include "transports/base/clock.h"
 #include "transports/base/wait_set.h"
 #include "transports/channels.h"
@@ -25,18 +26,7 @@ namespace ringwood {
 namespace {
 
 constexpr int kRanksOfAHost = 8;
-
-class CountingLink final : public Link {
- public:
-  Status post_send(const void*, size_t) override { return {}; }
-  Status post_recv(void*, size_t) override { return {}; }
-  Status post_incoming(size_t) override { return {}; }
-  std::span<const std::byte> incoming() override { return {}; }
-  void consume(size_t) override {}
-  Status poll(Completions&) override { return {}; }
-  void abort() noexcept override {}
-  std::optional<LinkTraffic> traffic() const override { return LinkTraffic{1000, 1 << 20, 0.1}; }
-};
+const LinkTraffic kTraffic{1000, 1 << 20, 0.1};
 
 class Longest {
  public:
@@ -70,7 +60,7 @@ void run(int n, int classes) {
     mesh.host_numbers.push_back(r / kRanksOfAHost);
     if (r > 0)
       mesh.peers[static_cast<size_t>(r)].link[kCollectiveChannel] =
-          std::make_unique<CountingLink>();
+          std::make_unique<testing::CountingLink>(kTraffic);
   }
   machine.hosts = mesh.host_numbers;
   GroupPlanner planner(0, n, std::make_shared<ModelTuner>(machine, Options{}));

@@ -138,29 +138,22 @@ std::vector<Candidate> ModelTuner::explain(const TuningQuery& query) const {
 void ModelTuner::explain_tuned(const ModelQuery& q, const TunedRange& range,
                                std::vector<Candidate>& candidates) const {
   const TuningChoice choice = tuned_choice(q, range);
-  const auto is_choice = [&](const Candidate& c) {
-    return TuningChoice{c.algorithm, c.segments, c.wire, 0, choice.own} == choice;
-  };
-  auto it = std::ranges::find_if(candidates, is_choice);
-  if (it == candidates.end()) {
-    Candidate more;
-    more.algorithm = range.algorithm;
-    more.segments = choice.segments;
-    more.wire = choice.wire;
-    more.seconds = more.zero_copy_seconds = std::numeric_limits<double>::infinity();
+  const auto missing = [&] {
     if (!choice.own)
       for (Candidate& c :
            ringwood::explain(q, options_, range.algorithm, range.segments, &profiles(q.n)))
-        if (is_choice(c)) more = std::move(c);
-    it = candidates.insert(candidates.end(), std::move(more));
-  }
-  for (Candidate& c : candidates) {
-    if (c.chosen) c.why_not = "predicted best, but another one was measured to be";
-    c.chosen = false;
-  }
-  it->chosen = true;
-  it->why_not.clear();
-  it->why = words_on(range, whole_bytes(q));
+        if (c.segments == choice.segments && c.wire == choice.wire &&
+            c.algorithm == range.algorithm)
+          return c;
+    Candidate unknown;
+    unknown.algorithm = range.algorithm;
+    unknown.segments = choice.segments;
+    unknown.wire = choice.wire;
+    unknown.seconds = unknown.zero_copy_seconds = std::numeric_limits<double>::infinity();
+    return unknown;
+  };
+  choose_instead(candidates, choice, missing, words_on(range, whole_bytes(q)),
+                 "predicted best, but another one was measured to be");
 }
 
 RowProfiles& ModelTuner::profiles(int n) const {

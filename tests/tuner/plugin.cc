@@ -1,5 +1,6 @@
 // A user's tuner in front of the others: what it says is taken where that can be, on all ranks.
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -85,6 +86,8 @@ TEST(TunerPlugin, IsAskedFirst) {
       2, [](int rank) { return with(kSome, rank); },
       [&](Communicator& c) {
         EXPECT_EQ(choice_of(c, Collective::all_reduce), "ring/3");
+        EXPECT_EQ(c.choice(Collective::all_reduce, 1 << 20, DataType::float32, ReduceOp::sum).why,
+                  "the user's tuner says so");
         EXPECT_EQ(choice_of(c, Collective::broadcast), broadcast)
             << "an answer that cannot be used";
         EXPECT_EQ(choice_of(c, Collective::all_gather), gather) << "no answer";
@@ -101,6 +104,22 @@ TEST(TunerPlugin, IsAskedFirst) {
       });
   EXPECT_EQ(begun, 2);
   EXPECT_EQ(ended, 2);
+}
+
+// A NaN is equal to any tolerance in the answers that are remembered.
+TEST(TunerPlugin, SeesNoToleranceThatIsNone) {
+  run_ranks(
+      2, [](int rank) { return with(kSome, rank); },
+      [&](Communicator& c) {
+        sum(c);
+        CallOptions call;
+        call.tolerance = std::nan("");
+        std::vector<float> data(3 << 10);
+        EXPECT_THROW(
+            (void)c.all_reduce(data.data(), data.size(), DataType::float32, ReduceOp::sum, call),
+            Error);
+        must(c.barrier());
+      });
 }
 
 TEST(TunerPlugin, IsExplained) {

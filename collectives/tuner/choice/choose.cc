@@ -114,9 +114,9 @@ std::vector<Candidate> weigh_query(const ModelQuery& q, const CandidateQuery& qu
   const MachineModel machine =
       q.machine ? MachineModel{} : default_machine_model(q.n, q.several_hosts);
   const MachineModel& known = q.machine ? *q.machine : machine;
-  if (profiles) return weigh(query, known, *profiles);
+  if (profiles) return cost_candidates(query, known, *profiles);
   RowProfiles found(known, q.n);
-  return weigh(query, known, found);
+  return cost_candidates(query, known, found);
 }
 
 std::string time_text(const Candidate& c, double seconds) {
@@ -207,6 +207,22 @@ std::string why(const TuningChoice& choice) {
     case ChosenBy::prediction: break;
   }
   return fmt::format("the shortest prediction, {:.4g} us", choice.seconds * 1e6);
+}
+
+void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choice,
+                    const std::function<Candidate()>& missing, std::string why,
+                    const std::string& why_not) {
+  auto it = std::ranges::find_if(candidates, [&](const Candidate& c) {
+    return TuningChoice{c.algorithm, c.segments, c.wire, 0, choice.own} == choice;
+  });
+  if (it == candidates.end()) it = candidates.insert(candidates.end(), missing());
+  for (Candidate& c : candidates) {
+    if (c.chosen) c.why_not = why_not;
+    c.chosen = false;
+  }
+  it->chosen = true;
+  it->why_not.clear();
+  it->why = std::move(why);
 }
 
 std::string name_of(const std::string& algorithm, WireFormat wire) {

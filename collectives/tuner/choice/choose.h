@@ -14,6 +14,7 @@
 // 9, 128 ranks 6.2 and 11, 1,024 ranks 7.7 and 24, 16,384 ranks 17 and 67.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,11 @@ TuningChoice choose(const ModelQuery& query, const Options& options,
 std::vector<Candidate> explain(const ModelQuery& query, const Options& options,
                                const std::string& algorithm = "", int segments = 0,
                                RowProfiles* profiles = nullptr);
+// The candidate that is `choice` becomes the chosen one, for the reason `why`, and the one that was
+// is not, for the reason `why_not`. Where there is none, the one that `missing` returns is added.
+void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choice,
+                    const std::function<Candidate()>& missing, std::string why,
+                    const std::string& why_not);
 // "ring", or "ring+bf16".
 std::string name_of(const std::string& algorithm, WireFormat wire);
 // A table, best first, one line for each candidate.

@@ -240,8 +240,8 @@ class Contest {
 
 }  // namespace
 
-std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine,
-                             RowProfiles& profiles) {
+std::vector<Candidate> cost_candidates(const CandidateQuery& query, const MachineModel& machine,
+                                       RowProfiles& profiles) {
   return Contest(query, machine, profiles).run();
 }
 

@@ -53,7 +53,7 @@ struct CandidateQuery {
 // segments of `segment_bytes`). The result lists exact candidates before encoded ones, then in the
 // order of the rows, segments ascending.
 // `profiles`: of this machine model, for as many ranks.
-std::vector<Candidate> weigh(const CandidateQuery& query, const MachineModel& machine,
-                             RowProfiles& profiles);
+std::vector<Candidate> cost_candidates(const CandidateQuery& query, const MachineModel& machine,
+                                       RowProfiles& profiles);
 
 }  // namespace ringwood

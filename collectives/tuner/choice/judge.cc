@@ -70,14 +70,14 @@ const Prediction& CostJudge::pair(BuiltRow& built, bool zero_copy) {
 
 CostJudge::Times CostJudge::judge(BuiltRow& built, int segment_count, bool may_simulate,
                                   double worth) {
-  Times times = weighed(built, segment_count, may_simulate, worth);
+  Times times = times_of(built, segment_count, may_simulate, worth);
   times.seconds = in_steps(times.seconds);
   times.zero_copy_seconds = in_steps(times.zero_copy_seconds);
   return times;
 }
 
-CostJudge::Times CostJudge::weighed(BuiltRow& built, int segment_count, bool may_simulate,
-                                    double worth) {
+CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool may_simulate,
+                                     double worth) {
   Prediction p;
   p.simulated = false;
   if (may_simulate && !built.samples().empty()) {

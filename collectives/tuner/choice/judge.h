@@ -45,7 +45,7 @@ class CostJudge final {
   Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
   double estimate(BuiltRow& built, int count);
-  Times weighed(BuiltRow& built, int segment_count, bool may_simulate, double worth);
+  Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 
   const CandidateQuery& query_;
   const MachineModel& machine_;

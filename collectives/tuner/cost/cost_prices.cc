@@ -6,7 +6,7 @@
 
 #include "collectives/plan/agreement.h"
 #include "collectives/plan/plan.h"
-#include "transports/shm/shared_region.h"
+#include "transports/eager_channel.h"
 
 namespace ringwood {
 namespace {
@@ -45,7 +45,7 @@ PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& m
 
 bool eager_slots(const MachineModel& machine, int n) {
   return host_count(machine) == 1 && machine.staged && !machine.loopback &&
-         n <= static_cast<int>(shm::kMaxEagerRanks);
+         n <= static_cast<int>(kMaxEagerRanks);
 }
 
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {

@@ -75,6 +75,7 @@ class PluginTuner final : public Tuner {
     const bool named = !algorithm.empty() || segments != 0 || names_row(options_, query.collective);
     const bool ordered = options_.reproducible && reduces(query.collective);
     if (named || ordered) return inner_->choose(query, algorithm, segments);
+    check_tolerance(query);  // no key can be made of a NaN
     const Key key{query.collective, query.bytes, query.type,   query.op,
                   query.root,       query.n,     query.uneven, tolerance_of(query)};
     {
@@ -92,25 +93,16 @@ class PluginTuner final : public Tuner {
     std::vector<Candidate> candidates = inner_->explain(query);
     const TuningChoice choice = choose(query, "", 0);
     if (choice.by != ChosenBy::plugin) return candidates;
-    const auto is_choice = [&](const Candidate& c) {
-      return TuningChoice{c.algorithm, c.segments, c.wire} == choice;
+    const auto missing = [&] {
+      Candidate other;
+      other.algorithm = choice.algorithm;
+      other.segments = choice.segments;
+      other.wire = choice.wire;
+      other.seconds = other.zero_copy_seconds = choice.seconds;
+      return other;
     };
-    auto it = std::ranges::find_if(candidates, is_choice);
-    if (it == candidates.end()) {
-      Candidate more;
-      more.algorithm = choice.algorithm;
-      more.segments = choice.segments;
-      more.wire = choice.wire;
-      more.seconds = more.zero_copy_seconds = choice.seconds;
-      it = candidates.insert(candidates.end(), std::move(more));
-    }
-    for (Candidate& c : candidates) {
-      if (c.chosen) c.why_not = fmt::format("the tuner {} chose another one", plugin_.name);
-      c.chosen = false;
-    }
-    it->chosen = true;
-    it->why_not.clear();
-    it->why = fmt::format("by the tuner {}", plugin_.name);
+    choose_instead(candidates, choice, missing, fmt::format("by the tuner {}", plugin_.name),
+                   fmt::format("the tuner {} chose another one", plugin_.name));
     return candidates;
   }
 

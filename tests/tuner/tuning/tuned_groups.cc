@@ -77,6 +77,7 @@ TEST(TunedGroups, AllRanksTakeWhatRankZeroFound) {
   run_ranks(4, options_with(path.path()), [](Communicator& c) {
     const auto own = c.choice(Collective::all_reduce, 400, DataType::float32, ReduceOp::sum);
     EXPECT_TRUE(own.tuned);
+    EXPECT_EQ(own.why, "the tuning file says so");
     EXPECT_EQ(own.algorithm, "mine");
     const auto row = c.choice(Collective::all_reduce, 20000, DataType::float32, ReduceOp::sum);
     EXPECT_TRUE(row.tuned);

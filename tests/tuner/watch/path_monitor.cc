@@ -13,28 +13,12 @@
 #include "collectives/tuner/model_tuner.h"
 #include "collectives/tuner/watch/path_monitor.h"
 #include "collectives/tuner/watch/row_changes.h"
+#include "tests/tuner/watch/counting_link.h"
 #include "transports/base/wait_set.h"
 #include "transports/channels.h"
 
 namespace ringwood {
 namespace {
-
-// Says what it has sent, and sends nothing.
-class CountingLink final : public Link {
- public:
-  explicit CountingLink(LinkTraffic& traffic) : traffic_(traffic) {}
-  Status post_send(const void*, size_t) override { return {}; }
-  Status post_recv(void*, size_t) override { return {}; }
-  Status post_incoming(size_t) override { return {}; }
-  std::span<const std::byte> incoming() override { return {}; }
-  void consume(size_t) override {}
-  Status poll(Completions&) override { return {}; }
-  void abort() noexcept override {}
-  std::optional<LinkTraffic> traffic() const override { return traffic_; }
-
- private:
-  LinkTraffic& traffic_;
-};
 
 Clock::time_point the_time;
 
@@ -51,7 +35,8 @@ class PathMonitorTest : public ::testing::Test {
     for (int r = 0; r < mesh_.size; ++r) {
       mesh_.host_numbers.push_back(r / per_host);
       if (r > 0)
-        mesh_.peers[r].link[kCollectiveChannel] = std::make_unique<CountingLink>(traffic_[r]);
+        mesh_.peers[r].link[kCollectiveChannel] =
+            std::make_unique<testing::CountingLink>(traffic_[r]);
     }
     monitor_.use(mesh_, [this] { return plans_ ? plans_->in_use() : TunerInUse{}; });
     (void)monitor_.look();
