@@ -74,7 +74,10 @@ LEVELS = (
     "bench",
 )
 # A folder with one door: what runs includes nothing else of it. What measures and explains it may.
-DOORS = {"collectives/tuner": "collectives/tuner/tuner.h"}
+DOORS = {
+    "collectives/tuner": "collectives/tuner/tuner.h",
+    **{f"transports/{name}": f"transports/{name}/{name}.h" for name in ("shm", "tcp", "verbs")},
+}
 GUESTS = ("tools/", "tests/", "bench/")
 OURS = {row.split("/")[0] for row in LEVELS}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)

@@ -32,6 +32,8 @@
 
 namespace ringwood {
 
+// Among more ranks of a host there are no eager slots: they would stay unused.
+inline constexpr uint32_t kMaxEagerRanks = 16;
 inline constexpr size_t kHeadBytes = 32;
 inline constexpr size_t kInlineBytes = 16;
 inline constexpr size_t kEagerSlotBytes = 16 << 10;

@@ -117,6 +117,14 @@ class LinkFault {
     set(code, std::move(cause));
     return status();
   }
+  // Whether a call must be refused that brings a message of so many bytes, and its error.
+  bool refuses(const AbortGate& gate, size_t bytes) const {
+    return gate.aborted() || error_ || bytes == 0;
+  }
+  Status why(const AbortGate& gate, size_t bytes) const {
+    if (error_) return status();
+    return gate.aborted() || bytes > 0 ? aborted() : empty_message();
+  }
   Status aborted() const { return make(ErrorCode::aborted, "the link was aborted by this rank"); }
   Status empty_message() const {
     return make(ErrorCode::internal, "a message must have at least one byte");

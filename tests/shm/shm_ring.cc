@@ -25,7 +25,7 @@ class Desk {
       const uint64_t start = writer.head();
       size_t done = 0;
       while (done < bytes && !writer.full(plausible)) {
-        done += writer.put(data.data() + done, bytes - done);
+        done += writer.write(data.data() + done, bytes - done);
       }
       EXPECT_TRUE(plausible);
       if (done < bytes) return written;

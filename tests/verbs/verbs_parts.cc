@@ -11,6 +11,7 @@
 #include "transports/verbs/path/attempts.h"
 #include "transports/verbs/path/explain.h"
 #include "transports/verbs/path/path_address.h"
+#include "transports/verbs/path/path_slot.h"
 #include "transports/verbs/path/posted_writes.h"
 #include "transports/verbs/rail/addresses.h"
 #include "transports/verbs/rail/gids.h"
@@ -332,6 +333,19 @@ TEST(VerbsEce, IsWhatBothEndsCanOrNothing) {
   EXPECT_EQ(query_ece(library, nullptr), (Ece{7, 4, 0}));
   library.newer.query_ece = [](ibv_qp*, ibv_ece*) { return EOPNOTSUPP; };
   EXPECT_FALSE(query_ece(library, nullptr));
+}
+
+// Whoever closes first, and however often an end says so.
+TEST(PathEnds, BothCloseBeforeThePathIsOver) {
+  using enum PathEnds;
+  EXPECT_EQ(after_closing_there(after_closing_here(open)), both);
+  EXPECT_EQ(after_closing_here(after_closing_there(open)), both);
+  for (const PathEnds ends : {here, both, over}) {
+    EXPECT_TRUE(closed_here(ends));
+    EXPECT_EQ(after_closing_here(ends), ends);
+  }
+  for (const PathEnds ends : {there, both, over}) EXPECT_EQ(after_closing_there(ends), ends);
+  EXPECT_FALSE(closed_here(open) || closed_here(there));
 }
 
 TEST(VerbsTransport, ThatIsDisabledReachesNobodyAndLeavesNothing) {

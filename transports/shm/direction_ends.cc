@@ -45,7 +45,7 @@ bool Sender::advance(size_t most) {
       break;
     }
     Message& message = queue_[next_];
-    if (!put(message, plausible)) break;
+    if (!move_once(message, plausible)) break;
     if (message.done == message.bytes) ++next_;
   }
   return plausible && retire();
@@ -74,8 +74,8 @@ void Sender::announce(Notice notice) {
 }
 
 // Advances one message by one move; true if anything moved.
-bool Sender::put(Message& message, bool& plausible) {
-  if (message.done > 0) return put_piece(message, plausible);
+bool Sender::move_once(Message& message, bool& plausible) {
+  if (message.done > 0) return stage_piece(message, plausible);
   if (!slots_.free(plausible)) return false;
   if (message.data == nullptr) {
     announce({static_cast<uint64_t>(Way::placed), 0, 0});
@@ -93,7 +93,7 @@ bool Sender::put(Message& message, bool& plausible) {
   if (message.bytes >= zero_copy_from_ && arena_ &&
       direction_.reader.maps.load(std::memory_order_relaxed) != 0 && expose(message))
     return true;
-  return put_piece(message, plausible);
+  return stage_piece(message, plausible);
 }
 
 // False: the message is in no memory that the peer maps, or must not be read any more.
@@ -117,14 +117,14 @@ bool Sender::expose(Message& message) {
   return true;
 }
 
-bool Sender::put_piece(Message& message, bool& plausible) {
+bool Sender::stage_piece(Message& message, bool& plausible) {
   const bool first = message.done == 0;
   if (first) plausible = ring_.start(message.bytes);
   if (!plausible || ring_.full(plausible)) return false;
   AbortGate::Pass pass(context_.gate);
   if (!pass) return false;
   const uint64_t start = ring_.head();
-  const size_t piece = ring_.put(message.data + message.done, message.bytes - message.done);
+  const size_t piece = ring_.write(message.data + message.done, message.bytes - message.done);
   message.done += piece;
   moved_ += piece;
   if (first) {

@@ -87,10 +87,10 @@ class Sender {
     uint64_t at;      // exposed: its offset in the arena
     std::shared_ptr<const void> hold;
   };
-  bool put(Message& message, bool& plausible);
+  bool move_once(Message& message, bool& plausible);
   bool expose(Message& message);
   void announce(Notice notice);
-  bool put_piece(Message& message, bool& plausible);
+  bool stage_piece(Message& message, bool& plausible);
   bool retire();
 
   Direction& direction_;

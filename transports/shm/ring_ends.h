@@ -45,7 +45,7 @@ class RingWriter final {
   }
   // Copies the next piece of a message, as much as there is room for, and returns its size. The
   // peer sees it after publish(), or when head() is announced to it. Precondition: not full.
-  size_t put(const std::byte* data, size_t bytes) {
+  size_t write(const std::byte* data, size_t bytes) {
     const uint64_t at = head_ & (bytes_ - 1);
     const uint64_t room = std::min(bytes_ - (head_ - tail_), bytes_ - at);
     const size_t piece = std::min({bytes, static_cast<size_t>(room), kPieceBytes});

@@ -56,8 +56,6 @@ inline constexpr uint64_t kSlots = 64;
 // A reader reports its progress every so many slots: far fewer than all, so that the sender need
 // not stop.
 inline constexpr uint64_t kSlotReport = kSlots / 4;
-// There are eager slots from each rank to each other; among more ranks they would stay unused.
-inline constexpr uint32_t kMaxEagerRanks = 16;
 
 struct alignas(kLine) Slot {
   std::byte payload[kSmallBytes];

@@ -96,7 +96,7 @@ class TcpLink final : public Link {
 
   // Only poll() sends, so that messages posted together share a system call and a packet.
   Status post_send(const void* data, size_t bytes) override {
-    if (unusable(bytes)) return why(bytes);
+    if (fault_.refuses(gate_, bytes)) return fault_.why(gate_, bytes);
     auto* from = static_cast<std::byte*>(const_cast<void*>(data));
     const uint64_t message = sends_.next();
     const auto [pieces, first] = out_.deal(bytes, [&](size_t socket, size_t at, size_t length) {
@@ -113,7 +113,7 @@ class TcpLink final : public Link {
   Status post_incoming(size_t bytes) override { return post(nullptr, bytes); }
 
   std::span<const std::byte> incoming() override {
-    if (unusable(1) || receives_.idle() || !receives_.front().in_place) return {};
+    if (fault_.refuses(gate_, 1) || receives_.idle() || !receives_.front().in_place) return {};
     return first_stream().in_place();
   }
 
@@ -154,7 +154,7 @@ class TcpLink final : public Link {
  private:
   Status move() {
     more_ = false;
-    if (unusable(1)) return why(1);
+    if (fault_.refuses(gate_, 1)) return fault_.why(gate_, 1);
     bool moved = !sends_.idle() || !receives_.idle(), arrived = false, shows = false;
     for (size_t calls = 0; moved && calls < kMaxCalls; calls += streams_.size()) {
       moved = false;
@@ -200,7 +200,7 @@ class TcpLink final : public Link {
   }
 
   Status post(std::byte* data, size_t bytes) {
-    if (unusable(bytes)) return why(bytes);
+    if (fault_.refuses(gate_, bytes)) return fault_.why(gate_, bytes);
     const uint64_t message = receives_.next();
     const auto [pieces, first] = in_.deal(bytes, [&](size_t socket, size_t at, size_t length) {
       streams_[socket].post_receive({data ? data + at : nullptr, length, message});
@@ -214,12 +214,6 @@ class TcpLink final : public Link {
     const Ledger::Entry& message = receives_.front();
     const size_t stripe = message.consumed / kStripeBytes;
     return streams_[(message.first_socket + stripe) % streams_.size()];
-  }
-
-  bool unusable(size_t bytes) const { return gate_.aborted() || fault_ || bytes == 0; }
-  Status why(size_t bytes) const {
-    if (fault_) return fault_.status();
-    return gate_.aborted() || bytes > 0 ? fault_.aborted() : fault_.empty_message();
   }
 
   Status fail(const char* call, int error_number) {

@@ -44,11 +44,6 @@ void Connection::use(WaitSet& wait_set, std::chrono::milliseconds heartbeat,
   in_use_ = true;
 }
 
-Status Connection::why(size_t bytes) const {
-  if (link_.fault) return link_.fault.status();
-  return link_.gate.aborted() || bytes > 0 ? link_.fault.aborted() : link_.fault.empty_message();
-}
-
 // ---- moving ------------------------------------------------------------------------------------
 
 bool Connection::time_to_look() {
@@ -60,7 +55,7 @@ bool Connection::time_to_look() {
 }
 
 Status Connection::move() {
-  if (link_.over()) return why(1);
+  if (link_.over()) return link_.why(1);
   Wire& wire = link_.wire;
   paths_.read();
   const bool looking = time_to_look();
@@ -68,7 +63,7 @@ Status Connection::move() {
   paths_.watch();
   if (looking && in_use_) reopener_.look();
   if (looking && !paths_.none_left()) wire.trim();
-  if (!data_.move()) return why(1);
+  if (!data_.move()) return link_.why(1);
   data_.give_credit(!in_use_);  // without a completion the path would not count as quiet yet
   paths_.renew_receives(false);
   if (in_use_) note(traffic_, paths_.carried(), armed_);
@@ -114,7 +109,7 @@ bool Connection::host_is_gone() {
 // The peer has written everything before it closed, so what is not here by now will not come.
 Status Connection::peer_is_gone() {
   paths_.read();
-  if (!data_.take_the_rest()) return why(1);
+  if (!data_.take_the_rest()) return link_.why(1);
   Incoming& in = data_.incoming();
   const bool wanting = !data_.outgoing().idle() || (!in.idle() && !in.readable());
   if (link_.fault || !wanting) return link_.fault.status();

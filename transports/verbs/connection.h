@@ -34,8 +34,6 @@ class Connection final : private PathEvents {
 
   // Advances whatever can be advanced. An error is final.
   Status move();
-  // The error, if there is one; else what is wrong with a call for `bytes`.
-  Status why(size_t bytes) const;
   // Waits, for a bounded time, until what was sent is acknowledged: it would be lost with the queue
   // pairs.
   void drain() noexcept;

@@ -35,7 +35,7 @@ std::vector<std::string> VerbsLink::ports() const {
 
 // Only poll() sends, so that messages that were posted together are written together.
 Status VerbsLink::post_send(const void* data, size_t bytes) {
-  if (unusable(bytes)) return connection_->why(bytes);
+  if (link_.refuses(bytes)) return link_.why(bytes);
   connection_->traffic().posted();
   if (bytes < kZeroCopyFrom || !arena_ || !post_zero_copy(data, bytes)) out_.post(data, bytes);
   return {};
@@ -58,19 +58,19 @@ bool VerbsLink::post_zero_copy(const void* data, size_t bytes) {
 }
 
 Status VerbsLink::post_recv(void* data, size_t bytes) {
-  if (unusable(bytes)) return connection_->why(bytes);
+  if (link_.refuses(bytes)) return link_.why(bytes);
   in_.post(static_cast<std::byte*>(data), bytes);
   return {};
 }
 
 Status VerbsLink::post_incoming(size_t bytes) {
-  if (unusable(bytes)) return connection_->why(bytes);
+  if (link_.refuses(bytes)) return link_.why(bytes);
   in_.post(nullptr, bytes);
   return {};
 }
 
 std::span<const std::byte> VerbsLink::incoming() {
-  if (unusable(1)) return {};
+  if (link_.over()) return {};
   return in_.in_place();
 }
 

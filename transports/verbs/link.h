@@ -36,7 +36,6 @@ class VerbsLink final : public Link {
   std::optional<LinkTraffic> traffic() const override { return connection_->traffic().traffic(); }
 
  private:
-  bool unusable(size_t bytes) const { return link_.over() || bytes == 0; }
   bool post_zero_copy(const void* data, size_t bytes);
 
   const std::unique_ptr<Connection> connection_;

@@ -123,11 +123,11 @@ void PathSet::watch() {
     if (path.connected() && path.interrupted()) fail(slot, slot.rail->rail->events().why_down());
     if (path.state() == Path::State::closing) path.drain();
     if (path.overdue()) destroy(slot);
-    if (path.state() == Path::State::closed && !slot.told) {
+    if (path.state() == Path::State::closed && !closed_here(slot.ends)) {
       link_.wire.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(slot.index)});
-      slot.told = true;
+      slot.ends = after_closing_here(slot.ends);
     }
-    if (slot.told && slot.peer_closed && !slot.over) end_life(slot);
+    if (slot.ends == PathEnds::both) end_life(slot);
     all_over = all_over && !slot.carrying;
   }
   none_left_ = all_over;
@@ -146,12 +146,12 @@ void PathSet::destroy(PathSlot& slot) {
 bool PathSet::take_path_down(size_t index) {
   if (index >= slots_.size()) return false;
   fail(slots_[index], "the peer closed it");
-  slots_[index].peer_closed = true;
+  slots_[index].ends = after_closing_there(slots_[index].ends);
   return true;
 }
 
 void PathSet::end_life(PathSlot& slot) {
-  slot.over = true;
+  slot.ends = PathEnds::over;
   if (slot.carrying) events_.ended(slot);
   slot.carrying = false;
 }
@@ -164,7 +164,7 @@ bool PathSet::replace(PathSlot& slot, std::unique_ptr<Path> fresh) {
     if (!pass) return false;
     slot.path = std::move(fresh);
   }
-  slot.told = slot.peer_closed = slot.over = false;
+  slot.ends = PathEnds::open;
   slot.reopening.probe_arrived = slot.reopening.probe_landed = false;
   read();
   return true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -34,15 +35,35 @@ struct LinkRail {
   CompletionQueue queue;
 };
 
+// Which ends have closed a path. Once both have, what was not acknowledged is written again over
+// other paths, and it is over.
+//
+//   from \ event   closed here   the peer says so   written again   another queue pair
+//   open           here          there
+//   here           -             both
+//   there          both          -
+//   both           -             -                  over
+//   over           -             -                                  open
+enum class PathEnds : uint8_t { open, here, there, both, over };
+
+// Closed here: the peer has been told.
+inline bool closed_here(PathEnds ends) {
+  return ends == PathEnds::here || ends == PathEnds::both || ends == PathEnds::over;
+}
+// After the event of that column.
+inline PathEnds after_closing_here(PathEnds ends) {
+  return ends == PathEnds::open ? PathEnds::here : ends == PathEnds::there ? PathEnds::both : ends;
+}
+inline PathEnds after_closing_there(PathEnds ends) {
+  return ends == PathEnds::open ? PathEnds::there : ends == PathEnds::here ? PathEnds::both : ends;
+}
+
 struct PathSlot {
   size_t index = 0;  // in the link, the same at both ends
   LinkRail* rail = nullptr;
   std::unique_ptr<Path> path;
   bool carrying = true;  // it may have data that is not acknowledged
-
-  // Closed by us, by the peer, and by both: then what was not acknowledged is written again over
-  // other paths.
-  bool told = false, peer_closed = false, over = false;
+  PathEnds ends = PathEnds::open;
 
   // For opening it again.
   struct {

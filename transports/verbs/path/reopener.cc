@@ -11,7 +11,7 @@ void Reopener::look() {
   const auto now = Clock::now();
   for (PathSlot& slot : paths_.slots()) {
     auto& reopening = slot.reopening;
-    if (!slot.over || reopening.fresh) continue;
+    if (slot.ends != PathEnds::over || reopening.fresh) continue;
     const unsigned returns = slot.rail->rail->events().returns();
     if (returns != reopening.returns) {
       reopening.returns = returns;
@@ -79,9 +79,10 @@ void Reopener::address(PathSlot& slot) {
 
 bool Reopener::take_address(PathSlot& slot, std::span<const std::byte> payload) {
   PathAddress theirs;
-  if (link_.rank < link_.peer || !slot.told || !slot.peer_closed) return false;
+  if (link_.rank < link_.peer) return false;
+  if (slot.ends != PathEnds::both && slot.ends != PathEnds::over) return false;
   if (!decode(payload, theirs)) return false;
-  if (!slot.over) paths_.end_life(slot);
+  if (slot.ends == PathEnds::both) paths_.end_life(slot);
   std::string why;
   std::unique_ptr<Path> path = make(slot, why);
   if (!path || !connect(*path, theirs, slot, why)) {

@@ -20,6 +20,9 @@ struct LinkState {
         wire(std::move(connection)) {}
 
   bool over() const { return gate.aborted() || fault; }
+  // As in LinkFault.
+  bool refuses(size_t bytes) const { return fault.refuses(gate, bytes); }
+  Status why(size_t bytes) const { return fault.why(gate, bytes); }
   // True in a child of the process that made it: queues and mutexes are the parent's.
   bool inherited() const noexcept { return forked_since(process); }
 
