@@ -110,9 +110,9 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
     if constexpr (std::is_same_v<State, CollectiveState>)
       if (!queue_.admits(held, *operation)) [[unlikely]]
         if (Status s = admit(held, *operation); !s) return s;
-    if (!synchronous && !role_.has_service(held)) {
+    if (!synchronous && !role_.has_progress_thread(held)) {
       try {
-        role_.start_service(held, weak_from_this(), [this] {
+        role_.start_progress_thread(held, weak_from_this(), [this] {
           drive(true, [this] { return queue_.idle() || role_.wanted(); });
         });
       } catch (Error& error) {
@@ -121,7 +121,7 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
       }
     }
     queue_.push(held, std::move(operation));
-    if (!synchronous) role_.notify_service(held);
+    if (!synchronous) role_.notify_progress_thread(held);
   }
   waiter_.wake();
   return {};

@@ -5,11 +5,11 @@
 namespace ringwood {
 
 void Role::join() {
-  if (!service_.joinable()) return;
-  if (in_service())
-    service_.detach();
+  if (!progress_thread_.joinable()) return;
+  if (in_progress_thread())
+    progress_thread_.detach();
   else
-    service_.join();
+    progress_thread_.join();
 }
 
 void Role::notify() {
@@ -17,11 +17,10 @@ void Role::notify() {
   changed_.notify_all();
 }
 
-void Role::start_service(const EngineLock&, std::weak_ptr<void> owner,
-                         std::function<void()> drive) {
-  service_ = start_thread("ringwood", [this, owner = std::move(owner), drive = std::move(drive)] {
-    serve(owner, drive);
-  });
+void Role::start_progress_thread(const EngineLock&, std::weak_ptr<void> owner,
+                                 std::function<void()> drive) {
+  progress_thread_ = start_thread("ringwood", [this, owner = std::move(owner),
+                                               drive = std::move(drive)] { serve(owner, drive); });
 }
 
 // In a callback the driver may hold the last handle on the owner, which must outlive the drive.
@@ -34,12 +33,12 @@ void Role::serve(const std::weak_ptr<void>& owner, const std::function<void()>& 
       continue;
     }
     take(held);
-    service_drives_ = true;
+    progress_thread_drives_ = true;
     held.unlock();
     kept = owner.lock();
     drive();
     held.lock();
-    service_drives_ = taken_ = false;
+    progress_thread_drives_ = taken_ = false;
     changed_.notify_all();
     if (stopping_) break;
     held.unlock();
@@ -56,7 +55,7 @@ void Role::stop() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (service_.joinable() && !in_service()) service_.join();
+  if (progress_thread_.joinable() && !in_progress_thread()) progress_thread_.join();
 }
 
 }  // namespace ringwood

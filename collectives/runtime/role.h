@@ -1,7 +1,7 @@
 // Which thread drives: at most one at a time has the driver's role.
 //
 // A waiting thread takes the role if it is free. While no thread waits and something is
-// pending, the service thread (started with the first asynchronous call) has the role, and
+// pending, the progress thread (started with the first asynchronous call) has the role, and
 // gives it back when a waiter comes. A callback that runs in the driving thread already has the
 // role and may drive on.
 //
@@ -54,20 +54,21 @@ class Role final {
       notify();
   }
 
-  // Precondition: there is no service thread yet. It calls drive() whenever something is pending
+  // Precondition: there is no progress thread yet. It calls drive() whenever something is pending
   // and no thread waits, until stop() or the end of `owner`, which is kept alive during each drive.
   // Throws Error(system).
-  void start_service(const EngineLock&, std::weak_ptr<void> owner, std::function<void()> drive);
-  bool has_service(const EngineLock&) const { return service_.joinable(); }
-  // Something was submitted for the service thread.
-  void notify_service(const EngineLock&) {
+  void start_progress_thread(const EngineLock&, std::weak_ptr<void> owner,
+                             std::function<void()> drive);
+  bool has_progress_thread(const EngineLock&) const { return progress_thread_.joinable(); }
+  // Something was submitted for the progress thread.
+  void notify_progress_thread(const EngineLock&) {
     if (!taken_) changed_.notify_all();
   }
-  // A thread waits: the service thread is to give the role back.
+  // A thread waits: the progress thread is to give the role back.
   bool wanted() const { return waiters_.load() > 0; }
-  // Ends the service thread. It has ended on return, unless it is the caller.
+  // Ends the progress thread. It has ended on return, unless it is the caller.
   void stop();
-  // To be called at the owner's end: after stop(), or when the service thread itself
+  // To be called at the owner's end: after stop(), or when the progress thread itself
   // caused that end.
   void join();
 
@@ -85,7 +86,9 @@ class Role final {
 
  private:
   void serve(const std::weak_ptr<void>& owner, const std::function<void()>& drive);
-  bool in_service() const { return service_.get_id() == std::this_thread::get_id(); }
+  bool in_progress_thread() const {
+    return progress_thread_.get_id() == std::this_thread::get_id();
+  }
 
   Waiter& waiter_;
   const WorkQueue& queue_;
@@ -95,10 +98,10 @@ class Role final {
   std::atomic<bool> taken_{false};
   std::thread::id driver_;     // the last thread that took it
   bool driver_waits_ = false;  // the driver is one of the waiters
-  bool service_drives_ = false;
+  bool progress_thread_drives_ = false;
   std::atomic<int> waiters_{0};
   std::atomic<bool> stopping_{false};
-  std::thread service_;
+  std::thread progress_thread_;
 };
 
 template <class Done, class Drive, class Paused>
@@ -108,7 +111,7 @@ void Role::wait_until(Duration pause, Done done, Drive drive, Paused paused) {
   while (!done()) {
     const bool nested = mine(held);
     if (taken_ && !nested) {
-      if (service_drives_) waiter_.wake();
+      if (progress_thread_drives_) waiter_.wake();
       if (changed_.wait_for(held, pause) == std::cv_status::timeout) {
         held.unlock();
         paused();

@@ -9,7 +9,7 @@ namespace {
 // delays, and a longer one adds at most a seventh.
 constexpr Duration kSpin = std::chrono::microseconds(200);
 constexpr Duration kYield = std::chrono::microseconds(150);
-// A service thread shares its core with the user's computation. It yields for about as long as a
+// A progress thread shares its core with the user's computation. It yields for about as long as a
 // sleep delays, and so never takes more than twice the time of the better of the two.
 constexpr Duration kPatientYield = std::chrono::microseconds(20);
 

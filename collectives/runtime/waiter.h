@@ -1,8 +1,8 @@
 // How a driver waits: it spins, then yields, then arms every wake source and sleeps.
 //
-// 1. Spinning: only where every rank of the host has a core, and never in the service thread, which
-//    shares its core with the user's computation. Elsewhere a pass without progress yields the core
-//    at once: the peer that is waited for may need this very core.
+// 1. Spinning: only where every rank of the host has a core, and never in the progress thread,
+//    which shares its core with the user's computation. Elsewhere a pass without progress yields
+//    the core at once: the peer that is waited for may need this very core.
 // 2. Sleeping: links are armed first, and one more pass follows, so that an arrival in between is
 //    not missed; `armed()` is true in that pass. Drives may nest (a callback waits): the inner one
 //    disarms, and the outer one notices that here.
