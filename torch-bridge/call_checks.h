@@ -22,7 +22,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/kernels/types.h"
-#include "torch-bridge/backend.h"
+#include "torch-bridge/live_backend.h"
 #include "torch-bridge/overlap.h"
 
 namespace ringwood {
@@ -37,7 +37,7 @@ struct Reduction {
 // The checks of one call of `backend`. `method` is the name that appears in errors.
 class CallChecks final {
  public:
-  CallChecks(const char* method, TorchBackend& backend) : method_(method), backend_(backend) {}
+  CallChecks(const char* method, LiveBackend& backend) : method_(method), backend_(backend) {}
 
   [[noreturn]] void refuse(const std::string& message) const { fail<c10::Error>(message); }
   void require(bool condition, const char* message) const {
@@ -123,7 +123,7 @@ class CallChecks final {
   }
 
   const char* method_;
-  TorchBackend& backend_;
+  LiveBackend& backend_;
 };
 
 // By DataType.

@@ -6,11 +6,11 @@
 #include <tuple>
 #include <utility>
 
-#include "torch-bridge/backend.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/interpreter_end.h"
 #include "torch-bridge/interrupt.h"
+#include "torch-bridge/live_backend.h"
 #include "torch-bridge/tensors.h"
 #include "torch-bridge/work.h"
 
@@ -80,9 +80,9 @@ int64_t elements(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-TorchBackend::Made TorchBackend::run_now(Kind kind, uint64_t number, const CallOptions& how,
-                                         const List& inputs, Tensors tensors,
-                                         c10::function_ref<Operations(Communicator&)> start) {
+LiveBackend::Made LiveBackend::run_now(Kind kind, uint64_t number, const CallOptions& how,
+                                       const List& inputs, Tensors tensors,
+                                       c10::function_ref<Operations(Communicator&)> start) {
   const auto communicator = guarded(*note(), [&] { return this->communicator(); });
   FlightRecorder& recorder = FlightRecorder::instance();
   const uint64_t op = ++recorded_.begun;
@@ -112,9 +112,9 @@ TorchBackend::Made TorchBackend::run_now(Kind kind, uint64_t number, const CallO
   return work;
 }
 
-TorchBackend::Made TorchBackend::run(Kind kind, const CallOptions& how, const List& inputs,
-                                     Tensors tensors,
-                                     c10::function_ref<Operations(Communicator&)> start) {
+LiveBackend::Made LiveBackend::run(Kind kind, const CallOptions& how, const List& inputs,
+                                   Tensors tensors,
+                                   c10::function_ref<Operations(Communicator&)> start) {
   const bool message = is_message(kind.type);
   const uint64_t number = message ? ++recorded_.messages : ++recorded_.collectives;
   if (!at::hasCallbacks()) [[likely]]

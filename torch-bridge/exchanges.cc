@@ -1,5 +1,5 @@
-// The calls on lists of tensors and on blocks of a tensor: gathers, scatters, exchanges. Lists go
-// to the communicator as they lie in memory, without flattening.
+// The calls that move elements and reduce none: broadcast, gathers, scatter, all_to_all. Lists of
+// tensors go to the communicator as they lie in memory, without flattening.
 #include <c10/util/irange.h>
 
 #include <tuple>
@@ -8,27 +8,33 @@
 #include "torch-bridge/backend.h"
 #include "torch-bridge/call_checks.h"
 #include "torch-bridge/list_checks.h"
+#include "torch-bridge/parts.h"
 #include "torch-bridge/tensors.h"
 
 namespace ringwood {
 
 using c10d::OpType;
 
-namespace {
-
-// The outputs of parts whose inputs have all been read (Tensors::both()).
-template <class Parts>
-void write_parts(Parts& parts, const std::vector<at::Tensor>& outputs, bool apart,
-                 Tensors& memory) {
-  auto reading = memory.take_copied();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::get<Block>(parts[i]) = memory.write(outputs[i], apart);
-    std::get<CallOptions>(parts[i]).copied =
-        Tensors::both(std::exchange(reading, nullptr), memory.take_copied());
-  }
+TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastOptions& opts) {
+  const CallChecks call("broadcast", *this);
+  Tensors memory;
+  call.root(opts.rootRank, size_);
+  call.root_tensor(opts.rootTensor);
+  const at::Tensor& tensor = call.single(tensors);
+  const bool root = rank_ == opts.rootRank;
+  if (root)
+    call.placed(tensor);
+  else
+    call.written(tensor);
+  const DataType type = call.moved(tensor);
+  const Block data = memory.update(tensor, root, !root);
+  const CallOptions how = with(call_options(opts), memory.take_copied());
+  return run(
+      {OpType::BROADCAST, "ringwood:broadcast"}, how, tensors, std::move(memory),
+      [&](Communicator& group) -> Operations {
+        return {group.broadcast(data.data, data.count, type, static_cast<int>(opts.rootRank), how)};
+      });
 }
-
-}  // namespace
 
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
@@ -55,12 +61,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
     parts.emplace_back(in, std::vector<Block>(), call.moved(inputs[i]), how);
   }
-  auto reading = memory.take_copied();
-  for (const auto i : c10::irange(inputs.size())) {
-    std::get<1>(parts[i]) = memory.write(outputs[i], !written.disjoint());
-    std::get<CallOptions>(parts[i]).copied =
-        Tensors::both(std::exchange(reading, nullptr), memory.take_copied());
-  }
+  write_parts(parts, outputs, !written.disjoint(), memory);
   return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
     return begin_all(group, parts, [&](const auto& in, const auto& out, auto type, auto& part) {
       return group.all_gather(in, out, type, part);
@@ -193,83 +194,6 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
              std::move(memory), [&](Communicator& group) -> Operations {
                return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
              });
-}
-
-TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>& inputs,
-                                                const c10d::ReduceScatterOptions& opts) {
-  const CallChecks call("reduce_scatter", *this);
-  Tensors memory;
-  const at::Tensor& output = call.single(outputs);
-  call.require_here(inputs.size() == 1,
-                    "requires input/output tensor lists to have the same length");
-  const List& list = inputs[0];
-  if (list.size() != static_cast<size_t>(size_)) {
-    call.refuse_here(c10::str("invalid input tensor list at index 0 (expected length ", size_,
-                              ", got ", list.size(), ")"));
-  }
-  call.written(output);
-  const Reduction by = call.reduced(output, opts.reduceOp);
-  for (const auto i : c10::irange(list.size())) {
-    call.placed(list[i]);
-    call.same_type(output, list[i], i);
-  }
-  if (list[rank_].sizes() != output.sizes()) call.wrong_size(output, list[rank_], rank_);
-  std::vector<ConstBlock> in;
-  for (const auto i : c10::irange(list.size())) {
-    const bool in_place = static_cast<int>(i) == rank_ && Tensors::is_block(output, list[i], 0);
-    in.push_back(memory.read(list[i], !in_place && Tensors::overlap(list[i], output)));
-  }
-  const Block out = memory.write(output);
-  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
-  return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, how, list, std::move(memory),
-             [&](Communicator& group) -> Operations {
-               return {group.reduce_scatter(in, out, by.type, by.op, how)};
-             });
-}
-
-TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, const List& outputs,
-                                                const List& inputs,
-                                                const c10d::ReduceScatterOptions& opts) {
-  const CallChecks call(method, *this);
-  Tensors memory;
-  call.require(!inputs.empty(), "requires non-empty input tensor list");
-  call.require_here(inputs.size() == outputs.size(),
-                    "requires input/output tensor lists to have the same length");
-  for (const auto i : c10::irange(inputs.size())) {
-    const at::Tensor &input = inputs[i], &output = outputs[i];
-    call.placed(input);
-    call.placed(output);
-    call.blocks(input, output, size_, "input tensor must be the same type as the output tensor.",
-                "input tensor must be the same size as output size times world size");
-  }
-  call.distinct(outputs);
-  const Ranges written(outputs, outputs.size() > 1);
-  std::vector<std::tuple<ConstBlock, Block, Reduction, CallOptions>> parts;
-  for (const auto i : c10::irange(inputs.size())) {
-    const Reduction by = call.reduced(inputs[i], opts.reduceOp);
-    const bool in_place = Tensors::is_block(outputs[i], inputs[i], rank_);
-    const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, Block(), by, call_options(opts, by.factor));
-  }
-  write_parts(parts, outputs, !written.disjoint(), memory);
-  const CallOptions how = std::get<CallOptions>(parts[0]);
-  return run(std::move(kind), how, inputs, std::move(memory), [&](Communicator& group) {
-    return begin_all(group, parts, [&](const auto& in, const auto& out, auto& by, auto& part) {
-      return group.reduce_scatter(in.data, out.data, out.count, by.type, by.op, part);
-    });
-  });
-}
-
-TorchBackend::Made TorchBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                      const c10d::ReduceScatterOptions& opts) {
-  return scatter_blocks({OpType::_REDUCE_SCATTER_BASE, "ringwood:reduce_scatter"},
-                        "_reduce_scatter_base", {output}, {input}, opts);
-}
-
-TorchBackend::Made TorchBackend::reduce_scatter_tensor_coalesced(
-    List& outputs, List& inputs, const c10d::ReduceScatterOptions& opts) {
-  return scatter_blocks({OpType::COALESCED, "ringwood:reduce_scatter", {}, -1, {}, {}, true},
-                        "reduce_scatter_tensor_coalesced", outputs, inputs, opts);
 }
 
 TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
