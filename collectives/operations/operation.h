@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -190,7 +191,10 @@ class CollectiveState final : public OperationState {
 
   const CollectiveCall& call() const { return call_; }
   // The same, to be written. Precondition: it is not submitted, or it is done.
-  CollectiveCall& draft() { return call_; }
+  CollectiveCall& draft() {
+    assert(number < 0 || done());
+    return call_;
+  }
   // Those that this run reads and writes.
   std::span<void* const> buffers() const {
     if (call_.reordered) [[unlikely]]

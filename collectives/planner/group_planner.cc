@@ -117,16 +117,6 @@ void GroupPlanner::tell_choice(const Plan& plan, const PlanKey& key, const Tunin
                   key.request.own ? "the call has schedules of its own" : why(choice)));
 }
 
-size_t GroupPlanner::kept_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return plans_.bytes();
-}
-
-size_t GroupPlanner::kept() const {
-  const std::lock_guard lock(mutex_);
-  return plans_.size();
-}
-
 // ---- other parameters ---------------------------------------------------------------------------
 
 void GroupPlanner::prepare(uint32_t epoch, const std::string& parameters) {

@@ -48,9 +48,6 @@ class GroupPlanner final : public Planner {
 
   // The number of kinds of plans that passed the check (plan_checks.h).
   size_t checked() const { return checks_.sound(); }
-  // Bytes and number of the plans that are kept.
-  size_t kept_bytes() const;
-  size_t kept() const;
 
   void prepare(uint32_t epoch, const std::string& parameters) override;
   void abandon(uint32_t epoch) override;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
-#include "transports/verbs/ring/ring.h"
+#include "transports/verbs/verbs.h"
 
 namespace ringwood {
 namespace {

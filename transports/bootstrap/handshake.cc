@@ -69,9 +69,7 @@ Status recv_all(int fd, std::span<uint8_t> data, Deadline deadline) {
   return {};
 }
 
-// Runs either side to its end.
-template <class Steps>
-Status converse(int fd, Steps& steps, Deadline deadline) {
+Status answer_all(int fd, DialSteps& steps, Deadline deadline) {
   while (steps.wanted() > 0) {
     Bytes message(steps.wanted());
     if (Status s = recv_all(fd, message, deadline); !s) return s;
@@ -89,14 +87,8 @@ Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Dead
   // A side that refuses at once may have closed by now; why is still to be read.
   Status sent = send_all(fd, steps.hello(), deadline);
   if (!sent && sent.error().code != ErrorCode::network) return sent;
-  if (Status s = converse(fd, steps, deadline); !s) return sent ? std::move(s) : std::move(sent);
+  if (Status s = answer_all(fd, steps, deadline); !s) return sent ? std::move(s) : std::move(sent);
   if (session && steps.result()) *session = steps.session();
-  return steps.result();
-}
-
-Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline) {
-  AcceptSteps steps(me);
-  if (Status s = converse(fd, steps, deadline); !s) return std::move(s.error());
   return steps.result();
 }
 

@@ -61,15 +61,12 @@ struct Greeting {
   int from = 0, to = 0;
 };
 
-// Both work on any connected stream descriptor, blocking or not (poll + deadline), and leave it
-// open. After errors network and timeout a retry may succeed; after unsupported (version) and
+// Works on any connected stream descriptor, blocking or not (poll + deadline), and leaves it open.
+// After errors network and timeout a retry may succeed; after unsupported (version) and
 // invalid_argument it does not. `session`, if not null, becomes the acceptor's once it has
-// welcomed.
+// welcomed. The acceptor never waits: AcceptSteps (handshake_steps.h).
 Status dial_handshake(int fd, const Identity& me, const Greeting& greeting, Deadline deadline,
                       std::array<uint8_t, 16>* session = nullptr);
-// Refuses (and says why in the Error) a wrong magic, version, session, key or `to`, an out-of-range
-// `from`, or another job.
-Result<Greeting> accept_handshake(int fd, const Identity& me, Deadline deadline);
 
 // Reads a secret of 32 to 4096 bytes and hashes it. Throws Error, with the command that makes a
 // good one, if it is missing, short, plainly not random, or not this user's alone (private_file.h).

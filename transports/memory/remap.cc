@@ -149,12 +149,4 @@ void RemappedMemory::withdraw(const void* data, size_t bytes) noexcept {
   }
 }
 
-size_t RemappedMemory::bytes_held() noexcept {
-  std::lock_guard lock(changing_);
-  size_t bytes = 0;
-  for (const RemappedBuffer& buffer : retired_.all()) bytes += buffer.block_bytes();
-  for (const RemappedBuffer& buffer : buffers_.all()) bytes += buffer.block_bytes();
-  return bytes;
-}
-
 }  // namespace ringwood

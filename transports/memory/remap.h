@@ -98,8 +98,6 @@ class RemappedMemory final {
   void withdraw(const void* data, size_t bytes) noexcept;
   // Forgets buffers that are no longer in place, and gives back blocks that are mapped nowhere.
   void collect() noexcept;
-  // Bytes of blocks in use; for tests.
-  size_t bytes_held() noexcept;
 
  private:
   explicit RemappedMemory(Arena& arena) : arena_(arena), remapper_(arena) {}

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "transports/verbs/verbs.h"
+
 namespace ringwood::verbs {
 namespace {
 

@@ -200,30 +200,6 @@ TEST(CostOfPlans, TheFirstBytesOfAMessageAreDearer) {
   EXPECT_NEAR(sent(8 << 10) - sent(4), (1 - 4 / 192.0) * 1e-6, 1e-8);
 }
 
-// Plans of many ranks are large: bytes are limited, not only their number.
-TEST(GroupPlanner, ForgetsWhatWasNotUsedForTheLongestTime) {
-  const int n = 512;
-  GroupPlanner plans(0, n, std::make_shared<ModelTuner>(on_hosts(n, 8), Options{}));
-  const auto get = [&](size_t count) {
-    return plans.get(
-        {{Collective::all_gather, DataType::float32, ReduceOp::sum, 0, count, {}}, {"ring", 8}});
-  };
-  const auto first = get(1 << 20);
-  const size_t each = plans.kept_bytes();
-  EXPECT_EQ(each, bytes_of(*first));
-  EXPECT_GT(each, first->steps.size() * 100);
-  const std::weak_ptr<const Plan> second = get(2 << 20);
-  const size_t fit = (size_t{64} << 20) / each;
-  for (size_t i = 0; i < fit + 5; ++i) {
-    get((3 << 20) + i);
-    EXPECT_EQ(get(1 << 20), first);  // used again and again
-    EXPECT_LE(plans.kept_bytes(), size_t{64} << 20);
-  }
-  EXPECT_TRUE(second.expired());
-  EXPECT_LE(plans.kept(), fit + 1);
-  EXPECT_GE(plans.kept(), fit - 1);
-}
-
 // Messages of a smaller group's ranks are joined where those of the whole group's are.
 TEST(CostOfPlans, BlocksStandForThoseOfTheWholeGroup) {
   const MachineModel machine = on_hosts(64, 8);

@@ -7,9 +7,6 @@
 
 namespace ringwood::verbs {
 
-// What a link gives to one of its rails at a time.
-inline constexpr uint32_t kPieceBytes = 64 << 10;
-
 struct Ring {
   std::byte* memory = nullptr;
   uint64_t bytes = 0;
