@@ -1,7 +1,6 @@
 #include "collectives/tuner/model_tuner.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -145,12 +144,7 @@ void ModelTuner::explain_tuned(const ModelQuery& q, const TunedRange& range,
         if (c.segments == choice.segments && c.wire == choice.wire &&
             c.algorithm == range.algorithm)
           return c;
-    Candidate unknown;
-    unknown.algorithm = range.algorithm;
-    unknown.segments = choice.segments;
-    unknown.wire = choice.wire;
-    unknown.seconds = unknown.zero_copy_seconds = std::numeric_limits<double>::infinity();
-    return unknown;
+    return candidate_of(choice);
   };
   choose_instead(candidates, choice, missing, words_on(range, whole_bytes(q)),
                  "predicted best, but another one was measured to be");

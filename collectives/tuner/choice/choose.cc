@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -207,6 +208,16 @@ std::string why(const TuningChoice& choice) {
     case ChosenBy::prediction: break;
   }
   return fmt::format("the shortest prediction, {:.4g} us", choice.seconds * 1e6);
+}
+
+Candidate candidate_of(const TuningChoice& choice) {
+  Candidate candidate;
+  candidate.algorithm = choice.own ? choice.own_name : choice.algorithm;
+  candidate.segments = choice.segments;
+  candidate.wire = choice.wire;
+  candidate.seconds = candidate.zero_copy_seconds =
+      choice.seconds > 0 ? choice.seconds : std::numeric_limits<double>::infinity();
+  return candidate;
 }
 
 void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choice,

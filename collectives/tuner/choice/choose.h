@@ -62,6 +62,8 @@ TuningChoice choose(const ModelQuery& query, const Options& options,
 std::vector<Candidate> explain(const ModelQuery& query, const Options& options,
                                const std::string& algorithm = "", int segments = 0,
                                RowProfiles* profiles = nullptr);
+// A choice that is no candidate, as one; without a prediction its time is infinite.
+Candidate candidate_of(const TuningChoice& choice);
 // The candidate that is `choice` becomes the chosen one, for the reason `why`, and the one that was
 // is not, for the reason `why_not`. Where there is none, the one that `missing` returns is added.
 void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choice,

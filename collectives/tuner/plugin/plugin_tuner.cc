@@ -93,15 +93,7 @@ class PluginTuner final : public Tuner {
     std::vector<Candidate> candidates = inner_->explain(query);
     const TuningChoice choice = choose(query, "", 0);
     if (choice.by != ChosenBy::plugin) return candidates;
-    const auto missing = [&] {
-      Candidate other;
-      other.algorithm = choice.algorithm;
-      other.segments = choice.segments;
-      other.wire = choice.wire;
-      other.seconds = other.zero_copy_seconds = choice.seconds;
-      return other;
-    };
-    choose_instead(candidates, choice, missing, fmt::format("by the tuner {}", plugin_.name),
+    choose_instead(candidates, choice, [&] { return candidate_of(choice); }, fmt::format("by the tuner {}", plugin_.name),
                    fmt::format("the tuner {} chose another one", plugin_.name));
     return candidates;
   }
