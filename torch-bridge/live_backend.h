@@ -1,6 +1,6 @@
 // The life of a torch process group: its communicator from init_process_group to
-// destroy_process_group, its errors, its memory, and how a call becomes a Work. The calls themselves
-// are in backend.h.
+// destroy_process_group, its errors, its memory, and how a call becomes a Work. backend.h has the
+// calls.
 //
 // Any thread may call; the caller arranges the order between threads. Destruction and shutdown work
 // with and without the GIL, and in a forked child, where every other call throws.

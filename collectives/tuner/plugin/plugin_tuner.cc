@@ -93,8 +93,10 @@ class PluginTuner final : public Tuner {
     std::vector<Candidate> candidates = inner_->explain(query);
     const TuningChoice choice = choose(query, "", 0);
     if (choice.by != ChosenBy::plugin) return candidates;
-    choose_instead(candidates, choice, [&] { return candidate_of(choice); }, fmt::format("by the tuner {}", plugin_.name),
-                   fmt::format("the tuner {} chose another one", plugin_.name));
+    choose_instead(
+        candidates, choice, [&] { return candidate_of(choice); },
+        fmt::format("by the tuner {}", plugin_.name),
+        fmt::format("the tuner {} chose another one", plugin_.name));
     return candidates;
   }
 
