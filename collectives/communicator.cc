@@ -10,7 +10,7 @@
 #include "collectives/calls/call_group.h"
 #include "collectives/calls/recent_calls.h"
 #include "collectives/executors/eager_slots.h"
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/planner/group_planner.h"
 #include "collectives/runtime/group_parts.h"
 #include "collectives/runtime/progress_engine.h"
@@ -89,8 +89,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                           const CallOptions& call) override {
     if (auto done = again({Collective::all_gather, type, ReduceOp::sum, 0, count, in, out}, call))
       return done;
-    return all_gather({in, count}, row_of<Block>("all_gather", out, count, type, size()), type,
-                      call);
+    return all_gather({in, count}, equal_blocks<Block>("all_gather", out, count, type, size()),
+                      type, call);
   }
 
   OperationPtr all_gather(ConstBlock in, std::vector<Block> out, DataType type,
@@ -105,7 +105,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                               const CallOptions& call) override {
     if (auto done = again({Collective::reduce_scatter, type, op, 0, count, in, out}, call))
       return done;
-    return reduce_scatter(row_of<ConstBlock>("reduce_scatter", in, count, type, size()),
+    return reduce_scatter(equal_blocks<ConstBlock>("reduce_scatter", in, count, type, size()),
                           {out, count}, type, op, call);
   }
 
@@ -125,8 +125,8 @@ class LiveCommunicator final : public Communicator, public GroupParts {
                           const CallOptions& call) override {
     if (auto done = again({Collective::all_to_all, type, ReduceOp::sum, 0, count, in, out}, call))
       return done;
-    const auto inputs = row_of<ConstBlock>("all_to_all", in, count, type, size());
-    const auto outputs = row_of<Block>("all_to_all", out, count, type, size());
+    const auto inputs = equal_blocks<ConstBlock>("all_to_all", in, count, type, size());
+    const auto outputs = equal_blocks<Block>("all_to_all", out, count, type, size());
     check_apart("all_to_all", {inputs, outputs, inputs.size(), 0}, type);
     std::vector<void*> buffers = buffers_of(inputs);
     for (const Block& b : outputs) buffers.push_back(b.data);

@@ -7,13 +7,13 @@
 //   cost         log2 n (alpha + S beta), all_reduce log2 n (2 alpha + 2 S beta + S gamma)
 //
 // As many rounds and messages as `binomial`, over about 70 % of its distance: wins for small
-// messages where neighbours are numbered in a row and the far links are shared; equal on one
+// messages where neighbours have consecutive numbers and the far links are shared; equal on one
 // switch. Source: De Sensi et al., "Bine Trees: Enhancing Collective Operations by Optimizing
 // Communication Locality" (SC 2025, arXiv 2508.17311).
 //
 // Nodes are whole numbers, also negative, taken modulo n in the end. In round k, distances
 // d = 1, -1, 3, -5, 11 ... from the largest to the smallest, even nodes send to v + d and odd nodes
-// to v - d. After all rounds 2^k numbers in a row are reached. Any n works: of those numbers some
+// to v - d. After all rounds 2^k consecutive numbers are reached. Any n works: of those some
 // window of n holds 0 and with every node its parent (checked to n = 8,192); n = 8:
 //
 //   round 0, d = 3    0 -> 3

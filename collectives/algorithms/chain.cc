@@ -1,4 +1,4 @@
-// Chain: the ranks in a row from the root; each forwards what it receives.
+// Chain: the ranks one behind the other, from the root; each forwards what it receives.
 //
 // n-1 rounds, S bytes per rank. With L segments the pieces follow one another, so the time is
 // about (n-2+L)/L times that of one message and no link carries any data twice: wins for large

@@ -14,8 +14,8 @@
 //           rank 2   A = x0   A += x1   A += x2   A += x3   x2 = A
 //           rank 3   A = x0   A += x1   A += x2   A += x3   x3 = A
 //
-// The last rank must not save the copy by x3 += A: 16-bit floats are rounded where a row of
-// additions into one place ends (plan.h), and it would round twice where the others round once.
+// The last rank must not save the copy by x3 += A: 16-bit floats are rounded where an
+// accumulation ends (plan.h), and it would round twice where the others round once.
 #include <algorithm>
 
 #include "collectives/algorithms/algorithms.h"

@@ -9,8 +9,8 @@
 //
 // The reproducible rows: the bits of an element depend on the operands and their ranks, and on
 // neither its place in the buffer, the sizes, the segments, the root, nor on which of these rows
-// (or one_shot, linear) was chosen. All additions go to one place in a row, so 16- and 8-bit floats
-// are rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference engines;
+// (or one_shot, linear) was chosen. All additions are one accumulation, so 16- and 8-bit floats are
+// rounded once, at the end (plan.h). Source: the fixed-order "two-shot" of inference engines;
 // Demmel and Nguyen discuss what it leaves out: other n, other bits.
 //
 // Rank c adds chunk c. Ranks 0 and 1 begin with their own operand (x1 + x0 = x0 + x1); the others

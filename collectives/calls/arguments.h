@@ -45,8 +45,8 @@ void check_op(Collective collective, DataType type, ReduceOp op);
 
 // `size` blocks of `count` elements, one after the other; checked.
 template <class AnyBlock>
-std::vector<AnyBlock> row_of(const char* what, decltype(AnyBlock::data) data, size_t count,
-                             DataType type, int size) {
+std::vector<AnyBlock> equal_blocks(const char* what, decltype(AnyBlock::data) data, size_t count,
+                                   DataType type, int size) {
   check_buffer(what, data, count, type, size);
   using Byte = std::conditional_t<std::is_same_v<AnyBlock, Block>, std::byte, const std::byte>;
   std::vector<AnyBlock> blocks;

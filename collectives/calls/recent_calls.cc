@@ -15,7 +15,7 @@ bool is_for(const PlanRequest& request, const CallOptions& call, bool private_so
 }
 
 // Sets each to `bytes` bytes, in sequence.
-void put_row(std::span<void*> buffers, const void* first, size_t bytes) {
+void put_consecutive(std::span<void*> buffers, const void* first, size_t bytes) {
   auto* at = static_cast<std::byte*>(const_cast<void*>(first));
   for (void*& buffer : buffers) {
     buffer = at;
@@ -40,11 +40,11 @@ bool take_blocks(CollectiveCall& call, const EvenCall& even) {
   if (!is_own && in + inputs * bytes > out && out + outputs * bytes > in) return false;
   const std::span<void*> buffers = call.buffers;
   if (gathers) {
-    put_row(buffers, out, bytes);
+    put_consecutive(buffers, out, bytes);
     send_from(call, own, in, bytes);
   } else {
-    put_row(buffers.first(inputs), in, bytes);
-    put_row(buffers.subspan(inputs), out, bytes);
+    put_consecutive(buffers.first(inputs), in, bytes);
+    put_consecutive(buffers.subspan(inputs), out, bytes);
   }
   return true;
 }

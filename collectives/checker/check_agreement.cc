@@ -46,7 +46,8 @@ PlanFlaw check_equal(const Plan& mine, int rank, const Plan& first) {
   if (!same_scaling(mine.scaling, first.scaling)) return differs(rank, "scalings");
   if (mine.wide.rounds_each != first.wide.rounds_each)
     return differs(rank, "roundings of additions");
-  if (mine.wide.element != first.wide.element) return differs(rank, "widths of a row's sums");
+  if (mine.wide.element != first.wide.element)
+    return differs(rank, "widths of an accumulation's sums");
   return std::nullopt;
 }
 

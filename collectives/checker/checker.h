@@ -1,8 +1,8 @@
 // The checker of plans: proves that what runs is what was proved.
 //
 // verify() proves schedules. A plan is what passes have made of a schedule: bytes and places, split
-// spans, one round, fusion, rows of additions, scaling, wire formats and their staging. All of that
-// is checked here for the plans of all ranks together, without the passes' own code:
+// spans, one round, fusion, accumulations, scaling, wire formats and their staging. All of that is
+// checked here for the plans of all ranks together, without the passes' own code:
 // 1. Agreement: whatever the ranks must share is equal, and before anything is written each has
 //    heard from all others, transitively (where only pairs know sizes: from each directly).
 // 2. Links: every send has its receive, with as many bytes in the same format, in queues that list
@@ -18,7 +18,7 @@
 //    as late as links may, with and without fusion, in random order, and without buffering, so that
 //    a deadlock shows. Every byte of the user's buffers must end as the schedules say: the same
 //    tree of additions, every operand scaled once by its factor, sums divided once, small floats
-//    rounded at the end of a row of additions and nowhere else, encoded only between hosts, and
+//    rounded at the end of an accumulation and nowhere else, encoded only between hosts, and
 //    equal on all ranks where the schedules' sums are.
 //
 // Linear in the steps and in the borders between byte ranges, except the order: steps^2 / 64 of

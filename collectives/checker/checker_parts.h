@@ -64,7 +64,7 @@ ChunkBytes chunk_bytes(const PlanSet& set, int rank, int chunks, int segment, in
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// Sums are divided when complete, instead of adding operands that are scaled down (row_sums.h).
+// Sums are divided when complete, instead of adding operands that are scaled down (accumulate.h).
 // `whole`: that of Plan::scaling.
 bool divides_whole_sums(const CollectiveArgs& args, bool whole);
 bool scales_here(const CollectiveArgs& args);

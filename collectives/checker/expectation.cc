@@ -33,13 +33,13 @@ void each_chunk(Span span, Function f) {
 // What follows from one rank's steps alone.
 struct Program {
   std::vector<Step> steps;
-  std::vector<char> first, last;  // of a row, by addition
+  std::vector<char> first, last;  // of an accumulation, by addition
   // By step and chunk of its dst: whether it is sent to another host.
   std::vector<std::vector<char>> goes_across;
   std::vector<char> own_goes_across;  // by chunk: likewise, of its initial contents
 };
 
-void find_rows(Program& program, size_t chunks) {
+void find_accumulations(Program& program, size_t chunks) {
   const std::vector<Step>& steps = program.steps;
   program.first.assign(steps.size(), 1);
   program.last.assign(steps.size(), 1);
@@ -128,7 +128,7 @@ class Ideal {
   const Held& held(int rank, int chunk) const {
     return held_[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
   }
-  // Every complete sum was one row from the ranks' own numbers.
+  // Every complete sum was one accumulation from the ranks' own numbers.
   bool whole() const { return whole_; }
   // The ranks end with the same sums, but with different roundings.
   PlanFlaw unlike() const {
@@ -242,7 +242,7 @@ std::vector<Program> programs_of(const PlanSet& set) {
     const size_t chunks = static_cast<size_t>(s.chunks) + s.scratch.size();
     Program program;
     program.steps = apart ? taken_apart(s.steps) : s.steps;
-    find_rows(program, chunks);
+    find_accumulations(program, chunks);
     find_crossings(set, r, program, chunks);
     programs.push_back(std::move(program));
   }
@@ -256,16 +256,18 @@ PlanFlaw check_claims(const PlanSet& set, Symbols& symbols, const std::vector<Pr
   const bool same_sums = ends_in_same_sums(set.args().collective);
   if (same_sums && !plan.wide.rounds_each)
     if (PlanFlaw flaw = ideal.unlike()) return flaw;
-  bool rows_agree = true;
+  bool accumulations_agree = true;
   if (plan.wide.rounds_each) {
-    Ideal by_rows(set, symbols, programs, 0, false);
-    by_rows.run();
-    rows_agree = !same_sums || !by_rows.unlike();
-    if (rows_agree) return "each addition is rounded, although the rows of all ranks are the same";
+    Ideal by_accumulations(set, symbols, programs, 0, false);
+    by_accumulations.run();
+    accumulations_agree = !same_sums || !by_accumulations.unlike();
+    if (accumulations_agree)
+      return "each addition is rounded, although all ranks have the same accumulations";
   }
-  if (plan.scaling.on && plan.scaling.whole != (ideal.whole() && rows_agree))
-    return fmt::format("sums are {} rows of all ranks' own numbers, and planned as if they were{}",
-                       ideal.whole() ? "whole" : "no whole", ideal.whole() ? " not" : "");
+  if (plan.scaling.on && plan.scaling.whole != (ideal.whole() && accumulations_agree))
+    return fmt::format(
+        "sums are {} accumulations of all ranks' own numbers, and planned as if they were{}",
+        ideal.whole() ? "whole" : "no whole", ideal.whole() ? " not" : "");
   return std::nullopt;
 }
 

@@ -2,8 +2,9 @@
 // sequential", on symbols (symbols.h). Part of the checker; independent of the passes.
 //
 // The definitions, for a chunk and a segment of it:
-// - A row is a maximal sequence of additions into one span that no other step touches in between.
-//   Floats of 16 and 8 bits are rounded at its end, or at each addition where the plans say so.
+// - An accumulation is a maximal sequence of additions into one span that no other step touches in
+//   between. Floats of 16 and 8 bits are rounded at its end, or at each addition where the plans
+//   say so.
 // - AVG and PREMUL_SUM: a rank's own numbers are scaled when they are added first; AVG is divided
 //   by the addition that completes the sum of all ranks.
 // - A wire format changes what is sent between hosts. In an all_reduce a value that is sent so

@@ -38,7 +38,7 @@ class ReplayMemory {
   SymbolMemory& memory(int buffer);
   SymbolRun scaled(const SymbolRun& run, int own) const;
   SymbolRun finished(SymbolRun sum, bool completes) const;
-  void add_in_row(const BoundStep& step, const SymbolRun& operand);
+  void accumulate(const BoundStep& step, const SymbolRun& operand);
   size_t beside(const BoundStep& step) const;
 
   const Plan& plan_;

@@ -55,7 +55,7 @@ SymbolRun ReplayMemory::finished(SymbolRun sum, bool completes) const {
 }
 
 void ReplayMemory::add(const BoundStep& step, const SymbolRun& operand) {
-  if (step.wide.on) return add_in_row(step, operand);
+  if (step.wide.on) return accumulate(step, operand);
   const SymbolRun before = read(step.dst, step.bytes);
   const bool scales = plan_.scaling.on;
   const SymbolRun sum = combined(scales ? scaled(before, step.sum.dst) : before,
@@ -64,9 +64,9 @@ void ReplayMemory::add(const BoundStep& step, const SymbolRun& operand) {
   write(step.dst, finished(sum, step.sum.completes));
 }
 
-// The sum is kept in the wide scratch until the row's last addition; only that of large floats is
-// at its destination, too.
-void ReplayMemory::add_in_row(const BoundStep& step, const SymbolRun& operand) {
+// The sum is kept in the wide scratch until the accumulation's last addition; only that of large
+// floats is at its destination, too.
+void ReplayMemory::accumulate(const BoundStep& step, const SymbolRun& operand) {
   const bool scales = plan_.scaling.on;
   SymbolRun sum =
       step.wide.first ? read(step.dst, step.bytes) : wide_.read(beside(step), step.bytes);

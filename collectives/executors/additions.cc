@@ -1,6 +1,6 @@
 #include "collectives/executors/additions.h"
 
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/plan/buffers.h"
 
 namespace ringwood {
@@ -59,7 +59,7 @@ void Additions::add_scaled(const BoundStep& step, size_t offset, std::span<const
   const double scales[] = {scale_of(step.sum.dst), scale_of(step.sum.src)};
   if (step.wide.on) {
     std::byte* const beside = execution_->wide + step.wide.offset + first * plan.wide.element;
-    return add_in_row(dst, piece.data(), beside, count, type,
+    return accumulate(dst, piece.data(), beside, count, type,
                       {step.wide.first, step.wide.last, scales[0], scales[1], divisor, n});
   }
   if (!divides_sum_) return reduce_scaled({&dst, 1}, srcs, scales, count, type, divisor);

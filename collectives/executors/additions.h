@@ -1,6 +1,6 @@
-// Performs the additions of one execution: plain ones, those of a row that keeps its sum beside its
-// place (Wide in plan.h), those of scaled operands (row_sums.h), and those of several operands at
-// once (fusion.h). The plan says which applies. Not thread-safe.
+// Performs the additions of one execution: plain ones, those of an accumulation that keeps its sum
+// beside its place (Wide in plan.h), those of scaled operands (accumulate.h), and those of several
+// operands at once (fusion.h). The plan says which applies. Not thread-safe.
 #pragma once
 
 #include <algorithm>

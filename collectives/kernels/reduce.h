@@ -25,7 +25,7 @@
 
 namespace ringwood {
 
-// dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see row_sums.h). Precondition:
+// dst[i] = dst[i] op src[i]. AVG and PREMUL_SUM add (see accumulate.h). Precondition:
 // supports(type, op).
 void reduce(void* dst, const void* src, size_t count, DataType type, ReduceOp op);
 // The same over `bytes`, a multiple of the type's size.

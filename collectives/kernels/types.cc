@@ -64,7 +64,7 @@ bool accumulates_wide(DataType type, ReduceOp op) {
   return is_small_float(type) && (traits_of(op).adds || op == ReduceOp::product);
 }
 
-bool gains_by_rows(DataType type, ReduceOp op) {
+bool gains_by_accumulation(DataType type, ReduceOp op) {
   return accumulates_wide(type, op) || (op == ReduceOp::avg && is_integer(type));
 }
 

@@ -105,8 +105,8 @@ constexpr const OpTraits& traits_of(ReduceOp op) { return kOpTraits[static_cast<
 bool supports(Collective collective, DataType type, ReduceOp op);
 // 16- and 8-bit floats, which are added and multiplied in fp32 and rounded once (reduce.h).
 bool accumulates_wide(DataType type, ReduceOp op);
-// Averages of integers, too, are best added in one row, which keeps the bits that do not fit
-// (row_sums.h).
-bool gains_by_rows(DataType type, ReduceOp op);
+// Averages of integers, too, are best added in one accumulation, which keeps the bits that do
+// not fit (accumulate.h).
+bool gains_by_accumulation(DataType type, ReduceOp op);
 
 }  // namespace ringwood

@@ -61,7 +61,7 @@ int32_t put_to(const Plan& plan, size_t i) {
 
 // Sums that are kept in fp32 must begin and end within the fusion; otherwise a part of them is not
 // at the place that the fusion reads.
-bool whole_row(const Plan& plan, const Fusion& fusion) {
+bool whole_accumulation(const Plan& plan, const Fusion& fusion) {
   if (plan.wide.rounds_each && fusion.receives.size() > 1) return false;
   const Wide& first = plan.steps[fusion.receives.front()].wide;
   const Wide& last = plan.steps[fusion.receives.back()].wide;
@@ -95,7 +95,7 @@ Fusion fusion_at(const Plan& plan, size_t i) {
     if (place_of_peer >= 0) break;
     place_of_peer = index;
     if (std::count(found.sends.begin(), found.sends.end(), -1) > 0) continue;
-    return whole_row(plan, found) ? found : Fusion{};
+    return whole_accumulation(plan, found) ? found : Fusion{};
   }
   return {};
 }

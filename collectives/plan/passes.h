@@ -8,7 +8,7 @@
 //                 leave with the preambles
 //   add_wire      which messages travel in a wire format, and where they are encoded
 //   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
-//   add_rounding  where the sums of a row of additions are rounded
+//   add_rounding  where the sums of an accumulation are rounded
 //   add_fusion    which steps are carried out in one pass over memory
 //   add_slots     where the group has eager slots: what they carry instead of links
 //   add_recording which of its executions are recorded, and how
@@ -56,9 +56,10 @@ Plan add_wire(Plan plan, const Wire& wire);
 // `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, returns the
 // plan unchanged.
 Plan add_scaling(Plan plan, const Sums& sums);
-// `rows_agree`: Sums::rows_agree. Sums of a row are kept in a wider type where the type has one;
-// where the rows of the ranks differ, each addition is rounded.
-Plan add_rounding(Plan plan, bool rows_agree);
+// `accumulations_agree`: Sums::accumulations_agree. Sums of an accumulation are kept in a wider
+// type where the type has one; where the accumulations of the ranks differ, each addition is
+// rounded.
+Plan add_rounding(Plan plan, bool accumulations_agree);
 Plan add_fusion(Plan plan, const ProtocolLimits& limits);
 // For a group in which every rank has eager slots to every other, so that neither fingerprints nor
 // the data of one round go over links. What a slot sends is copied before the first step runs, and

@@ -17,7 +17,7 @@ std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& 
   plan.form.bundles = bundled.count;
   plan = add_wire(std::move(plan), wire);
   if (sums) plan = add_scaling(std::move(plan), *sums);
-  plan = add_rounding(std::move(plan), !sums || sums->rows_agree);
+  plan = add_rounding(std::move(plan), !sums || sums->accumulations_agree);
   plan.memory.uses = uses_of(plan.steps);
   return std::make_shared<Plan>(add_recording(add_fusion(std::move(plan), limits), 0));
 }

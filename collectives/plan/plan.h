@@ -16,10 +16,11 @@
 // size on the wire and a place in the scratch where its sender encodes it; its receiver decodes
 // from the link's receive buffer.
 //
-// Accumulation: where several operands are added to one place in a row, 16- and 8-bit floats are
-// summed in fp32 and rounded once, at the end of the row; so are averages, in the type that keeps
-// their sums from overflowing (Wide below, row_sums.h). Where the rows of the ranks differ, so that
-// they would end with different bits (sums.h), 16- and 8-bit floats are rounded at each addition.
+// Accumulation: where several operands are added to one place, one after another
+// (accumulations.h), 16- and 8-bit floats are summed in fp32 and rounded once, at the end; so are
+// averages, in the type that keeps their sums from overflowing (Wide below, accumulate.h). Where
+// the accumulations of the ranks differ, so that they would end with different bits (sums.h), 16-
+// and 8-bit floats are rounded at each addition.
 #pragma once
 
 #include <cstdint>
@@ -89,7 +90,7 @@ struct Place {
   size_t offset = 0;  // bytes
 };
 
-// A reduction in a row whose sum is kept apart from its destination, in the wide scratch.
+// A reduction of an accumulation whose sum is kept apart from its destination, in the wide scratch.
 struct Wide {
   bool on = false;     // accumulate at `offset` of the wide scratch
   bool first = false;  // widen dst into it first
@@ -97,7 +98,7 @@ struct Wide {
   size_t offset = 0;   // bytes
 };
 
-// How the operands of AVG and PREMUL_SUM are scaled (row_sums.h).
+// How the operands of AVG and PREMUL_SUM are scaled (accumulate.h).
 struct Scaling {
   bool on = false;
   bool whole = false;  // Sums::whole
@@ -208,8 +209,8 @@ struct Plan {
   // The scratch of sums that are kept apart.
   struct WideScratch {
     size_t bytes = 0;
-    size_t element = 0;        // bytes of it for each element of a row
-    bool rounds_each = false;  // each addition of 16- or 8-bit floats: there are no rows
+    size_t element = 0;        // bytes of it for each element of an accumulation
+    bool rounds_each = false;  // each addition of 16- or 8-bit floats by itself
   } wide;
   Scaling scaling;
 };
@@ -253,8 +254,8 @@ uint64_t bytes_of_call(const CollectiveArgs& args, int n);
 
 // `protocol`: queued or one_round, the same on all ranks. `schedule` is before segments(), and,
 // with a wire format, after with_roundings(). `sums`: of all ranks' schedules, before publish();
-// null means that all ranks have the same rows and nothing is scaled. Pure. Precondition: with
-// sums, where scales_operands().
+// null means that all ranks have the same accumulations and nothing is scaled. Pure. Precondition:
+// with sums, where scales_operands().
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& args,
                                 const std::string& algorithm, int segment_count,
                                 Protocol protocol = Protocol::queued, const Wire& wire = {},

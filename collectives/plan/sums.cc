@@ -1,8 +1,8 @@
 #include "collectives/plan/sums.h"
 
 #include "collectives/plan/wire_schedule.h"
+#include "collectives/schedule/accumulations.h"
 #include "collectives/schedule/interpret.h"
-#include "collectives/schedule/rows.h"
 #include "collectives/verify/verify_expressions.h"
 
 namespace ringwood {
@@ -23,7 +23,7 @@ class Trace {
         chunks_(all[0].chunks),
         whole_expressions_(whole_expressions),
         expressions_(n_, chunks_) {
-    for (const Schedule& s : all) rows_.push_back(rows_of(s));
+    for (const Schedule& s : all) places_.push_back(accumulations_of(s));
     sums_.steps.resize(all.size());
     values_ = execute(all, *this);
   }
@@ -31,7 +31,7 @@ class Trace {
   Value begin(int rank, int chunk) const { return {expressions_.leaf(rank, chunk), 1, rank}; }
 
   Value add(const Move& m, const Value& target, const Value& operand) {
-    const RowPlace place = rows_[m.to][m.to_step];
+    const AccumulationPlace place = places_[m.to][m.to_step];
     Value sum{Expressions::kNothing, target.ranks + operand.ranks, -1};
     const bool completes = sum.ranks == n_;
     if (!whole_expressions_) {
@@ -66,8 +66,8 @@ class Trace {
   const bool whole_expressions_;
   Expressions expressions_;
   Expressions::Id names_ = Expressions::kNothing;
-  std::vector<std::vector<RowPlace>> rows_;  // by rank and step
-  ChunkValues<Value> values_;                // at the end
+  std::vector<std::vector<AccumulationPlace>> places_;  // by rank and step
+  ChunkValues<Value> values_;                           // at the end
   bool alike_ = true;
   Sums sums_;
 };
@@ -80,7 +80,7 @@ Sums trace_sums(Collective collective, const std::vector<Schedule>& all) {
     bool agree = !ends_in_same_sums(collective) || trace.same_on_all_ranks();
     if (!agree) agree = Trace(all, true).same_on_all_ranks();
     Sums sums = trace.take();
-    sums.rows_agree = agree;
+    sums.accumulations_agree = agree;
     return sums;
   }
   std::vector<Schedule> chunks;

@@ -2,14 +2,15 @@
 // complete a sum.
 //
 // 1. AVG and PREMUL_SUM need it. Their operands are scaled when they are added for the first time,
-//    and the reduction that completes an average's sum divides it (row_sums.h), so that neither
+//    and the reduction that completes an average's sum divides it (accumulate.h), so that neither
 //    takes a pass or a rounding of its own.
-// 2. 16- and 8-bit floats need it. They are rounded once for each row of additions (rows.h), so one
-//    expression has one value on all ranks only if all split it into the same rows. verify() proves
-//    the expressions and knows no rows; here the rows are part of them, whether the schedules are a
-//    chosen row of the table, one that the user named, or none of the table's. Where ranks differ
-//    (one adds two operands in a row, another reads the sum in between), every addition is rounded
-//    by itself, which verify() covers. No row of the table is like that.
+// 2. 16- and 8-bit floats need it. They are rounded once for each accumulation (accumulations.h),
+//    so one expression has one value on all ranks only if all split it into the same accumulations.
+//    verify() proves the expressions and knows no accumulations; here these are part of them,
+//    whether the schedules are a chosen row of the table, one that the user named, or none of the
+//    table's. Where ranks differ (one adds two operands in one accumulation, another reads the sum
+//    in between), every addition is rounded by itself, which verify() covers. No row of the table
+//    is like that.
 //
 // Pure.
 #pragma once
@@ -30,9 +31,9 @@ struct SumStep {
 };
 
 struct Sums {
-  // All ranks that end with a sum have added it in the same rows.
-  bool rows_agree = true;
-  // Every sum of all ranks is added in one row from the ranks' own numbers, never from
+  // All ranks that end with a sum have added it in the same accumulations.
+  bool accumulations_agree = true;
+  // Every sum of all ranks is added in one accumulation from the ranks' own numbers, never from
   // partial sums.
   bool whole = true;
   // The chunks of a span differ in what their reduction adds, so the schedules were split into

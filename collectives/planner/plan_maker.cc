@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan/protocol.h"
 #include "collectives/plan/wire_schedule.h"

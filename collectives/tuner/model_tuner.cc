@@ -65,7 +65,7 @@ const TunedRange* ModelTuner::tuned_range(const ModelQuery& q, const std::string
       segments != 0 || names_row(options_, q.collective) ||
       (options_.reproducible && reduces(q.collective)))
     return nullptr;
-  const bool rounded = reduces(q.collective) && gains_by_rows(q.type, q.op);
+  const bool rounded = reduces(q.collective) && gains_by_accumulation(q.type, q.op);
   const double tolerance = may_encode(q.collective, q.type, q.op) ? q.tolerance : 0;
   return find_range(*file_, {q.collective, has_root(q.collective) ? q.root : 0, rounded,
                              whole_bytes(q), tolerance});

@@ -44,7 +44,7 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
 
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
-// (16-bit floats must also be added in one place in a row: plan.h.)
+// (16-bit floats must also be added in one accumulation: plan.h.)
 bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
                            int segment_count = 1, bool equal_blocks = false);
 

@@ -138,7 +138,7 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
 
 // Rows that differ, and a span whose chunks do.
 TEST(Checker, FindsNothingInSchedulesOfTheUsersOwn) {
-  for (const auto& all : {parsed(kOtherRows), parsed(kUnlikeChunks)})
+  for (const auto& all : {parsed(kOtherAccumulations), parsed(kUnlikeChunks)})
     for (const Numbers& numbers : numbers_of(Collective::all_reduce, 3)) {
       const CollectiveArgs args =
           plan_args(Collective::all_reduce, numbers.type, numbers.op, numbers.count, 0);

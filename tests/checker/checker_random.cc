@@ -22,7 +22,7 @@ void expect_sound(const PlanGroup& group, uint64_t seed) {
 }
 
 // Any mixture of messages and local steps, in each of the ways that its args allows. What the
-// ranks end with is no sum of all, so nothing is scaled, and rows are as they come.
+// ranks end with is no sum of all, so nothing is scaled, and accumulations are as they come.
 TEST(CheckerOnRandom, ProgramsFindsNothing) {
   for_seeds(kSeeds, [](uint64_t seed) {
     std::mt19937 random(static_cast<unsigned>(seed));

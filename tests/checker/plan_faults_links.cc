@@ -151,7 +151,7 @@ std::vector<PlanFault> step_faults() {
          return at_steps(
              g,
              [](const Plan& p, size_t i) {
-               // A row that is begun again is the same row.
+               // An accumulation that is begun again is the same one.
                return p.steps[i].kind == StepKind::reduce && !p.steps[i].wide.first;
              },
              repeat);

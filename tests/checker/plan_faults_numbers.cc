@@ -1,5 +1,5 @@
 // Faults of numbers: rounding, scaling, division, operations and types.
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "tests/checker/plan_faults.h"
 
 namespace ringwood::testing {
@@ -22,11 +22,11 @@ bool divides(const Plan& p) {
          (p.scaling.divisor != 1 || supports(p.key.args.type, ReduceOp::bor));
 }
 // By Wide::last alone.
-bool divides_rows(const Plan& p, size_t i) {
+bool divides_accumulations(const Plan& p, size_t i) {
   return p.scaling.whole && (!is_small(p) || (p.steps[i].wide.on && !p.steps[i].wide.last));
 }
 
-std::vector<PlanEdit> split_rows(Group group) {
+std::vector<PlanEdit> split_accumulations(Group group) {
   return at_steps(
       group,
       [](const Plan& p, size_t i) {
@@ -50,27 +50,27 @@ std::vector<PlanFault> rounding_faults() {
              g, [](const Plan& p, size_t i) { return p.steps[i].wide.last; },
              [](Plan& p, size_t i) { p.steps[i].wide.last = false; });
        }},
-      {"rounding in the middle of a row", split_rows},
-      {"a row's operand rounded by itself",
+      {"rounding in the middle of an accumulation", split_accumulations},
+      {"an accumulation's operand rounded by itself",
        [](Group g) {
          return at_steps(
              g, [](const Plan& p, size_t i) { return p.steps[i].wide.on; },
              [](Plan& p, size_t i) { p.steps[i].wide = {}; });
        }},
-      {"a row that begins with what lies there",
+      {"an accumulation that begins with what lies there",
        [](Group g) {
          return at_steps(
              g, [](const Plan& p, size_t i) { return p.steps[i].wide.first; },
              [](Plan& p, size_t i) { p.steps[i].wide.first = false; });
        }},
-      {"a row begun twice",
+      {"an accumulation begun twice",
        [](Group g) {
          return at_steps(
              g,
              [](const Plan& p, size_t i) { return p.steps[i].wide.on && !p.steps[i].wide.first; },
              [](Plan& p, size_t i) { p.steps[i].wide.first = true; });
        }},
-      {"each addition rounded where the rows are alike",
+      {"each addition rounded where the accumulations are alike",
        [](Group g) {
          return at_all(
              g, [](const Plan& p) { return p.wide.bytes > 0 && is_small(p); },
@@ -79,13 +79,13 @@ std::vector<PlanFault> rounding_faults() {
                for (BoundStep& s : p.steps) s.wide = {};
              });
        }},
-      {"rows taken for alike that are not",
+      {"accumulations taken for alike that are not",
        [](Group g) {
          return at_all(
              g, [](const Plan& p) { return p.wide.rounds_each; },
              [](Plan& p) { p.wide.rounds_each = false; });
        }},
-      {"rows on one rank only",
+      {"accumulations on one rank only",
        [](Group g) {
          return at_ranks(
              g, [](const Plan& p) { return p.wide.bytes > 0; },
@@ -166,7 +166,7 @@ std::vector<PlanFault> scaling_faults() {
              g,
              [](const Plan& p, size_t i) {
                return divides(p) && adds(p.steps[i]) && !p.steps[i].sum.completes &&
-                      !divides_rows(p, i) && (!p.steps[i].wide.on || p.steps[i].wide.last);
+                      !divides_accumulations(p, i) && (!p.steps[i].wide.on || p.steps[i].wide.last);
              },
              [](Plan& p, size_t i) { p.steps[i].sum.completes = true; });
        }},

@@ -204,7 +204,7 @@ std::vector<PlanFault> order_faults() {
                f.queues[0] = (f.queues[0] + 1) % static_cast<int32_t>(p.peers.size());
              });
        }},
-      {"a fusion of a part of a row", partial_fusions},
+      {"a fusion of a part of an accumulation", partial_fusions},
       {"a fusion that adds in another order",
        [](Group g) {
          return fusions_where(
@@ -214,7 +214,7 @@ std::vector<PlanFault> order_faults() {
                  std::swap((*list)[0], (*list)[1]);
              });
        }},
-      {"the wide scratch of one row given to another", shared_wide},
+      {"the wide scratch of one accumulation given to another", shared_wide},
       {"the scratch of one message given to another", shared_scratch},
       {"sends waited for too late",
        [=](Group g) {

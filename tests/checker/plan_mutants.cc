@@ -69,8 +69,8 @@ std::vector<PlanGroup> reducing_groups() {
   all.push_back(of_table(kAllReduce, "rank_order", 4, float32, sum, 80001, {.published = true}));
   all.push_back(of_table(kAllReduce, "halving_doubling", 6, int32, sum, 4001));
   all.push_back(of_table(kAllReduce, "recursive_doubling", 5, float16, avg, 1001));
-  all.push_back(
-      plan_group(parsed(kOtherRows), plan_args(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
+  all.push_back(plan_group(parsed(kOtherAccumulations),
+                           plan_args(kAllReduce, bfloat16, sum, 30000, 0), "test", {}));
   all.push_back(of_table(kAllReduce, "one_shot", 4, float32, sum, 1000, round));
   all.push_back(of_table(kAllReduce, "exchange", 2, float16, avg, 1000, round));
   all.push_back(of_table(kAllReduce, "exchange", 2, float32, sum, 5000, round));

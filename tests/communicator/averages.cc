@@ -1,5 +1,5 @@
 // AVG and PREMUL_SUM, and SUM of small floats, against sums in more bits: no overflow where the
-// result is none, and no error beyond the roundings that row_sums.h names and the schedules have
+// result is none, and no error beyond the roundings that accumulate.h names and the schedules have
 // (sum_roundings()), for every row, type and size of group.
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/plan/sums.h"
 #include "collectives/tuner/choice/row_proofs.h"
 #include "tests/support/inputs.h"
@@ -205,7 +205,7 @@ TEST_P(Averages, OfFloatsRoundNoMoreThanIsSaidAndNeverOverflow) {
   });
 }
 
-// Of the choice, which adds up in one row: exact, toward zero.
+// Of the choice, which adds up in one accumulation: exact, toward zero.
 template <class T>
 void average_integers(Communicator& c, DataType type, size_t count) {
   const int n = c.size();

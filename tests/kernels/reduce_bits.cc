@@ -84,7 +84,7 @@ TEST_P(ReduceBits, ChoicesAreAssociative) {
   }
 }
 
-// A row of additions in the executor, and the same in one pass.
+// An accumulation in the executor, and the same in one pass.
 TEST_P(ReduceBits, ChainsAreFolds) {
   for (const ReduceOp op : reference::all_ops()) {
     if (!supports(type(), op)) continue;

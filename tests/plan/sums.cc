@@ -65,11 +65,11 @@ std::vector<std::vector<std::byte>> numbers(DataType type, size_t count,
 }
 
 // 1 + 2^-8 + 2^-8 is a bf16 number, 1 + 2^-8 is none.
-TEST(Sums, OfOtherRowsAreRoundedAtEachAddition) {
-  const std::vector<Schedule> all = parsed(kOtherRows);
+TEST(Sums, OfOtherAccumulationsAreRoundedAtEachAddition) {
+  const std::vector<Schedule> all = parsed(kOtherAccumulations);
   ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt);
   const Sums sums = trace_sums(Collective::all_reduce, all);
-  EXPECT_FALSE(sums.rows_agree);
+  EXPECT_FALSE(sums.accumulations_agree);
   const std::vector<double> operands = {1, 0x1p-8, 0x1p-8};
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
     for (const size_t count : {size_t{7}, size_t{30000}}) {
@@ -98,7 +98,7 @@ TEST(Sums, OfUnlikeChunksAreTakenApart) {
   }
 }
 
-// Every schedule of the table runs as it was written, and in the same rows on all ranks.
+// Every schedule of the table runs as it was written, and in the same accumulations on all ranks.
 TEST(Sums, OfTheTableAreAlike) {
   for (const AlgorithmRow& row : algorithm_table())
     for (int n = 2; n <= 17; ++n)
@@ -109,7 +109,8 @@ TEST(Sums, OfTheTableAreAlike) {
         if (!reduces(row.collective) || !row.accepts(where)) continue;
         const Sums sums = trace_sums(row.collective, build_all(row, where));
         EXPECT_FALSE(sums.apart) << to_string(row.collective) << " " << row.name << " " << n;
-        EXPECT_TRUE(sums.rows_agree) << to_string(row.collective) << " " << row.name << " " << n;
+        EXPECT_TRUE(sums.accumulations_agree)
+            << to_string(row.collective) << " " << row.name << " " << n;
       }
 }
 

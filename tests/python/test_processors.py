@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # What the choice is made of, and what that needs; of reductions it needs no kernels.
 FOLDERS = "algorithms|algorithms/hierarchical|plan|schedule|verify"
-FILES = r"kernels/(?:reduce|row_sums|types|wire)"
+FILES = r"kernels/(?:reduce|accumulate|types|wire)"
 TUNER = r"choice/\w+|cost/\w+|machine/machine_model|machine/places"
 # As meson.build has them: contracted, products that are added would be rounded once, or twice.
 FLAGS = ["-std=c++20", "-O2", "-ffp-contract=off", "-DFMT_HEADER_ONLY", "-pthread"]

@@ -9,7 +9,7 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/checker/checker.h"
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/plan/passes.h"
 #include "collectives/plan/plan.h"
 #include "collectives/plan/wire_schedule.h"

@@ -8,7 +8,7 @@
 namespace ringwood::testing {
 
 // Both 0 and 1 add ((x0 + x1) + x2), but 1 keeps x0 + x1 as well, so it has that rounded.
-inline constexpr const char* kOtherRows[] = {
+inline constexpr const char* kOtherAccumulations[] = {
     "schedule rank 0 of 3 chunks 1\n"
     "send 1 [0]\nrecv_reduce 1 [0]\nrecv_reduce 2 [0]\nsend 2 [0]",
     "schedule rank 1 of 3 chunks 1 scratch 0\n"

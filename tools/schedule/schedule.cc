@@ -102,7 +102,7 @@ Proof prove(const TypedSchedule& typed, const Schedules& schedules) {
   proof.rounds = lay_out(collective, all, typed.root).rounds;
   proof.rank_order =
       reduces_in_rank_order(collective, all, typed.root, typed.segments, proof.equal_blocks);
-  proof.rounds_each = reduces(collective) && !trace_sums(collective, all).rows_agree;
+  proof.rounds_each = reduces(collective) && !trace_sums(collective, all).accumulations_agree;
   return proof;
 }
 

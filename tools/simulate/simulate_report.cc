@@ -67,7 +67,7 @@ std::string accuracy(const SimulateOptions& options, const std::vector<Simulated
   return fmt::format("# {}: one host, simulated, stands for all{}\n", fmt::join(names, ", "),
                      options.faults.any() || options.shape.uplinks > 0
                          ? "; what faults and uplinks add is carried from host to host, to about "
-                           "10 %, up to 45 % off where a link has several messages in a row"
+                           "10 %, up to 45 % off where a link has several consecutive messages"
                          : "");
 }
 

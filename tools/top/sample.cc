@@ -7,9 +7,9 @@
 namespace ringwood::tools {
 namespace {
 
-// Operations take too long in so many samples in a row before it is an alarm.
+// Operations take too long in so many consecutive samples before it is an alarm.
 constexpr int kAlarms = 3;
-// A rank was late in so many samples in a row before it is named: others had bad luck once.
+// A rank was late in so many consecutive samples before it is named: others had bad luck once.
 constexpr int kLates = 2;
 
 EventKind kind_of(Condition condition, Condition before) {

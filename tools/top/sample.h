@@ -58,7 +58,7 @@ class Sampler final {
  private:
   struct Known {
     Condition condition = Condition::unknown;
-    int alarms = 0;  // samples in a row
+    int alarms = 0;  // consecutive samples
     int late = 0;    // likewise
   };
   // The lines of a process' log that are known.

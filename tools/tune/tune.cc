@@ -168,7 +168,7 @@ class Tuner {
     TunedRange range;
     range.collective = *row.collective;
     range.root = row.rooted() ? tune_.root : 0;
-    range.rounded = row.reduces() && gains_by_rows(tune_.type, tune_.op);
+    range.rounded = row.reduces() && gains_by_accumulation(tune_.type, tune_.op);
     range.tolerance = may_encode(*row.collective, tune_.type, tune_.op) ? tune_.tolerance : 0;
     range.with = fmt::format("{},{},{}", to_string(tune_.type),
                              row.reduces() ? to_string(tune_.op) : "none", tune_.memory);

@@ -2,7 +2,7 @@
 // unreachable.
 //
 // A block is reused, or its memory given back, when no message in it is exposed and the kernel
-// knows of no mapping of it at any address. That must be found twice in a row, since a mapping that
+// knows of no mapping of it at any address. That must be found twice running, since a mapping that
 // another thread moves may be missed once. Not thread safe.
 #pragma once
 

@@ -40,7 +40,8 @@ std::vector<int> by_low_bits(int hosts) {
 int rounded_up(int x, int unit) { return (x + unit - 1) / unit; }
 
 // Adds what a peer sends for the hosts at `to`, positions of the room. By host, so that all
-// additions to a block are a row (schedule/rows.h) and a message is one span nevertheless.
+// additions to a block are one accumulation (schedule/accumulations.h) and a message is one span
+// nevertheless.
 void add_from(Schedule& s, const Leaders& leaders, int peer, const RoomOfHosts& room,
               const std::vector<int>& to) {
   std::vector<int> hosts;

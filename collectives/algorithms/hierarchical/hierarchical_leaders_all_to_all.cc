@@ -47,10 +47,10 @@ Blocks gather(Schedule& s, const Leaders& leaders, Span mine) {
   const int hosts = leaders.hosts.count(), k = static_cast<int>(leaders.local.size());
   const Span all = room_for(s, hosts * k * k);
   for (int j = 0; j < k; ++j) {
-    const Span row = j == 0 ? mine : room_for(s, mine.count);
-    if (j > 0) s.recv(leaders.local[j], row);
+    const Span blocks_of_one = j == 0 ? mine : room_for(s, mine.count);
+    if (j > 0) s.recv(leaders.local[j], blocks_of_one);
     for (int distance = 0; distance < hosts; ++distance)
-      s.copy({all.first + (distance * k + j) * k, k}, {row.first + distance * k, k});
+      s.copy({all.first + (distance * k + j) * k, k}, {blocks_of_one.first + distance * k, k});
   }
   Blocks blocks;
   for (int distance = 0; distance < hosts; ++distance)

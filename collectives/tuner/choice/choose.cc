@@ -100,7 +100,7 @@ CandidateQuery query_of(const ModelQuery& q, const Options& options, const Algor
   query.element = size_of(q.type);
   query.n = q.n;
   query.rows = row ? std::vector{row} : rows_of(q, options);
-  if (!row && reduces(q.collective) && gains_by_rows(q.type, q.op))
+  if (!row && reduces(q.collective) && gains_by_accumulation(q.type, q.op))
     query.rounding =
         is_integer(q.type) ? CandidateQuery::Rounding::once : CandidateQuery::Rounding::seldom;
   query.tolerance = tolerance_of(q, options);

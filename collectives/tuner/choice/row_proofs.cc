@@ -61,7 +61,7 @@ int extended(int of_a, int a, int of_b, int b, int n) {
   return of_b + doublings(b, n) * std::max(1, (of_b - of_a + steps - 1) / steps);
 }
 
-// Of every chunk how often its operands were rounded, at most: once a row of additions has ended.
+// Of every chunk how often its operands were rounded, at most: once an accumulation has ended.
 struct Roundings {
   using Value = int;
   int most = 0;

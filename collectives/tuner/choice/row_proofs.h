@@ -21,8 +21,8 @@ SharedPlacement proof_sibling(Siblings& siblings, int most = kMaxProved);
 // the sibling counts as not proved.
 WireProof wire_proof(const AlgorithmRow& row, Siblings& siblings);
 
-// How often what a rank gives is rounded on its way into a result, at most, where each row of
-// additions into one place ends with a rounding: 1 if no partial sum is added to anything again.
+// How often what a rank gives is rounded on its way into a result, at most, where each
+// accumulation ends with a rounding: 1 if no partial sum is added to anything again.
 // `schedules`: of all ranks, verified.
 int sum_roundings(const std::vector<Schedule>& schedules);
 // Of the whole group, or more; kUnknownRoundings of a row that does not accept the sibling.

@@ -7,7 +7,7 @@ namespace ringwood {
 namespace {
 
 // Ends that differ by less than this, relative to the time since the beginning, are one event:
-// the symmetry of a schedule is preserved, and a thousand of them in a row still add less than
+// the symmetry of a schedule is preserved, and a thousand of them together still add less than
 // a thousandth.
 constexpr double kSameTime = 1e-6;
 

@@ -79,7 +79,7 @@ struct TunedPoint {
 struct TunedRange {
   Collective collective = Collective::all_reduce;
   int root = 0;
-  bool rounded = false;     // for types and operations that gains_by_rows() (types.h)
+  bool rounded = false;     // for types and operations that gains_by_accumulation() (types.h)
   size_t from = 0, to = 0;  // bytes, both included
   double tolerance = 0;     // of the calls that it is for
   std::string algorithm;    // a row, or a schedule of the file; empty: the default

@@ -2,7 +2,7 @@
 // measured again where that is not what was expected (rate_watch.h, measuring.h).
 //
 //   who         thread          what
-//   every rank  control thread  a path contradicts its rate, twice in a row: report to rank 0
+//   every rank  control thread  a path contradicts its rate, twice running: report to rank 0
 //   rank 0      control thread  1 s later: all ranks agree on a number (epochs/epochs.h)
 //   all ranks   the driver      before the collective with that number, behind a barrier: the probe
 //   rank 0      its own         weighs it: another row is faster by 10 %, or all is as at first

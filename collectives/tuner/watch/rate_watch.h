@@ -1,8 +1,8 @@
 // Whether a path between two ranks still carries what is expected of it. Pure: the caller samples.
 //
 // Judged are windows in which much was sent, or bytes were on their way for long: 1,000 pieces of
-// 64 KiB, or 1 s. Only where two windows in a row say the same is it reported, once; then that rate
-// is what is expected.
+// 64 KiB, or 1 s. Only where two consecutive windows say the same is it reported, once; then that
+// rate is what is expected.
 //
 // What a path carries depends on what else is sent at the time, and so on the collectives in use.
 // Hence a first rate is compared with the parameters, and each later one only with the first. Short

@@ -37,7 +37,7 @@ def check_averages_of_the_largest(rank, size):
 
 def check_averages_of_the_smallest(rank, size):
     # Where partial sums of larger types travel, such numbers lose bits
-    # (collectives/kernels/row_sums.h).
+    # (collectives/kernels/accumulate.h).
     for dtype in FLOATS if size == 2 else SMALL:
         for count in COUNTS[:2]:
             tensor = torch.zeros(count, dtype=dtype)

@@ -170,7 +170,7 @@ TEST(CostOfNetworks, AnIdlePortPassesABurstAtOnce) {
       EXPECT_LE(bounds_of(model, f).lower(), predict(chain, load, f).seconds * 1.001);
     }
   }
-  // Messages in a row find what the one before has left.
+  // Consecutive messages find what the one before has left.
   const auto direct = direct_all_gather(4);
   const double S = 1e6;
   MachineModel f = network_of(4);

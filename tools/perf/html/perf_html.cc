@@ -285,7 +285,7 @@ HtmlReport::Head head_of(const PerfOptions& perf, const std::vector<Row>& rows,
        {"transports", fmt::format("{}", fmt::join(transports, ", "))},
        {"buffers", perf.memory == BufferKind::ordinary ? "private" : "shared by a host's ranks"},
        {"measured", perf.trial.touch ? "each operation with its input written and output read"
-                                     : "operations in a row"},
+                                     : "operations one after another"},
        {"ringwood", RINGWOOD_VERSION},
        {"command", fmt::format("{}", fmt::join(command_line(), " "))}}};
 }

@@ -31,7 +31,7 @@ class Attempts {
     next_ = now;
     delay_ = kFirst;
   }
-  // Failures in a row.
+  // Consecutive failures.
   int failures() const { return failures_; }
 
  private:

@@ -152,7 +152,7 @@ bool Reopener::proving(PathSlot& slot, bool receive, uint64_t number) {
   return true;
 }
 
-// Logged as a warning once in a row: attempts may go on for days.
+// Logged as a warning once for consecutive failures: attempts may go on for days.
 void Reopener::not_proven(PathSlot& slot, const std::string& why) {
   Attempts& attempts = slot.reopening.attempts;
   attempts.failed(Clock::now());

@@ -1,4 +1,4 @@
-#include "collectives/kernels/row_sums.h"
+#include "collectives/kernels/accumulate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ void scale_in_place(float* wide, size_t count, double factor) {
 // ---- 16- and 8-bit floats: their sum in fp32 ---------------------------------------------------
 
 void add_small(void* dst, const void* src, float* wide, size_t count, DataType type,
-               const RowAddition& how) {
+               const AccumulationStep& how) {
   float term[kTile];
   for (size_t at = 0; at < count; at += kTile) {
     const size_t size = std::min(kTile, count - at);
@@ -53,7 +53,8 @@ void add_small(void* dst, const void* src, float* wide, size_t count, DataType t
 // ---- integers: their sum in more bits ----------------------------------------------------------
 
 template <class T, class Wide>
-void add_integers(void* dst, const void* src, void* beside, size_t count, const RowAddition& how) {
+void add_integers(void* dst, const void* src, void* beside, size_t count,
+                  const AccumulationStep& how) {
   for (size_t i = 0; i < count; ++i) {
     T value, operand;
     Wide sum;
@@ -73,7 +74,7 @@ void add_integers(void* dst, const void* src, void* beside, size_t count, const 
 }
 
 void add_integer(void* dst, const void* src, void* beside, size_t count, DataType type,
-                 const RowAddition& how) {
+                 const AccumulationStep& how) {
   visit_integer(type,
                 [&]<class T>(T) { add_integers<T, WideOf<T>>(dst, src, beside, count, how); });
 }
@@ -94,7 +95,7 @@ void end_average(void* dst, const void* beside, size_t parts, double divisor) {
 }
 
 void add_large(void* dst, const void* src, void* beside, size_t count, DataType type,
-               const RowAddition& how) {
+               const AccumulationStep& how) {
   const double down = average_scale(how.n);
   const size_t bytes = count * size_of(type);
   if (how.first) {
@@ -139,8 +140,8 @@ void reduce_scaled(std::span<void* const> dsts, std::span<const void* const> src
       {dsts, srcs, bytes, finish, scales.data()});
 }
 
-void add_in_row(void* dst, const void* src, void* beside, size_t count, DataType type,
-                const RowAddition& how) {
+void accumulate(void* dst, const void* src, void* beside, size_t count, DataType type,
+                const AccumulationStep& how) {
   if (is_small_float(type))
     return add_small(dst, src, static_cast<float*>(beside), count, type, how);
   if (is_integer(type)) return add_integer(dst, src, beside, count, type, how);
