@@ -71,6 +71,7 @@ PlanFlaw check_own(const PlanSet& set, int rank) {
   const Plan& plan = set.of(rank);
   Fingerprint right = fingerprint_of(plan.key.args, plan.form.algorithm, plan.form.segments, 0);
   right.wire = plan.fingerprint.wire;
+  right.memory = static_cast<uint8_t>(plan.key.request.memory);
   right.epoch = static_cast<uint8_t>(plan.epoch);
   if (plan.form.algorithm == kUserSchedules) right.blocks = plan.fingerprint.blocks;  // their hash
   if (plan.fingerprint != right)

@@ -36,8 +36,8 @@ std::pair<size_t, size_t> part_of(size_t count, size_t parts, size_t index, size
 }
 
 PlanFlaw check_all(const PlanSet& set) {
-  for (const auto part :
-       {check_agreement, check_links, check_fusions, check_places, check_order, check_values})
+  for (const auto part : {check_agreement, check_links, check_fusions, check_places,
+                          check_device_copies, check_order, check_values})
     if (PlanFlaw flaw = part(set)) return flaw;
   return std::nullopt;
 }

@@ -9,6 +9,8 @@
 //    each message once and in order. Hosts decide what is encoded. The number of a put is that of
 //    the receive it replaces.
 // 3. Places: they lie within their buffers, and no write goes to a read-only buffer of the caller.
+//    Memory of a device is touched by copies between it and the scratch only, each marked as the
+//    device's (DeviceCopy), and none is written before the ranks have agreed.
 // 4. Order: two accesses to the same bytes, one of them a write, are ordered by the graph. A send
 //    reads from its post to its completion. A peer may put into an exposed buffer at any time from
 //    the send's post to the end of the receive. A staging place is written when its message is

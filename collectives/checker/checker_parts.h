@@ -77,6 +77,7 @@ PlanFlaw check_links(const PlanSet& set);
 PlanFlaw check_protocol(const PlanSet& set);
 PlanFlaw check_fusions(const PlanSet& set);
 PlanFlaw check_places(const PlanSet& set);
+PlanFlaw check_device_copies(const PlanSet& set);
 PlanFlaw check_order(const PlanSet& set);
 PlanFlaw check_values(const PlanSet& set);
 

@@ -118,6 +118,7 @@ std::string describe(const Fingerprint& f) {
   if (has_root(collective)) text += fmt::format(", root {}", f.root);
   if (f.even == f.kPacked) text += ", packed";
   if (f.priority != 0) text += ", high priority";
+  if (f.memory != 0) text += ", in memory of a device";
   return text + fmt::format(" (#{})", f.sequence);
 }
 

@@ -45,7 +45,8 @@ struct Fingerprint {
   int32_t root = 0;  // all_to_all: with `blocks`, the elements expected from the peer
   uint8_t collective = 0, type = 0, op = 0, algorithm = 0;  // algorithm: row of its collective
   uint16_t segments = 1;
-  uint8_t wire : 4 = 0;      // WireFormat between hosts
+  uint8_t wire : 3 = 0;      // WireFormat between hosts
+  uint8_t memory : 1 = 0;    // MemoryKind
   uint8_t priority : 2 = 0;  // Priority
   uint8_t even : 2 = 0;      // all_to_all, gather, scatter; or kPacked
   uint8_t epoch = 0;         // the low byte of Plan::epoch

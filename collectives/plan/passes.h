@@ -6,6 +6,7 @@
 //   begins_early, in_scratch (compose.h), add_early     what may begin before the ranks have agreed
 //   add_protocol  the protocol of the operation, how the ranks agree on it, and which data may
 //                 leave with the preambles
+//   in_scratch, add_device_copies       which copies a device carries out
 //   add_wire      which messages travel in a wire format, and where they are encoded
 //   add_scaling   AVG and PREMUL_SUM: what an addition is scaled and divided by
 //   add_rounding  where the sums of an accumulation are rounded
@@ -51,6 +52,9 @@ bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol
                   const Wire& wire, const ProtocolLimits& limits);
 // Precondition: begins_early(), and the plan is of that schedule.
 Plan add_early(Plan plan);
+// The user's buffers are memory of a device: marks the copies that touch them. Precondition: the
+// schedule is in_scratch(), and the protocol queued.
+Plan add_device_copies(Plan plan);
 // Precondition: the schedule is with_roundings() (wire_schedule.h).
 Plan add_wire(Plan plan, const Wire& wire);
 // `sums`: of all ranks' schedules, as they were bound. Where nothing is scaled, returns the

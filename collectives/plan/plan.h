@@ -107,8 +107,17 @@ struct Scaling {
   double divisor = 1;  // of AVG's sums of such operands
 };
 
+// A copy that a device carries out, because the user's buffer is its memory. A device does the
+// copies of one direction in the order in which they are begun.
+enum class DeviceCopy : uint8_t {
+  none,
+  out,  // to the scratch, from the user's buffer
+  in,   // to the user's buffer
+};
+
 struct BoundStep {
   StepKind kind = StepKind::copy;
+  DeviceCopy device = DeviceCopy::none;
   Wide wide;
   int32_t reduction = -1;  // its number among the schedule's reductions before segments(), or -1
   SumStep sum;             // of a reduction, with Scaling::on
@@ -254,12 +263,13 @@ uint64_t bytes_of_call(const CollectiveArgs& args, int n);
 
 // `protocol`: queued or one_round, the same on all ranks. `schedule` is before segments(), and,
 // with a wire format, after with_roundings(). `sums`: of all ranks' schedules, before publish();
-// null means that all ranks have the same accumulations and nothing is scaled. Pure. Precondition:
-// with sums, where scales_operands().
+// null means that all ranks have the same accumulations and nothing is scaled. `memory`: of the
+// user's buffers; device memory is queued. Pure. Precondition: with sums, where scales_operands().
 std::shared_ptr<Plan> make_plan(const Schedule& schedule, const CollectiveArgs& args,
                                 const std::string& algorithm, int segment_count,
                                 Protocol protocol = Protocol::queued, const Wire& wire = {},
-                                const Sums* sums = nullptr, const ProtocolLimits& limits = {});
+                                const Sums* sums = nullptr, const ProtocolLimits& limits = {},
+                                MemoryKind memory = MemoryKind::host);
 
 // Whether one rank's schedule can run in one round. The group may only if the schedules of all
 // ranks can and the data are few (small_for_one_round() in protocol.h).

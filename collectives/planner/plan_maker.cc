@@ -118,22 +118,25 @@ std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey&
   Schedule mine = schedule(source, rank, args.root);
   const bool apart = sums && sums->apart;
   if (apart) mine = with_roundings(mine, args.collective, {});
-  const Protocol way = apart ? Protocol::queued : protocol(source, args, a.segments);
-  const bool published = key.request.private_source && way != Protocol::one_round;
-  auto plan =
-      make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm, a.segments,
-                way, {WireFormat::exact, group_.hosts, apart_}, sums.get(), group_.limits);
+  const bool device = key.request.memory == MemoryKind::device;
+  const Protocol way = apart || device ? Protocol::queued : protocol(source, args, a.segments);
+  const bool published = key.request.private_source && !device && way != Protocol::one_round;
+  auto plan = make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm,
+                        a.segments, way, {WireFormat::exact, group_.hosts, apart_}, sums.get(),
+                        group_.limits, key.request.memory);
   plan->form.published = published;
   *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
 }
 
-std::shared_ptr<Plan> PlanMaker::make_encoded(const Source& source, const CollectiveArgs& args,
+std::shared_ptr<Plan> PlanMaker::make_encoded(const Source& source, const PlanKey& key,
                                               const TuningChoice& a, int rank) {
+  const CollectiveArgs& args = key.args;
   const std::span<const int> hosts = group_.hosts;
   const Schedule mine = with_roundings(schedule(source, rank, args.root), args.collective, hosts);
-  auto plan = make_plan(mine, args, a.algorithm, a.segments, Protocol::queued,
-                        {a.wire, hosts, apart_}, sums(source, args, a.wire).get(), group_.limits);
+  auto plan =
+      make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts, apart_},
+                sums(source, args, a.wire).get(), group_.limits, key.request.memory);
   *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
 }
@@ -141,7 +144,7 @@ std::shared_ptr<Plan> PlanMaker::make_encoded(const Source& source, const Collec
 std::shared_ptr<Plan> PlanMaker::make(const PlanKey& key, const TuningChoice& choice, int rank) {
   const Source source = this->source(key.args, choice);
   auto plan = choice.wire == WireFormat::exact ? make_exact(source, key, choice, rank)
-                                               : make_encoded(source, key.args, choice, rank);
+                                               : make_encoded(source, key, choice, rank);
   if (choice.own) plan->fingerprint.blocks = choice.own->hash();
   if (slots_) *plan = add_slots(std::move(*plan));
   plan->key.request = key.request;

@@ -52,7 +52,7 @@ class PlanMaker final {
   void check_own(const PlanKey& key) const;
   std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key,
                                    const TuningChoice& choice, int rank);
-  std::shared_ptr<Plan> make_encoded(const Source& source, const CollectiveArgs& args,
+  std::shared_ptr<Plan> make_encoded(const Source& source, const PlanKey& key,
                                      const TuningChoice& choice, int rank);
   // The sums of all ranks' schedules as they are bound, or null where they do not matter. Cached by
   // row, because they do not depend on sizes.

@@ -180,34 +180,42 @@ bool moves_in_scratch(const Schedule& s) {
 
 Schedule in_scratch(const Schedule& s) {
   const auto users = static_cast<size_t>(s.chunks);
-  std::vector<bool> wanted(users), written(users);
-  const auto read = [&](Span span) {
+  std::vector<bool> touched(users), wanted(users), written(users);
+  const auto each = [&](Span span, auto&& visit) {
     for (int c = span.first; c < std::min(span.first + span.count, s.chunks); ++c)
-      if (!written[static_cast<size_t>(c)]) wanted[static_cast<size_t>(c)] = true;
+      visit(static_cast<size_t>(c));
+  };
+  const auto read = [&](size_t c) {
+    touched[c] = true;
+    if (!written[c]) wanted[c] = true;
   };
   for (const Step& step : s.steps) {
-    read(step.src);
-    if (step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce) read(step.dst);
-    for (int c = step.dst.first; c < std::min(step.dst.first + step.dst.count, s.chunks); ++c)
-      written[static_cast<size_t>(c)] = true;
+    each(step.src, read);
+    if (step.kind == StepKind::recv_reduce || step.kind == StepKind::reduce) each(step.dst, read);
+    each(step.dst, [&](size_t c) { touched[c] = written[c] = true; });
   }
+  // Chunks of one span are all touched, so they stay in sequence.
   Schedule result{s.rank, s.n, s.chunks, {}, {}};
-  for (int c = 0; c < s.chunks; ++c) result.add_scratch(c);
-  result.scratch.insert(result.scratch.end(), s.scratch.begin(), s.scratch.end());
-  const auto copy_runs = [&](const std::vector<bool>& which, int to, int from) {
-    for (int first = 0, end; first < s.chunks; first = end + 1) {
-      for (end = first; end < s.chunks && which[static_cast<size_t>(end)];) ++end;
-      const int count = end - first;
-      if (count > 0) result.copy({first + to, count}, {first + from, count});
+  std::vector<int> at(users + s.scratch.size());
+  for (size_t c = 0; c < users; ++c)
+    if (touched[c]) at[c] = result.add_scratch(static_cast<int>(c));
+  for (size_t i = 0; i < s.scratch.size(); ++i) at[users + i] = result.add_scratch(s.scratch[i]);
+  const auto copy_runs = [&](const std::vector<bool>& which, bool back) {
+    for (size_t first = 0, end; first < users; first = end + 1) {
+      for (end = first; end < users && which[end];) ++end;
+      if (end == first) continue;
+      const int count = static_cast<int>(end - first);
+      const Span users_own{static_cast<int>(first), count}, scratch{at[first], count};
+      back ? result.copy(users_own, scratch) : result.copy(scratch, users_own);
     }
   };
-  copy_runs(wanted, s.chunks, 0);
+  copy_runs(wanted, false);
   for (Step step : s.steps) {
-    if (step.dst.count > 0) step.dst.first += s.chunks;
-    if (step.src.count > 0) step.src.first += s.chunks;
+    if (step.dst.count > 0) step.dst.first = at[static_cast<size_t>(step.dst.first)];
+    if (step.src.count > 0) step.src.first = at[static_cast<size_t>(step.src.first)];
     result.steps.push_back(step);
   }
-  copy_runs(written, 0, s.chunks);
+  copy_runs(written, true);
   return result;
 }
 

@@ -39,8 +39,9 @@ void append(Schedule& s, const Schedule& part, const std::vector<int>& ranks,
 // Pays where peers read scratch in place.
 Schedule publish(const Schedule& s, Collective collective);
 
-// The same, all in scratch: a chunk of the user's that is read before it is written is copied there
-// first, and what is written is copied back at the end. Only these copies touch the user's chunks.
+// The same, all in scratch, which there is for each chunk of the user's that a step touches: one
+// that is read before it is written is copied there first, and what is written is copied back at
+// the end. Only these copies touch the user's chunks.
 Schedule in_scratch(const Schedule& s);
 // Whether what a step reads and writes, if anything, is all scratch.
 bool touches_only_scratch(const Schedule& s, const Step& step);

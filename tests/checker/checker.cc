@@ -90,6 +90,9 @@ TEST_P(CheckedRow, IsSoundInEveryWay) {
     for (const Numbers& numbers : numbers_of(row().collective, n)) {
       check(n, *places, numbers, {});
       check(n, *places, numbers, {.segments = 3, .published = n > 2, .apart = false});
+      if (n <= 6)
+        check(n, *places, numbers,
+              {.segments = n % 3 + 1, .slots = n == 4, .memory = MemoryKind::device});
       if (numbers.count * size_of(numbers.type) <= 16384 && fits_round(n, *places))
         for (const bool slots : {false, true})
           check(n, *places, numbers, {.protocol = Protocol::one_round, .slots = slots});
@@ -108,7 +111,9 @@ TEST_P(CheckedRow, IsSoundInEveryWireFormat) {
       for (int r = 0; r < n; ++r) places.host.push_back(r / ranks_on_host);
       if (places.host.back() == 0 || !row().accepts(places.where(0, n, 0))) continue;
       for (const WireFormat wire : {WireFormat::bf16, WireFormat::int8}) {
-        check(n, places, {DataType::float32, ReduceOp::sum, 100003}, {.wire = wire});
+        for (const MemoryKind memory : {MemoryKind::host, MemoryKind::device})
+          check(n, places, {DataType::float32, ReduceOp::sum, 100003},
+                {.wire = wire, .memory = memory});
         if (may_encode(row().collective, DataType::float32, ReduceOp::avg))
           check(n, places, {DataType::float32, ReduceOp::avg, 3000001},
                 {.segments = 2, .wire = wire});
@@ -121,7 +126,8 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
   for (const int n : kRanks) {
     const auto places = places_for(row(), n);
     if (!places) continue;
-    for (const int segments : {1, 2}) {
+    for (const auto& [segments, memory] :
+         {std::pair{1, MemoryKind::host}, {2, MemoryKind::host}, {2, MemoryKind::device}}) {
       PlanGroup group{fmt::format("{} of {} uneven ranks", row().name, n), *places, {}, {}};
       for (int r = 0; r < n; ++r) {
         const int root = has_root(row().collective) ? n - 1 : 0;
@@ -129,7 +135,8 @@ TEST_P(CheckedRow, IsSoundWithUnevenBlocks) {
             plan_args(row().collective, DataType::float32, ReduceOp::sum, 0, root);
         set_uneven_blocks(args, r, n);
         group.proved.push_back(row().build(places->where(r, n, root)));
-        group.plans.push_back(make_plan(group.proved.back(), args, row().name, segments));
+        group.plans.push_back(make_plan(group.proved.back(), args, row().name, segments,
+                                        Protocol::queued, {}, nullptr, {}, memory));
       }
       expect_sound(group);
     }

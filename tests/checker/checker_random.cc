@@ -44,6 +44,7 @@ TEST(CheckerOnRandom, ProgramsFindsNothing) {
       way.published = false;  // as the plan cache has it
     }
     way.slots = random() % 3 == 0;
+    if (way.protocol == Protocol::queued && random() % 4 == 0) way.memory = MemoryKind::device;
     way.apart = random() % 2;
     const Places places = random_hosts(random, n);
     if (type == DataType::float32 && way.protocol == Protocol::queued && random() % 2) {

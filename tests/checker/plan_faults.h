@@ -21,6 +21,7 @@ std::vector<PlanFault> order_faults();     // plan_faults_order.cc: hazards, fus
 std::vector<PlanFault> number_faults();    // plan_faults_numbers.cc: rounding, scaling, operations
 std::vector<PlanFault> link_faults();      // plan_faults_links.cc: messages, queues, steps, places
 std::vector<PlanFault> protocol_faults();  // plan_faults_protocol.cc: agreement, formats, staging
+std::vector<PlanFault> device_faults();    // plan_faults_device.cc: who copies a device's memory
 
 inline bool in_round(const Plan& plan) { return plan.protocol != Protocol::queued; }
 // Whether step `to` begins after step `from` has ended.

@@ -139,11 +139,30 @@ std::vector<PlanGroup> groups_on_hosts() {
   return all;
 }
 
+std::vector<PlanGroup> groups_on_devices() {
+  const auto type = DataType::float32;
+  const auto sum = ReduceOp::sum;
+  const Places pairs{{0, 0, 1, 1}, {}};
+  const auto device = MemoryKind::device;
+  std::vector<PlanGroup> all;
+  all.push_back(of_table(kAllReduce, "direct", 3, type, sum, 30001, {.memory = device}));
+  all.push_back(of_table(kAllReduce, "ring", 3, DataType::bfloat16, ReduceOp::avg, 5001,
+                         {.segments = 2, .memory = device}));
+  all.push_back(of_table(kAllReduce, "direct", 4, type, sum, 10003,
+                         {.wire = WireFormat::bf16, .memory = device}, pairs));
+  all.push_back(of_table(Collective::all_gather, "ring", 3, type, sum, 1001, {.memory = device}));
+  all.push_back(of_table(Collective::reduce_scatter, "direct", 3, type, sum, 1001,
+                         {.slots = true, .memory = device}));
+  all.push_back(of_table(Collective::gather, "linear", 3, type, sum, 1001, {.memory = device}));
+  return all;
+}
+
 std::vector<PlanGroup> groups() {
   std::vector<PlanGroup> all = reducing_groups();
   for (PlanGroup& group : groups_on_hosts()) all.push_back(std::move(group));
   for (PlanGroup& group : moving_groups()) all.push_back(std::move(group));
   for (PlanGroup& group : encoded_groups()) all.push_back(std::move(group));
+  for (PlanGroup& group : groups_on_devices()) all.push_back(std::move(group));
   return all;
 }
 
@@ -181,6 +200,7 @@ TEST(PlanMutants, OfOrderAreFound) { expect_found(order_faults()); }
 TEST(PlanMutants, OfNumbersAreFound) { expect_found(number_faults()); }
 TEST(PlanMutants, OfLinksAreFound) { expect_found(link_faults()); }
 TEST(PlanMutants, OfProtocolAreFound) { expect_found(protocol_faults()); }
+TEST(PlanMutants, OfDevicesAreFound) { expect_found(device_faults()); }
 
 }  // namespace
 }  // namespace ringwood::testing

@@ -125,6 +125,8 @@ class RandomPlans : public OnTransport {
     }
     way.slots = ranks(static_cast<int>(all.size())).slots() && random() % 4;
     way.apart = random() % 2;
+    // The copies of a device are copies: here the host carries them out.
+    if (way.protocol == Protocol::queued && random() % 4 == 0) way.memory = MemoryKind::device;
     return way;
   }
 

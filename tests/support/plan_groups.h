@@ -43,6 +43,7 @@ struct PlanWay {
   bool apart = true;   // the ranks of a host share no memory
   bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
   ProtocolLimits limits = {};
+  MemoryKind memory = MemoryKind::host;  // device: queued
 };
 
 inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& args,
@@ -59,21 +60,23 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
   if (matter) sums = std::make_unique<Sums>(trace_sums(c, bound));
   if (sums && sums->apart && way.wire == WireFormat::exact)
     for (Schedule& s : bound) s = with_roundings(s, c, {});
-  PlanGroup group{fmt::format("{} {} of {} ranks, {} {} x {}, {} segments{}{}{}, {}", to_string(c),
-                              algorithm, n, to_string(args.type), to_string(args.op), args.count,
-                              way.segments, way.published ? ", published" : "",
-                              way.protocol == Protocol::one_round ? ", one round" : "",
-                              way.slots ? ", slots" : "", to_string(way.wire)),
-                  places,
-                  proved,
-                  {}};
+  PlanGroup group{
+      fmt::format("{} {} of {} ranks, {} {} x {}, {} segments{}{}{}{}, {}", to_string(c), algorithm,
+                  n, to_string(args.type), to_string(args.op), args.count, way.segments,
+                  way.published ? ", published" : "",
+                  way.protocol == Protocol::one_round ? ", one round" : "",
+                  way.slots ? ", slots" : "",
+                  way.memory == MemoryKind::device ? ", of a device" : "", to_string(way.wire)),
+      places,
+      proved,
+      {}};
   if (sums && sums->apart) group.proved = bound;
   const Wire wire{way.wire, places.host, way.apart};
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;
     group.plans.push_back(make_plan(published ? publish(s, c) : s, args, algorithm, way.segments,
-                                    way.protocol, wire, sums.get(), way.limits));
+                                    way.protocol, wire, sums.get(), way.limits, way.memory));
     group.plans.back()->form.published = published;
     if (way.slots) *group.plans.back() = add_slots(std::move(*group.plans.back()));
   }

@@ -1,0 +1,22 @@
+// Which copies a device carries out.
+#include "collectives/plan/passes.h"
+
+namespace ringwood {
+namespace {
+
+bool is_users(const Place& place) { return place.buffer != kScratch; }
+
+}  // namespace
+
+Plan add_device_copies(Plan plan) {
+  plan.key.request.memory = MemoryKind::device;
+  plan.fingerprint.memory = static_cast<uint8_t>(MemoryKind::device);
+  for (BoundStep& step : plan.steps) {
+    if (step.kind != StepKind::copy || step.bytes == 0) continue;
+    if (is_users(step.src)) step.device = DeviceCopy::out;
+    if (is_users(step.dst)) step.device = DeviceCopy::in;
+  }
+  return plan;
+}
+
+}  // namespace ringwood
