@@ -50,7 +50,7 @@ class Rounds:
         shares = [row.get("cpu_percent") for row in self.rows.get((net, who, size), [])]
         return statistics.median(s for s in shares if s is not None) if any(shares) else None
 
-    def wire(self, net: str) -> float | None:
+    def iperf3(self, net: str) -> float | None:
         """Bytes per microsecond each way of iperf3 --bidir, at its best."""
         rates = [
             size / row["best_us"]
@@ -69,8 +69,8 @@ def comparison(rounds: Rounds, net: str, size: int) -> dict:
         for kind, times in (("best", rounds.best), ("median", rounds.median)):
             theirs, mine = times(net, peer, size), times(net, ours, size)
             row[f"{key}_{kind}"] = round(theirs / mine, 4) if theirs and mine else None
-    mine, wire = rounds.best(net, "ringwood", size), rounds.wire(net)
-    row["rate_over_iperf3"] = round(size / mine / wire, 4) if mine and wire else None
+    mine, iperf3 = rounds.best(net, "ringwood", size), rounds.iperf3(net)
+    row["rate_over_iperf3"] = round(size / mine / iperf3, 4) if mine and iperf3 else None
     for who in ("ringwood", "ringwood-sleeping"):
         row[f"cpu_percent_{who.replace('-', '_')}"] = rounds.cpu(net, who, size)
     return row
@@ -115,8 +115,8 @@ def markdown(machine: dict, settings: dict, rounds: Rounds) -> str:
     ]
     for net in rounds.networks():
         lines += ["", f"## {net}: {NETWORKS[net]}", ""]
-        if wire := rounds.wire(net):
-            lines += [f"iperf3 --bidir: {number(wire * 8 / 1e3)} Gbit/s each way.", ""]
+        if iperf3 := rounds.iperf3(net):
+            lines += [f"iperf3 --bidir: {number(iperf3 * 8 / 1e3)} Gbit/s each way.", ""]
         lines += table(rounds, net)
     for failure in settings["failures"]:
         lines += ["", f"Failed: {failure}"]

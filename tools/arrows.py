@@ -31,7 +31,7 @@ LEVELS = (
     "transports/*",  # a transport each, which sees no other
     "transports/verbs/library",
     "transports/verbs/rail",
-    "transports/verbs/wire",
+    "transports/verbs/fallback",
     "transports/verbs/path",
     "transports/verbs/ring",
     "transports/verbs",

@@ -9,7 +9,7 @@
 // In round s even ranks pair with the one rho(s) to the right, odd ranks with the one rho(s) to the
 // left, rho(s) = (1 - (-2)^(s+1)) / 3. The distance grows as 2^(s+1)/3 and the largest messages go
 // the shortest way, so on rings, tori and shared uplinks with neighbours numbered in order fewer
-// bytes share a wire; on a full switch it equals halving_doubling and recursive_doubling. For
+// bytes share a link; on a full switch it equals halving_doubling and recursive_doubling. For
 // powers of two.
 //
 // swing_latency takes the rounds from the far end, as the Bine butterfly does. Near end first,

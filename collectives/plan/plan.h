@@ -13,7 +13,7 @@
 // made all ranks agree.
 //
 // Between hosts messages may travel in a wire format (wire.h). Each such message then has its own
-// size on the wire and a place in the scratch where its sender encodes it; its receiver decodes
+// encoded size and a place in the scratch where its sender encodes it; its receiver decodes
 // from the link's receive buffer.
 //
 // Accumulation: where several operands are added to one place, one after another

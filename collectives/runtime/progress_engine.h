@@ -12,7 +12,7 @@
 // link and about as much local work (executors/executor.h): at most 1.3 ms of a core were measured
 // over one link (bench/scale/high_priority.cc). In one go, and so longer for large ones, are
 // done: the copies of CopiedMemory (strided tensors), a message that is encoded or rounded for the
-// wire, and the measurement of the network.
+// network, and the measurement of the network.
 //
 // The first error goes to the control connection; the group's error comes back to every rank and
 // completes everything that is pending there. Links are aborted first, so the buffers of a

@@ -138,7 +138,7 @@ TEST(Hosts, KnowTheAddressesByWhichOthersReachThem) {
   SKIP_UNLESS_NETWORKS();
   Processes one(1, [&](int, const Reporter& reporter) {
     enter_network(
-        wired("eth0", "10.1.0.1/24 fd00:1::1/64") + wired("docker0", "172.17.0.1/16") +
+        unconnected("eth0", "10.1.0.1/24 fd00:1::1/64") + unconnected("docker0", "172.17.0.1/16") +
         "ip link add off0 type veth peer name vethoff0; ip addr add 10.3.0.1/24 dev off0");
     for (size_t max : {64, 1}) {
       std::string all;
@@ -202,7 +202,8 @@ TEST(Families, TheStoreListensWhereItIsKnownAndNowhereElse) {
   };
   for (const Place& place : places) {
     Processes one(1, [&](int, const Reporter& reporter) {
-      enter_network(wired("eth0", "10.1.0.1/24") + wired("eth1", "10.2.0.1/24"), place.hosts_file);
+      enter_network(unconnected("eth0", "10.1.0.1/24") + unconnected("eth1", "10.2.0.1/24"),
+                    place.hosts_file);
       Options options;
       options.listen_any = place.listen_any;
       auto store = tcp_store(place.host, 0, true, patiently(), options, 2);

@@ -90,8 +90,9 @@ struct Choice {
   const char* expected;  // "address interface | part of the reason", or "error: part of it"
 };
 
-const std::string kUsual = wired("docker0", "172.17.0.1/16") +
-                           wired("eth0", "10.1.0.1/24 fd00:1::1/64") + wired("eth1", "10.2.0.1/24");
+const std::string kUsual = unconnected("docker0", "172.17.0.1/16") +
+                           unconnected("eth0", "10.1.0.1/24 fd00:1::1/64") +
+                           unconnected("eth1", "10.2.0.1/24");
 const char* const kDebian = "127.0.0.1 localhost\n127.0.1.1 node\n";
 
 const Choice kChoices[] = {
@@ -115,13 +116,14 @@ const Choice kChoices[] = {
      "10.1.0.1 eth0 | there is no route to 192.0.2.7"},
     {"no such name", kUsual, "", "", "nowhere.invalid", true,
      "10.1.0.1 eth0 | cannot resolve the host"},
-    {"IPv6 only", wired("docker0", "172.17.0.1/16") + wired("eth0", "fd00:1::1/64"), kDebian, "",
-     "node", true, "fd00:1::1 eth0 | node means 127.0.1.1 here"},
-    {"link-local comes last", wired("eth0", "") + wired("eth1", "fd00:2::1/64"), "", "", "", true,
-     "fd00:2::1 eth1 | "},
+    {"IPv6 only", unconnected("docker0", "172.17.0.1/16") + unconnected("eth0", "fd00:1::1/64"),
+     kDebian, "", "node", true, "fd00:1::1 eth0 | node means 127.0.1.1 here"},
+    {"link-local comes last", unconnected("eth0", "") + unconnected("eth1", "fd00:2::1/64"), "", "",
+     "", true, "fd00:2::1 eth1 | "},
     {"interface that is down",
-     wired("eth0", "10.1.0.1/24") + wired("eth1", "10.2.0.1/24") + "ip link set eth0 down;", "", "",
-     "", true, "10.2.0.1 eth1 | "},
+     unconnected("eth0", "10.1.0.1/24") + unconnected("eth1", "10.2.0.1/24") +
+         "ip link set eth0 down;",
+     "", "", "", true, "10.2.0.1 eth1 | "},
     {"prefix", kUsual, "", "eth", "", true, "10.1.0.1 eth0 | the interface filter allows it"},
     {"prefix and route", kUsual, "", "eth", "10.2.0.9", true,
      "10.2.0.1 eth1 | the route to the master"},
@@ -192,14 +194,14 @@ struct Bootstrap {
 
 const Bootstrap kBootstraps[] = {
     {"decoys and 127.0.1.1",
-     {{"10.9.0.1/24", wired("docker0", "172.17.0.1/16"),
+     {{"10.9.0.1/24", unconnected("docker0", "172.17.0.1/16"),
        "127.0.0.1 localhost\n127.0.1.1 alpha\n10.9.0.2 beta\n"},
-      {"10.9.0.2/24", wired("docker0", "172.17.0.1/16"),
+      {"10.9.0.2/24", unconnected("docker0", "172.17.0.1/16"),
        "127.0.0.1 localhost\n127.0.1.1 beta\n10.9.0.1 alpha\n"}},
      {"alpha", "alpha"},
      {"10.9.0.1", "10.9.0.2"}},
     {"IPv6 only",
-     {{"fd00:9::1/64", wired("docker0", "172.17.0.1/16"), ""}, {"fd00:9::2/64", "", ""}},
+     {{"fd00:9::1/64", unconnected("docker0", "172.17.0.1/16"), ""}, {"fd00:9::2/64", "", ""}},
      {"fd00:9::1", "fd00:9::1"},
      {"fd00:9::1", "fd00:9::2"}},
     // Each knows the cable by another name.
@@ -208,7 +210,7 @@ const Bootstrap kBootstraps[] = {
 
 // An interface with an address that the kernel tests for duplicates, for a second at least.
 std::string tested(const std::string& name, const std::string& address) {
-  return wired(name, "") + "echo 1 > /proc/sys/net/ipv6/conf/" + name + "/accept_dad; " +
+  return unconnected(name, "") + "echo 1 > /proc/sys/net/ipv6/conf/" + name + "/accept_dad; " +
          "ip addr add " + address + "/64 dev " + name + "; ";
 }
 

@@ -11,13 +11,13 @@
 #include "transports/base/descriptors.h"
 #include "transports/bootstrap/handshake_steps.h"
 #include "transports/bootstrap/store.h"
-#include "transports/bootstrap/store_wire.h"
+#include "transports/bootstrap/store_messages.h"
 
 namespace ringwood {
 namespace {
 
 using namespace ringwood::testing;
-using store_wire::Operation;
+using store_messages::Operation;
 
 std::string header(uint32_t magic, uint32_t operation, uint32_t key, uint32_t value) {
   std::string out;
@@ -27,7 +27,7 @@ std::string header(uint32_t magic, uint32_t operation, uint32_t key, uint32_t va
 }
 
 std::string get_request(const std::string& key) {
-  return store_wire::encode_request(Operation::get, key, std::string(8, '\0'));
+  return store_messages::encode_request(Operation::get, key, std::string(8, '\0'));
 }
 
 // The store of rank 0 in a process of its own, so that its memory and descriptors can be counted.
@@ -101,17 +101,17 @@ TEST(StoreAttacks, WrongBytesCloseTheirConnectionOnly) {
   const std::string cases[] = {
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
       std::string(4096, '\0'),
-      header(store_wire::kMagic, 0, 1, 0),
-      header(store_wire::kMagic, 6, 1, 0),
-      header(store_wire::kMagic, 257, 1, 0),
-      header(store_wire::kMagic, 1, 1025, 0),
-      header(store_wire::kMagic, 1, 0xffffffff, 0),
-      header(store_wire::kMagic, 1, 1, (1 << 20) + 1),
-      header(store_wire::kMagic, 2, 1, 7),
-      header(store_wire::kMagic, 4, 1, 9),
-      header(store_wire::kMagic, 3, 1, 1),
+      header(store_messages::kMagic, 0, 1, 0),
+      header(store_messages::kMagic, 6, 1, 0),
+      header(store_messages::kMagic, 257, 1, 0),
+      header(store_messages::kMagic, 1, 1025, 0),
+      header(store_messages::kMagic, 1, 0xffffffff, 0),
+      header(store_messages::kMagic, 1, 1, (1 << 20) + 1),
+      header(store_messages::kMagic, 2, 1, 7),
+      header(store_messages::kMagic, 4, 1, 9),
+      header(store_messages::kMagic, 3, 1, 1),
       // A second request while the first still waits.
-      store_wire::encode_request(Operation::get, "never", std::string(8, '\x7f')) + "more",
+      store_messages::encode_request(Operation::get, "never", std::string(8, '\x7f')) + "more",
   };
   for (const std::string& bytes : cases) {
     Stranger one(tcp_store_port(*store));
@@ -130,8 +130,9 @@ TEST(StoreAttacks, SurvivesRandomBytesAndTruncations) {
   auto store = tcp_store("127.0.0.1", 0, true, patiently());
   std::mt19937 random(20261121);
   for (int round = 0; round < 300; ++round) {
-    std::string bytes = store_wire::encode_request(static_cast<Operation>(1 + random() % 5), "key",
-                                                   std::string(8, static_cast<char>(random())));
+    std::string bytes =
+        store_messages::encode_request(static_cast<Operation>(1 + random() % 5), "key",
+                                       std::string(8, static_cast<char>(random())));
     for (int flips = static_cast<int>(random() % 4); flips > 0; --flips)
       bytes[random() % bytes.size()] = static_cast<char>(random());
     bytes.resize(random() % (bytes.size() + 1));
@@ -153,7 +154,7 @@ TEST(StoreAttacks, WhatIsAnnouncedTakesNoMemoryBeforeItArrives) {
   for (int i = 0; i < 60; ++i) {
     crowd.emplace_back(port);
     ASSERT_TRUE(crowd.back().enter_store().ok());
-    crowd.back().say(header(store_wire::kMagic, uint32_t(Operation::set), 4, 1 << 20) + "key_");
+    crowd.back().say(header(store_messages::kMagic, uint32_t(Operation::set), 4, 1 << 20) + "key_");
   }
   for (int i = 0; i < 100; ++i) expect_alive(server);  // it has read what was sent before
   EXPECT_LT(resident_bytes(server.pid(0)), before + (size_t{16} << 20));
@@ -243,7 +244,7 @@ std::string hear_some(const Stranger& one, size_t bytes) {
   return heard;
 }
 
-const std::string kDone = store_wire::encode_response(store_wire::Reply::ok, "");
+const std::string kDone = store_messages::encode_response(store_messages::Reply::ok, "");
 
 TEST(StoreAttacks, WhoNeverAsksIsDisconnected) {
   const auto server = serve_store("127.0.0.1", 0, {}, hurried(std::chrono::milliseconds(50)));
@@ -252,8 +253,8 @@ TEST(StoreAttacks, WhoNeverAsksIsDisconnected) {
 
 TEST(StoreAttacks, WhoStopsInARequestIsDisconnected) {
   const auto server = serve_store("127.0.0.1", 0, {}, hurried(std::chrono::milliseconds(50)));
-  const std::string request = store_wire::encode_request(Operation::set, "key", "value");
-  for (size_t half : {size_t{1}, store_wire::kRequestHeader, request.size() - 1}) {
+  const std::string request = store_messages::encode_request(Operation::set, "key", "value");
+  for (size_t half : {size_t{1}, store_messages::kRequestHeader, request.size() - 1}) {
     const Stranger one = client_of(*server);
     one.say(request.substr(0, half));
     EXPECT_EQ(one.hear(), "") << half;
@@ -261,7 +262,7 @@ TEST(StoreAttacks, WhoStopsInARequestIsDisconnected) {
 }
 
 TEST(StoreAttacks, WhoStopsInALaterRequestIsDisconnected) {
-  const std::string request = store_wire::encode_request(Operation::set, "key", "value");
+  const std::string request = store_messages::encode_request(Operation::set, "key", "value");
   // This process may be too slow for the first limits.
   EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(50), [&](auto limit) {
     const auto server = serve_store("127.0.0.1", 0, {}, hurried(limit));
@@ -273,18 +274,18 @@ TEST(StoreAttacks, WhoStopsInALaterRequestIsDisconnected) {
 
 // Several times as long as there is for a request, before one and while it waits.
 TEST(StoreAttacks, WhoHasAskedMayWait) {
-  const std::string get = store_wire::encode_request(Operation::get, "late",
-                                                     "\xff\xff\xff\xff"
-                                                     "\xff\xff\xff\xff");
-  const std::string answer = store_wire::encode_response(store_wire::Reply::ok, "come");
+  const std::string get = store_messages::encode_request(Operation::get, "late",
+                                                         "\xff\xff\xff\xff"
+                                                         "\xff\xff\xff\xff");
+  const std::string answer = store_messages::encode_response(store_messages::Reply::ok, "come");
   EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(50), [&](auto limit) {
     const auto server = serve_store("127.0.0.1", 0, {}, hurried(limit));
     const Stranger waiting = client_of(*server);
     waiting.say(get);
     const Stranger idle = client_of(*server);
-    idle.say(store_wire::encode_request(Operation::set, "early", ""));
+    idle.say(store_messages::encode_request(Operation::set, "early", ""));
     for (int times = 0; times < 4; ++times) EXPECT_EQ(client_of(*server).hear(), "");
-    idle.say(store_wire::encode_request(Operation::set, "late", "come"));
+    idle.say(store_messages::encode_request(Operation::set, "late", "come"));
     return hear_some(idle, 2 * kDone.size()) == kDone + kDone &&
            hear_some(waiting, answer.size()) == answer;
   }));
@@ -316,7 +317,7 @@ TEST(StoreAttacks, BytesOfUnfinishedRequestsAreBounded) {
   for (size_t i = 0; i < kCrowd; ++i) {
     crowd.push_back(client_of(*server));
     ends.push_back({crowd.back().fd(), POLLIN, 0});
-    say_all(crowd.back(), header(store_wire::kMagic, uint32_t(Operation::set), 1, 1 << 20) +
+    say_all(crowd.back(), header(store_messages::kMagic, uint32_t(Operation::set), 1, 1 << 20) +
                               std::string(kSaid, 'k'));
   }
   const Deadline deadline = patiently();
@@ -327,7 +328,7 @@ TEST(StoreAttacks, BytesOfUnfinishedRequestsAreBounded) {
     poll(ends.data(), ends.size(), 1);
   EXPECT_EQ(gone(), static_cast<long>(kCrowd - room));
   const auto own = tcp_store("127.0.0.1", server->address().port, false, patiently());
-  const std::string large(store_wire::kMaxValue, 'x');
+  const std::string large(store_messages::kMaxValue, 'x');
   own->set("large", large);
   EXPECT_EQ(own->get("large", patiently()), large);
 }
@@ -335,7 +336,7 @@ TEST(StoreAttacks, BytesOfUnfinishedRequestsAreBounded) {
 TEST(StoreAttacks, KeysAndBytesAreBounded) {
   auto store = tcp_store("127.0.0.1", 0, true, patiently(), {}, 1);
   const StoreLimits limits = store_limits(1);
-  const std::string large(store_wire::kMaxValue, 'x');
+  const std::string large(store_messages::kMaxValue, 'x');
   size_t taken = 0;
   Error full;
   try {

@@ -13,7 +13,7 @@
 #include "tests/support/processes.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
-#include "transports/bootstrap/store_wire.h"
+#include "transports/bootstrap/store_messages.h"
 
 namespace ringwood {
 namespace {

@@ -24,12 +24,12 @@
 #include "tests/support/seeds.h"
 #include "transports/bootstrap/meet/bootstrap_messages.h"
 #include "transports/bootstrap/net.h"
+#include "transports/bootstrap/store_messages.h"
 #include "transports/bootstrap/store_records.h"
-#include "transports/bootstrap/store_wire.h"
+#include "transports/verbs/fallback/fallback_connection.h"
 #include "transports/verbs/hello.h"
 #include "transports/verbs/path/path_address.h"
 #include "transports/verbs/rail/addresses.h"
-#include "transports/verbs/wire/wire.h"
 
 namespace ringwood {
 namespace {
@@ -91,7 +91,7 @@ std::string frames(Random& r) {
 std::optional<std::string> read_frames(std::string_view bytes) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-  verbs::Wire in{OwnedFd(ends[0])};
+  verbs::FallbackConnection in{OwnedFd(ends[0])};
   const OwnedFd out(ends[1]);
   EXPECT_EQ(::write(out.get(), bytes.data(), bytes.size()), ssize_t(bytes.size()));
   std::string again;
@@ -168,19 +168,19 @@ const Decoder kDecoders[] = {
     message("abandon_changes", [](Random& r) { return AbandonChange{r.from(1u, ~0u)}; }),
     message("store_requests",
             [](Random& r) {
-              using store_wire::Operation;
+              using store_messages::Operation;
               const auto what = r.from(Operation::set, Operation::remove);
               const bool number = what == Operation::get || what == Operation::add;
               const uint32_t bytes = what == Operation::set ? r.from(0u, 1u << 20) : 8u * number;
-              return store_wire::RequestHeader{what, r.from(0u, 1024u), bytes};
+              return store_messages::RequestHeader{what, r.from(0u, 1024u), bytes};
             }),
     message("store_responses",
             [](Random& r) {
-              using store_wire::Reply;
-              return store_wire::ResponseHeader{r.from(Reply::ok, Reply::refused),
-                                                r.from(0u, 1u << 20)};
+              using store_messages::Reply;
+              return store_messages::ResponseHeader{r.from(Reply::ok, Reply::refused),
+                                                    r.from(0u, 1u << 20)};
             }),
-    message("store_numbers", [](Random& r) { return store_wire::Number{int64_t(r.bits())}; }),
+    message("store_numbers", [](Random& r) { return store_messages::Number{int64_t(r.bits())}; }),
     message("log_headers",
             [](Random& r) {
               return LogHeader{r.bits(), r.bits()};

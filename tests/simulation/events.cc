@@ -33,7 +33,7 @@ TEST(Events, AgreeWithTheory) {
     for (const int n : {8, 64, 512})
       for (const size_t bytes : {size_t{1024} * static_cast<size_t>(n), size_t{64} << 20}) {
         if (n > kMaxRanks) continue;
-        const MachineModel machine = wires_only(n, kAlpha, kBeta);
+        const MachineModel machine = network_only(n, kAlpha, kBeta);
         const double found = events_of(*find_algorithm(closed.collective, closed.row),
                                        load_of(closed.collective, bytes, n), machine)
                                  .seconds;
@@ -179,7 +179,7 @@ TEST(Events, FaultsGoTheWayTheyMust) {
 // sends its last S/2 while the S/4 of round 3 is on its way, so that this lasts twice as long once
 // more, and round 4 begins later. 7/3, by a dead rail as by a slow port.
 TEST(Events, WhatComesEarlyDelaysWhatIsWaitedFor) {
-  MachineModel machine = wires_only(4, 0, 1 / 12.5e9);
+  MachineModel machine = network_only(4, 0, 1 / 12.5e9);
   machine.net.eager = 0;
   const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "halving_doubling");
   const Load load = load_of(Collective::all_reduce, 64 << 20, 4);
@@ -209,7 +209,7 @@ TEST(Events, SeedsDecideAndNothingElse) {
   EXPECT_GT(times.back(), times.front() * 1.01);
 }
 
-// Islands and the network in parallel: with a fast island, what is left is the wire.
+// Islands and the network in parallel: with a fast island, what is left is the network.
 TEST(Events, IslandsAreFasterThanHosts) {
   NetworkShape islands;
   islands.rails = 4;
@@ -239,9 +239,9 @@ TEST(Events, RowsOfLogarithmicallyManyStepsAtScale) {
   const double found =
       events_of(*find_algorithm(Collective::all_reduce, "halving_doubling"), load, machine).seconds;
   // Each host sends what its 8 ranks send across, through one port; the cores add their part.
-  const double wire = 8 * 2 * (1 - 8 / n) * (64 << 20) / machine.net.nic;
-  EXPECT_GT(found, wire * 0.999);
-  EXPECT_LT(found, wire * 1.1);
+  const double network = 8 * 2 * (1 - 8 / n) * (64 << 20) / machine.net.nic;
+  EXPECT_GT(found, network * 0.999);
+  EXPECT_LT(found, network * 1.1);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ inline MachineModel on_hosts(MachineModel machine, int hosts, int ranks_per_host
   return machine;
 }
 
-// Only the wire costs anything: alpha seconds for a message, beta for each byte.
-inline MachineModel wires_only(int n, double alpha, double beta) {
+// Only the network costs anything: alpha seconds for a message, beta for each byte.
+inline MachineModel network_only(int n, double alpha, double beta) {
   constexpr double kFree = 1e17;  // bytes/s
   MachineModel m;
   m.hosts.resize(n);
@@ -44,7 +44,7 @@ inline Load load_of(Collective collective, size_t bytes, int n) {
   return load;
 }
 
-// What a row takes by the textbooks where only the wire costs anything.
+// What a row takes by the textbooks where only the network costs anything.
 struct Closed {
   Collective collective;
   const char* row;

@@ -57,7 +57,7 @@ TEST(Waves, AgreeWithTheory) {
         if (n > 64 && kSlow) continue;
         const auto found =
             waves_of(*find_algorithm(closed.collective, closed.row),
-                     load_of(closed.collective, bytes, n), wires_only(n, kAlpha, kBeta));
+                     load_of(closed.collective, bytes, n), network_only(n, kAlpha, kBeta));
         const std::string what = fmt::format("{} {}, {} ranks, {} bytes",
                                              to_string(closed.collective), closed.row, n, bytes);
         ASSERT_TRUE(found) << what;
@@ -76,7 +76,7 @@ TEST(Waves, ASlowPortHoldsUpTheWholeRing) {
   add_slow_port(faults, "host7=0.5");
   const auto found = waves_of(*find_algorithm(Collective::all_gather, "ring"),
                               load_of(Collective::all_gather, kBytes, n),
-                              wires_only(n, kAlpha, kBeta), {}, faults);
+                              network_only(n, kAlpha, kBeta), {}, faults);
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->seconds / ((n - 1) * 2.0 * kBytes / n * kBeta), 1, 0.01);
 }

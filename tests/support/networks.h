@@ -49,7 +49,7 @@ inline void enter_network(const std::string& commands, const std::string& hosts 
 
 // An interface that is up and leads nowhere. Its other end looks like a container's, so no rank
 // offers it.
-inline std::string wired(const std::string& name, const std::string& addresses) {
+inline std::string unconnected(const std::string& name, const std::string& addresses) {
   std::string end = "veth" + name;
   std::string commands = "ip link add " + name + " type veth peer name " + end + "; ip link set " +
                          end + " up; ip link set " + name + " up; ";

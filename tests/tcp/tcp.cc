@@ -1,4 +1,4 @@
-// TCP where threads of one host cannot show it: deaths, two hosts, silence on the wire.
+// TCP where threads of one host cannot show it: deaths, two hosts, silence on the network.
 
 #include "transports/tcp/tcp.h"
 
@@ -229,22 +229,22 @@ bool network_namespaces() {
   return probe.wait() == 0;
 }
 
-struct Wire {
+struct HostAddresses {
   std::string name;
-  std::string addresses[2];
+  std::string of_rank[2];
   std::string prefix;
 };
-void PrintTo(const Wire& wire, std::ostream* out) { *out << wire.name; }
+void PrintTo(const HostAddresses& hosts, std::ostream* out) { *out << hosts.name; }
 
 // Runs a rank on each of two hosts; `meanwhile(pid of rank 1)` runs here.
-void on_two_hosts(const Wire& wire, const std::function<void(Options&)>& options,
+void on_two_hosts(const HostAddresses& addresses, const std::function<void(Options&)>& options,
                   const std::function<int(Rank&)>& body,
                   const std::function<void(int)>& meanwhile = {},
                   const MakeTransport& make = kTcp) {
   Setting setting;
   setting.channels = 1;
   setting.options = options;
-  setting.address = [&](int r) { return wire.addresses[r]; };
+  setting.address = [&](int r) { return addresses.of_rank[r]; };
   Job job(setting);
   Signal separate, joined;
   std::vector<Process> hosts;
@@ -262,7 +262,7 @@ void on_two_hosts(const Wire& wire, const std::function<void(Options&)>& options
   for (int r = 0; r < 2; ++r) {
     const std::string there = fmt::format("nsenter -t {} -n ip ", hosts[r].pid());
     shell(there + "link set lo up");
-    shell(there + "addr add " + wire.addresses[r] + wire.prefix + " dev w");
+    shell(there + "addr add " + addresses.of_rank[r] + addresses.prefix + " dev w");
     shell(there + "link set w up");
   }
   joined.give(2);
@@ -270,13 +270,13 @@ void on_two_hosts(const Wire& wire, const std::function<void(Options&)>& options
   for (Process& host : hosts) EXPECT_EQ(host.wait(), 0);
 }
 
-const Wire kWires[] = {
+const HostAddresses kHostAddresses[] = {
     {"IPv4", {"10.77.0.1", "10.77.0.2"}, "/24"},
     {"IPv6", {"fd77::1", "fd77::2"}, "/64 nodad"},
 };
 
-class TcpHosts : public ::testing::TestWithParam<Wire> {};
-INSTANTIATE_TEST_SUITE_P(All, TcpHosts, ::testing::ValuesIn(kWires),
+class TcpHosts : public ::testing::TestWithParam<HostAddresses> {};
+INSTANTIATE_TEST_SUITE_P(All, TcpHosts, ::testing::ValuesIn(kHostAddresses),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(TcpHosts, ExchangeOverOneAndSeveralSockets) {

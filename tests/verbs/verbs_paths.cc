@@ -206,8 +206,8 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   int count = 0;
   ibv_device** devices = library.get_device_list(&count);
   std::vector<std::unique_ptr<End>> ends;
-  int wires[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires), 0);
+  int sockets[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
   for (int rank : {0, 1}) {
     End& end = *ends.emplace_back(std::make_unique<End>());
     end.options.verbs.retries = 6;
@@ -225,7 +225,7 @@ std::vector<std::unique_ptr<End>> connected_ends() {
   for (int rank : {0, 1}) {
     End& end = *ends[rank];
     end.setup = std::make_unique<LinkSetup>(
-        end.group, 1 - rank, OwnedFd(wires[rank]),
+        end.group, 1 - rank, OwnedFd(sockets[rank]),
         std::vector<RailPair>{{end.rail, ends[1 - rank]->rail->address(), 0}}, end.rings, 0);
   }
   const Deadline limit = testing::patiently();

@@ -43,7 +43,8 @@ TEST(VerbsArrivals, AreContiguousUpToTheFirstGap) {
 }
 
 // A sender and a receiver; pieces travel as (position, bytes, contents), over paths or, in order,
-// over the wire, which may be slow: paths are back in use while it still holds pieces of before.
+// over the fallback connection, which may be slow: paths are back in use while it still has pieces
+// of before.
 // Some messages are sent zero-copy; as soon as any is sent, its memory is overwritten.
 class Fabric {
  public:
@@ -123,7 +124,8 @@ class Fabric {
   }
 
   // Both ends have closed it: what flew may have landed or not, and is written again, by another
-  // path or over the wire. Of zero-copy messages only that: the rest may be overwritten.
+  // path or over the fallback connection. Of zero-copy messages only that: the rest may be
+  // overwritten.
   void lose_a_path() {
     if (random_() % 50 != 0) return;
     std::set<uint64_t> unknown;
@@ -132,14 +134,14 @@ class Fabric {
       if (random_() % 2 == 0) put(one);
     }
     flying_.clear();
-    const bool over_the_wire = random_() % 2 == 0;
+    const bool over_fallback = random_() % 2 == 0;
     for (size_t i = 0; i < out_.pieces().size(); ++i) {
       Piece& piece = out_.pieces()[i];
       if (piece.landed || out_.read(piece)) continue;
       if (piece.user_data && !unknown.count(piece.position)) continue;
-      if (over_the_wire) {
+      if (over_fallback) {
         const std::byte* at = out_.at(piece);
-        wire_.push_back({piece.position, {at, at + piece.bytes}});
+        fallback_.push_back({piece.position, {at, at + piece.bytes}});
         piece.landed = true;
         continue;
       }
@@ -150,11 +152,11 @@ class Fabric {
 
   void deliver_late() {
     const bool needed = flying_.empty() && !in_.readable();
-    for (int n = needed || random_() % 40 == 0 ? 1 + random_() % 8 : 0; n > 0 && !wire_.empty();
+    for (int n = needed || random_() % 40 == 0 ? 1 + random_() % 8 : 0; n > 0 && !fallback_.empty();
          --n) {
-      late_ += wire_.front().position < in_.arrived();
-      ASSERT_TRUE(in_.take(wire_.front().position, wire_.front().bytes));
-      wire_.pop_front();
+      late_ += fallback_.front().position < in_.arrived();
+      ASSERT_TRUE(in_.take(fallback_.front().position, fallback_.front().bytes));
+      fallback_.pop_front();
     }
   }
 
@@ -197,7 +199,7 @@ class Fabric {
   alignas(64) std::byte out_ring_[kRing], in_ring_[kRing];
   Outgoing out_{{out_ring_, kRing}, kRing / 8, 32};
   Incoming in_{{in_ring_, kRing}, 32};
-  std::deque<Flying> flying_, wire_;
+  std::deque<Flying> flying_, fallback_;
   size_t late_ = 0;  // second copies, whose first was there already
   size_t offset_ = 0;
 };
@@ -210,7 +212,7 @@ TEST(VerbsStreams, ArriveWholeWhateverTheFabricDoes) {
   }
 }
 
-TEST(VerbsStreams, TakeFromTheWireOnlyWhatMayBeThere) {
+TEST(VerbsStreams, TakeFromTheFallbackOnlyWhatMayBeThere) {
   std::byte ring[4096], piece[64] = {};
   Incoming in({ring, sizeof ring}, 32);
   EXPECT_FALSE(in.take(32, piece)) << "not a multiple of 64";

@@ -143,10 +143,10 @@ class VerbsCarrying : public ::testing::Test {
     devices = &devices_;
     group_.identity.size = 2;
     group_.options = &options_;
-    int wires[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires), 0);
-    peer_wire_ = OwnedFd(wires[1]);
-    link_ = std::make_unique<LinkState>(group_, 1, OwnedFd(wires[0]));
+    int sockets[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    peer_socket_ = OwnedFd(sockets[1]);
+    link_ = std::make_unique<LinkState>(group_, 1, OwnedFd(sockets[0]));
     paths_ = std::make_unique<PathSet>(*link_, events_);
     std::vector<RailPair> pairs;
     for (uint32_t i : {0u, 1u}) {
@@ -189,7 +189,7 @@ class VerbsCarrying : public ::testing::Test {
   const Library library_ = functions();
   Options options_;
   Group group_;
-  OwnedFd peer_wire_;
+  OwnedFd peer_socket_;
   NoEvents events_;
   std::unique_ptr<LinkState> link_;
   std::vector<std::shared_ptr<Rail>> rails_;

@@ -90,14 +90,14 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
     use(first_memory_ + set_of(here), bytes * (price.out.memory + in.memory), running, now);
     if (network_.same_island(m.from, m.to))
       for (const int32_t link : network_.island_path(m.from, m.to))
-        use(link, bytes * price.wire, running, now);
+        use(link, bytes * price.network, running, now);
     return;
   }
   use(first_memory_ + set_of(here), bytes * price.out.memory, running, now);
   use(first_memory_ + set_of(there), bytes * in.memory, running, now);
   use(first_middle_ + 2 * here, bytes * price.middle, running, now);
   use(first_middle_ + 2 * there + 1, bytes * price.middle, running, now);
-  if (bytes * price.wire > 0) use_network(m, bytes, running, now);
+  if (bytes * price.network > 0) use_network(m, bytes, running, now);
 }
 
 // Seconds that one more message would take for each second of work on the path's slowest link.
@@ -108,13 +108,13 @@ double MachineQueues::waiting(const Network::Path& path) const {
   return most;
 }
 
-void MachineQueues::use_piece(const Network::Path& path, double bytes, double wire, int32_t running,
-                              double now) {
+void MachineQueues::use_piece(const Network::Path& path, double bytes, double network,
+                              int32_t running, double now) {
   for (int i = 0; i < path.count; ++i) {
     const int32_t link = path.links[i];
-    const double rate = queues_.rate(link) / wire;
+    const double rate = queues_.rate(link) / network;
     const double at_once = buckets_.take(static_cast<size_t>(link), now, bytes, rate);
-    use(link, (bytes - at_once) * wire, running, now);
+    use(link, (bytes - at_once) * network, running, now);
   }
 }
 
@@ -124,12 +124,12 @@ void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t r
                                 double now) {
   const auto message = static_cast<int32_t>(&m - traffic_.messages.data());
   network_.paths(m.from, m.to, paths_, traffic_.rail_owner(message));
-  const double wire = traffic_.prices[m.price].wire;
-  if (paths_.size() == 1) return use_piece(paths_[0], bytes, wire, running, now);
+  const double network = traffic_.prices[m.price].network;
+  if (paths_.size() == 1) return use_piece(paths_[0], bytes, network, running, now);
   double speeds = 0;
   if (!in_pieces(traffic_.prices[m.price].bytes)) {
     const auto less = [&](const auto& a, const auto& b) { return waiting(a) < waiting(b); };
-    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), bytes, wire, running,
+    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), bytes, network, running,
                      now);
   }
   std::vector<double> speed;
@@ -138,7 +138,7 @@ void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t r
     speeds += speed.back();
   }
   for (size_t i = 0; i < paths_.size(); ++i)
-    use_piece(paths_[i], bytes * speed[i] / speeds, wire, running, now);
+    use_piece(paths_[i], bytes * speed[i] / speeds, network, running, now);
 }
 
 void MachineQueues::leave(std::vector<CostJob>& ended) {

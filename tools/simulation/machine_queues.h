@@ -46,8 +46,9 @@ class MachineQueues final {
   void use(int32_t link, double amount, int32_t running, double now);
   void use_thread(int rank, double seconds, int32_t running, double now);
   void use_network(const TrafficMessage& m, double bytes, int32_t running, double now);
-  // `wire`: seconds of a whole interface for a byte.
-  void use_piece(const Network::Path& path, double bytes, double wire, int32_t running, double now);
+  // `network`: seconds of a whole interface for a byte.
+  void use_piece(const Network::Path& path, double bytes, double network, int32_t running,
+                 double now);
   double waiting(const Network::Path& path) const;
   int set_of(int host) const { return sharing_set(machine_, host); }
 

@@ -62,7 +62,7 @@ auto terms(const CostMessage& m) {
   const double kinds = (m.between_hosts ? 1 : 0) + (m.sockets ? 2 : 0) + (m.in_place ? 4 : 0);
   return std::array{kinds,           m.bytes,   m.head,     m.post,       m.encode.core,
                     m.encode.memory, m.latency, m.out.core, m.out.memory, m.in.core,
-                    m.in.memory,     m.wire,    m.middle,   m.holds};
+                    m.in.memory,     m.network, m.middle,   m.holds};
 }
 struct PriceHash {
   uint64_t operator()(const CostMessage& m) const {
@@ -293,7 +293,7 @@ class TrafficBinder {
     priced.out = priced.in = {};
     priced.head = 0;
     priced.in_place = false;
-    priced.wire = 1 / shape.island_rate;
+    priced.network = 1 / shape.island_rate;
     priced.middle = 0;
     priced.latency = shape.island_latency;
   }

@@ -34,7 +34,7 @@ class Course {
   const CostMessage& price(int32_t m) const { return traffic_.prices[ends(m).price]; }
   int far_host(int32_t m) const { return traffic_.far_hosts[m]; }
   // Of a flow, on the network at its full rate.
-  double seconds_of(int32_t m) const { return (price(m).bytes - price(m).head) * price(m).wire; }
+  double seconds_of(int32_t m) const { return (price(m).bytes - price(m).head) * price(m).network; }
 
   // In large groups a delay is forgotten for a step that begins so much later in the recording that
   // it matters little: else all of them would be kept, of most messages for half of the run.

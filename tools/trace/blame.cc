@@ -123,7 +123,7 @@ class Links {
   }
 
   // All messages are added. Links are compared with those of their kind. Inside a host there is no
-  // wire that could be slow: what is slow there is a rank's core or the memory.
+  // network that could be slow: what is slow there is a rank's core or the memory.
   void compare() {
     std::vector<double> of_kind[2];
     for (auto& [ends, use] : uses_) {

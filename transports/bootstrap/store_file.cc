@@ -18,15 +18,15 @@
 #include "transports/bootstrap/private_file.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_messages.h"
 #include "transports/bootstrap/store_records.h"
 #include "transports/bootstrap/store_value.h"
-#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {
 
-using store_wire::kMaxKey;
-using store_wire::kMaxValue;
+using store_messages::kMaxKey;
+using store_messages::kMaxValue;
 
 // Holders of the lock do a few system calls; one that was stopped meanwhile must not hold up all
 // others for ever, nor beyond their deadlines.

@@ -20,14 +20,14 @@
 #include "transports/bootstrap/keyed_acceptor.h"
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"
+#include "transports/bootstrap/store_messages.h"
 #include "transports/bootstrap/store_value.h"
-#include "transports/bootstrap/store_wire.h"
 #include "transports/bootstrap/strangers/refusals.h"
 
 namespace ringwood {
 namespace {
 
-using namespace store_wire;
+using namespace store_messages;
 
 // Longer than a client itself waits.
 constexpr Duration kRequestTime = std::chrono::seconds(60);

@@ -15,14 +15,14 @@
 #include "transports/bootstrap/net.h"
 #include "transports/bootstrap/sockets.h"
 #include "transports/bootstrap/store.h"
+#include "transports/bootstrap/store_messages.h"
 #include "transports/bootstrap/store_server.h"
 #include "transports/bootstrap/store_value.h"
-#include "transports/bootstrap/store_wire.h"
 
 namespace ringwood {
 namespace {
 
-using namespace store_wire;
+using namespace store_messages;
 
 // Beyond the deadline of a get, for the server's own "not there" to arrive.
 constexpr Duration kSlack = std::chrono::seconds(1);

@@ -36,7 +36,8 @@ struct Direction {
 
 enum class End { open, closed, aborted, cut };
 
-struct Wire {
+// What the two ends of a link share.
+struct Connection {
   Direction to[2];
   std::atomic<End> end[2] = {End::open, End::open};
   std::atomic<uint64_t> messages{0};
@@ -47,9 +48,9 @@ struct Member {
   explicit Member(OwnedFd fd) : bell(std::move(fd)) {}
   std::atomic<bool> armed{false};
   Doorbell bell;
-  // Guarded by the directory's lock: wires to higher ranks by (rank, channel), and the number of
-  // ranks that have found this member.
-  std::map<std::pair<int, int>, std::shared_ptr<Wire>> wires;
+  // Guarded by the directory's lock: connections to higher ranks by (rank, channel), and the number
+  // of ranks that have found this member.
+  std::map<std::pair<int, int>, std::shared_ptr<Connection>> connections;
   int found_by = 0;
 
   void wake() {
@@ -72,9 +73,9 @@ Directory& directory() {
 
 class LoopbackLink final : public Link {
  public:
-  LoopbackLink(std::shared_ptr<Wire> wire, int side, std::shared_ptr<Member> self,
+  LoopbackLink(std::shared_ptr<Connection> connection, int side, std::shared_ptr<Member> self,
                std::shared_ptr<Member> other, int peer, const Chaos& chaos)
-      : wire_(std::move(wire)),
+      : connection_(std::move(connection)),
         side_(side),
         self_(std::move(self)),
         other_(std::move(other)),
@@ -136,22 +137,24 @@ class LoopbackLink final : public Link {
   void abort() noexcept override { end(End::aborted); }
 
  private:
-  Direction& outgoing() { return wire_->to[1 - side_]; }
-  Direction& arriving() { return wire_->to[side_]; }
-  bool ended() const { return wire_->end[side_].load(std::memory_order_acquire) != End::open; }
+  Direction& outgoing() { return connection_->to[1 - side_]; }
+  Direction& arriving() { return connection_->to[side_]; }
+  bool ended() const {
+    return connection_->end[side_].load(std::memory_order_acquire) != End::open;
+  }
 
   // Takes both locks in turn: then no copy from or to this rank's memory is under way, and none
   // begins.
   void end(End how) noexcept {
     End open = End::open;
-    wire_->end[side_].compare_exchange_strong(open, how);
-    for (Direction& direction : wire_->to) std::lock_guard wait_for_copies(direction.mutex);
+    connection_->end[side_].compare_exchange_strong(open, how);
+    for (Direction& direction : connection_->to) std::lock_guard wait_for_copies(direction.mutex);
     other_->wake();
   }
 
   Status check(size_t bytes) {
     if (fault_) return fault_.status();
-    const End mine = wire_->end[side_].load(std::memory_order_acquire);
+    const End mine = connection_->end[side_].load(std::memory_order_acquire);
     if (mine == End::cut) return fault_.fail(ErrorCode::network, "connection cut");
     if (mine != End::open) return fault_.aborted();
     return bytes == 0 ? fault_.empty_message() : Status();
@@ -160,7 +163,7 @@ class LoopbackLink final : public Link {
   // For a rank that still wants something, asked last: the peer may just have taken our last
   // message.
   Status peer_end() {
-    const End end = wire_->end[1 - side_].load(std::memory_order_acquire);
+    const End end = connection_->end[1 - side_].load(std::memory_order_acquire);
     if (end == End::open || end == End::cut) return {};
     if (outgoing().finished == outgoing().posted && receives_.empty()) return {};
     const char* const verb = end == End::aborted ? "aborted" : "closed";
@@ -207,7 +210,7 @@ class LoopbackLink final : public Link {
   }
 
   bool peer_left() const {
-    return wire_->end[1 - side_].load(std::memory_order_acquire) != End::open;
+    return connection_->end[1 - side_].load(std::memory_order_acquire) != End::open;
   }
 
   // Requires the lock of `in`.
@@ -218,14 +221,14 @@ class LoopbackLink final : public Link {
     receives_.pop();
     ++received_;
     chaos_.next_message();
-    if (wire_->messages.fetch_add(1) + 1 >= chaos_.cut_after()) {
-      wire_->end[0] = wire_->end[1] = End::cut;
+    if (connection_->messages.fetch_add(1) + 1 >= chaos_.cut_after()) {
+      connection_->end[0] = connection_->end[1] = End::cut;
       self_->bell.ring();
     }
     other_->wake();
   }
 
-  const std::shared_ptr<Wire> wire_;
+  const std::shared_ptr<Connection> connection_;
   const int side_;
   const std::shared_ptr<Member> self_, other_;
   LinkFault fault_;
@@ -343,11 +346,11 @@ class Loopback final : public Transport {
     Member& lower = me < peer ? *me_ : *other;
     const int side = me < peer ? 0 : 1;
     for (int channel = 0; channel < static_cast<int>(links.size()); ++channel) {
-      std::shared_ptr<Wire>& wire = lower.wires[{std::max(me, peer), channel}];
-      if (!wire) wire = std::make_shared<Wire>();
+      std::shared_ptr<Connection>& connection = lower.connections[{std::max(me, peer), channel}];
+      if (!connection) connection = std::make_shared<Connection>();
       const uint64_t salt = (uint64_t(me) << 40) + (uint64_t(peer) << 16) + uint64_t(channel);
       links[channel][peer] =
-          std::make_unique<LoopbackLink>(wire, side, me_, other, peer, Chaos(faults_, salt));
+          std::make_unique<LoopbackLink>(connection, side, me_, other, peer, Chaos(faults_, salt));
     }
     ++other->found_by;
     all.changed.notify_all();

@@ -12,7 +12,7 @@
 namespace ringwood::verbs {
 namespace {
 
-// A thread that never sleeps reads the wire every so many polls.
+// A thread that never sleeps reads the fallback connection every so many polls.
 constexpr unsigned kPollsPerLook = 1024;
 // A rank that leaves waits at most this long for the acknowledgement of what it has sent.
 constexpr Duration kDrain = std::chrono::seconds(2);
@@ -24,9 +24,9 @@ void note(WriteTraffic& traffic, const Carried& carried, bool armed) {
 
 }  // namespace
 
-Connection::Connection(const Group& group, int peer, OwnedFd wire, const Rings& rings,
+Connection::Connection(const Group& group, int peer, OwnedFd fallback, const Rings& rings,
                        size_t number)
-    : link_(group, peer, std::move(wire)),
+    : link_(group, peer, std::move(fallback)),
       paths_(link_, *this),
       data_(link_, paths_, rings, number),
       reopener_(link_, paths_, rings.scrap()) {}
@@ -37,9 +37,9 @@ Connection::~Connection() { paths_.slots().clear(); }
 
 void Connection::use(WaitSet& wait_set, std::chrono::milliseconds heartbeat,
                      std::shared_ptr<const std::atomic<unsigned>> look) {
-  keep_alive(link_.wire.fd(), kDataIdle, host_patience(heartbeat));
+  keep_alive(link_.fallback.fd(), kDataIdle, host_patience(heartbeat));
   host_ = HostWatch(host_patience(heartbeat));
-  wait_set.add(link_.wire.fd(), EPOLLIN | EPOLLOUT);
+  wait_set.add(link_.fallback.fd(), EPOLLIN | EPOLLOUT);
   look_ = std::move(look);
   in_use_ = true;
 }
@@ -56,20 +56,20 @@ bool Connection::time_to_look() {
 
 Status Connection::move() {
   if (link_.over()) return link_.why(1);
-  Wire& wire = link_.wire;
+  FallbackConnection& fallback = link_.fallback;
   paths_.read();
   const bool looking = time_to_look();
-  if (paths_.none_left() || looking) read_wire();
+  if (paths_.none_left() || looking) read_fallback();
   paths_.watch();
   if (looking && in_use_) reopener_.look();
-  if (looking && !paths_.none_left()) wire.trim();
+  if (looking && !paths_.none_left()) fallback.trim();
   if (!data_.move()) return link_.why(1);
   data_.give_credit(!in_use_);  // without a completion the path would not count as quiet yet
   paths_.renew_receives(false);
   if (in_use_) note(traffic_, paths_.carried(), armed_);
-  if (wire.queued() > 0) wire.flush();
+  if (fallback.queued() > 0) fallback.flush();
   if (link_.fault) return link_.fault.status();
-  if (wire.closed()) return peer_is_gone();
+  if (fallback.closed()) return peer_is_gone();
   if (looking && in_use_ && host_is_gone())
     return link_.fault.fail(ErrorCode::peer_lost,
                             "connection timed out: the peer's host acknowledges nothing");
@@ -81,12 +81,13 @@ void Connection::lost(PathSlot& slot) {
   data_.incoming().repeat_credit();  // the last one may have been lost
 }
 
-// ---- the wire ----------------------------------------------------------------------------------
+// ---- the fallback connection -------------------------------------------------------------------
 
-void Connection::read_wire() {
-  link_.wire.receive([&](const Frame& frame, std::span<const std::byte> payload) {
+void Connection::read_fallback() {
+  link_.fallback.receive([&](const Frame& frame, std::span<const std::byte> payload) {
     if (!take(frame, payload))
-      link_.fault.set(ErrorCode::internal, "the peer sent an invalid frame over the wire");
+      link_.fault.set(ErrorCode::internal,
+                      "the peer sent an invalid frame over the fallback connection");
     return true;
   });
 }
@@ -103,7 +104,7 @@ bool Connection::take(const Frame& frame, std::span<const std::byte> payload) {
 
 bool Connection::host_is_gone() {
   const bool waiting = !data_.outgoing().idle() || !data_.incoming().idle();
-  return waiting && host_.gone(link_.wire.fd(), Clock::now());
+  return waiting && host_.gone(link_.fallback.fd(), Clock::now());
 }
 
 // The peer has written everything before it closed, so what is not here by now will not come.
@@ -113,10 +114,10 @@ Status Connection::peer_is_gone() {
   Incoming& in = data_.incoming();
   const bool wanting = !data_.outgoing().idle() || (!in.idle() && !in.readable());
   if (link_.fault || !wanting) return link_.fault.status();
-  if (link_.wire.failure() == 0)
+  if (link_.fallback.failure() == 0)
     return link_.fault.fail(ErrorCode::peer_lost, "the peer closed the connection");
   return link_.fault.fail(ErrorCode::peer_lost,
-                          system_message("the peer's connection", link_.wire.failure()));
+                          system_message("the peer's connection", link_.fallback.failure()));
 }
 
 // ---- the end -----------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ void Connection::abort() noexcept {
 
 bool Connection::all_quiet() {
   const auto& slots = paths_.slots();
-  return link_.wire.queued() == 0 && data_.replayed() &&
+  return link_.fallback.queued() == 0 && data_.replayed() &&
          std::all_of(slots.begin(), slots.end(), [](const PathSlot& slot) {
            return !slot.carrying ||
                   (slot.path->state() == Path::State::alive && slot.path->quiet());
@@ -138,14 +139,14 @@ bool Connection::all_quiet() {
 void Connection::drain() noexcept {
   try {
     Incoming& in = data_.incoming();
-    link_.wire.queue({.type = FrameType::credit, .position = in.credit()});
+    link_.fallback.queue({.type = FrameType::credit, .position = in.credit()});
     for (PathSlot& slot : paths_.slots()) {
       if (slot.path->can_send() && !slot.path->quiet())
         slot.path->write({.immediate = pack({true, in.credit()}), .signalled = true});
     }
     const Deadline deadline = Deadline::after(kDrain);
-    while (!all_quiet() && !link_.wire.closed() && !link_.fault && !deadline.passed()) {
-      read_wire();
+    while (!all_quiet() && !link_.fallback.closed() && !link_.fault && !deadline.passed()) {
+      read_fallback();
       if (!move()) return;
       std::this_thread::yield();
     }

@@ -1,5 +1,6 @@
-// One link between two ranks: its paths and their reopening, the data path over them, the wire, and
-// the code that drives them in turn. LinkSetup makes it; VerbsLink is its interface to the user.
+// One link between two ranks: its paths and their reopening, the data path over them, the
+// fallback connection, and the code that drives them in turn. LinkSetup makes it; VerbsLink is its
+// interface to the user.
 //
 // Thread safety: abort() from any thread at any time; all else from one thread at a time.
 #pragma once
@@ -19,7 +20,7 @@ namespace ringwood::verbs {
 
 class Connection final : private PathEvents {
  public:
-  Connection(const Group& group, int peer, OwnedFd wire, const Rings& rings, size_t number);
+  Connection(const Group& group, int peer, OwnedFd fallback, const Rings& rings, size_t number);
   ~Connection();
 
   LinkState& link() { return link_; }
@@ -59,7 +60,7 @@ class Connection final : private PathEvents {
   void ended(PathSlot& slot) override { data_.replay(slot); }
 
   bool time_to_look();
-  void read_wire();
+  void read_fallback();
   Status peer_is_gone();
   bool host_is_gone();
   bool all_quiet();
@@ -69,7 +70,7 @@ class Connection final : private PathEvents {
   DataPath data_;
   Reopener reopener_;
   WriteTraffic traffic_;
-  HostWatch host_;                                     // on the wire
+  HostWatch host_;                                     // on the fallback connection
   std::shared_ptr<const std::atomic<unsigned>> look_;  // changes before every sleep
   unsigned looked_ = 0, polls_ = 0;
   bool armed_ = false;  // the last look: the thread may sleep before the next one

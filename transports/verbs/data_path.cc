@@ -9,7 +9,8 @@
 namespace ringwood::verbs {
 namespace {
 
-constexpr size_t kMaxQueuedBytes = 256 << 10;  // on the wire, beyond the kernel's buffers
+// On the fallback connection, beyond the kernel's buffers.
+constexpr size_t kMaxQueuedBytes = 256 << 10;
 
 static_assert(kPieceBytes <= Registrations::kMaxBytes);
 
@@ -69,10 +70,10 @@ bool DataPath::take_the_rest() {
 }
 
 void DataPath::give_credit(bool signalled) {
-  Wire& wire = link_.wire;
-  if (!in_.credit_due() || wire.closed()) return;
+  FallbackConnection& fallback = link_.fallback;
+  if (!in_.credit_due() || fallback.closed()) return;
   if (paths_.none_left()) {
-    wire.queue({.type = FrameType::credit, .position = in_.credit()});
+    fallback.queue({.type = FrameType::credit, .position = in_.credit()});
     in_.credit_sent();
     return;
   }
@@ -111,11 +112,11 @@ void DataPath::write_pieces() {
 
 bool DataPath::can_write() {
   if (!paths_.none_left()) return paths_.choose() != nullptr;
-  return link_.wire.queued() < kMaxQueuedBytes && !link_.wire.closed();
+  return link_.fallback.queued() < kMaxQueuedBytes && !link_.fallback.closed();
 }
 
 bool DataPath::write(Piece& piece) {
-  if (paths_.none_left()) return write_to_wire(piece);
+  if (paths_.none_left()) return write_to_fallback(piece);
   PathSlot* const slot = paths_.choose();
   if (!slot) return false;
   const uint32_t own = own_key(piece, *slot->rail->rail);
@@ -137,12 +138,12 @@ bool DataPath::write(Piece& piece) {
   return true;
 }
 
-bool DataPath::write_to_wire(Piece& piece) {
+bool DataPath::write_to_fallback(Piece& piece) {
   fallback_ = true;
-  link_.wire.queue({.type = FrameType::data, .position = piece.position},
-                   {out_.at(piece), piece.bytes});
+  link_.fallback.queue({.type = FrameType::data, .position = piece.position},
+                       {out_.at(piece), piece.bytes});
   piece.path = static_cast<int>(paths_.slots().size());
-  piece.landed = true;  // the wire delivers it in order with all that follows
+  piece.landed = true;  // it is delivered in order with all that follows
   return true;
 }
 

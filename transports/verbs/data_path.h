@@ -1,10 +1,11 @@
 // Moves both directions of a link's stream between its rings and its paths. Posted messages are
-// written over the path that is free, or over the wire when no path carries; arrived bytes are
-// handed to the receives; and the peer is told what was read (credit).
+// written over the path that is free, or over the fallback connection when no path carries; arrived
+// bytes are handed to the receives; and the peer is told what was read (credit).
 //
 // Large messages in memory that a device has registered are sent zero-copy: the device reads them
 // in place. Their pieces have the same positions in the peer's ring as if they had been copied.
-// Until a piece is acknowledged it may be read again, for another path or for the wire.
+// Until a piece is acknowledged it may be read again, for another path or for the fallback
+// connection.
 //
 // Thread safety: reads_user_memory() and fallback() from any thread; all else from the link's user.
 #pragma once
@@ -40,7 +41,7 @@ class DataPath final {
   // after abort().
   bool take_the_rest();
 
-  // Input from a path, and from the wire (false: invalid).
+  // Input from a path, and from the fallback connection (false: invalid).
   void arrived(uint32_t immediate, uint32_t bytes);
   bool take(const Frame& frame, std::span<const std::byte> payload);
   // Both ends have closed the path: writes again what is not known to have landed.
@@ -50,14 +51,14 @@ class DataPath final {
 
   // True if a device may be reading the user's memory.
   bool reads_user_memory() const { return reading_user_memory_.load(std::memory_order_acquire); }
-  // True if a piece has travelled over the wire.
+  // True if a piece has travelled over the fallback connection.
   bool fallback() const { return fallback_; }
 
  private:
   void write_pieces();
   bool can_write();
   bool write(Piece& piece);
-  bool write_to_wire(Piece& piece);
+  bool write_to_fallback(Piece& piece);
   uint32_t own_key(Piece& piece, Rail& rail);
   bool landed(const Piece& piece) const;
 

@@ -9,11 +9,11 @@
 
 namespace ringwood::verbs {
 
-LinkSetup::LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
+LinkSetup::LinkSetup(const Group& group, int peer, OwnedFd fallback, std::vector<RailPair> rails,
                      const Rings& rings, size_t number)
     : options_(*group.options),
       ring_(rings.incoming(number)),
-      connection_(std::make_unique<Connection>(group, peer, std::move(wire), rings, number)),
+      connection_(std::make_unique<Connection>(group, peer, std::move(fallback), rings, number)),
       link_(connection_->link()),
       paths_(connection_->paths()),
       failure_(rings.failure) {
@@ -40,14 +40,14 @@ void LinkSetup::tell_ends() {
     for (const PathSlot& slot : paths_.slots()) hello.paths.push_back(slot.path->pair().end());
   }
   const std::string text = encode(hello);
-  link_.wire.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
-  link_.wire.flush();
+  link_.fallback.queue({.type = FrameType::hello}, std::as_bytes(std::span(text)));
+  link_.fallback.flush();
 }
 
 void LinkSetup::connect(Deadline deadline, Deadline patience) {
   Frame frame;
   std::vector<std::byte> payload;
-  if (!link_.wire.await(frame, payload, deadline) || frame.type != FrameType::hello) {
+  if (!link_.fallback.await(frame, payload, deadline) || frame.type != FrameType::hello) {
     if (failure_.empty()) failure_ = "the peer did not send its queue pairs";
     return;
   }
@@ -143,8 +143,8 @@ void LinkSetup::end_probe() {
 // ---- the result -------------------------------------------------------------------------------
 
 void LinkSetup::tell_result() {
-  link_.wire.queue({.type = FrameType::result, .path = uint8_t(failure_.empty() ? 1 : 0)});
-  link_.wire.flush();
+  link_.fallback.queue({.type = FrameType::result, .path = uint8_t(failure_.empty() ? 1 : 0)});
+  link_.fallback.flush();
 }
 
 // A faster peer may have sent its result already, while this rank was probing.
@@ -152,7 +152,7 @@ void LinkSetup::take_result(Deadline deadline) {
   Frame frame;
   std::vector<std::byte> payload;
   std::optional<bool> result = connection_->take_result();
-  while (!result && link_.wire.await(frame, payload, deadline)) {
+  while (!result && link_.fallback.await(frame, payload, deadline)) {
     if (!connection_->take(frame, payload)) break;
     result = connection_->take_result();
   }

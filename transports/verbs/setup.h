@@ -20,7 +20,7 @@ namespace ringwood::verbs {
 
 class LinkSetup final {
  public:
-  LinkSetup(const Group& group, int peer, OwnedFd wire, std::vector<RailPair> rails,
+  LinkSetup(const Group& group, int peer, OwnedFd fallback, std::vector<RailPair> rails,
             const Rings& rings, size_t number);
 
   void greet();

@@ -226,7 +226,7 @@ class Verbs final : public Transport {
 
   std::vector<std::shared_ptr<Rail>> rails_;
   Rings rings_;
-  // Before the next sleep the links read their wires.
+  // Before the next sleep the links read their fallback connections.
   const std::shared_ptr<std::atomic<unsigned>> look_ = std::make_shared<std::atomic<unsigned>>(1);
 };
 

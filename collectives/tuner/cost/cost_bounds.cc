@@ -23,7 +23,7 @@ double alone(const CostModel& model, const CostMessage& m) {
                                model.port_rates[port_at(model, m.to, m)]);
   const double waiting = std::max(0.0, m.bytes - model.burst);
   return std::max(
-      {m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.wire / port, waiting * m.middle});
+      {m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port, waiting * m.middle});
 }
 
 // The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
@@ -51,8 +51,8 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
     const size_t from = port_at(model, m.from, m), to = port_at(model, m.to, m);
-    out[from] += m.bytes * m.wire / model.port_rates[from];
-    in[to] += m.bytes * m.wire / model.port_rates[to];
+    out[from] += m.bytes * m.network / model.port_rates[from];
+    in[to] += m.bytes * m.network / model.port_rates[to];
     middle_out[host(m.from)] += m.bytes * m.middle;
     middle_in[host(m.to)] += m.bytes * m.middle;
   }

@@ -31,7 +31,7 @@ struct CostMessage {
   PerByte encode;      // by the sender, of all bytes, before the first of them leaves
   double latency = 0;  // seconds from the end of the write until the receiver sees it
   PerByte out, in;     // of the sender's core and of the receiver's
-  double wire = 0;     // seconds of a whole network interface at each end, for each byte
+  double network = 0;  // seconds of a whole network interface at each end, for each byte
   double middle = 0;   // seconds of a host's part of what lies between far hosts; 0: all it needs
   int32_t port = 0;    // at both ends (machine_model.h)
   double holds = 0;    // bytes that the link takes before the receiver is ready

@@ -123,7 +123,7 @@ CostMessage Prices::message(int from, int to) const {
   const CollectiveTraits& traits = traits_of(load_.collective);
   const bool both_ways = traits.from == Who::all && traits.to == Who::all;
   const NetworkParameters& net = machine_.net;
-  m.wire = 1 / (net.nic * (both_ways ? net.both_ways : 1));
+  m.network = 1 / (net.nic * (both_ways ? net.both_ways : 1));
   if (way.rate < net.nic) m.middle = 1 / (way.rate * (both_ways ? way.both_ways : 1));
   m.port = port_of(net, from, index_[from], to, index_[to]);
   m.latency = way.latency;
@@ -200,7 +200,7 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   m.encode = {std::max(copies.core, encoding), copies.memory};
   m.out = {part / machine_.net.socket, 0};
   m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
-  m.wire *= part;
+  m.network *= part;
   m.middle *= part;
   m.holds /= part;
 }

@@ -62,17 +62,17 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
   const int32_t port_out = hosts_[here].ports_out + m.port;
   const int32_t port_in = hosts_[there].ports_in + m.port;
   // Seconds of a port for each byte.
-  const auto wire_of = [&](int32_t port) {
-    if (!m.between_hosts || m.wire <= 0 || bytes <= 0) return m.wire;
+  const auto network_of = [&](int32_t port) {
+    if (!m.between_hosts || m.network <= 0 || bytes <= 0) return m.network;
     const auto at = static_cast<size_t>(port);
-    return m.wire * (1 - buckets_.take(at, now(), bytes, buckets_.rate(at) / m.wire) / bytes);
+    return m.network * (1 - buckets_.take(at, now(), bytes, buckets_.rate(at) / m.network) / bytes);
   };
-  const double wire_out = wire_of(port_out), wire_in = wire_of(port_in);
+  const double network_out = network_of(port_out), network_in = network_of(port_in);
   // Each resource alone would take this long for a byte; the slowest determines the time.
   // The middle and slow ports do not count here, so that flows of one port share it evenly: they
   // may ask for more than there is, and are held to what there is by the sharing.
   Uses uses{
-      std::max({out.core, in.core, wire_out, wire_in,
+      std::max({out.core, in.core, network_out, network_in,
                 !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};
   add_core(uses, m.from, out.core);
   add_core(uses, m.to, in.core);
@@ -83,8 +83,8 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
       uses.add(hosts_[here].memory, out.memory);
       uses.add(hosts_[there].memory, in.memory);
     }
-    uses.add(port_out, wire_out);
-    uses.add(port_in, wire_in);
+    uses.add(port_out, network_out);
+    uses.add(port_in, network_in);
     uses.add(hosts_[here].middle_out, m.middle);
     uses.add(hosts_[there].middle_in, m.middle);
   }

@@ -49,17 +49,17 @@ Known& known() {
 }  // namespace
 
 std::string host_facts(const std::string& transports) {
-  std::set<std::string> wires;  // a host's interfaces of one kind count once: names differ
+  std::set<std::string> interfaces;  // a host's interfaces of one kind count once: names differ
   for (const auto& at : entries("/sys/class/net"))
     if (const std::string speed = first_line(at / "speed");
         first_line(at / "operstate") == "up" && !speed.empty() && speed[0] != '-')
-      wires.insert(speed + " Mbit/s");
+      interfaces.insert(speed + " Mbit/s");
   for (const auto& at : entries("/sys/class/infiniband"))
     for (const auto& port : entries(at / "ports"))
-      wires.insert(fmt::format("{} {} {}", at.filename().string().substr(0, 4),
-                               first_line(at / "fw_ver"), first_line(port / "rate")));
+      interfaces.insert(fmt::format("{} {} {}", at.filename().string().substr(0, 4),
+                                    first_line(at / "fw_ver"), first_line(port / "rate")));
   std::string text =
-      fmt::format("{}; {}; {}", host_description(), fmt::join(wires, ", "), transports);
+      fmt::format("{}; {}; {}", host_description(), fmt::join(interfaces, ", "), transports);
   return text.substr(0, kMaxFacts);
 }
 

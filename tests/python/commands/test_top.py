@@ -208,7 +208,7 @@ def test_a_slow_link_is_no_late_rank(tmp_path, samples):
 
 
 def test_a_link_that_becomes_slow_is_an_alarm_and_no_late_rank(tmp_path):
-    """Three seconds in a row, against the prediction of the wire as it was measured."""
+    """Three seconds in a row, against the prediction of the network as it was measured."""
     mbit = 400
     more = {"XDG_CACHE_HOME": str(tmp_path), "RINGWOOD_REMEASURE": "3600"}
 

@@ -196,7 +196,7 @@ def test_a_rail_that_returns_is_used_again(two_hosts, name, host, path, meanwhil
     assert "event: port error" in step.log("WARN", host)[0]
 
 
-# What a queue pair or its wire may not mistake for a host that is gone.
+# What a queue pair or its fallback connection may not mistake for a host that is gone.
 @pytest.mark.parametrize(
     ("name", "transports"), [("stopped", "verbs"), ("stopped-over-tcp", "verbs+tcp")]
 )

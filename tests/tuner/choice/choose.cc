@@ -29,8 +29,8 @@ ModelQuery query(Collective collective, size_t bytes, int n,
   return q;
 }
 
-// Slow wires, one rank on each host.
-MachineModel slow_wires(int n) {
+// A slow network, one rank on each host.
+MachineModel slow_network(int n) {
   MachineModel f;
   for (int r = 0; r < n; ++r) f.hosts.push_back(r);
   f.net.nic = 0.125e9;
@@ -51,8 +51,8 @@ double most_sent(const std::vector<Schedule>& all) {
 
 // What a row must be like to be chosen, not which: new rows need no word here.
 TEST(Choose, TakesWhatTheRegionCallsFor) {
-  const MachineModel wires8 = slow_wires(8), wires16 = slow_wires(16);
-  MachineModel slower8 = wires8;
+  const MachineModel network8 = slow_network(8), network16 = slow_network(16);
+  MachineModel slower8 = network8;
   slower8.net.nic = 25e6;
   constexpr int kAnyRounds = 1 << 20;
   constexpr double kAnyBytes = 1 << 20;
@@ -66,16 +66,16 @@ TEST(Choose, TakesWhatTheRegionCallsFor) {
   };
   const Case cases[] = {
       // Latencies count: as few rounds as there are.
-      {Collective::all_reduce, 8, 8, &wires8, 2, kAnyBytes},
+      {Collective::all_reduce, 8, 8, &network8, 2, kAnyBytes},
       // As many bytes in any row: not by a round for each rank, where their latencies show.
       {Collective::all_gather, 16 << 10, 8, &slower8, 3, kAnyBytes},
       // Bytes count: never the rows that send more than 2 (n-1)/n of them from one rank.
-      {Collective::all_reduce, 64 << 20, 8, &wires8, kAnyRounds, 14.0 / 8},
-      {Collective::all_reduce, 64 << 20, 16, &wires16, kAnyRounds, 30.0 / 16},
-      {Collective::broadcast, 64 << 20, 8, &wires8, kAnyRounds, 1},
-      {Collective::broadcast, 8, 16, &wires16, 4, kAnyBytes},
-      {Collective::reduce, 64 << 20, 8, &wires8, kAnyRounds, 1},
-      {Collective::reduce, 8, 16, &wires16, 4, kAnyBytes},
+      {Collective::all_reduce, 64 << 20, 8, &network8, kAnyRounds, 14.0 / 8},
+      {Collective::all_reduce, 64 << 20, 16, &network16, kAnyRounds, 30.0 / 16},
+      {Collective::broadcast, 64 << 20, 8, &network8, kAnyRounds, 1},
+      {Collective::broadcast, 8, 16, &network16, 4, kAnyBytes},
+      {Collective::reduce, 64 << 20, 8, &network8, kAnyRounds, 1},
+      {Collective::reduce, 8, 16, &network16, 4, kAnyBytes},
       {Collective::all_reduce, 64 << 20, 4, nullptr, kAnyRounds, 6.0 / 4},
       {Collective::barrier, 0, 5, nullptr, 3, kAnyBytes},
       {Collective::all_to_all, 100, 5, nullptr, 1, kAnyBytes},
@@ -92,9 +92,9 @@ TEST(Choose, TakesWhatTheRegionCallsFor) {
 }
 
 TEST(Choose, LargeChainsRunInSegments) {
-  const MachineModel wires = slow_wires(8);
-  EXPECT_GT(choose(query(Collective::broadcast, 64 << 20, 8, &wires), {}).segments, 8);
-  EXPECT_EQ(choose(query(Collective::broadcast, 64, 8, &wires), {}).segments, 1);
+  const MachineModel network = slow_network(8);
+  EXPECT_GT(choose(query(Collective::broadcast, 64 << 20, 8, &network), {}).segments, 8);
+  EXPECT_EQ(choose(query(Collective::broadcast, 64, 8, &network), {}).segments, 1);
 }
 
 TEST(Choose, IsTheCheapestOfItsExplanation) {
@@ -182,11 +182,11 @@ TEST(Choose, OverridesAreKept) {
 }
 
 TEST(Choose, SmallFloatsAreRoundedOnce) {
-  const MachineModel wires = slow_wires(8);
+  const MachineModel network = slow_network(8);
   for (const DataType type : {DataType::bfloat16, DataType::float16, DataType::float8_e4m3}) {
     for (const size_t bytes : {size_t{64}, size_t{8192}, size_t{32} << 20}) {
       for (const int n : {2, 3, 8}) {
-        ModelQuery q = query(Collective::all_reduce, bytes, n, n == 8 ? &wires : nullptr);
+        ModelQuery q = query(Collective::all_reduce, bytes, n, n == 8 ? &network : nullptr);
         q.type = type;
         const AlgorithmRow* row = find_algorithm(q.collective, choose(q, {}).algorithm);
         std::vector<Schedule> all;
@@ -220,7 +220,7 @@ TEST(Choose, RoundingsTellTheRowsApart) {
 
 // The format that the tolerance allows, where links are slow beside the codecs, and nowhere else.
 TEST(Choose, EncodesWhereBytesAreExpensive) {
-  const MachineModel slow = slow_wires(4);
+  const MachineModel slow = slow_network(4);
   MachineModel slow_codecs = slow;
   slow_codecs.bf16.encode = slow_codecs.bf16.decode = 10e6;
   slow_codecs.int8.encode = slow_codecs.int8.decode = 10e6;
@@ -246,7 +246,7 @@ TEST(Choose, EncodesWhereBytesAreExpensive) {
       {"small", &slow, 0.04, 4096, fp32, sum, WireFormat::exact},
       {"another type", &slow, 0.04, large, DataType::float64, sum, WireFormat::exact},
       {"another operation", &slow, 0.04, large, fp32, ReduceOp::max, WireFormat::exact},
-      {"codecs slower than the wire", &slow_codecs, 0.04, large, fp32, sum, WireFormat::exact},
+      {"codecs slower than the network", &slow_codecs, 0.04, large, fp32, sum, WireFormat::exact},
       {"shared memory", &one_host, 0.04, large, fp32, sum, WireFormat::exact},
   };
   for (const Case& c : cases) {
@@ -263,7 +263,7 @@ TEST(Choose, EncodesWhereBytesAreExpensive) {
 }
 
 TEST(Choose, SaysWhyARowIsNotEncoded) {
-  const MachineModel slow = slow_wires(3);
+  const MachineModel slow = slow_network(3);
   ModelQuery q = query(Collective::all_reduce, 4 << 20, 3, &slow);
   q.tolerance = 0.009;
   const std::string text = print(explain(q, {}));
@@ -298,23 +298,23 @@ TEST(Choose, UnevenBlocksAreWeighedByTheirMean) {
 }
 
 TEST(Choose, UnevenBlocksThatPairsKnowAreWeighedByANominalSize) {
-  const MachineModel wires = slow_wires(8);
-  ModelQuery q = query(Collective::all_to_all, 0, 8, &wires), known = q;
+  const MachineModel network = slow_network(8);
+  ModelQuery q = query(Collective::all_to_all, 0, 8, &network), known = q;
   q.uneven = known.uneven = true;
   known.bytes = 64 << 10;
   EXPECT_EQ(choose(q, {}), (TuningChoice{"pairwise", 1, WireFormat::exact}));
   const std::vector<Candidate> all = explain(q, {});
   ASSERT_FALSE(all.empty());
   for (const Candidate& c : all) {
-    EXPECT_GT(c.seconds, 8 * (64 << 10) / wires.net.nic * 7 / 8) << c.algorithm;
+    EXPECT_GT(c.seconds, 8 * (64 << 10) / network.net.nic * 7 / 8) << c.algorithm;
     EXPECT_EQ(c.seconds, explain(known, {}, c.algorithm, 1).front().seconds);
     EXPECT_EQ(c.segments, 1);
   }
 }
 
 TEST(Choose, ARowForBlocksOfOneSizeIsNotTakenForOthers) {
-  const MachineModel wires = slow_wires(4);
-  ModelQuery q = query(Collective::reduce_scatter, 1 << 20, 4, &wires);
+  const MachineModel network = slow_network(4);
+  ModelQuery q = query(Collective::reduce_scatter, 1 << 20, 4, &network);
   Options options;
   options.algorithm = "ring";
   EXPECT_EQ(choose(q, options).algorithm, "ring");
@@ -359,7 +359,7 @@ TEST(Choose, LargeGroupsAreWeighedWithinABudget) {
 }
 
 TEST(ModelTuner, RemembersAndAgreesWithChoose) {
-  const MachineModel f = slow_wires(5);
+  const MachineModel f = slow_network(5);
   ModelTuner tuner(f, {});
   for (int repeat : {0, 1}) {
     for (const size_t bytes : {size_t{0}, size_t{8}, size_t{70000}, size_t{9} << 20}) {

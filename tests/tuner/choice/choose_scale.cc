@@ -1,5 +1,5 @@
-// The choice among hundreds and thousands of ranks: large messages cross each host's wire about as
-// often as they must, small ones in few rounds, and nothing is refused for its size.
+// The choice among hundreds and thousands of ranks: large messages cross each host's interface
+// about as often as they must, small ones in few rounds, and nothing is refused for its size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -127,7 +127,7 @@ std::map<std::string, double> seconds_of_rows(const ModelQuery& q) {
   return seconds;
 }
 
-TEST(ChooseAtScale, LargeMessagesCrossTheWireFewTimes) {
+TEST(ChooseAtScale, LargeMessagesCrossTheNetworkFewTimes) {
   for (const auto& [n, bytes] : {std::pair{128, size_t{64} << 20},
                                  {128, size_t{1} << 30},
                                  {1024, size_t{64} << 20},
@@ -240,7 +240,7 @@ TEST(ChooseAtScale, SmallFloatsStayNearTheirHosts) {
 }
 
 // Half the bytes never take longer than all of them, and little more than half the time where the
-// wire is the limit; and a sum is then rounded once inside a host and once between hosts.
+// network is the limit; and a sum is then rounded once inside a host and once between hosts.
 TEST(ChooseAtScale, SmallFloatsCostNoMoreThanFp32) {
   MachineModel machine;
   machine.cores = 64;
@@ -256,11 +256,11 @@ TEST(ChooseAtScale, SmallFloatsCostNoMoreThanFp32) {
       q.type = DataType::float32;
       q.bytes *= 2;
       const double all = choose(q, {}).seconds;
-      const bool wire = bytes > size_t{1} << 20;
-      EXPECT_LE(small.seconds, (wire ? 0.65 : 1.1) * all) << small.algorithm << ' ' << hosts;
+      const bool large = bytes > size_t{1} << 20;
+      EXPECT_LE(small.seconds, (large ? 0.65 : 1.1) * all) << small.algorithm << ' ' << hosts;
       Siblings siblings(machine, q.n);
       const AlgorithmRow& row = *find_algorithm(q.collective, small.algorithm);
-      EXPECT_LE(sum_roundings(row, siblings), wire ? 2 : 7) << row.name << ' ' << hosts;
+      EXPECT_LE(sum_roundings(row, siblings), large ? 2 : 7) << row.name << ' ' << hosts;
     }
   }
 }

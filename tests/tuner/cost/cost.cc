@@ -41,8 +41,8 @@ MachineModel ideal(std::vector<int> hosts, int cores = 64) {
   return f;
 }
 
-// One rank on each host, alpha and beta of the wire.
-MachineModel wires(int n, double alpha, double beta) {
+// One rank on each host, alpha and beta of the network.
+MachineModel network_of(int n, double alpha, double beta) {
   std::vector<int> hosts(n);
   std::iota(hosts.begin(), hosts.end(), 0);
   MachineModel f = ideal(hosts);
@@ -90,25 +90,26 @@ std::vector<Closed> closed_forms() {
   memory.l2_bytes = memory.l3_bytes = 1;
   memory.memory = 2 / g;
   return {
-      {"the design's example", C::all_reduce, "ring", 8, 1, wires(8, 0, 0.8e-9), 256e6, 0.3584},
-      {"ring", C::all_reduce, "ring", 8, 1, wires(8, a, b), S, 14 * (a + S / 8 * b)},
-      {"direct shares its ports", C::all_reduce, "direct", 8, 1, wires(8, a, b), S,
+      {"the design's example", C::all_reduce, "ring", 8, 1, network_of(8, 0, 0.8e-9), 256e6,
+       0.3584},
+      {"ring", C::all_reduce, "ring", 8, 1, network_of(8, a, b), S, 14 * (a + S / 8 * b)},
+      {"direct shares its ports", C::all_reduce, "direct", 8, 1, network_of(8, a, b), S,
        2 * a + 2 * 7.0 / 8 * S * b},
-      {"one shot", C::all_reduce, "one_shot", 4, 1, wires(4, a, b), S, a + 3 * S * b},
-      {"halving", C::all_reduce, "halving_doubling", 8, 1, wires(8, a, b), S,
+      {"one shot", C::all_reduce, "one_shot", 4, 1, network_of(4, a, b), S, a + 3 * S * b},
+      {"halving", C::all_reduce, "halving_doubling", 8, 1, network_of(8, a, b), S,
        6 * a + 2 * 7.0 / 8 * S * b},
-      {"two ranks exchange", C::all_reduce, "halving_doubling", 2, 1, wires(2, a, b), S,
+      {"two ranks exchange", C::all_reduce, "halving_doubling", 2, 1, network_of(2, a, b), S,
        2 * a + S * b},
-      {"chain", C::broadcast, "chain", 5, 1, wires(5, a, b), S, 4 * (a + S * b)},
-      {"chain in segments", C::broadcast, "chain", 5, 16, wires(5, a, b), S,
+      {"chain", C::broadcast, "chain", 5, 1, network_of(5, a, b), S, 4 * (a + S * b)},
+      {"chain in segments", C::broadcast, "chain", 5, 16, network_of(5, a, b), S,
        4 * a + (16 + 3) * S / 16 * b},
-      {"all-gather ring", C::all_gather, "ring", 6, 1, wires(6, a, b), S, 5 * (a + S * b)},
-      {"all-to-all", C::all_to_all, "pairwise", 6, 1, wires(6, a, b), S, a + 5 * S * b},
-      {"gather into one port", C::gather, "linear", 6, 1, wires(6, a, b), S, a + 5 * S * b},
+      {"all-gather ring", C::all_gather, "ring", 6, 1, network_of(6, a, b), S, 5 * (a + S * b)},
+      {"all-to-all", C::all_to_all, "pairwise", 6, 1, network_of(6, a, b), S, a + 5 * S * b},
+      {"gather into one port", C::gather, "linear", 6, 1, network_of(6, a, b), S, a + 5 * S * b},
       {"ring that adds", C::all_reduce, "ring", 4, 1, cores(4, a, g), S, 6 * a + 3.0 / 4 * S * g},
       {"direct that adds", C::all_reduce, "direct", 4, 1, cores(4, a, g), S,
        2 * a + 3.0 / 4 * S * g},
-      {"the hosts' wires are shared", C::all_reduce, "direct", 8, 1, two_hosts, S,
+      {"the hosts' interfaces are shared", C::all_reduce, "direct", 8, 1, two_hosts, S,
        2 * 16 * S / 8 * b},
       {"posting 4 messages, taking 4", C::all_gather, "direct", 5, 1, posting, 64, 8e-6},
       {"4 ranks add on 2 cores", C::all_reduce, "direct", 4, 1, crowded, S, 2 * 3.0 / 4 * S * g},
@@ -155,9 +156,9 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
   Load load{Collective::all_reduce, 8};
   load.agreement = true;
   const auto one_shot = build_all(Collective::all_reduce, "one_shot", 8, 1);
-  EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, 3 * kAlpha, 1e-7);
+  EXPECT_NEAR(predict(one_shot, load, network_of(8, kAlpha, kBeta)).seconds, 3 * kAlpha, 1e-7);
   load.one_round = true;
-  EXPECT_NEAR(predict(one_shot, load, wires(8, kAlpha, kBeta)).seconds, kAlpha, 1e-7);
+  EXPECT_NEAR(predict(one_shot, load, network_of(8, kAlpha, kBeta)).seconds, kAlpha, 1e-7);
   // On one host the preambles go in eager slots: one round, whatever comes after; data meanwhile.
   MachineModel host = ideal(std::vector<int>(8, 0), 8);
   host.latency = kAlpha;
@@ -201,7 +202,7 @@ TEST(Cost, ADoubleTreeInSegmentsNearsTwiceTheVector) {
   const double S = 64e6, bound = 2 * S * kBeta;
   const auto seconds = [&](int count) {
     return predict(build_all(Collective::all_reduce, "double_tree", n, count),
-                   {Collective::all_reduce, static_cast<size_t>(S)}, wires(n, 1e-6, kBeta))
+                   {Collective::all_reduce, static_cast<size_t>(S)}, network_of(n, 1e-6, kBeta))
         .seconds;
   };
   EXPECT_GT(seconds(1), 1.8 * bound);
@@ -211,7 +212,7 @@ TEST(Cost, ADoubleTreeInSegmentsNearsTwiceTheVector) {
 
 TEST(Cost, TheAgreementComesBeforeWhatIsReceived) {
   Load load{Collective::all_reduce, 8};
-  const MachineModel f = wires(8, kAlpha, kBeta);
+  const MachineModel f = network_of(8, kAlpha, kBeta);
   const auto schedules = build_all(Collective::all_reduce, "direct", 8, 1);
   EXPECT_NEAR(predict(schedules, load, f).seconds, 2 * kAlpha, 1e-7);
   load.agreement = true;  // three rounds; the first of the data travels meanwhile
@@ -219,7 +220,7 @@ TEST(Cost, TheAgreementComesBeforeWhatIsReceived) {
   // A barrier is its agreement.
   load.collective = Collective::barrier;
   const auto barrier = build_all(Collective::barrier, "dissemination", 9, 1);
-  EXPECT_NEAR(predict(barrier, load, wires(9, kAlpha, kBeta)).seconds, 4 * kAlpha, 1e-7);
+  EXPECT_NEAR(predict(barrier, load, network_of(9, kAlpha, kBeta)).seconds, 4 * kAlpha, 1e-7);
 }
 
 TEST(Cost, EveryRowFinishesAndKeepsItsOrder) {

@@ -80,7 +80,7 @@ TEST(GroupAgreement, TheFileOfTheTopologySaysTheLeaves) {
 TEST(GroupAgreement, RanksWithPortsOfTheirOwnMeasureEach) {
   SKIP_UNLESS_NETWORKS();
   Processes one(1, [](int, const Reporter& reporter) {
-    enter_network(wired("port0", "10.9.0.1/24") + wired("port1", "10.9.1.1/24"));
+    enter_network(unconnected("port0", "10.9.0.1/24") + unconnected("port1", "10.9.1.1/24"));
     std::vector<Options> options;
     for (int r = 0; r < 6; ++r) {
       options.push_back(on_host(std::string(1, static_cast<char>('a' + r / 2))));

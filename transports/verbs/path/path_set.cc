@@ -107,7 +107,7 @@ void PathSet::fail(PathSlot& slot, const std::string& why) {
   slot.path->close();
   if (!slot.carrying) return events_.not_proven(slot, why);
   events_.lost(slot);
-  if (link_.wire.closed()) return;
+  if (link_.fallback.closed()) return;
   const auto left = std::count_if(slots_.begin(), slots_.end(), [](const PathSlot& other) {
     return other.path->state() == Path::State::alive;
   });
@@ -124,7 +124,8 @@ void PathSet::watch() {
     if (path.state() == Path::State::closing) path.drain();
     if (path.overdue()) destroy(slot);
     if (path.state() == Path::State::closed && !closed_here(slot.ends)) {
-      link_.wire.queue({.type = FrameType::path_down, .path = static_cast<uint8_t>(slot.index)});
+      link_.fallback.queue(
+          {.type = FrameType::path_down, .path = static_cast<uint8_t>(slot.index)});
       slot.ends = after_closing_here(slot.ends);
     }
     if (slot.ends == PathEnds::both) end_life(slot);

@@ -3,8 +3,8 @@
 //
 // When a path fails at either end, both ends close it:
 // 1. The queue pair is moved to its error state.
-// 2. Once everything that was posted to it has come back, the peer is told over the wire
-//    (path_down). From then on neither end can write over it.
+// 2. Once everything that was posted to it has come back, the peer is told over the
+//    fallback connection (path_down). From then on neither end can write over it.
 // 3. Only then is what was not known to have landed written again over another path: a late write
 //    could hit a place that holds newer data.
 // 4. Then the ends may open it again (reopener.h).
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "transports/verbs/fallback/link_state.h"
 #include "transports/verbs/path/path_slot.h"
-#include "transports/verbs/wire/link_state.h"
 
 namespace ringwood::verbs {
 
@@ -82,7 +82,7 @@ class PathSet final {
   // The path for the next write; null if none can take one now.
   PathSlot* choose();
   void took_turn(const PathSlot& slot) { next_ = (slot.index + 1) % slots_.size(); }
-  // No path carries anything (as of watch()): the wire has to.
+  // No path carries anything (as of watch()): the fallback connection has to.
   bool none_left() const { return none_left_; }
   Carried carried() const;
 

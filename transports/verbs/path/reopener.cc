@@ -7,7 +7,7 @@
 namespace ringwood::verbs {
 
 void Reopener::look() {
-  if (link_.wire.closed()) return;
+  if (link_.fallback.closed()) return;
   const auto now = Clock::now();
   for (PathSlot& slot : paths_.slots()) {
     auto& reopening = slot.reopening;
@@ -35,8 +35,8 @@ bool Reopener::take(const Frame& frame, std::span<const std::byte> payload) {
 }
 
 void Reopener::tell(FrameType type, const PathSlot& slot, std::string_view text) {
-  link_.wire.queue({.type = type, .path = static_cast<uint8_t>(slot.index)},
-                   std::as_bytes(std::span(text)));
+  link_.fallback.queue({.type = type, .path = static_cast<uint8_t>(slot.index)},
+                       std::as_bytes(std::span(text)));
 }
 
 // ---- a queue pair ------------------------------------------------------------------------------

@@ -9,9 +9,9 @@
 //       |  <========= probe ===========   |     only now: before, the lower rank's was not ready
 //
 // The lower rank begins, so addresses never cross, and only when both ends have closed the path
-// (path_down went both ways). The wire is in order, so no frame can be of an earlier attempt. An
-// end uses the path once its own probe is acknowledged and the peer's has come. Either may close it
-// at any time with path_down, as always; the next attempt follows that.
+// (path_down went both ways). The fallback connection is in order, so no frame can be of an
+// earlier attempt. An end uses the path once its own probe is acknowledged and the peer's has come.
+// Either may close it at any time with path_down, as always; the next attempt follows that.
 //
 // There is no time limit but the device's own: a peer that computes for minutes replies after that.
 // An attempt takes some milliseconds of the rank's own time. If both ports are up but the peer's
@@ -23,12 +23,13 @@
 //     another number and another first packet.
 //   - Probes hit a page of their own (Rings::scrap), which is never read. The first message of a
 //     path that is being proven is the probe, whatever it says it is.
-//   - A piece that went over the wire is not written again: TCP loses nothing. It may be the second
-//     copy of a piece whose first landed by the failed path, and come late: then the receiver may
-//     have read the first and given the place back, and the sender may have written a newer piece
-//     to it over the path that is back. A place is given back only when everything up to its end
-//     has arrived, so such a late copy lies before the end of what has arrived, and is dropped
-//     (Incoming::take). A copy beyond that end can only hit bytes that equal its own, or none.
+//   - A piece that went over the fallback connection is not written again: TCP loses nothing. It
+//     may be the second copy of a piece whose first landed by the failed path, and come late: then
+//     the receiver may have read the first and given the place back, and the sender may have
+//     written a newer piece to it over the path that is back. A place is given back only when
+//     everything up to its end has arrived, so such a late copy lies before the end of what has
+//     arrived, and is dropped (Incoming::take). A copy beyond that end can only hit bytes that
+//     equal its own, or none.
 //   - A piece that was written again over a path keeps its place in the sender's ring until that
 //     write is acknowledged (ring/outgoing.h), whichever path it is.
 //

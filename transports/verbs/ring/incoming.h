@@ -59,7 +59,8 @@ class Incoming final {
 
   // The peer has written a piece. False: it must not be there.
   bool arrive(uint64_t position, uint64_t bytes);
-  // A piece has come over the wire, perhaps late and for the second time (path/reopener.h).
+  // A piece has come over the fallback connection, perhaps late and for the second time
+  // (path/reopener.h).
   bool take(uint64_t position, std::span<const std::byte> piece);
 
   // Copies to the buffered receives. Writes the user's memory: hold a Pass.

@@ -16,7 +16,7 @@ struct Piece {
   int path = -1;
   uint64_t number = 0;    // of the write on that path
   bool replayed = false;  // if so, a credit alone does not show that the last write has landed
-  bool landed = false;    // over the wire, or known otherwise
+  bool landed = false;    // sent over the fallback connection, or known otherwise
   const std::byte* user_data = nullptr;
   Registration* registration = nullptr;  // in use for the write of a zero-copy piece
 

@@ -1,5 +1,5 @@
-// The TCP connection beside the queue pairs of a link, in frames: negotiation, the closing of
-// paths, and, when no path is left, the data itself.
+// The fallback connection: the TCP connection beside the queue pairs of a link, in frames. It
+// carries negotiation, the closing of paths, and, when no path is left, the data itself.
 //
 // Bounded: a frame with a longer payload than kMaxPayload, or of an unknown type, closes the
 // connection. Non-blocking; one thread.
@@ -52,12 +52,12 @@ void fields(auto& io, FrameHeader& header) {
   io.number(header.frame.position);
 }
 
-class Wire final {
+class FallbackConnection final {
  public:
-  explicit Wire(OwnedFd fd) : fd_(std::move(fd)) {}
-  ~Wire();
-  Wire(const Wire&) = delete;
-  Wire& operator=(const Wire&) = delete;
+  explicit FallbackConnection(OwnedFd fd) : fd_(std::move(fd)) {}
+  ~FallbackConnection();
+  FallbackConnection(const FallbackConnection&) = delete;
+  FallbackConnection& operator=(const FallbackConnection&) = delete;
 
   int fd() const { return fd_.get(); }
   void queue(const Frame& frame, std::span<const std::byte> payload = {});

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/verbs/wire/wire.h"
+#include "transports/verbs/fallback/fallback_connection.h"
 
 namespace ringwood::verbs {
 namespace {
@@ -24,10 +24,10 @@ std::vector<std::byte> payload(uint64_t number, size_t bytes) {
 }
 
 // As write_pieces() does: there is always something queued, up to a bound.
-TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
+TEST(VerbsFallback, KeepsNoMoreThanIsQueued) {
   constexpr size_t kMaxQueued = 256 << 10, kFrames = 2000;
   auto [here, there] = pair();
-  Wire out(std::move(here)), in(std::move(there));
+  FallbackConnection out(std::move(here)), in(std::move(there));
   uint64_t sent = 0, arrived = 0;
   size_t most = 0;
   while (arrived < kFrames) {
@@ -51,9 +51,9 @@ TEST(VerbsWire, HoldsNoMoreThanIsQueued) {
 }
 
 // When data goes over RDMA again, a few frames are all that there is.
-TEST(VerbsWire, GivesMemoryBackWhenItIsNotNeeded) {
+TEST(VerbsFallback, GivesMemoryBackWhenItIsNotNeeded) {
   auto [here, there] = pair();
-  Wire out(std::move(here)), in(std::move(there));
+  FallbackConnection out(std::move(here)), in(std::move(there));
   const auto data = payload(0, kMaxPayload);
   size_t frames = 0;
   const auto take = [&](const Frame&, std::span<const std::byte>) { return ++frames > 0; };

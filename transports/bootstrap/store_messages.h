@@ -14,7 +14,7 @@
 
 #include "transports/base/bytes.h"
 
-namespace ringwood::store_wire {
+namespace ringwood::store_messages {
 
 enum class Operation : uint32_t { set = 1, get, has, add, remove };
 enum class Reply : uint32_t { ok = 0, missing, refused };
@@ -66,4 +66,4 @@ inline std::string encode_response(Reply reply, std::string_view payload) {
   return encode(ResponseHeader{reply, uint32_t(payload.size())}).append(payload);
 }
 
-}  // namespace ringwood::store_wire
+}  // namespace ringwood::store_messages

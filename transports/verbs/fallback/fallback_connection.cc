@@ -1,4 +1,4 @@
-#include "transports/verbs/wire/wire.h"
+#include "transports/verbs/fallback/fallback_connection.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 namespace ringwood::verbs {
 
 // Closing over unread bytes would reset the connection and destroy what the peer has not read yet.
-Wire::~Wire() {
+FallbackConnection::~FallbackConnection() {
   if (!fd_) return;
   ::shutdown(fd_.get(), SHUT_WR);
   std::array<std::byte, 4096> unread;
@@ -18,19 +18,19 @@ Wire::~Wire() {
   }
 }
 
-void Wire::close(int error_number) {
+void FallbackConnection::close(int error_number) {
   if (closed_) return;
   closed_ = true;
   failure_ = error_number;
 }
 
-void Wire::trim() {
+void FallbackConnection::trim() {
   if (queued() > 0 || out_.capacity() == 0) return;
   std::vector<std::byte>().swap(out_);
   sent_ = 0;
 }
 
-void Wire::queue(const Frame& frame, std::span<const std::byte> payload) {
+void FallbackConnection::queue(const Frame& frame, std::span<const std::byte> payload) {
   // While the peer is slower the queue is never empty, so what was sent is cut off before it is
   // more than what is left.
   if (sent_ > queued()) {
@@ -43,7 +43,7 @@ void Wire::queue(const Frame& frame, std::span<const std::byte> payload) {
   out_.insert(out_.end(), payload.begin(), payload.end());
 }
 
-void Wire::flush() {
+void FallbackConnection::flush() {
   while (!closed_ && sent_ < out_.size()) {
     const ssize_t n =
         ::send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -60,7 +60,7 @@ void Wire::flush() {
   }
 }
 
-void Wire::receive(const Take& take) {
+void FallbackConnection::receive(const Take& take) {
   for (bool more = true; more && !closed_;) {
     const size_t have = in_.size();
     in_.resize(have + FrameHeader::kBytes + kMaxPayload);
@@ -86,7 +86,7 @@ void Wire::receive(const Take& take) {
   }
 }
 
-bool Wire::await(Frame& frame, std::vector<std::byte>& payload, Deadline deadline) {
+bool FallbackConnection::await(Frame& frame, std::vector<std::byte>& payload, Deadline deadline) {
   for (bool got = false;;) {
     flush();
     receive([&](const Frame& one, std::span<const std::byte> bytes) {

@@ -19,7 +19,7 @@ FOUND = re.compile(
 
 
 @dataclass
-class Wires:
+class Network:
     how: str
     ms: float
     latency_us: float
@@ -54,20 +54,20 @@ def start(on: Cluster, folder: Path, **environment_too: str) -> list[subprocess.
     return ranks
 
 
-def measured(on: Cluster, folder: Path, right) -> Wires:
+def measured(on: Cluster, folder: Path, right) -> Network:
     """The first measurement that is right."""
     measure = lambda: (found(on, folder, RINGWOOD_CALIBRATION="refresh"),)  # noqa: E731
-    (wires,) = first_right(measure, right)
-    assert wires.how == "measured"
-    assert right(wires), wires
-    return wires
+    (network,) = first_right(measure, right)
+    assert network.how == "measured"
+    assert right(network), network
+    return network
 
 
 def near(value: float | None, wanted: float, part: float = 0.1) -> bool:
     return value is not None and abs(value - wanted) <= part * wanted
 
 
-def found(on: Cluster, folder: Path, **environment_too: str) -> Wires:
+def found(on: Cluster, folder: Path, **environment_too: str) -> Network:
     ranks = start(on, folder, **environment_too)
     try:
         codes = [rank.wait(PATIENCE_S) for rank in ranks]
@@ -81,7 +81,7 @@ def found(on: Cluster, folder: Path, **environment_too: str) -> Wires:
     assert line, log
     how, ms, latency, rate, both, far = line.group(2, 3, 4, 5, 6, 8)
     far_mbit = float(far) * 1e3 if far else None
-    return Wires(how, float(ms), float(latency), float(rate) * 1e3, float(both), far_mbit, log)
+    return Network(how, float(ms), float(latency), float(rate) * 1e3, float(both), far_mbit, log)
 
 
 @pytest.fixture
@@ -99,11 +99,11 @@ def shapes(*all_of_them: Shape):
 
 @shapes(Shape("1 Gbit", rate=1000, hosts=2), Shape("200 Mbit", rate=200, hosts=2))
 def test_the_rate_is_found_and_kept(on, tmp_path):
-    wires = measured(on, tmp_path, lambda w: near(w.mbit, on.shape.rate))
-    assert "slower than" not in wires.log
+    network = measured(on, tmp_path, lambda w: near(w.mbit, on.shape.rate))
+    assert "slower than" not in network.log
     # The latency of a machine at work is another one.
     (again,) = first_right(
-        lambda: (found(on, tmp_path),), lambda wires: wires.how == "as measured before"
+        lambda: (found(on, tmp_path),), lambda network: network.how == "as measured before"
     )
     assert again.how == "as measured before", again
 
@@ -117,17 +117,17 @@ def test_delay_is_latency_and_does_not_lower_the_rate(on, tmp_path):
 def test_a_slow_host_is_named(on, tmp_path):
     slow = re.compile(r"slower than half of the other hosts'.*Gbit/s: host2 at (\d+) %:")
 
-    def right(wires: Wires) -> bool:
-        share = slow.search(wires.log)
-        return bool(share) and near(float(share[1]), 25, 0.2) and near(wires.mbit, 400)
+    def right(network: Network) -> bool:
+        share = slow.search(network.log)
+        return bool(share) and near(float(share[1]), 25, 0.2) and near(network.mbit, 400)
 
     measured(on, tmp_path, right)
 
 
 @shapes(Shape("2:1 in the middle", rate=200, hosts=4, middle=2))
 def test_what_hosts_share_far_away_is_found(on, tmp_path):
-    def right(wires: Wires) -> bool:
-        far = wires.far_mbit and wires.far_mbit * wires.both_ways
-        return near(wires.mbit, 200) and near(far, 100)
+    def right(network: Network) -> bool:
+        far = network.far_mbit and network.far_mbit * network.both_ways
+        return near(network.mbit, 200) and near(far, 100)
 
     measured(on, tmp_path, right)

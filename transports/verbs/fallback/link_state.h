@@ -1,13 +1,15 @@
-// What all parts of a link share: the ranks at its ends, whether it is over, and the wire between
-// them.
+// What all parts of a link share: the ranks at its ends, whether it is over, and the
+// fallback connection between them.
 //
 // Thread safety: gate.abort() and const members from any thread; all else from the link's user.
 #pragma once
 
 #include "transports/base/fork_guard.h"
+#include "transports/base/options.h"
+#include "transports/group.h"
 #include "transports/link.h"
 #include "transports/link_parts.h"
-#include "transports/verbs/wire/wire.h"
+#include "transports/verbs/fallback/fallback_connection.h"
 
 namespace ringwood::verbs {
 
@@ -17,7 +19,7 @@ struct LinkState {
         rank(group.rank()),
         peer(peer_rank),
         fault(peer_rank, "verbs"),
-        wire(std::move(connection)) {}
+        fallback(std::move(connection)) {}
 
   bool over() const { return gate.aborted() || fault; }
   // As in LinkFault.
@@ -31,7 +33,7 @@ struct LinkState {
   const int process = current_pid();
   AbortGate gate;
   LinkFault fault;
-  Wire wire;
+  FallbackConnection fallback;
 };
 
 }  // namespace ringwood::verbs
