@@ -9,8 +9,8 @@ from pathlib import Path
 
 @dataclass
 class Package:
-    """What a peer's folder holds: a virtual environment with these packages and no others, for all
-    of them bring a mpirun, or would bring a torch of their own."""
+    """What a peer's folder contains: a virtual environment with these packages and no others, for
+    all of them bring a mpirun, or would bring a torch of their own."""
 
     requirements: list[str]
     # Of a wheel that is too large to be unpacked: the only files that are wanted.

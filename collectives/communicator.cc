@@ -282,7 +282,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
   }
   OperationPtr go(const RecentCalls::Begun& begun, const CallOptions& call) {
     if (call.copied) use_copies(*begun, call.copied);
-    if (call.persistent) return begun->hold(call.synchronous);
+    if (call.persistent) return begun->make_persistent(call.synchronous);
     const auto& state = begun.state();
     if (group_.open() && !begun.recent())
       return group_.add(state->name, call, [=, this] { return launch(state, later(call)); });
@@ -315,7 +315,7 @@ class LiveCommunicator final : public Communicator, public GroupParts {
     state->bytes = count * size_of(type);
     state->peer = peer;
     state->tag = tag;
-    if (call.persistent) return state->hold(call.synchronous);
+    if (call.persistent) return state->make_persistent(call.synchronous);
     if (group_.open())
       return group_.add(what, call, [=, this] { return submit(state, later(call)); });
     return submit(std::move(state), call);

@@ -63,7 +63,7 @@ class RendezvousFolder {
 };
 
 // The 22nd field of /proc/<pid>/stat, counted after the command's closing parenthesis, which may
-// hold anything.
+// contain anything.
 std::string start_time(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -57,7 +57,7 @@ inline constexpr size_t kPollBytes = size_t{1} << 20;
 struct LinkTraffic {
   uint64_t messages = 0, bytes = 0;
   double busy = 0;               // seconds in which bytes were on their way, or waited
-  double held = 0;               // of them: the peer had no room, which says nothing of the network
+  double blocked = 0;            // of them: the peer had no room, which says nothing of the network
   double carrying = 1;           // the part of its paths that carry now
   uint64_t retransmissions = 0;  // of packets, where the link's own kernel counts them
 };

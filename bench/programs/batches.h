@@ -98,7 +98,7 @@ static void measure_size(const Contestant* c, float* data, size_t bytes, const c
   fflush(stdout);
 }
 
-// "8,64,4096" for each of "plain,touched". `data` holds the largest size.
+// "8,64,4096" for each of "plain,touched". `data` has room for the largest size.
 static void measure_all(const Contestant* c, const char* sizes, const char* modes, float* data) {
   for (int touch = 0; touch < 2; ++touch) {
     const char* mode = touch ? "touched" : "plain";

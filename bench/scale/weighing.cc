@@ -1,4 +1,4 @@
-// How long rank 0's control thread is held up while the choices in use are weighed anew.
+// How long rank 0's control thread is delayed while the choices in use are weighed anew.
 //
 //   bench_weighing [RANKS] [CLASSES]    on hosts of 8 (256), sizes in use (27)
 //

@@ -14,7 +14,7 @@
 // Nodes are whole numbers, also negative, taken modulo n in the end. In round k, distances
 // d = 1, -1, 3, -5, 11 ... from the largest to the smallest, even nodes send to v + d and odd nodes
 // to v - d. After all rounds 2^k consecutive numbers are reached. Any n works: of those some
-// window of n holds 0 and with every node its parent (checked to n = 8,192); n = 8:
+// window of n contains 0 and with every node its parent (checked to n = 8,192); n = 8:
 //
 //   round 0, d = 3    0 -> 3
 //   round 1, d = -1   0 -> -1   3 -> 4

@@ -43,21 +43,23 @@ Schedule mixed_radix_all_reduce(const Where& where) {
   // One round: the ranks r + k stride of the same group, by digit k; that of this rank is `digit`.
   struct Round {
     int factor, stride, digit;
-    Span held;  // before the round; each digit takes over an equal part of it
+    Span chunks;  // before the round; each digit takes over an equal part of it
     int rank(int self, int k) const { return self + (k - digit) * stride; }
-    Span part(int k) const { return {held.first + k * (held.count / factor), held.count / factor}; }
+    Span part(int k) const {
+      return {chunks.first + k * (chunks.count / factor), chunks.count / factor};
+    }
   };
   std::vector<Round> rounds;
   int stride = 1;
-  Span held{0, n};
+  Span chunks{0, n};
   for (int f : factors(n)) {
-    const Round& now = rounds.emplace_back(Round{f, stride, r / stride % f, held});
+    const Round& now = rounds.emplace_back(Round{f, stride, r / stride % f, chunks});
     for (int i = 1; i < f; ++i) {
       const int k = wrap(now.digit + i, f);
       s.send(now.rank(r, k), now.part(k));
     }
-    held = now.part(now.digit);
-    for (int i = 1; i < f; ++i) s.recv_reduce(now.rank(r, wrap(now.digit - i, f)), held);
+    chunks = now.part(now.digit);
+    for (int i = 1; i < f; ++i) s.recv_reduce(now.rank(r, wrap(now.digit - i, f)), chunks);
     stride *= f;
   }
   for (auto now = rounds.rbegin(); now != rounds.rend(); ++now) {

@@ -6,10 +6,10 @@
 //
 // Small calls of all_reduce, reduce and broadcast, and of all_gather and reduce_scatter with blocks
 // of one size, that differ only in their buffers are carried out as one pack, over a buffer that
-// holds the data of all of them in sequence. ProtocolLimits::packed (protocol.h) says what is
+// contains the data of all of them in sequence. ProtocolLimits::packed (protocol.h) says what is
 // small. 100 sums of 64 B between 2 ranks take 15 us instead of 55 over shm, 45 instead of 2000
 // over tcp. Where a collective has a block for each rank, so has the buffer, and each of its blocks
-// holds those of all calls:
+// contains those of all calls:
 //
 //   all_gather A, B of 3 ranks:  | A0 B0 | A1 B1 | A2 B2 |   rank 1 puts A1 and B1 there
 //

@@ -273,7 +273,7 @@ PlanFlaw check_one_round(const PlanSet& set, int rank) {
                          queue.peer);
     const size_t bytes = out < 0 ? 0 : plan.steps[static_cast<size_t>(out)].bytes;
     if (plan.slots && bytes > kEagerSlotBytes)
-      return fmt::format("rank {} sends rank {} {} bytes in one round, more than a slot holds",
+      return fmt::format("rank {} sends rank {} {} bytes in one round, more than fits into a slot",
                          rank, queue.peer, bytes);
   }
   return std::nullopt;

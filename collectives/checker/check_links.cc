@@ -77,7 +77,7 @@ PlanFlaw check_message(const PlanSet& set, int from, size_t send, int to, size_t
            fmt::format(": {} bytes travel, {} are expected", a.message_bytes, b.message_bytes);
   const bool fits = !a.carried || a.bytes <= kCarriedBytes;
   if (set.of(from).protocol == Protocol::one_round && (a.carried != b.carried || !fits))
-    return meets() + ": not both within the preamble, or more than it holds";
+    return meets() + ": not both within the preamble, or more than fits into it";
   const WireFormat right = set.between_hosts(from, to) ? set.format() : WireFormat::exact;
   if (a.wire != right || b.wire != right)
     return meets() + fmt::format(": one sends {}, the other receives {}, and it should be {}",

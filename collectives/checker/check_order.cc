@@ -178,7 +178,7 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // Eager slots hold copies of what is sent.
+  // Eager slots contain copies of what is sent.
   size_t writable_from() const {
     return plan_.protocol == Protocol::one_round ? plan_.one_round.sends_until : 0;
   }

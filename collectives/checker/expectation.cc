@@ -80,7 +80,7 @@ void find_crossings(const PlanSet& set, int rank, Program& program, size_t chunk
 // The ideal execution of all ranks, for one segment.
 class Ideal {
  public:
-  struct Held {
+  struct Value {
     Symbol what, plain;  // plain: only the additions
     int ranks = 0;  // whose numbers were added, n + 1 where there are more (a program may double)
     int own = -1;   // the rank whose own numbers these are; -1: a sum
@@ -99,16 +99,16 @@ class Ideal {
     chunks_ = set.proved[0].chunks;
     for (int r = 0; r < set.n(); ++r) {
       const Schedule& s = set.proved[static_cast<size_t>(r)];
-      held_.emplace_back(static_cast<size_t>(s.chunks) + s.scratch.size());
+      values_.emplace_back(static_cast<size_t>(s.chunks) + s.scratch.size());
       for (int c = 0; c < s.chunks; ++c) {
         const ChunkBytes place = chunk_bytes(set, r, chunks_, segment, c);
         bytes_.push_back(place.bytes);
-        Held& held = held_.back()[static_cast<size_t>(c)];
-        held = {symbols_.own(r, place.buffer, place.begin), {}, 1, r};
-        held.plain = held.what;
+        Value& value = values_.back()[static_cast<size_t>(c)];
+        value = {symbols_.own(r, place.buffer, place.begin), {}, 1, r};
+        value.plain = value.what;
         if (crosses_everywhere() &&
             programs[static_cast<size_t>(r)].own_goes_across[static_cast<size_t>(c)])
-          held.what = encoded(held.what, place.bytes);
+          value.what = encoded(value.what, place.bytes);
       }
     }
   }
@@ -125,8 +125,8 @@ class Ideal {
     return true;
   }
 
-  const Held& held(int rank, int chunk) const {
-    return held_[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
+  const Value& value(int rank, int chunk) const {
+    return values_[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
   }
   // Every complete sum was one accumulation from the ranks' own numbers.
   bool whole() const { return whole_; }
@@ -135,16 +135,16 @@ class Ideal {
     PlanFlaw flaw;
     for (int r = 1; r < set_.n(); ++r)
       for (int c = 0; c < chunks_; ++c) {
-        if (held(r, c).plain != held(0, c).plain) return std::nullopt;
-        if (!flaw && held(r, c).what != held(0, c).what)
+        if (value(r, c).plain != value(0, c).plain) return std::nullopt;
+        if (!flaw && value(r, c).what != value(0, c).what)
           flaw = fmt::format("rank {} and rank 0 end with different bits in chunk {}: {} and {}", r,
-                             c, symbols_.print(held(r, c).what), symbols_.print(held(0, c).what));
+                             c, symbols_.print(value(r, c).what), symbols_.print(value(0, c).what));
       }
     return flaw;
   }
 
  private:
-  using Run = std::vector<Held>;
+  using Run = std::vector<Value>;
 
   // Whether all ranks must end with the same bits.
   bool crosses_everywhere() const {
@@ -165,7 +165,7 @@ class Ideal {
     const Step& step = program.steps[at_[rank]];
     const auto me = static_cast<int>(rank);
     Run operand;
-    each_chunk(step.src, [&](size_t c) { operand.push_back(held_[rank][c]); });
+    each_chunk(step.src, [&](size_t c) { operand.push_back(values_[rank][c]); });
     if (step.kind == StepKind::send) {
       if (format_ != WireFormat::exact && set_.between_hosts(me, step.peer))
         for (size_t i = 0; i < operand.size(); ++i)
@@ -181,7 +181,7 @@ class Ideal {
       from.pop_front();
     }
     for (size_t i = 0; i < operand.size(); ++i) {
-      Held& to = held_[rank][static_cast<size_t>(step.dst.first) + i];
+      Value& to = values_[rank][static_cast<size_t>(step.dst.first) + i];
       to = sums(step) ? sum(to, operand[i], program.first[at_[rank]], program.last[at_[rank]])
                       : operand[i];
       if (crosses_everywhere() && program.goes_across[at_[rank]][i])
@@ -190,10 +190,10 @@ class Ideal {
     return true;
   }
 
-  Held sum(const Held& a, const Held& b, bool first, bool last) {
+  Value sum(const Value& a, const Value& b, bool first, bool last) {
     const int n = set_.n();
-    Held result{symbols_.sum(scaled(a), scaled(b)), symbols_.sum(a.plain, b.plain),
-                std::min(a.ranks + b.ranks, n + 1), -1};
+    Value result{symbols_.sum(scaled(a), scaled(b)), symbols_.sum(a.plain, b.plain),
+                 std::min(a.ranks + b.ranks, n + 1), -1};
     const bool completes = result.ranks == n;
     whole_ = whole_ && b.own >= 0 && (a.own >= 0) == first && completes == last;
     if (completes && args_.op == ReduceOp::avg && scales_here(args_))
@@ -207,10 +207,10 @@ class Ideal {
     while (scale * set_.n() > 1) scale /= 2;
     return scale;
   }
-  Symbol scaled(const Held& held) {
-    if (held.own < 0 || !scales_here(args_)) return held.what;
-    if (args_.op == ReduceOp::premul_sum) return symbols_.times_factor_of(held.what, held.own);
-    return divides() ? held.what : symbols_.times(held.what, down());
+  Symbol scaled(const Value& value) {
+    if (value.own < 0 || !scales_here(args_)) return value.what;
+    if (args_.op == ReduceOp::premul_sum) return symbols_.times_factor_of(value.what, value.own);
+    return divides() ? value.what : symbols_.times(value.what, down());
   }
   std::deque<Run>& link(int from, int to) {
     const auto n = static_cast<size_t>(set_.n());
@@ -225,8 +225,8 @@ class Ideal {
   const WireFormat format_;
   const bool rounds_, rounds_each_;
   int chunks_ = 0;
-  std::vector<size_t> bytes_;            // by rank and user's chunk
-  std::vector<std::vector<Held>> held_;  // by rank and chunk
+  std::vector<size_t> bytes_;               // by rank and user's chunk
+  std::vector<std::vector<Value>> values_;  // by rank and chunk
   std::vector<size_t> at_;
   std::vector<std::deque<Run>> links_;
   bool whole_ = true;
@@ -292,7 +292,7 @@ Expectation expect(const PlanSet& set, Symbols& symbols) {
       for (int c = 0; c < set.proved[0].chunks; ++c) {
         const ChunkBytes to = chunk_bytes(set, r, set.proved[0].chunks, segment, c);
         result.memory[static_cast<size_t>(r)][static_cast<size_t>(to.buffer)].write(
-            to.begin, {{to.bytes, ideal.held(r, c).what}});
+            to.begin, {{to.bytes, ideal.value(r, c).what}});
       }
     if (segment == 0) result.flaw = check_claims(set, symbols, programs, ideal);
     if (result.flaw) return result;

@@ -10,7 +10,7 @@ class OneRoundReplay {
  public:
   OneRoundReplay(const PlanSet& set, const ReplayOrder& order, std::vector<ReplayMemory>& memory)
       : set_(set), order_(order), memory_(memory), n_(static_cast<size_t>(set.n())) {
-    // Eager slots hold copies of what is sent.
+    // Eager slots contain copies of what is sent.
     if (set.of(0).protocol == Protocol::eager_slots) order_.late = false;
     cursor_.assign(n_, 0);
     taken_.assign(n_ * n_, 0);

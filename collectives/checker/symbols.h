@@ -82,7 +82,7 @@ class SymbolMemory {
     size_t begin;
     Symbol what;
   };
-  size_t part_of(size_t at) const;  // index of the part that holds byte `at`
+  size_t part_of(size_t at) const;  // index of the part that contains byte `at`
   size_t bytes_ = 0;
   std::vector<Part> parts_;  // ascending, the first begins at 0
 };

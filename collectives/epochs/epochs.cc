@@ -5,7 +5,7 @@
 namespace ringwood {
 
 void Epochs::set_stop() {
-  stop_ = std::min(held_.load(), next_.empty() ? kNever : next_.front().from);
+  stop_ = std::min(delayed_from_.load(), next_.empty() ? kNever : next_.front().from);
 }
 
 uint32_t Epochs::enter(uint64_t sequence) {
@@ -19,13 +19,13 @@ uint64_t Epochs::prepare(uint32_t epoch, uint64_t next, uint64_t ahead) {
   prepared_ = epoch;
   uint64_t first = next + ahead;
   if (!next_.empty()) first = std::max(first, next_.back().from + 1);
-  held_.store(first);
+  delayed_from_.store(first);
   set_stop();
   return first;
 }
 
 bool Epochs::commit(uint32_t epoch, uint64_t from) {
-  if (epoch != prepared_ || from < held_.load()) return false;
+  if (epoch != prepared_ || from < delayed_from_.load()) return false;
   next_.push_back({epoch, from});
   return abandon(epoch);
 }
@@ -33,7 +33,7 @@ bool Epochs::commit(uint32_t epoch, uint64_t from) {
 bool Epochs::abandon(uint32_t epoch) {
   if (epoch != prepared_ || epoch == 0) return false;
   prepared_ = 0;
-  held_.store(kNever);
+  delayed_from_.store(kNever);
   set_stop();
   return true;
 }

@@ -46,7 +46,7 @@ class Epochs final {
   // False: it is not the epoch that is prepared.
   bool abandon(uint32_t epoch);
   // The number may be submitted: nothing is prepared, or it is early enough. Any thread, any time.
-  bool open(uint64_t sequence) const { return sequence < held_.load(); }
+  bool open(uint64_t sequence) const { return sequence < delayed_from_.load(); }
 
  private:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -56,9 +56,9 @@ class Epochs final {
   };
   void set_stop();
 
-  uint64_t stop_ = kNever;  // the least of held_ and next_'s first
+  uint64_t stop_ = kNever;  // the least of delayed_from_ and next_'s first
   uint32_t current_ = 0, prepared_ = 0;
-  std::atomic<uint64_t> held_{kNever};
+  std::atomic<uint64_t> delayed_from_{kNever};
   std::deque<Epoch> next_;  // ascending in both
 };
 

@@ -23,7 +23,7 @@ class Additions final {
   }
 
   // Adds one piece of a reduction's operand, which begins `offset` bytes after the step's place and
-  // holds whole elements.
+  // has whole elements.
   void add(const BoundStep& step, size_t offset, std::span<const std::byte> piece) {
     if (!plain_) return add_special(step, offset, piece);
     const Plan& plan = *execution_->plan;

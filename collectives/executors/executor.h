@@ -15,7 +15,7 @@
 // So that other operations, which may have a higher priority, get their turn, a pass ends after
 // about kPassBytes of local steps, fusions and messages that are read in place, or when the poll()
 // of one link has stopped early (Link, rule 5). So it moves at most about 3 MiB, and over verbs
-// what the rings of its links hold besides.
+// what the rings of its links contain besides.
 //
 // All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
 // once the vectors have grown to the largest plan in use.
@@ -54,7 +54,7 @@ class Executor {
   virtual bool agreed() const = 0;
   // Once agreed(): the order of elements that all ranks have stated (fingerprint.h), or 0.
   virtual uint32_t order() const { return 0; }
-  // With hold_sends: the caller has finished its part and the run may begin.
+  // With delay_sends: the caller has finished its part and the run may begin.
   virtual void release() = 0;
   // Precondition: started and not finished.
   virtual void add_waits(WaitList& waits) const = 0;

@@ -8,7 +8,7 @@ namespace ringwood {
 
 void OneRoundExecutor::start(const PlanExecution& execution) {
   execution_ = &execution;
-  held_ = execution.hold_sends;
+  delayed_ = execution.delay_sends;
   agreed_ = begun_ = folded_ = false;
   next_ = 0;
   talks_.clear();
@@ -22,12 +22,12 @@ void OneRoundExecutor::start(const PlanExecution& execution) {
 Status OneRoundExecutor::step(Pass& pass) {
   if (!begun_)
     if (Status s = post_preambles(pass.progressed); !s) return s;
-  if (!held_)
+  if (!delayed_)
     if (Status s = post_data(); !s) return s;
   if (!agreed_)
     if (Status s = hear_all(pass.progressed); !s) return s;
   if (!agreed_) return push();
-  return held_ ? Status() : run(pass);
+  return delayed_ ? Status() : run(pass);
 }
 
 // Posts the preambles, with the data in them where the plan says so, unless it must wait for
@@ -36,7 +36,7 @@ Status OneRoundExecutor::post_preambles(bool& progressed) {
   begun_ = progressed = true;
   for (Talk& talk : talks_) {
     const auto& sends = talk.queue->sends;
-    if (!held_ && !sends.empty() && execution_->plan->steps[sends[0]].carried) {
+    if (!delayed_ && !sends.empty() && execution_->plan->steps[sends[0]].carried) {
       const BoundStep& step = execution_->plan->steps[sends[0]];
       std::memcpy(talk.mine.payload, execution_->at(step.src), step.bytes);
       talk.mine.carries = 1;
@@ -102,8 +102,8 @@ Status OneRoundExecutor::hear(Talk& talk, bool& progressed) {
   return s ? std::move(s) : Status(at_step(s.error(), receives[0]));
 }
 
-// Polls the links for which `open` holds; `none` tells whether it holds for none any more. A peer
-// that has finished and left is no error.
+// Polls the links for which `open` is true; `none` tells whether it is true of none any more. A
+// peer that has finished and left is no error.
 Status OneRoundExecutor::poll_open(bool (PeerLink::*open)() const, bool& none) {
   none = true;
   for (Talk& talk : talks_) {

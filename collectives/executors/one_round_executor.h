@@ -23,7 +23,7 @@ class OneRoundExecutor final : public Executor {
   void start(const PlanExecution& execution) override;
   Status step(Pass& pass) override;
   bool agreed() const override { return agreed_; }
-  void release() override { held_ = false; }
+  void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
 
@@ -58,7 +58,7 @@ class OneRoundExecutor final : public Executor {
   size_t next_ = 0;      // step of the plan
   bool begun_ = false;   // the preambles are posted
   bool folded_ = false;  // the operand of the next step was already added as it arrived
-  bool agreed_ = false, held_ = false;
+  bool agreed_ = false, delayed_ = false;
 };
 
 }  // namespace ringwood

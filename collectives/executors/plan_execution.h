@@ -22,7 +22,7 @@ struct PlanExecution {
   std::span<void* const> buffers;  // as the plan numbers them; null for those that this rank lacks
   // all_to_all: elements to each rank, and expected from each. Only of queued plans.
   std::span<const uint64_t> send_counts, recv_counts;
-  bool hold_sends = false;  // the caller will change the buffers after the agreement
+  bool delay_sends = false;  // the caller will change the buffers after the agreement
   // PREMUL_SUM of a type whose operands are scaled as they are added: the factors by rank.
   const std::vector<double>* factors = nullptr;
   // Of Plan::Memory::scratch_bytes and Plan::WideScratch::bytes; owned by PlanRunner.

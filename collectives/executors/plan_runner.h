@@ -29,7 +29,7 @@ class PlanRunner final {
   // written would stall until it is in the cache. Precondition: idle.
   PlanExecution& next() { return execution_; }
   // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
-  // with slots where slots_to_all() does not hold, Error(system) where memory is short.
+  // with slots where slots_to_all() is false, Error(system) where memory is short.
   void start();
   void start(const PlanExecution& execution) {
     execution_ = execution;
@@ -40,7 +40,7 @@ class PlanRunner final {
   bool agreed() const { return executor_->agreed(); }
   // Once agreed(): the order of elements that all ranks have stated (fingerprint.h), or 0.
   uint32_t order() const { return executor_->order(); }
-  // With hold_sends: the caller has finished its part and the run may begin.
+  // With delay_sends: the caller has finished its part and the run may begin.
   void release() { executor_->release(); }
   // Makes one pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan
   // is finished. Precondition: not idle.

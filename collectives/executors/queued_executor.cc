@@ -20,7 +20,7 @@ QueuedExecutor::QueuedExecutor(Mesh& mesh, int channel, EagerSlots& slots)
 void QueuedExecutor::start(const PlanExecution& execution) {
   const Plan& plan = *execution.plan;
   execution_ = &execution;
-  held_ = execution.hold_sends;
+  delayed_ = execution.delay_sends;
   agreed_ = false;
   early_ = is_early(plan);
   links_.clear();
@@ -81,7 +81,7 @@ Status QueuedExecutor::serve_links(bool& progressed) {
 }
 
 Status QueuedExecutor::serve(QueuedLink& link, bool& progressed) {
-  if (!held_)
+  if (!delayed_)
     if (Status s = post_sends(link, progressed); !s) return s;
   if (running() && may_receive(link))
     if (Status s = post_receives(link, progressed); !s) return s;

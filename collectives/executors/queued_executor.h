@@ -26,14 +26,14 @@ class QueuedExecutor final : public Executor {
   Status step(Pass& pass) override;
   bool agreed() const override { return agreed_; }
   uint32_t order() const override { return agreement_->order(); }
-  void release() override { held_ = false; }
+  void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
   // Reductions carried out in one pass (fusion.h), over all executions.
   uint64_t fused() const { return fused_pass_.count(); }
 
  private:
-  bool running() const { return (agreed_ || early_) && !held_; }
+  bool running() const { return (agreed_ || early_) && !delayed_; }
   Status agree(bool& progressed);
   bool may_receive(const QueuedLink& link) const;
   // All of them, or until about as much is moved as in one pass.
@@ -68,7 +68,7 @@ class QueuedExecutor final : public Executor {
   MessageAgreement by_messages_;
   SlotAgreement by_slots_;
   Agreement* agreement_ = nullptr;
-  bool agreed_ = false, held_ = false;
+  bool agreed_ = false, delayed_ = false;
   bool early_ = false;     // the plan
   size_t first_ = 0;       // the link that is served next
   size_t room_ = 0;        // bytes

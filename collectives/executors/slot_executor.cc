@@ -20,12 +20,12 @@ const BoundStep* message_of(const Plan& plan, const std::vector<int32_t>& by_pee
 void SlotExecutor::start(const PlanExecution& execution) {
   const Plan& plan = *execution.plan;
   execution_ = &execution;
-  held_ = data_follows_ = execution.hold_sends;
+  delayed_ = data_follows_ = execution.delay_sends;
   slots_.begin_round();
   for (EagerSlots::Slot& slot : slots_.slots()) {
     const BoundStep* const out = message_of(plan, plan.one_round.sends, slot.peer);
     slot.out_bytes = out ? out->bytes : 0;
-    const bool now = out && !held_;
+    const bool now = out && !delayed_;
     slot.box->write(&execution.fingerprint, now ? execution.at(out->src) : nullptr,
                     now ? out->bytes : 0);
   }
@@ -69,7 +69,7 @@ inline Status SlotExecutor::hear(bool& progressed) {
 Status SlotExecutor::step(Pass& pass) {
   if (!agreed_)
     if (Status s = hear(pass.progressed); !s || !agreed_) return s;
-  if (held_) return {};
+  if (delayed_) return {};
   if (data_follows_) write_data();
   for (; next_ != end_; ++next_, skip_empty()) {
     const BoundStep& step = *next_;

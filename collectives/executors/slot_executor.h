@@ -20,7 +20,7 @@ class SlotExecutor final : public Executor {
   void start(const PlanExecution& execution) override;
   Status step(Pass& pass) override;
   bool agreed() const override { return agreed_; }
-  void release() override { held_ = false; }
+  void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
 
@@ -40,8 +40,8 @@ class SlotExecutor final : public Executor {
   const PlanExecution* execution_ = nullptr;
   Additions additions_;
   const BoundStep *next_ = nullptr, *end_ = nullptr;  // of the plan's steps
-  bool agreed_ = false, held_ = false;
-  bool data_follows_ = false;  // this rank's data, which was held back
+  bool agreed_ = false, delayed_ = false;
+  bool data_follows_ = false;  // this rank's data, which was delayed
 };
 
 }  // namespace ringwood

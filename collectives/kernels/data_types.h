@@ -21,7 +21,7 @@ const char* to_string(ReduceOp op);
 DataType parse_data_type(std::string_view name);
 ReduceOp parse_reduce_op(std::string_view name);
 // False for MIN, MAX and PRODUCT of complex, bitwise operations on floats, AVG of bool, which can
-// hold no mean, and PREMUL_SUM of anything but floats and complex.
+// have no mean, and PREMUL_SUM of anything but floats and complex.
 bool supports(DataType type, ReduceOp op);
 
 }  // namespace ringwood

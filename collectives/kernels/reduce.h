@@ -61,7 +61,8 @@ void narrow(void* dst, const float* wide, size_t count, DataType type);
 // No alignment is assumed. A destination may be equal to any source; other than that destinations
 // overlap neither sources nor one another. Sources may overlap. Precondition: supports(type, op);
 // at least one of each; 1 <= divisor <= kMaxDivisor, and 1 unless op is AVG.
-inline constexpr int64_t kMaxDivisor = int64_t{1} << 24;  // an fp32 holds all integers up to here
+inline constexpr int64_t kMaxDivisor = int64_t{1}
+                                       << 24;  // an fp32 represents all integers up to here
 void reduce_many(std::span<void* const> dsts, std::span<const void* const> srcs, size_t count,
                  DataType type, ReduceOp op, int64_t divisor = 1);
 

@@ -73,7 +73,7 @@ decltype(auto) visit_integer(DataType type, Visit visit) {
   }
 }
 
-// Holds the sum of as many integers T as there are ranks.
+// Has room for the sum of as many integers T as there are ranks.
 template <class T>
 using WideOf = std::conditional_t<sizeof(T) == 8, __int128, int64_t>;
 

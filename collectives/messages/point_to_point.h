@@ -19,8 +19,8 @@
 // whenever it waits for anything, also in a collective. Beyond the limit a send waits for its
 // receive, as larger ones do: it is announced, and its data remains with the sender.
 // - A receive finds every message that it may match among the kept and the announced ones, whatever
-//   their order: an unmatched message holds up no other. A peer has at most kMaxAnnounced announced
-//   messages; a sender with more holds back the rest, in order, where no receive finds them.
+//   their order: an unmatched message delays no other. A peer has at most kMaxAnnounced announced
+//   messages; a sender with more delays the rest, in order, where no receive finds them.
 // - So a rank keeps at most 2 x kEagerRoom of messages of each peer. The second half is for
 //   messages that are in flight while the sender, by announcing a message that it could
 //   send eagerly, asks what has been taken. Every header of the other direction carries the

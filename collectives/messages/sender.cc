@@ -3,8 +3,8 @@
 namespace ringwood {
 
 Status MessageSender::send(std::shared_ptr<MessageState> message) {
-  held_.push_back(std::move(message));
-  return start_held();
+  delayed_.push_back(std::move(message));
+  return start_delayed();
 }
 
 // Announces a message that could be sent eagerly when half of the room is used: its grant reports
@@ -30,10 +30,11 @@ Status MessageSender::start(std::shared_ptr<MessageState> message) {
   return post(header, nullptr);
 }
 
-Status MessageSender::start_held() {
-  while (!held_.empty() && (eager(held_.front()->bytes) || announced_.size() < kMaxAnnounced)) {
-    auto message = std::move(held_.front());
-    held_.pop_front();
+Status MessageSender::start_delayed() {
+  while (!delayed_.empty() &&
+         (eager(delayed_.front()->bytes) || announced_.size() < kMaxAnnounced)) {
+    auto message = std::move(delayed_.front());
+    delayed_.pop_front();
     if (Status s = start(std::move(message)); !s) return s;
   }
   return {};
@@ -59,7 +60,7 @@ Status MessageSender::send_data(uint32_t id, std::shared_ptr<MessageState> messa
   header.kind = MessageHeader::kData;
   header.id = id;
   if (Status s = post(header, std::move(message)); !s) return s;
-  return start_held();
+  return start_delayed();
 }
 
 Status MessageSender::post(const MessageHeader& header, std::shared_ptr<MessageState> payload) {
@@ -88,7 +89,7 @@ std::shared_ptr<MessageState> MessageSender::sent() {
 
 void MessageSender::drop() {
   announced_.clear();
-  held_.clear();
+  delayed_.clear();
   outgoing_.clear();
 }
 

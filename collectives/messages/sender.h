@@ -1,5 +1,5 @@
 // The sending half of the message protocol with one peer (point_to_point.h): which messages
-// leave at once, which are announced and wait for their grant, and which are held back until the
+// leave at once, which are announced and wait for their grant, and which are delayed until the
 // peer has room.
 //
 // Invariants:
@@ -27,13 +27,13 @@ class MessageSender final {
  public:
   explicit MessageSender(Link* link = nullptr) : link_(link) {}
 
-  // Sends the message, or holds it back while there is no room, behind those held back before.
+  // Sends the message, or delays it while there is no room, behind those delayed before.
   Status send(std::shared_ptr<MessageState> message);
   // Grants what the peer has announced by this number.
   Status grant(uint32_t id);
   // This rank's message for which a grant arrived; null: none is announced by this number.
   std::shared_ptr<MessageState> granted(uint32_t id);
-  // Sends its data, and what was held back behind it.
+  // Sends its data, and what was delayed behind it.
   Status send_data(uint32_t id, std::shared_ptr<MessageState> message);
   // From now on headers tell the peer that this eager message of its own was taken.
   void took(size_t bytes) { taken_ += bytes + kEagerCharge; }
@@ -56,13 +56,13 @@ class MessageSender final {
 
   bool eager(size_t bytes) const;
   Status start(std::shared_ptr<MessageState> message);
-  Status start_held();
+  Status start_delayed();
   Status post(const MessageHeader& header, std::shared_ptr<MessageState> payload);
 
   Link* link_;
   std::list<Outgoing> outgoing_;  // stable addresses: the link reads the headers
   std::unordered_map<uint32_t, std::shared_ptr<MessageState>> announced_;
-  std::deque<std::shared_ptr<MessageState>> held_;  // not announced yet
+  std::deque<std::shared_ptr<MessageState>> delayed_;  // not announced yet
   // Eager messages, as charged: what this rank has sent, what of that the peer has taken as far as
   // known, and what this rank has taken of the peer's.
   uint64_t sent_ = 0, known_taken_ = 0, taken_ = 0;

@@ -20,7 +20,7 @@ void use_storage_order(CollectiveState& state, const std::shared_ptr<const Copie
   CollectiveCall& call = state.draft();
   void* const copy = call.buffers.front();
   call.reordered = copied;
-  call.holds = !call.prepare.empty();
+  call.prepares_first = !call.prepare.empty();
   state.run.reordered = copy;
   call.at_start.call([=, &state] {
     const bool stated = state.call().states_order();
@@ -57,7 +57,7 @@ void CollectiveState::change(std::shared_ptr<const Plan> other) {
       sends_from_input(other->key.args.collective) ? call_.prepare.copied_to() : nullptr;
   if (own && other->memory.writes_own) {
     call_.buffers[static_cast<size_t>(other->schedule.rank)] = own;
-    call_.holds = true;
+    call_.prepares_first = true;
   }
   run.footprint.clear();  // the new plan may use more
   call_.plan = std::move(other);
@@ -103,7 +103,7 @@ void set_pair_counts(CollectiveCall& call) {
 
 void copy_own(CollectiveCall& call, void* to, const void* from, size_t bytes) {
   call.prepare.copy(to, from, bytes);
-  call.holds = false;
+  call.prepares_first = false;
   call.touched.write(to, bytes);
   call.touched.read(from, bytes);
 }
@@ -129,7 +129,7 @@ void send_from(CollectiveCall& call, size_t own, const void* in, size_t bytes) {
   if (block == in) return;
   copy_own(call, block, in, bytes);
   if (call.plan->memory.writes_own)
-    call.holds = true;
+    call.prepares_first = true;
   else
     block = const_cast<void*>(in);
 }
@@ -148,7 +148,7 @@ void premultiply(CollectiveCall& call, std::span<const size_t> counts, DataType 
   }
 }
 
-OperationPtr OperationState::hold(bool synchronous) {
+OperationPtr OperationState::make_persistent(bool synchronous) {
   kind_ = synchronous ? Kind::persistent_synchronous : Kind::persistent;
   done_.store(true);
   return shared_from_this();

@@ -84,7 +84,7 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   virtual void name_in(Error& error) const;
   // The operation is persistent, and waits for its first start(). `synchronous`: each start
   // carries it out.
-  OperationPtr hold(bool synchronous);
+  OperationPtr make_persistent(bool synchronous);
 
   const char* name;  // "all_reduce"
   int64_t number = -1;
@@ -129,10 +129,10 @@ struct CollectiveCall {
   // If has_blocks_of_pairs(): elements, by rank.
   std::vector<uint64_t> send_counts, recv_counts;
   // The driver's work besides the plan. When the operation begins, before the agreement: writes
-  // only `temporaries`. After the agreement and, unless `holds` is false, before any data moves.
-  // When all data has arrived, before the operation is completed.
+  // only `temporaries`. After the agreement and, unless `prepares_first` is false, before any data
+  // moves. When all data has arrived, before the operation is completed.
   LocalWork at_start, prepare, finish;
-  bool holds = true;  // no data moves before `prepare` is done
+  bool prepares_first = true;  // no data moves before `prepare` is done
   // PREMUL_SUM where operands are scaled as they are added: the factors by rank, gathered by an
   // earlier operation.
   std::shared_ptr<std::vector<double>> factors;
@@ -145,7 +145,7 @@ struct CollectiveCall {
   std::shared_ptr<const CopiedMemory> reordered;
 
   bool states_order() const { return reordered && may_state_order(*plan); }
-  bool holds_data() const { return !prepare.empty() && (holds || states_order()); }
+  bool delays_data() const { return !prepare.empty() && (prepares_first || states_order()); }
   // Makes `f` the plan's, with the fields of this call. In its place: to copy what was just written
   // would stall until it is in the cache.
   void state(Fingerprint& f, uint64_t sequence) const {
@@ -208,7 +208,7 @@ class CollectiveState final : public OperationState {
     renew(its_name, timeout);
     let_go();
     call_.parts = 0;
-    call_.holds = true;
+    call_.prepares_first = true;
   }
   // Frees what it needs only to be carried out. Precondition: it is done, or not submitted, and not
   // persistent. Most members are clear already, and checking is cheaper than clearing.

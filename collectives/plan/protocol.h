@@ -15,7 +15,7 @@ namespace ringwood {
 struct ProtocolLimits {
   // One round: the preambles travel together with the data (plan.h).
   //
-  // In shared memory the limit is what an eager slot holds (transports/eager_channel.h). Beyond
+  // In shared memory the limit is what fits into an eager slot (transports/eager_channel.h). Beyond
   // it, the data of a whole round no longer fits into the links' buffers.
   size_t one_round_bytes = 16 << 10;
   // Where every message goes through sockets, a system call costs more than a copy of this many
@@ -32,7 +32,7 @@ struct ProtocolLimits {
   // Below it, the flags of a fused step cost more than the copies that it saves (fusion.h).
   size_t fused_bytes = 16 << 10;
 
-  // A fusion holds the operands of some peers while it waits for those of the others. In a schedule
+  // A fusion keeps the operands of some peers while it waits for those of the others. In a schedule
   // where the latter depend on the former, that would never end: after this time the steps are
   // carried out one by one. No row of the table is like that.
   Duration fusion_patience = std::chrono::milliseconds(50);

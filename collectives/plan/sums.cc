@@ -8,7 +8,7 @@
 namespace ringwood {
 namespace {
 
-// What a chunk holds: a whole expression, or only a name for each complete sum, which is 10
+// What a chunk contains: a whole expression, or only a name for each complete sum, which is 10
 // times as fast.
 class Trace {
  public:
@@ -51,7 +51,7 @@ class Trace {
     return sum;
   }
 
-  // Whether this holds for all chunks of each span.
+  // Whether this is true of all chunks of each span.
   bool alike() const { return alike_; }
   bool same_on_all_ranks() const {
     for (const auto& values : values_)

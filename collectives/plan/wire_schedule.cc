@@ -23,14 +23,14 @@ std::vector<Step> chunk_by_chunk(const std::vector<Step>& steps) {
   return apart;
 }
 
-// Follows what each chunk holds from one write to the next, and finds which of these values must be
-// rounded, and before which step.
+// Follows what each chunk contains from one write to the next, and finds which of these values must
+// be rounded, and before which step.
 class Values {
  public:
   Values(const Schedule& s, const std::vector<Step>& steps, std::span<const int> host)
       : host_(host), rank_(s.rank), of_(s.chunks + s.scratch.size()), round_before_(steps.size()) {
     for (size_t i = 0; i < steps.size(); ++i) visit(steps[i], static_cast<int>(i));
-    // What the user's chunks hold at the end is used by the user; of the scratch, only
+    // What the user's chunks contain at the end is used by the user; of the scratch, only
     // what was read.
     for (size_t c = 0; c < of_.size(); ++c) end(of_[c], static_cast<int>(c) < s.chunks);
   }

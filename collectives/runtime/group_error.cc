@@ -10,7 +10,7 @@ namespace ringwood {
 namespace {
 
 // The control connection needs 0.3 s where rank 0 does not answer, and longer where its thread is
-// held up.
+// delayed.
 constexpr Duration kMaxWait = std::chrono::seconds(5);
 
 // To be called in an exception handler.

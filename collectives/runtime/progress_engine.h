@@ -61,7 +61,7 @@ class ProgressEngine final : public OperationDriver,
     error_.end_by_callback(operation, number);
   }
   // Like call(), where nothing else is in flight and the group has not ended, for the operation
-  // that find(lock) returns with the lock held. Returns false where that does not hold, find()
+  // that find(lock) returns with the lock held. Returns false where that is not so, find()
   // returned null, or the operation must be planned anew; it is not begun then.
   template <class Find>
   bool call_alone(Find find) {
@@ -98,7 +98,7 @@ class ProgressEngine final : public OperationDriver,
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   Status refusal() const;
-  // Makes a collective one that the queue admits: waits until its number is not held back, and
+  // Makes a collective one that the queue admits: waits until its number is not delayed, and
   // plans it anew. Precondition: the queue does not admit it. The lock is held again on success.
   Status admit(EngineLock& held, CollectiveState& operation);
   // Drives the operation that bypassed the queue, with the role, which is given back.

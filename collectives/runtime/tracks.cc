@@ -144,7 +144,7 @@ void Tracks::start(Track& track) {
   execution.buffers = op.buffers();
   execution.send_counts = call.send_counts;
   execution.recv_counts = call.recv_counts;
-  execution.hold_sends = call.holds_data();
+  execution.delay_sends = call.delays_data();
   execution.factors = call.factors.get();
   execution.times = nullptr;
   if (const int64_t entered = op.run.entered_ns; entered != 0) [[unlikely]]
@@ -175,7 +175,7 @@ WaitList Tracks::waits(const CollectiveState& operation) const {
   const CollectiveState* op = &operation;
   while (op && !under_way(*op)) {
     const Track& track = track_of(*op);
-    // The first waiting operation is held back by what is in its way, the others by the first.
+    // The first waiting operation is delayed by what is in its way, the others by the first.
     const bool first = !track.current && track.waiting().front().get() == op;
     op = track.current ? track.current.get() : first ? track.in_the_way : track.waiting()[0].get();
   }

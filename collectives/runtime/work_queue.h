@@ -45,7 +45,7 @@ class WorkQueue final {
   // For the recorder, which outlives the queue. Any thread.
   std::shared_ptr<const CallCounter> calls() const { return calls_; }
   Epochs& epochs(const EngineLock&) { return epochs_; }
-  // The number is not held back by a change of parameters.
+  // The number is not delayed by a change of parameters.
   bool open(uint64_t sequence) const { return epochs_.open(sequence); }
   // Nothing may be submitted any more; false where the queue was closed before.
   bool close(const EngineLock&) { return !closed_.exchange(true); }

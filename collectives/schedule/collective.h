@@ -165,10 +165,10 @@ int block_of_chunk(Collective collective, const GroupRank& at, int chunk);
 // The chunk has memory (and a known size).
 bool has_memory(Collective collective, const GroupRank& at, int chunk);
 bool may_write(Collective collective, const GroupRank& at, int chunk);
-// The chunk holds the rank's own data at the start.
+// The chunk contains the rank's own data at the start.
 bool begins_with(Collective collective, const GroupRank& at, int chunk);
-// What the chunk must hold at the end: `chunk` of these ranks, added where `reduced`, otherwise of
-// one. Null: anything.
+// What the chunk must contain at the end: `chunk` of these ranks, added where `reduced`, otherwise
+// of one. Null: anything.
 struct Contents {
   RankRange ranks;
   int chunk = 0;

@@ -1,6 +1,6 @@
 // The symbolic interpreter: carries out the schedules of all ranks on values of any kind.
 //
-// Every chunk of every rank holds one Value. Messages are paired, each rank executes its list as
+// Every chunk of every rank has one Value. Messages are paired, each rank executes its list as
 // far as it can, a value is read when it is sent, and a visitor computes what becomes of it. The
 // visitor also defines the values: expressions (verify.h), the number of operands (draw.h), the
 // number of roundings (wire_schedule.h), whose operands a sum has (sums.h).
@@ -10,9 +10,9 @@
 // in verify_execution.h.
 //
 // A visitor has
-//   using Value = ...;                         default: a chunk that holds nothing
-//   Value begin(int rank, int chunk);          what a user's chunk holds at the start
-//   Value add(const Move&, Value, Value);      what the target holds, the operand
+//   using Value = ...;                         default: a chunk that contains nothing
+//   Value begin(int rank, int chunk);          what a user's chunk contains at the start
+//   Value add(const Move&, Value, Value);      what the target contains, the operand
 // and, where they do anything, in this order for a value that is moved,
 //   Value send(const Move&, Value);            what arrives of a message
 //   Value round(const Move&, Value);           copy [c] <- [c], a rounding (wire_schedule.h)
@@ -160,7 +160,7 @@ class Interpreter final {
   size_t flying_ = 0;             // messages
 };
 
-// What the chunks hold at the end.
+// What the chunks contain at the end.
 template <class Visitor>
 ChunkValues<typename Visitor::Value> execute(const std::vector<Schedule>& all,
                                              const Messages& messages, Visitor& visitor) {

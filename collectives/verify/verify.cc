@@ -45,7 +45,7 @@ struct Symbols {
 
   void undefined(int rank, int step, int chunk) {
     if (flaw) return;
-    flaw = fmt::format("{} reads chunk {}, which holds nothing yet", step_words(all, rank, step),
+    flaw = fmt::format("{} reads chunk {}, which contains nothing yet", step_words(all, rank, step),
                        chunk);
   }
 };
@@ -261,7 +261,7 @@ class Proof {
         if (!wanted->reduced) {
           const Expressions::Id right = expressions_.leaf(wanted->ranks.first, wanted->chunk);
           if (value == right) continue;
-          return fmt::format("rank {} chunk {} holds {}, not {}", rank, c,
+          return fmt::format("rank {} chunk {} contains {}, not {}", rank, c,
                              expressions_.print(value), expressions_.print(right));
         }
         Sum& first = proven[wanted->chunk];
@@ -327,7 +327,7 @@ class Proof {
   ChunkValues<Expressions::Id> values_;
 };
 
-// What must hold for `all` before its steps are examined.
+// What must be true of `all` before its steps are examined.
 Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int root,
                  int segment_count) {
   if (all.empty()) return "there are no schedules";

@@ -1,6 +1,6 @@
 // Proves that a set of schedules carries out its collective, or returns a counterexample in words.
 //
-// Executes all n schedules together symbolically. Every chunk holds an expression: a leaf (rank,
+// Executes all n schedules together symbolically. Every chunk contains an expression: a leaf (rank,
 // chunk), or the sum of two expressions up to commutation (hash-consed). Proved, in this order:
 // 1. The schedules are well formed: ranks, chunks, spans and peers in range, no message to the
 //    rank itself, no span across two buffers or two segments, the two spans of a local step
@@ -12,9 +12,9 @@
 //    receive. Every transport's buffering is therefore safe. One operation is posted per link
 //    direction; other steps overlap in any way that graph.h allows, which cannot change the result
 //    because hazards are edges.
-// 4. The result is right: nothing undefined is read, and every required chunk holds each required
-//    (rank, chunk) exactly once and nothing else. For barrier: every rank has transitively heard
-//    from every other.
+// 4. The result is right: nothing undefined is read, and every required chunk contains each
+//    required (rank, chunk) exactly once and nothing else. For barrier: every rank has transitively
+//    heard from every other.
 // 5. All ranks that end with the same sum end with the same EXPRESSION: identical bits.
 // 6. The output of reduce_scatter may be the memory of the rank's own input block.
 //

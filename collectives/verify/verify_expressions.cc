@@ -34,7 +34,7 @@ Expressions::Id Expressions::sum_in_rank_order(RankRange ranks, int chunk) {
 // A correct sum has one leaf per rank. A wrong one can have exponentially many, but the first ranks
 // + 1 of them must contain a repetition or a foreign leaf, so the walk is short either way.
 std::optional<std::string> Expressions::flaw_as_sum(Id id, RankRange ranks, int chunk) const {
-  if (id == kNothing) return "holds nothing";
+  if (id == kNothing) return "contains nothing";
   std::vector<bool> seen(ranks.count, false);
   std::vector<Id> pending{id};
   while (!pending.empty()) {
@@ -48,9 +48,9 @@ std::optional<std::string> Expressions::flaw_as_sum(Id id, RankRange ranks, int 
     }
     const int rank = static_cast<int>((next - 1) / chunks_);
     if (next != leaf(rank, chunk) || !ranks.contains(rank)) {
-      return fmt::format("holds {}, which does not belong there", print_leaf(next));
+      return fmt::format("contains {}, which does not belong there", print_leaf(next));
     }
-    if (seen[rank - ranks.first]) return fmt::format("holds {} twice", print_leaf(next));
+    if (seen[rank - ranks.first]) return fmt::format("contains {} twice", print_leaf(next));
     seen[rank - ranks.first] = true;
   }
   const auto missing = std::find(seen.begin(), seen.end(), false);

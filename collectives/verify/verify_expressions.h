@@ -34,8 +34,8 @@ class Expressions {
   // ((x0 + x1) + x2) + ..., x being `chunk` of each of the ranks. Precondition: there is one.
   Id sum_in_rank_order(RankRange ranks, int chunk);
 
-  // Returns nothing if `id` holds `chunk` of each of the ranks exactly once and nothing else;
-  // otherwise what is wrong: "lacks rank 5's chunk 1", "holds rank 5's chunk 1 twice".
+  // Returns nothing if `id` contains `chunk` of each of the ranks exactly once and nothing else;
+  // otherwise what is wrong: "lacks rank 5's chunk 1", "contains rank 5's chunk 1 twice".
   std::optional<std::string> flaw_as_sum(Id id, RankRange ranks, int chunk) const;
   // "(rank 0's chunk 1 + rank 2's chunk 1)", truncated after a few terms.
   std::string print(Id id) const;

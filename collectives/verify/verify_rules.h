@@ -23,14 +23,14 @@ struct Rules {
   // The chunk has memory (and a known size) on this rank.
   bool mapped(int rank, int chunk) const;
   bool writable(int rank, int chunk) const;
-  // The chunk holds the rank's own data at the start.
+  // The chunk contains the rank's own data at the start.
   bool begins(int rank, int chunk) const;
   // A span must not cross from one number to another: each is one buffer of one segment.
   int buffer(int chunk) const;
   // Equal classes have equal bytes, whatever the user's sizes are.
   int64_t size_class(int rank, int chunk) const;
 
-  // What the chunk must hold at the end.
+  // What the chunk must contain at the end.
   std::optional<Contents> wanted(int rank, int chunk) const;
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono;
 
-TEST(Clock, WhatNanosecondsCannotHoldIsTheLongest) {
+TEST(Clock, WhatNanosecondsCannotExpressIsTheLongest) {
   EXPECT_EQ(saturated(milliseconds::max()), Duration::max());
   EXPECT_EQ(saturated(days(999'999'999)), Duration::max());  // Python's timedelta.max
   EXPECT_EQ(saturated(duration<double>(1e300)), Duration::max());

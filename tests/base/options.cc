@@ -25,7 +25,7 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
   struct Case {
     const char* name;
     const char* value;
-    std::function<bool(const Options&)> holds;
+    std::function<bool(const Options&)> is_right;
   };
   const Case cases[] = {
       {"RINGWOOD_TRANSPORTS", "shm,tcp",
@@ -86,7 +86,7 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
   };
   for (const Case& c : cases) {
     ScopedEnvironment environment(Environment{{c.name, c.value}});
-    EXPECT_TRUE(c.holds(Options::from_environment())) << c.name << "=" << c.value;
+    EXPECT_TRUE(c.is_right(Options::from_environment())) << c.name << "=" << c.value;
   }
 }
 

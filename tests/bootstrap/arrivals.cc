@@ -56,7 +56,7 @@ TEST(Arrivals, OneThatHasANumberAndSaysHelloLaterIsHeard) {
   Arrivals slow(std::make_shared<ToldStore>(store,
                                             [&](const std::string& call) {
                                               if (call == "set hello/1")
-                                                throw Error(ErrorCode::network, "held up");
+                                                throw Error(ErrorCode::network, "delayed");
                                             }),
                 patiently());
   EXPECT_THROW(slow.add(hello_of(1)), Error);

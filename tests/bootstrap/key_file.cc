@@ -36,7 +36,7 @@ TEST(KeyFile, SecretsAreChecked) {
       {random(16), 0600, "a secret has 32 to 4096 random bytes"},
       {random(31), 0600, "a secret has 32 to 4096 random bytes"},
       {random(4097), 0600, "a secret has 32 to 4096 random bytes"},
-      {std::string(64, 's'), 0600, "what it holds is not random"},
+      {std::string(64, 's'), 0600, "its content is not random"},
       {"", 0600, "a secret has 32 to 4096 random bytes"},
       {random(32), 0644, "other users may read it"},
       {random(32), 0604, "other users may read it"},

@@ -204,7 +204,7 @@ TEST_F(Reminders, AreNoneWithinAMinute) {
     EXPECT_TRUE(comes([&] { return first.gets > 0; }));
     const Waiting root(store, 0, 2);
   }
-  // Of each, and none unless this test is held up.
+  // Of each, and none unless this test is delayed.
   EXPECT_LE(lines().size(), 2u * ((Clock::now() - began_) / std::chrono::minutes(1)));
 }
 

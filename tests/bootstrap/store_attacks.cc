@@ -1,4 +1,4 @@
-// What the store's server gives to strangers, and what they can make it hold.
+// What the store's server gives to strangers, and what they can make it keep.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

@@ -30,7 +30,7 @@ bool overlap(const Place& a, size_t a_bytes, const Place& b, size_t b_bytes);
 PeerQueue& queue_for(Plan& plan, int peer);
 size_t index_in(const std::vector<int32_t>& list, size_t step);
 
-// An edit at every step of every rank for which `where(plan, step)` holds.
+// An edit at every step of every rank for which `where(plan, step)` is true.
 template <class Where, class Change>
 std::vector<PlanEdit> at_steps(const PlanGroup& group, Where where, Change change) {
   std::vector<PlanEdit> edits;

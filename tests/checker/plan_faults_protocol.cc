@@ -201,7 +201,7 @@ std::vector<PlanFault> round_faults() {
                for (PeerQueue& q : p.peers) q.preambles_out = q.preambles_in = 1;
              });
        }},
-      {"more in one round than a slot holds",
+      {"more in one round than fits into a slot",
        [](Group g) {
          return at_all(
              g,
@@ -222,7 +222,7 @@ std::vector<PlanFault> round_faults() {
              },
              [](Plan& p, size_t i) { p.steps[i].carried = !p.steps[i].carried; });
        }},
-      {"a message within the preamble that it does not hold",
+      {"a message within the preamble that does not fit into it",
        [](Group g) {
          return at_all(
              g, [](const Plan& p) { return p.protocol == Protocol::one_round && !p.steps.empty(); },

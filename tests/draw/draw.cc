@@ -58,8 +58,8 @@ TEST(Draw, EverybodyEndsWithEverything) {
       const auto places = testing::places_for(row, n);
       if (!places || !moves_data(row.collective)) continue;
       const Picture picture = lay_out(row.collective, build_all(row, places->where(0, n, 1)), 1);
-      ASSERT_EQ(picture.held.size(), static_cast<size_t>(picture.rounds) + 1);
-      const auto& last = picture.held.back();
+      ASSERT_EQ(picture.operands.size(), static_cast<size_t>(picture.rounds) + 1);
+      const auto& last = picture.operands.back();
       for (int rank = 0; rank < n; ++rank) {
         const GroupRank at{rank, n, 1};
         if (!has_result(row.collective, at)) continue;

@@ -38,7 +38,7 @@ TEST(EarlyPlans, SumUpWhateverComesFirst) {
 }
 
 // Four ranks on two hosts: 0 and 2 lead.
-class HeldBack : public ::testing::Test {
+class DelayedData : public ::testing::Test {
  protected:
   void start(int rank, size_t count) {
     const auto r = static_cast<size_t>(rank);
@@ -76,7 +76,7 @@ class HeldBack : public ::testing::Test {
   Runner runner_{4, LoopbackFaults{}};
 };
 
-TEST_F(HeldBack, ALeaderHasTheDataOfItsHostBeforeAnotherHostBegins) {
+TEST_F(DelayedData, ALeaderHasTheDataOfItsHostBeforeAnotherHostBegins) {
   const Memory before = memory_;
   for (const int rank : {0, 1, 2}) start(rank, kCount);
   step({0, 1, 2});
@@ -88,7 +88,7 @@ TEST_F(HeldBack, ALeaderHasTheDataOfItsHostBeforeAnotherHostBegins) {
   EXPECT_EQ(memory_, Memory(4, std::vector<int64_t>(kCount, 4)));
 }
 
-TEST_F(HeldBack, NothingIsWrittenWhereOneRankCallsSomethingElse) {
+TEST_F(DelayedData, NothingIsWrittenWhereOneRankCallsSomethingElse) {
   const Memory before = memory_;
   for (const int rank : {0, 1, 2, 3}) start(rank, rank == 3 ? kCount + 1 : kCount);
   step({0, 1, 2, 3});

@@ -70,8 +70,8 @@ class Sum {
       Fingerprint call = plans_[r]->fingerprint;
       call.sequence = runner.sequence;
       call.blocks = layouts[r].order();
-      const bool holds = call.blocks != 0;
-      runner.executors[r]->start({plans_[r].get(), call, {&buffers_[r], 1}, {}, {}, holds});
+      const bool delays = call.blocks != 0;
+      runner.executors[r]->start({plans_[r].get(), call, {&buffers_[r], 1}, {}, {}, delays});
     }
     ++runner.sequence;
   }

@@ -258,7 +258,7 @@ TEST_P(Links, ReachAnotherHostAtBothEndsOrAtNone) {
   EXPECT_TRUE(four.store->left().empty());
 }
 
-// What the device holds of this process's memory.
+// What the device has registered of this process's memory.
 size_t pinned_bytes() {
   std::ifstream status("/proc/self/status");
   std::string word;

@@ -121,7 +121,7 @@ TEST(Arena, IsNotInAForkedChild) {
 
 // As with ordinary memory: what was there at the fork, and nothing that happens later.
 TEST(Arena, GivesCopiesToForksWhereItIsTold) {
-  const pid_t parent = ::fork();  // what is told holds for good, so not in this process
+  const pid_t parent = ::fork();  // what is told stays true, so not in this process
   if (parent == 0) {
     Arena& arena = *Arena::of_process();
     arena.give_copies_to_forks();

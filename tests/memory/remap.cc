@@ -23,7 +23,7 @@ TEST_F(RemappedBuffers, AreOneWithWhatPeersSeeAndTheirNeighboursAreNot) {
   const Pages pages(40);
   pages.fill(1);
   ASSERT_TRUE(remapped().remap(pages.data(), pages.bytes()));
-  EXPECT_TRUE(pages.holds(1));
+  EXPECT_TRUE(pages.contains(1));
   std::byte* seen = peers_view(pages.data(), pages.bytes());
   ASSERT_NE(seen, nullptr);
   EXPECT_EQ(std::memcmp(seen, pages.data(), pages.bytes()), 0);
@@ -188,7 +188,7 @@ TEST_F(RemappedBuffers, MayOverlap) {
   ASSERT_TRUE(remapped().remap(base + 10 * kPage, 30 * kPage));
   ASSERT_TRUE(remapped().remap(base + 100, 63 * kPage));
   ASSERT_TRUE(remapped().remap(base + 5 * kPage, 9 * kPage));  // has been by now
-  EXPECT_TRUE(pages.holds(8));
+  EXPECT_TRUE(pages.contains(8));
   EXPECT_EQ(std::memcmp(Arena::of_process()->at(exposed->offset), base + 10, 20 * kPage), 0);
   std::byte* const seen = peers_view(base + 100, 63 * kPage);
   ASSERT_NE(seen, nullptr);
@@ -208,7 +208,7 @@ TEST_F(RemappedBuffers, ThatDoNotLastAreRemappedLessAndLess) {
   for (const int expected : {3, 12, 48}) {
     pages.fill(static_cast<unsigned>(expected));
     EXPECT_EQ(times(), expected);
-    EXPECT_TRUE(pages.holds(static_cast<unsigned>(expected)));
+    EXPECT_TRUE(pages.contains(static_cast<unsigned>(expected)));
     map_over(pages.base(), pages.all());
     remapped().collect();
   }
@@ -232,7 +232,8 @@ TEST_F(RemappedBuffers, StayAsTheyAreWhereTheArenaHasNoRoom) {
     }
     bool right = !mine->remap(pages.data(), pages.bytes());
     for (void* block : taken) arena.release(block);
-    right = right && pages.holds(2) && mine->remap(pages.data(), pages.bytes()) && pages.holds(2);
+    right =
+        right && pages.contains(2) && mine->remap(pages.data(), pages.bytes()) && pages.contains(2);
     ::_exit(right ? 0 : 1);
   }
   int status = 1;
@@ -251,9 +252,9 @@ TEST_F(RemappedBuffers, BecomePrivateAgainBeneathAStoppedPeer) {
   remapped().withdraw(pages.data(), pages.bytes());
   EXPECT_EQ(peers_view(pages.data(), pages.bytes()), nullptr);
   std::memset(seen, 1, pages.bytes());  // the peer, at last
-  EXPECT_TRUE(pages.holds(9));
+  EXPECT_TRUE(pages.contains(9));
   EXPECT_TRUE(remapped().remap(pages.data(), pages.bytes()));
-  EXPECT_TRUE(pages.holds(9));
+  EXPECT_TRUE(pages.contains(9));
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -266,7 +267,7 @@ TEST_F(RemappedBuffers, StayAsTheyAreWithoutMemory) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_AS, &none);
     const bool refused = mine && !mine->remap(pages.data(), pages.bytes());
-    ::_exit(refused && pages.holds(4) ? 0 : 1);
+    ::_exit(refused && pages.contains(4) ? 0 : 1);
   }
   int status = 1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -296,13 +297,13 @@ TEST_F(RemappedBuffers, AreCopiedForForks) {
   const pid_t child = ::fork();
   if (child == 0) {
     char byte;
-    bool right = ::read(go[0], &byte, 1) == 1 && pages.holds(11) && other.holds(12);
+    bool right = ::read(go[0], &byte, 1) == 1 && pages.contains(11) && other.contains(12);
     pages.fill(99);
     other.fill(98);
     // A grandchild of a child that has remapped some of its own.
     right = right && RemappedMemory::of_process() != nullptr &&
             RemappedMemory::of_process()->remap(pages.data(), pages.bytes()) &&
-            status_of([&] { return pages.holds(99) && other.holds(98); }) == 0;
+            status_of([&] { return pages.contains(99) && other.contains(98); }) == 0;
     ::_exit(right ? 0 : 1);
   }
   pages.fill(21);
@@ -311,8 +312,8 @@ TEST_F(RemappedBuffers, AreCopiedForForks) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_TRUE(pages.holds(21));
-  EXPECT_TRUE(other.holds(22));
+  EXPECT_TRUE(pages.contains(21));
+  EXPECT_TRUE(other.contains(22));
   ::close(go[0]);
   ::close(go[1]);
 }

@@ -92,7 +92,7 @@ TEST_F(RemappedMessages, AreTakenBackFromAPeerThatStopped) {
   pair.link(0).abort();
   remapped().withdraw(pages.data(), pages.bytes());  // as the engine does before it settles
   std::memset(place, 0, pages.bytes());
-  EXPECT_TRUE(pages.holds(5));
+  EXPECT_TRUE(pages.contains(5));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class Pages {
   void fill(unsigned seed) const {
     for (size_t i = 0; i < bytes_; ++i) base_[i] = value(seed, i);
   }
-  bool holds(unsigned seed) const {
+  bool contains(unsigned seed) const {
     for (size_t i = 0; i < bytes_; ++i)
       if (base_[i] != value(seed, i)) return false;
     return true;

@@ -135,7 +135,7 @@ TEST_P(EarlyMessages, OfAllSizesAreFoundInAnyOrder) {
   });
 }
 
-// More than a peer may announce: the sender holds them back, in order.
+// More than a peer may announce: the sender delays them, in order.
 TEST_P(EarlyMessages, BeyondWhatCanBeAnnouncedStayWithTheirSender) {
   constexpr size_t kLarge = 2 * kEagerRoom / kLargest;  // take all the room
   constexpr size_t kMessages = kLarge + kMaxAnnounced + 1000;
@@ -257,13 +257,13 @@ TEST_P(FalseClaims, AreErrorsThatNameThePeer) {
 // A message that is pending when its group ends must not keep the group (its memory, descriptors
 // and threads) alive.
 TEST_P(EarlyMessages, KeepNoGroupAliveThatHasEnded) {
-  const auto held = [] {
+  const auto resources = [] {
     const auto count = [](const char* folder) {
       return std::distance(std::filesystem::directory_iterator(folder), {});
     };
     return std::pair(count("/proc/self/task"), count("/proc/self/fd"));
   };
-  const auto before = held();
+  const auto before = resources();
   for (int round = 0; round < 2; ++round) {
     run_ranks(2, GetParam(), [&](Communicator& c) {
       const Bytes data = message(100000, 0);
@@ -277,9 +277,9 @@ TEST_P(EarlyMessages, KeepNoGroupAliveThatHasEnded) {
       EXPECT_FALSE(received->wait());
     });
     // A thread that was joined may still be listed.
-    for (const auto end = patiently(); held() != before && !end.passed();)
+    for (const auto end = patiently(); resources() != before && !end.passed();)
       std::this_thread::yield();
-    EXPECT_EQ(held(), before);
+    EXPECT_EQ(resources(), before);
   }
 }
 

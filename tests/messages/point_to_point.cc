@@ -111,7 +111,7 @@ TEST_P(Messages, AnySourceHearsEverybodyOnce) {
   });
 }
 
-// A receive whose message has not been sent yet must not hold up the collectives.
+// A receive whose message has not been sent yet must not delay the collectives.
 TEST_P(Messages, ALateMessageBlocksNoCollective) {
   run_ranks(3, GetParam(), [&](Communicator& c) {
     std::vector<int> in(50000, -1), out = pattern(50000, 1);

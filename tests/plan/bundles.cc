@@ -62,7 +62,7 @@ TEST(Bundles, FewBlocksInMemoryTravelAlone) {
   }
 }
 
-// Beyond what caches hold, two more copies cost more than posts.
+// Beyond what fits into caches, two more copies cost more than posts.
 TEST(Bundles, LongMessagesInMemoryTravelBlockByBlock) {
   const ProtocolLimits limits;
   const int most = static_cast<int>(limits.bundled_bytes_in_memory / limits.bundled);

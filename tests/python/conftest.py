@@ -1,4 +1,4 @@
-"""What holds for every test: it leaves no process and no shared memory behind."""
+"""What is true of every test: it leaves no process and no shared memory behind."""
 
 import ctypes
 import os

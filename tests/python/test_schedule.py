@@ -145,7 +145,7 @@ def test_a_drawing_for_programs_is_that_of_the_table():
     assert all(message["chunks"] == [0] for message in drawn["messages"])
 
 
-def test_what_the_memory_cannot_hold_is_one_sentence(tmp_path):
+def test_what_does_not_fit_into_memory_is_one_sentence(tmp_path):
     steps = ["send 1 [0:16777216]", "recv 0 [0:16777216]"]
     lines = [f"schedule rank {rank} of 2 chunks 16777216\n{steps[rank]}\n" for rank in (0, 1)]
     (tmp_path / "huge.txt").write_text("".join(lines))

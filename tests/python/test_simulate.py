@@ -78,7 +78,7 @@ def test_each_fault_costs_something(fault):
         assert row["time_us_with_faults"] > 20e3
 
 
-def test_a_slow_link_is_named_and_holds_up_only_what_passes_it():
+def test_a_slow_link_is_named_and_delays_only_what_passes_it():
     place = ["all_reduce", "64M", "--hosts", "4", "--parameters", "default", "-a", "ring"]
     (there,) = simulated(*place, "--slow-link", "host2-host3=0.25")["rows"]
     assert there["time_us_with_faults"] == pytest.approx(4 * there["time_us"], rel=0.1)

@@ -35,7 +35,7 @@ struct Death {
   bool answers;
 };
 
-// Without an answer, for which the others are held back; between the phases, which takes a round
+// Without an answer, for which the others are delayed; between the phases, which takes a round
 // trip; or in what follows: the measurement, which takes 50 ms and more, and the change that its
 // result leads to.
 Death draw(uint64_t seed) {

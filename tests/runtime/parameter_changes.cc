@@ -96,10 +96,10 @@ void add_up(Communicator& c, int32_t& value, const CallOptions& call = {}) {
 class Program {
  public:
   Program(Communicator& c, uint64_t seed) : c_(c), common_(seed), own_(seed + 1 + c.rank()) {
-    const CallOptions held{.persistent = true};
+    const CallOptions persistent{.persistent = true};
     persistent_.assign(3000, 0);
-    again_ =
-        c_.all_reduce(persistent_.data(), persistent_.size(), DataType::int32, ReduceOp::sum, held);
+    again_ = c_.all_reduce(persistent_.data(), persistent_.size(), DataType::int32, ReduceOp::sum,
+                           persistent);
   }
 
   void call() {

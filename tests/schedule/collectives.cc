@@ -11,7 +11,7 @@ namespace {
 constexpr int kRanks = 3, kRoot = 1;
 
 // By rank. Chunks: x it begins with its own data, w may be written, m has memory. What each must
-// hold at the end: 0.2 rank 0's chunk 2, +012.2 the sum of all ranks' chunk 2, - anything.
+// contain at the end: 0.2 rank 0's chunk 2, +012.2 the sum of all ranks' chunk 2, - anything.
 struct Facts {
   Collective collective;
   const char* begins[kRanks];

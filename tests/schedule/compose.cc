@@ -1,4 +1,4 @@
-// Composition of schedules, and the derived graph held to its definition by brute force.
+// Composition of schedules, and the derived graph compared with its definition by brute force.
 #include "collectives/schedule/compose.h"
 
 #include <gtest/gtest.h>

@@ -72,7 +72,7 @@ TEST(ScheduleText, AllRanksInOneText) {
   EXPECT_THROW(parse_schedules("# nothing\n"), Error);
 }
 
-TEST(ScheduleText, HoldsEveryRankOnceInAnyOrder) {
+TEST(ScheduleText, ContainsEveryRankOnceInAnyOrder) {
   const auto head = [](int rank, int n) {
     return fmt::format("schedule rank {} of {} chunks 1\n", rank, n);
   };

@@ -68,7 +68,7 @@ TEST(Waves, AgreeWithTheory) {
 }
 
 // A port of half the rate is never without a message that waits for it, so only bytes count there.
-TEST(Waves, ASlowPortHoldsUpTheWholeRing) {
+TEST(Waves, ASlowPortDelaysTheWholeRing) {
   constexpr double kAlpha = 5e-6, kBeta = 1 / 12.5e9;
   constexpr size_t kBytes = size_t{64} << 20;
   const int n = kSlow ? 64 : 512;

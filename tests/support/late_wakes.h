@@ -12,10 +12,10 @@ namespace ringwood::testing {
 
 // While it lives, a thread of this process sleeps 10 ms, again and again.
 //
-// A test that is about time itself holds its bound against this object, which must live from before
-// the interval until it is judged: a bound that is exceeded beside wakes that were as late says
-// nothing of the product. It sees one thread of one process, so stretch() leaves room for others
-// that were less lucky. Any thread may ask.
+// A test that is about time itself checks its bound against this object, which must live from
+// before the interval until it is judged: a bound that is exceeded beside wakes that were as late
+// says nothing of the product. It sees one thread of one process, so stretch() leaves room for
+// others that were less lucky. Any thread may ask.
 class LateWakes {
  public:
   LateWakes() : thread_([this] { watch(); }) {}

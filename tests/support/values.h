@@ -1,4 +1,4 @@
-// Buffers of any data type, filled from and read as doubles. Complex elements hold v + 2v i.
+// Buffers of any data type, filled from and read as doubles. Complex elements are v + 2v i.
 #pragma once
 
 #include <sys/mman.h>
@@ -63,7 +63,7 @@ inline double get_value(const std::byte* base, size_t i, DataType type) {
   return 0;
 }
 
-// What get_value shows of a complex element that holds v + 2v i.
+// What get_value shows of a complex element that is v + 2v i.
 inline double shown(DataType type, double v) { return is_complex(type) ? v + 2000 * v : v; }
 
 // Where buffers that this thread makes lie: on the heap, in the arena, or, if they are large

@@ -141,7 +141,7 @@ TEST_F(VerbsPaths, OfADeadDeviceEndWithoutAWordOfIt) {
   }
 }
 
-TEST_F(VerbsPaths, ThatALivingDeviceHoldsOnToAreNotOver) {
+TEST_F(VerbsPaths, ThatALivingDeviceKeepsAreNotOver) {
   script.destroy = EBUSY;
   ASSERT_TRUE(connect(Duration::zero())) << why_;
   close(std::chrono::milliseconds(2500), std::chrono::seconds(4));

@@ -51,7 +51,7 @@ TEST(VerbsTraffic, IsWhatLandsWhileTheUserLooks) {
   const LinkTraffic found = looks.traffic.traffic();
   EXPECT_EQ(found.bytes, 3000u);
   EXPECT_NEAR(found.busy, 300e-6, 1e-9);
-  EXPECT_EQ(found.held, 0);
+  EXPECT_EQ(found.blocked, 0);
 }
 
 TEST(VerbsTraffic, IsNotWhatLandedWhileNobodyLooked) {

@@ -219,7 +219,7 @@ TEST_P(Mutants, AreNotRefutedWithoutReason) {
       const bool by_rule = flaw->find("has a span across two buffers") != flaw->npos ||
                            flaw->find("has spans that overlap") != flaw->npos ||
                            flaw->find("writes the output, which may be") != flaw->npos ||
-                           flaw->find("which holds nothing yet") != flaw->npos ||
+                           flaw->find("which contains nothing yet") != flaw->npos ||
                            flaw->find("is scratch and travels as one") != flaw->npos ||
                            flaw->find("adds in another order") != flaw->npos;
       EXPECT_TRUE(by_rule) << what << ": " << *flaw;

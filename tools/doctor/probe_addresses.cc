@@ -101,7 +101,7 @@ void AddressProbe::open(uint32_t address, int mtu, int rail, const std::string& 
   ProbeAddress one{address, 0, std::min(mtu, 65535), rail};
   sockaddr_in place = place_of(one);
   socklen_t size = sizeof place;
-  // Such packets are not cut, and what the kernel believes about the way does not hold them back.
+  // Such packets are not cut, and what the kernel believes about the way does not stop them.
   const int probe = IP_PMTUDISC_PROBE;
   if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&place), size) != 0 ||
       ::setsockopt(socket.get(), IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe) != 0 ||

@@ -121,7 +121,7 @@ Error refusal(const std::string& origin, const std::string& why) {
 std::string name_of(const RdmaPort& port) { return fmt::format("{}/{}", port.device, port.number); }
 
 std::string to_text(const Snapshot& snapshot, int indent) {
-  // Files of the kernel may hold any bytes.
+  // Files of the kernel may contain any bytes.
   return nlohmann::json(snapshot).dump(indent, ' ', false,
                                        nlohmann::json::error_handler_t::replace);
 }

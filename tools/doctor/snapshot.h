@@ -113,10 +113,10 @@ struct ProcessState {
   std::optional<int> uid;
   std::optional<int64_t> memlock_soft, memlock_hard, files_soft;  // -1: unlimited
   std::optional<uint64_t> capabilities;                           // effective
-  std::optional<bool> user_namespace;                             // capabilities hold in it only
-  std::vector<int> cores;                                         // that it may run on
-  std::map<std::string, std::string> rdma_limits;                 // cgroup: device, limits
-  std::map<std::string, std::string> environment;                 // of communication only
+  std::optional<bool> user_namespace;              // capabilities are valid in it only
+  std::vector<int> cores;                          // that it may run on
+  std::map<std::string, std::string> rdma_limits;  // cgroup: device, limits
+  std::map<std::string, std::string> environment;  // of communication only
 };
 
 struct SystemState {

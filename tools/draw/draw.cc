@@ -142,10 +142,10 @@ class Tracer {
     arrows = std::move(merged);
 
     const std::vector<int> empty(rules_.chunks, 0);
-    picture_.held.assign(picture_.rounds + 1, std::vector<std::vector<int>>(rules_.n, empty));
+    picture_.operands.assign(picture_.rounds + 1, std::vector<std::vector<int>>(rules_.n, empty));
     for (const Change& change : changes_) {
       for (int k = change.time; k <= picture_.rounds; ++k) {
-        picture_.held[k][change.rank][change.chunk] = change.operands;
+        picture_.operands[k][change.rank][change.chunk] = change.operands;
       }
     }
   }

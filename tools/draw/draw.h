@@ -31,9 +31,9 @@ struct Picture {
   };
   int rounds = 0;
   std::vector<Arrow> arrows;  // by round, from, to
-  // held[k][rank][chunk]: how many operands the user's chunk holds before round k; k = rounds
+  // operands[k][rank][chunk]: how many operands the user's chunk has before round k; k = rounds
   // means at the end.
-  std::vector<std::vector<std::vector<int>>> held;
+  std::vector<std::vector<std::vector<int>>> operands;
 };
 Picture lay_out(Collective collective, const std::vector<Schedule>& all, int root = 0);
 

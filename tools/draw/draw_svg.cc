@@ -234,9 +234,9 @@ class Canvas {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#fff\"/>\n",
         left, top, chunks_ * kBox, kBox);
     for (int c = 0; c < chunks_; ++c) {
-      const int held = std::min(picture_.held[k][rank][c], whole);
-      if (held == 0) continue;
-      const double filled = kBox * held / whole;
+      const int operands = std::min(picture_.operands[k][rank][c], whole);
+      if (operands == 0) continue;
+      const double filled = kBox * operands / whole;
       out_ += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
           left + c * kBox, top + kBox - filled, kBox, filled, colour(c, chunks_));

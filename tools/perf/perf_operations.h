@@ -1,7 +1,7 @@
 // What can be measured: every collective, and sendrecv (each rank sends to the next and receives
 // from the one before).
 //
-// One row says how a measured operation lays out its buffers, what each rank must hold at the end,
+// One row says how a measured operation lays out its buffers, what each rank must have at the end,
 // and how it is called; filling, checking and timing are the same code for all of them.
 #pragma once
 
@@ -52,8 +52,8 @@ struct Call {
   size_t block_bytes() const { return count * size_of(type); }
 };
 
-// What one block of the output must hold: what the ranks contributed at places from `first`, added
-// up where `reduced`, else one rank's.
+// What one block of the output must contain: what the ranks contributed at places from `first`,
+// added up where `reduced`, else one rank's.
 struct Expected {
   bool reduced;
   RankRange ranks;

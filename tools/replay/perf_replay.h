@@ -1,9 +1,9 @@
 // `ringwood perf --replay`: the calls of a recorded run, in their order, on this group of ranks.
 //
 // Blocking calls, one after another, each with the algorithm that this group chooses; calls that
-// overlapped follow one another. All work on the same two buffers, which hold zeros. Whole buffers
-// keep their sizes, whatever the number of ranks. A call lasts from when its last rank calls it
-// until its last rank has its result, as in the record (recorded_calls.h).
+// overlapped follow one another. All work on the same two buffers, which contain zeros. Whole
+// buffers keep their sizes, whatever the number of ranks. A call lasts from when its last rank
+// calls it until its last rank has its result, as in the record (recorded_calls.h).
 #pragma once
 
 #include "collectives/communicator.h"

@@ -13,7 +13,7 @@ MOST = 15000  # characters of one literal; the compiler joins neighbours
 def literal(text: str) -> str:
     """The text as neighbouring raw string literals."""
     if f'){DELIMITER}"' in text:
-        raise ValueError(f'a file holds the end of a literal, ){DELIMITER}"')
+        raise ValueError(f'a file contains the end of a literal, ){DELIMITER}"')
     pieces = [text[at : at + MOST] for at in range(0, len(text), MOST)] or [""]
     return "\n".join(f'R"{DELIMITER}({piece}){DELIMITER}"' for piece in pieces)
 

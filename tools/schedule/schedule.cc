@@ -83,7 +83,7 @@ int show(const TypedSchedule& typed) {
 }
 
 struct Proof {
-  std::optional<std::string> flaw;  // the rest holds only without one
+  std::optional<std::string> flaw;  // the rest is valid only without one
   bool equal_blocks = false;        // only for blocks of one size
   size_t steps = 0;
   int rounds = 0;

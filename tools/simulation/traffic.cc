@@ -62,7 +62,7 @@ auto terms(const CostMessage& m) {
   const double kinds = (m.between_hosts ? 1 : 0) + (m.sockets ? 2 : 0) + (m.in_place ? 4 : 0);
   return std::array{kinds,           m.bytes,   m.head,     m.post,       m.encode.core,
                     m.encode.memory, m.latency, m.out.core, m.out.memory, m.in.core,
-                    m.in.memory,     m.network, m.middle,   m.holds};
+                    m.in.memory,     m.network, m.middle,   m.eager};
 }
 struct PriceHash {
   uint64_t operator()(const CostMessage& m) const {

@@ -146,11 +146,11 @@ class Waves : private Course {
     if (far(job)) flows_.enter(job, seconds_of(i));
   }
 
-  // What the link holds need not wait for the receiver.
+  // What the link takes ahead need not wait for the receiver.
   void begin_body(int32_t m, double now) {
     Moving& s = messages_[m];
     s.joint = true;
-    if (price(m).bytes > price(m).holds)
+    if (price(m).bytes > price(m).eager)
       s.delay = later(s.delay, moves_.to_senders(receivable(m, now), far_host(m)), now);
   }
 
@@ -160,7 +160,7 @@ class Waves : private Course {
     s.delay = moves_.to_receivers(s.delay, far_host(m));
     const Delay own = receivable(m, now);
     const auto alone = static_cast<float>((p.bytes - p.head) * p.in.core);
-    if (!s.joint || alone <= 0 || p.bytes > p.holds || own.gone(now))
+    if (!s.joint || alone <= 0 || p.bytes > p.eager || own.gone(now))
       return later(s.delay, own, now);
     // A receiver that comes later than the bytes reads all of them itself.
     auto both = changeable(own, now, hosts_);

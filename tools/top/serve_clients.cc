@@ -7,7 +7,7 @@
 namespace ringwood::tools {
 namespace {
 
-// A stranger's is shorter: it may hold one of few places.
+// A stranger's is shorter: it may take one of few places.
 constexpr std::chrono::seconds kPatience{30}, kStrangersPatience{5};
 constexpr std::chrono::hours kForever{24 * 365};
 

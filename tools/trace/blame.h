@@ -2,7 +2,7 @@
 // took it.
 //
 // A rank is late by its own doing where it calls after the others, by more than it ended the
-// operation before after them: a rank that a slow link has held up is not late. Where calls have
+// operation before after them: a rank that a slow link has delayed is not late. Where calls have
 // short records only (collectives/recorder/recorder.h), the late rank is the one that the others
 // waited for. Lateness counts from the call of the middle rank on, of two from the first's.
 //

@@ -196,7 +196,7 @@ class Collector {
   const StatusName* by_ = nullptr;      // for ranks of other hosts; null: they are not reached
 };
 
-// What JSON can hold: the ranks have sent it.
+// What JSON can express: the ranks have sent it.
 std::string as_utf8(const std::string& text) {
   using Json = nlohmann::json;
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));

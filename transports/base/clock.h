@@ -10,7 +10,7 @@ namespace ringwood {
 using Clock = std::chrono::steady_clock;
 using Duration = std::chrono::nanoseconds;
 
-// Of any unit, in nanoseconds: those that these cannot hold (292 years, as of timedelta.max or
+// Of any unit, in nanoseconds: those that these cannot express (292 years, as of timedelta.max or
 // milliseconds::max()) are the longest, where a conversion of the standard library would wrap.
 template <class Number, class Unit>
 constexpr Duration saturated(std::chrono::duration<Number, Unit> d) {
@@ -20,7 +20,7 @@ constexpr Duration saturated(std::chrono::duration<Number, Unit> d) {
   return std::chrono::duration_cast<Duration>(d);
 }
 
-// Of any unit: one that nanoseconds cannot hold is not made them first.
+// Of any unit: one that nanoseconds cannot express is not made them first.
 template <class Number, class Unit>
 double seconds_in(std::chrono::duration<Number, Unit> d) {
   return std::chrono::duration<double>(d).count();

@@ -118,7 +118,7 @@ bool looks_random(const std::string& secret) {
 std::string objection_to(const std::string& secret) {
   if (secret.size() < kMinSecret || secret.size() > kMaxSecret)
     return fmt::format("a secret has {} to {} random bytes", kMinSecret, kMaxSecret);
-  return looks_random(secret) ? "" : "what it holds is not random";
+  return looks_random(secret) ? "" : "its content is not random";
 }
 
 // Reads one secret, bounded by its limit.

@@ -16,7 +16,7 @@
 namespace ringwood {
 namespace {
 
-// A live store replies at once; one that is stopped must not hold up a rank for ever.
+// A live store replies at once; one that is stopped must not delay a rank for ever.
 constexpr Duration kDefaultTime = std::chrono::seconds(60);
 
 // No call but get() waits for anything, so there is no deadline to keep.

@@ -28,7 +28,7 @@ namespace {
 using store_messages::kMaxKey;
 using store_messages::kMaxValue;
 
-// Holders of the lock do a few system calls; one that was stopped meanwhile must not hold up all
+// Holders of the lock do a few system calls; one that was stopped meanwhile must not delay all
 // others for ever, nor beyond their deadlines.
 constexpr Duration kLockTime = std::chrono::seconds(30);
 
@@ -194,7 +194,7 @@ class FileStore final : public Store {
              named.st_dev != open_file.st_dev;
     }
 
-    // The file is empty, or holds a part of a header.
+    // The file is empty, or contains a part of a header.
     bool may_begin() { return encode(LogHeader{}).starts_with(read_at(0, sizeof(uint64_t))); }
 
     uint64_t size() {

@@ -5,7 +5,7 @@
 // the key is well known and keeps out only other protocols and, by what they say of themselves,
 // ranks of other jobs (strangers/job.h). The server draws a session, which its clients learn when
 // they first connect: who comes again to a port that another server has got is refused. What
-// clients can make the server hold is bounded by StoreLimits, and a request's memory is allocated
+// clients can make the server keep is bounded by StoreLimits, and a request's memory is allocated
 // as its bytes arrive. A get that waits is not limited: its client may wait for ranks that come in
 // hours.
 #pragma once

@@ -102,7 +102,7 @@ class Connection {
   const std::string server_;
 };
 
-// A call takes a free connection or opens one, so that a get that waits does not hold up a set of
+// A call takes a free connection or opens one, so that a get that waits does not delay a set of
 // another thread.
 class TcpStore final : public Store {
  public:

@@ -1,4 +1,4 @@
-// Draws the LoopbackFaults of one link: which messages are held back, and when completions are
+// Draws the LoopbackFaults of one link: which messages are delayed, and when completions are
 // reported. Not thread safe.
 #pragma once
 
@@ -14,13 +14,13 @@ class Chaos {
       : faults_(faults), state_(faults.seed * 0x9e37 + salt) {}
   bool active() const { return faults_.delay > 0; }
   uint64_t cut_after() const { return faults_.cut_after; }
-  // True while the next message is held back.
-  bool holds() {
-    if (!active() || hold_ == 0) return false;
-    --hold_;
+  // True while the next message is delayed.
+  bool delays() {
+    if (!active() || polls_left_ == 0) return false;
+    --polls_left_;
     return true;
   }
-  void next_message() { hold_ = active() ? draw() % (faults_.delay + 1) : 0; }
+  void next_message() { polls_left_ = active() ? draw() % (faults_.delay + 1) : 0; }
   // Lets `reported` follow `real`, late and in leaps. One `wait` per direction.
   void follow(uint64_t& reported, uint64_t real, uint32_t& wait) {
     if (!active()) {
@@ -42,7 +42,7 @@ class Chaos {
   }
   LoopbackFaults faults_;
   uint64_t state_;
-  uint64_t hold_ = 0;
+  uint64_t polls_left_ = 0;
 };
 
 }  // namespace ringwood

@@ -121,12 +121,12 @@ class LoopbackLink final : public Link {
   Status poll(Completions& completions) override {
     Status status = check(1);
     more_ = false;
-    const bool held = status && receive();
+    const bool delayed = status && receive();
     const uint64_t sent = outgoing().finished.load(std::memory_order_acquire);
     chaos_.follow(reported_.sent, sent, wait_sent_);
     chaos_.follow(reported_.received, received_, wait_received_);
-    // While something is held back, the rank must not sleep.
-    if (held || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
+    // While something is delayed, the rank must not sleep.
+    if (delayed || reported_.sent != sent || reported_.received != received_) self_->bell.ring();
     if (status && fault_) status = fault_.status();
     if (status) status = peer_end();
     completions = status ? reported_ : Completions{outgoing().finished, received_};
@@ -176,17 +176,17 @@ class LoopbackLink final : public Link {
     return {};
   }
 
-  // True if something that has arrived was held back.
+  // True if something that has arrived was delayed.
   bool receive() {
     Direction& in = arriving();
-    bool held = false;
+    bool delayed = false;
     size_t moved = 0;
     while (!receives_.empty() && piece_bytes_ == 0 && in.posted != received_) {
       more_ = moved >= kPollBytes;
       if (more_) break;
       std::lock_guard lock(in.mutex);
       if (ended() || peer_left()) break;
-      if (in.taken == 0 && (held = chaos_.holds())) break;
+      if (in.taken == 0 && (delayed = chaos_.delays())) break;
       const PostedMessage& from = in.sends.front();
       PostedMessage& to = receives_.front();
       if (from.bytes != to.bytes) {
@@ -206,7 +206,7 @@ class LoopbackLink final : public Link {
         finish_first(in);
       }
     }
-    return held;
+    return delayed;
   }
 
   bool peer_left() const {

@@ -16,7 +16,7 @@ namespace ringwood {
 // Seeded, and counted in polls instead of time, so that a run can be repeated and wastes no time.
 struct LoopbackFaults {
   uint64_t seed = 1;
-  // Each message is held back for 0..delay polls of its receiver, and each direction's completions
+  // Each message is delayed for 0..delay polls of its receiver, and each direction's completions
   // are reported 0..delay polls late, independently of the other direction and of other links.
   uint32_t delay = 0;
   // After that many messages of a pair of links (both directions together) both report "connection

@@ -113,8 +113,8 @@ std::vector<Mapping> ProcessMaps::shared_mappings_of(const FileId& file) const {
   }
 }
 
-bool ProcessMaps::holds(uintptr_t begin, uintptr_t end, const FileId& file,
-                        uint64_t offset) const noexcept {
+bool ProcessMaps::maps(uintptr_t begin, uintptr_t end, const FileId& file,
+                       uint64_t offset) const noexcept {
   for (uintptr_t next = begin; next < end;) {
     const auto mapping = at(next);
     if (!mapping || !mapping->shared || !mapping->readable || !mapping->writable ||

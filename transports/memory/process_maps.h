@@ -44,7 +44,7 @@ class ProcessMaps final {
   // /proc/self/maps. Async-signal-safe.
   static std::optional<Mapping> next_shared(int fd, uintptr_t address) noexcept;
   // True if the file is mapped at [begin, end), from `offset` on, readable, writable and shared.
-  bool holds(uintptr_t begin, uintptr_t end, const FileId& file, uint64_t offset) const noexcept;
+  bool maps(uintptr_t begin, uintptr_t end, const FileId& file, uint64_t offset) const noexcept;
   // True if only ordinary loads and stores of this process use the pages: they are private,
   // anonymous, writable, without any property beyond huge pages (neither locked, nor kept out of
   // forks or dumps, nor watched), and neither a stack nor the heap of brk(); or else they are

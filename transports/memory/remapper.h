@@ -33,7 +33,7 @@ class Remapper final {
     return in_place(buffer, buffer.first, buffer.last);
   }
   bool in_place(const RemappedBuffer& buffer, uintptr_t from, uintptr_t to) const noexcept {
-    return maps_.holds(from, to, file_, buffer.offset_of(from));
+    return maps_.maps(from, to, file_, buffer.offset_of(from));
   }
   // Maps private pages with the same bytes wherever the block lies under [begin, end).
   bool make_private(const RemappedBuffer& buffer, uintptr_t begin, uintptr_t end) const noexcept;

@@ -311,7 +311,7 @@ class RegionSetup {
   }
 
   // ---- both ----
-  // Opens what this rank holds, where there is room for what comes from all others. Throws
+  // Opens what this rank has, where there is room for what comes from all others. Throws
   // Error(system).
   void prepare() {
     make_room_for_descriptors((kFdsPerRank + 1) * locals_.size() + kOwnFds,

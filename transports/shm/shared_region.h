@@ -16,7 +16,7 @@
 // its place.
 // 1. Message k is announced in slot k mod kSlots, once that slot's `stamp` is k + 1. Up to 56 bytes
 //    travel in the same line; both ends know the size of every message, and so whether they do. For
-//    a larger message the slot holds a Notice:
+//    a larger message the slot contains a Notice:
 //      staged     the bytes go through the ring, beginning at a multiple of 64; `head` counts all
 //                 bytes ever written or skipped, `tail` those read. The notice comes with the first
 //                 piece: where it begins, and its head.
@@ -139,7 +139,7 @@ class SharedRegion final {
   int pid_;
 };
 
-// What a rank holds after the bootstrap. A rank that could not join reaches no other, and all
+// What a rank has after the bootstrap. A rank that could not join reaches no other, and all
 // others know it.
 struct Bootstrap {
   std::shared_ptr<SharedRegion> region;          // null: no rank is reached

@@ -145,7 +145,7 @@ class TcpLink final : public Link {
       const LinkTraffic one = stream.traffic();
       all.bytes += one.bytes;
       all.busy = std::max(all.busy, one.busy);
-      all.held = std::max(all.held, one.held);
+      all.blocked = std::max(all.blocked, one.blocked);
       all.retransmissions += one.retransmissions;
     }
     return all;
@@ -174,7 +174,7 @@ class TcpLink final : public Link {
     }
     more_ = moved && !shows;
     if ((broken_ >= 0 || ended_ >= 0) && !moved) return end();
-    // The sockets will not announce again what they still hold.
+    // The sockets will not announce again what they still have.
     if (moved && armed_) wait_set_.ring();
     return !moved && armed_ ? look() : Status();
   }

@@ -322,7 +322,7 @@ class Profiler {
     return bounds_of(model_of(plans_of(s.schedules, 1, load, f), load, f, symmetry), f).latencies;
   }
 
-  // Wherever its chunks lie, caches hold as much of them as of the group's.
+  // Wherever its chunks lie, caches contain as much of them as of the group's.
   void scale(const RowProfile& p, RowSample& s) const {
     if (!cut_from_one_buffer(row_.collective))
       s.of_bytes = static_cast<double>(siblings_.whole()->n) / s.placement->n;

@@ -7,7 +7,7 @@
 // - A rank is one thread. It does one thing at a time: the fixed part of each message (alpha), a
 //   copy, a reduction (gamma). Messages in flight at the same time share it.
 // - The ranks of a host share its cores, its memory bandwidth (for the part of the data that no
-//   cache holds) and, in each direction, its network interface.
+//   cache contains) and, in each direction, its network interface.
 // - Inside a host a message is written by its sender's core and then read by its receiver's, piece
 //   by piece; between hosts both cores and both interfaces are used at once (beta).
 // - Buffers that all ranks of a host map (`zero_copy`) are read in place, and a reduction whose
@@ -15,7 +15,7 @@
 // - Between hosts a message may travel in a wire format: fewer bytes, for a pass of both cores.
 // - What is costed is what runs: the steps, messages and fusions are those of the plans.
 // - Steps wait as in the executor: for what graph.h derives, and for their turn on their link.
-// - A sender may be ahead of its receiver by what the link holds, and waits beyond that. The
+// - A sender may be ahead of its receiver by what the link takes ahead, and waits beyond that. The
 //   model omits contention inside switches, two groups at the same time, and the scheduling
 //   errors of the kernel.
 //
@@ -50,8 +50,8 @@ struct Load {
   bool timeline = false;
   // How messages travel between hosts. The schedules are then those of with_roundings().
   WireFormat wire = WireFormat::exact;
-  // Bytes of the whole operation where `bytes` is only a part of it; decides which cache holds
-  // them. 0: `bytes`.
+  // Bytes of the whole operation where `bytes` is only a part of it; decides which cache has room
+  // for them. 0: `bytes`.
   size_t of_bytes = 0;
   // The same of a message's blocks: how many of the whole operation's each stands for, and the
   // bytes of one of those as a multiple of its own; decide which travel as one (plan/passes.h).

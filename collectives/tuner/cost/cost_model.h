@@ -34,7 +34,7 @@ struct CostMessage {
   double network = 0;  // seconds of a whole network interface at each end, for each byte
   double middle = 0;   // seconds of a host's part of what lies between far hosts; 0: all it needs
   int32_t port = 0;    // at both ends (machine_model.h)
-  double holds = 0;    // bytes that the link takes before the receiver is ready
+  double eager = 0;    // bytes that the link takes before the receiver is ready
 };
 
 struct CostRank {

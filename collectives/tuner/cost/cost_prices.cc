@@ -11,9 +11,9 @@
 namespace ringwood {
 namespace {
 
-// The part of a set that a cache holds when the set is used repeatedly. Measured by copies of sets
+// The part of a set that is in a cache when the set is used repeatedly. Measured by copies of sets
 // of half, once and twice the size of L3, of which about 0.95, 0.5 and 0.1 are found there.
-double held(double cache, double set) {
+double cached_part(double cache, double set) {
   const double times = set / cache;
   return 1 / (1 + times * times * times);
 }
@@ -104,8 +104,9 @@ void Prices::set_rates(CostRank& rank, int number, double own, double of_host) c
   rank.on_cores = on_host(number) * machine_.net.sharing;
   const double of_core = own * std::max(1.0, rank.on_cores / static_cast<double>(machine_.cores));
   rank.turn = turn(on_host(number));
-  rank.in_l2 = held(kL2 * machine_.l2_bytes, of_core);
-  rank.in_l3 = std::max(0.0, held(machine_.l3_bytes, of_host * machine_.net.sharing) - rank.in_l2);
+  rank.in_l2 = cached_part(kL2 * machine_.l2_bytes, of_core);
+  rank.in_l3 =
+      std::max(0.0, cached_part(machine_.l3_bytes, of_host * machine_.net.sharing) - rank.in_l2);
   rank.copies = per_byte(machine_.copy, rank, machine_);
   rank.reduces = per_byte(machine_.reduce, rank, machine_);
 }
@@ -144,7 +145,7 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   if (load_.one_round && m.sockets) m.latency = 0;
   if (m.sockets) {
     const PerByte& copies = from.copies;
-    m.holds = machine_.net.eager;
+    m.eager = machine_.net.eager;
     if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
     m.out = {1 / machine_.net.socket + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
     m.in = {1 / machine_.net.socket + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),
@@ -174,7 +175,7 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
   // The receiver sees the first line, and only then requests the others.
   m.latency += line(m.between_nodes) * std::min(1.0, m.bytes / kEagerSlot);
   m.head = std::min(m.bytes, machine_.piece);
-  m.holds = machine_.eager;
+  m.eager = machine_.eager;
   if (m.puts) {
     // The operand was just read there: the line is in this core's cache, and only has to go back.
     m.out = {copies.core * kPut, copies.memory / 3};
@@ -202,7 +203,7 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
   m.network *= part;
   m.middle *= part;
-  m.holds /= part;
+  m.eager /= part;
 }
 
 double Prices::inside(bool between_nodes) const {

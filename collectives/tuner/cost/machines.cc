@@ -70,7 +70,7 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
   const double network_out = network_of(port_out), network_in = network_of(port_in);
   // Each resource alone would take this long for a byte; the slowest determines the time.
   // The middle and slow ports do not count here, so that flows of one port share it evenly: they
-  // may ask for more than there is, and are held to what there is by the sharing.
+  // may ask for more than there is, and are limited to what there is by the sharing.
   Uses uses{
       std::max({out.core, in.core, network_out, network_in,
                 !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};

@@ -1,7 +1,7 @@
 // The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
 // share: on several hosts that are alike each as a queue of its own (link_queues.h), as where all
 // ranks of a large group are simulated (tools/simulation/); else max-min fairly (cost_share.h),
-// since a message that a slow host holds up leaves the rest of the other's port to others. Not
+// since a message that a slow host delays leaves the rest of the other's port to others. Not
 // thread-safe.
 #pragma once
 

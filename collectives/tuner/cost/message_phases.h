@@ -6,7 +6,7 @@
 // The phases of a message:
 //   waiting   for its send step, and for its turn on the link
 //   head      its sender prepares it and writes the first piece alone
-//   halted    the rest is more than the link holds, and the receiver is not ready
+//   halted    the rest is more than the link takes ahead, and the receiver is not ready
 //   body      both ends work on it at the same time
 //   alone     the sender writes the rest without the receiver
 //   flying    no thread works on it
@@ -36,7 +36,7 @@
 
 namespace ringwood {
 
-enum class TimerKind : uint8_t { call, arrival, held_back, nothing, own_block };
+enum class TimerKind : uint8_t { call, arrival, delayed, nothing, own_block };
 
 template <class Engine>
 class MessagePhases {
@@ -51,7 +51,7 @@ class MessagePhases {
 
   void ready_or_later(int r, int32_t step) {
     if (engine().early(r, step) || engine().agreed() <= engine().now()) return ready(r, step);
-    engine().at(engine().agreed(), TimerKind::held_back, r, step);
+    engine().at(engine().agreed(), TimerKind::delayed, r, step);
   }
 
   void queue(const CostJob& job) {
@@ -62,7 +62,7 @@ class MessagePhases {
   void rung(TimerKind kind, int r, int32_t index) {
     switch (kind) {
       case TimerKind::call: break;
-      case TimerKind::held_back: return ready(r, index);
+      case TimerKind::delayed: return ready(r, index);
       case TimerKind::nothing: return done(r, index);
       case TimerKind::own_block: {
         const PerByte own = engine().own_block_cost(r);
@@ -167,7 +167,7 @@ class MessagePhases {
     Moving& s = moving_[m];
     if (p.bytes == p.head || p.in_place) return sent(m);
     if (s.receivable()) return start_body(m);
-    s.phase = p.bytes > p.holds ? Phase::halted : Phase::alone;
+    s.phase = p.bytes > p.eager ? Phase::halted : Phase::alone;
     if (s.phase == Phase::alone) engine().write_alone(m, p.bytes - p.head);
   }
 

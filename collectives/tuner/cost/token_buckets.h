@@ -10,7 +10,7 @@ namespace ringwood {
 
 class TokenBuckets final {
  public:
-  // `burst`: bytes that a bucket holds; all are full.
+  // `burst`: bytes of a full bucket; all are full at first.
   explicit TokenBuckets(double burst) : burst_(burst) {}
 
   // A port's rate as the caller counts it, for the caller; 1 where none is set.
@@ -20,7 +20,7 @@ class TokenBuckets final {
   }
   double rate(size_t port) const { return port < ports_.size() ? ports_[port].rate : 1; }
 
-  // No operation of many alike is faster, whatever a bucket held at first: it is filled again.
+  // No operation of many alike is faster, whatever a bucket had at first: it is filled again.
   double busiest() const { return busiest_; }
 
   // Sends these bytes through port `port` from `now` on, which is never before that of earlier

@@ -228,7 +228,7 @@ void measure_codecs(MachineModel& machine, std::byte* data, size_t working_set, 
 
 // Measures how much of its last cache the host can use: a virtual machine's cores may be on two
 // such caches, and others may use them, too. Derived from how fast a copy of the nominal size of
-// the cache is; see held() in cost_prices.cc.
+// the cache is; see cached_part() in cost_prices.cc.
 void measure_l3(MachineModel& machine, const Pages& pages, const std::vector<int>& cpus) {
   const auto half = static_cast<size_t>(machine.l3_bytes) / 2;
   const double seconds = 1 / rate_of_two(pages, half, cpus, copy, 8, milliseconds(4));

@@ -4,7 +4,8 @@
 // It measures:
 // - with a core beside another one that does the same: copy and reduction bandwidth in L2 and L3;
 // - with one core: the same in memory, the wire formats' codecs in L2, a yield to another process,
-//   and the cost of a message and of its bytes on a socket (loopback), and what a connection holds;
+//   and the cost of a message and of its bytes on a socket (loopback), and what a connection
+//   buffers;
 // - with all cores: copies in memory;
 // - with two cores: how much of a set as large as L3 is found there; the bandwidth of data handed
 //   from core to core in a cache, one way, both ways at once, in small messages, and where it is

@@ -14,7 +14,7 @@ namespace ringwood {
 namespace {
 
 constexpr size_t kSmallest = 64, kLargest = 128 << 10;
-constexpr double kMaxHeld = 64 << 20;
+constexpr double kMaxBuffered = 64 << 20;
 
 // Both ends of a connection over loopback, or two empty descriptors.
 std::pair<OwnedFd, OwnedFd> connected() {
@@ -59,10 +59,10 @@ double best_message(int here, int there, size_t bytes, int times, const Deadline
 
 // Bytes that a connection takes while nobody reads: what the kernel keeps, at both ends, of buffers
 // whose sizes it decides itself (transports/tcp/ sets none).
-double held(int here, const Deadline& deadline) {
+double buffered(int here, const Deadline& deadline) {
   const std::vector<char> data(kLargest, 0);
   double bytes = 0;
-  while (!deadline.passed() && bytes < kMaxHeld) {
+  while (!deadline.passed() && bytes < kMaxBuffered) {
     const ssize_t some = ::send(here, data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (some <= 0) break;
     bytes += static_cast<double>(some);
@@ -78,7 +78,7 @@ void measure_sockets(MachineModel& machine, Duration budget) {
   const Deadline deadline = Deadline::after(budget);
   const double small = best_message(here.get(), there.get(), kSmallest, 200, deadline);
   const double large = best_message(here.get(), there.get(), kLargest, 60, deadline);
-  if (const double bytes = held(here.get(), Deadline::after(budget)); bytes > 0)
+  if (const double bytes = buffered(here.get(), Deadline::after(budget)); bytes > 0)
     machine.net.eager = bytes;
   if (small <= 0 || large <= small) return;
   machine.net.post = small / 2;

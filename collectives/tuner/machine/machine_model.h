@@ -67,7 +67,7 @@ struct NetworkParameters {
   double socket = 6e9;                 // bytes/s of one core into or out of a socket
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
-  // What a connection holds while its receiver is not ready: of sockets what the kernel takes,
+  // What a connection takes while its receiver is not ready: of sockets what the kernel takes,
   // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
   double eager = 1 << 18;
   double burst = 0;  // bytes that a port passes at once after it was idle

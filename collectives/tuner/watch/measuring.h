@@ -4,7 +4,7 @@
 // It waits 1 s for more reports. Two measurements are at least `interval` apart, and as each of
 // them can change the parameters once, so are two changes. After a measurement that changes nothing
 // the next one may come after twice the time, up to 16 intervals: paths differ for other reasons,
-// too, and a measurement holds up the group for up to 0.1 s.
+// too, and a measurement delays the group for up to 0.1 s.
 //
 // A measurement may be wrong. So one that differs from the one before is repeated without a report,
 // and while the network is worse than it was at first it is measured again every 16 intervals: the

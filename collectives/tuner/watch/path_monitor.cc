@@ -23,7 +23,7 @@ LinkTraffic traffic_of(const Peer& peer, int in_flight) {
     all.messages += one->messages;
     all.bytes += one->bytes;
     all.busy += one->busy;
-    all.held += one->held;
+    all.blocked += one->blocked;
     all.carrying = std::min(all.carrying, one->carrying);
   }
   return all;

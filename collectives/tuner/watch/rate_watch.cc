@@ -51,19 +51,19 @@ auto RateWatch::look(const LinkTraffic& total, double port_busy) -> std::optiona
     port_busy_ = port_busy;
     return std::nullopt;
   }
-  const double busy = total.busy - window_.busy, held = total.held - window_.held;
+  const double busy = total.busy - window_.busy, blocked = total.blocked - window_.blocked;
   const auto bytes = static_cast<double>(total.bytes - window_.bytes);
   const auto messages = static_cast<double>(total.messages - window_.messages);
   if (!(bytes >= kWindowBytes && busy >= kMinSeconds) && busy < kWindowSeconds) return std::nullopt;
   const double at_once = std::max((port_busy - port_busy_) / busy, 1.0);
   window_ = total;
   port_busy_ = port_busy;
-  if (held > busy / 2) return std::nullopt;  // it says more of the peer
+  if (blocked > busy / 2) return std::nullopt;  // it says more of the peer
   const double longest = std::max(kMessage, kLatencies * path_.latency * path_.rate);
   // A path that carries nothing at all has a rate, too.
   if (bytes > 0 && bytes < longest * messages) return std::nullopt;
-  const double rate = std::max(bytes / (busy - held), 1.0);
-  // While it was held, something may have been sent.
+  const double rate = std::max(bytes / (busy - blocked), 1.0);
+  // While it was blocked, something may have been sent.
   const bool above = bytes / busy > path_.rate * (1 + kContradicts);
   const double expected = contradicted(rate, above, at_once);
   const int direction = expected == 0 ? 0 : rate < expected ? -1 : 1;

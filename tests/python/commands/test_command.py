@@ -1,4 +1,4 @@
-"""What holds for all of `ringwood`: help, completion, man pages, refusals, installing."""
+"""What is true of all of `ringwood`: help, completion, man pages, refusals, installing."""
 
 import json
 import os
@@ -308,7 +308,7 @@ def test_fields_of_json_are_those_of_the_document(command):
         assert all(value is not None for value in row.values())
 
 
-def test_json_holds_whatever_a_variable_holds():
+def test_json_has_whatever_a_variable_has():
     value = 'a "quoted" \\ \t name'
     knobs = json.loads(run("env", "--json", RINGWOOD_JOB_ID=value).stdout)["knobs"]
     assert value in [knob["value"] for knob in knobs]

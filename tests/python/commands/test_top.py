@@ -109,7 +109,7 @@ def test_a_rank_that_comes_5_ms_late_is_named_and_then_a_stopped_one(tmp_path):
             seen = mostly(objects, lambda one: in_trouble(one) in ([], [(2, "late")]))
         named = [one for one in seen if in_trouble(one)]
         assert len(named) >= 5, [ranks_of(one) for one in seen]
-        # Where other work holds it up, it is later still.
+        # Where other work delays it, it is later still.
         late = min(named, key=lambda one: ranks_of(one)[2]["late_ms"])
         assert 3 < ranks_of(late)[2]["late_ms"] < 15 * machine.late, late
         assert len(late["trouble"]) == 1

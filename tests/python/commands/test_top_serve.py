@@ -129,7 +129,7 @@ def as_nobody(port: int, text: str) -> str:
     return asked.stdout.strip()
 
 
-def test_clients_that_have_left_hold_no_place(tmp_path):
+def test_clients_that_have_left_take_no_place(tmp_path):
     with job(tmp_path, size=2) as on, server(on) as (metrics_port, ras_port):
         for _ in range(40):
             assert ras(ras_port, "MONITOR") == "OK\n"

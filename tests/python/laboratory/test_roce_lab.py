@@ -22,7 +22,7 @@ LAB = ROOT / "tests" / "roce-lab" / "lab"
 PROGRAMS = BINARY.parent.parent / "tests"
 # Emulation is 20 to 50 times slower than the machine, which others may be using too.
 BOOT_S = 420
-# 7 s on a quiet machine, 20 on a busy one. Where it takes longer, no bound in seconds holds.
+# 7 s on a quiet machine, 20 on a busy one. Where it takes longer, no bound in seconds is kept.
 FIRST_BOOT_S, SLOW_BOOT_S = 120, 45
 # `import torch` alone takes two minutes there.
 TRAINING_S = 1200

@@ -36,7 +36,7 @@ TEST(RowProofs, SiblingsResembleTheirGroups) {
   }
 }
 
-TEST(RowProofs, OfSiblingsHoldForTheirGroups) {
+TEST(RowProofs, OfSiblingsAreValidForTheirGroups) {
   int proved = 0, once = 0;
   for (const MachineModel& machine : groups()) {
     const int n = static_cast<int>(machine.hosts.size());

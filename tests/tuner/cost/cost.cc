@@ -1,5 +1,5 @@
 // The cost model against closed forms (Hockney's and LogGP's, for each algorithm), and the rules
-// that hold for every row of the table.
+// that are true of every row of the table.
 #include "collectives/tuner/cost/cost.h"
 
 #include <gtest/gtest.h>

@@ -161,9 +161,9 @@ TEST(CostOfNetworks, AnIdlePortPassesABurstAtOnce) {
       const double whole = predict(chain, load, f).seconds;
       EXPECT_NEAR(whole, (2 + 1 / slow) * S * kBeta, 0.01 * S * kBeta);
       f.net.burst = 0.5e6;
-      const double held = S - f.net.burst;
+      const double unsent = S - f.net.burst;
       EXPECT_NEAR(predict(chain, load, f).seconds,
-                  std::max((2 + 1 / slow) * held, S / slow) * kBeta, 0.01 * S * kBeta);
+                  std::max((2 + 1 / slow) * unsent, S / slow) * kBeta, 0.01 * S * kBeta);
       f.net.burst = S;  // all at once; but the next operation finds what is filled until then
       EXPECT_NEAR(predict(chain, load, f).seconds, S / slow * kBeta, 0.01 * S * kBeta);
       const CostModel model = model_of(plans_of(chain, 1, load, f), load, f);

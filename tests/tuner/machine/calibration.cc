@@ -109,17 +109,17 @@ TEST_F(CalibrationFile, MeasuresOnceAndFindsAMachine) {
 }
 
 // About as much goes into a connection that nobody reads from.
-TEST(MeasureSockets, AConnectionHoldsWhatItIsSaidTo) {
+TEST(MeasureSockets, AConnectionBuffersWhatItIsSaidTo) {
   MachineModel machine;
   machine.net.eager = 1;
   measure_sockets(machine, std::chrono::milliseconds(200));
   const auto [here, there] = connection();
   const std::vector<char> data(128 << 10);
-  double held = 0;
-  for (ssize_t some = 1; some > 0 && held < 64 << 20; held += std::max<double>(0, some))
+  double buffered = 0;
+  for (ssize_t some = 1; some > 0 && buffered < 64 << 20; buffered += std::max<double>(0, some))
     some = ::send(here.get(), data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  EXPECT_GT(machine.net.eager, held / 2);
-  EXPECT_LT(machine.net.eager, held * 2);
+  EXPECT_GT(machine.net.eager, buffered / 2);
+  EXPECT_LT(machine.net.eager, buffered * 2);
 }
 
 }  // namespace

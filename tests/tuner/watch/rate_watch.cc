@@ -15,15 +15,15 @@ class Path {
 
   // For that long at that rate; what is reported.
   std::vector<RateWatch::Change> carry(double seconds, double rate, double message = 1 << 20,
-                                       double held = 0, int at_once = 1) {
+                                       double blocked = 0, int at_once = 1) {
     std::vector<RateWatch::Change> changes;
     for (double t = 0; t < seconds; t += 0.25) {
-      bytes_ += rate * 0.25 * (1 - held);
-      messages_ += rate * 0.25 * (1 - held) / message;
+      bytes_ += rate * 0.25 * (1 - blocked);
+      messages_ += rate * 0.25 * (1 - blocked) / message;
       busy_ += 0.25;
-      held_ += 0.25 * held;
+      blocked_ += 0.25 * blocked;
       const auto now = watch_.look(
-          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, held_},
+          {static_cast<uint64_t>(messages_), static_cast<uint64_t>(bytes_), busy_, blocked_},
           port_busy_ += 0.25 * at_once);
       if (now) changes.push_back(*now);
     }
@@ -34,7 +34,7 @@ class Path {
 
  private:
   RateWatch watch_;
-  double bytes_ = 0, messages_ = 0, busy_ = 0, held_ = 0, port_busy_ = 0;
+  double bytes_ = 0, messages_ = 0, busy_ = 0, blocked_ = 0, port_busy_ = 0;
 };
 
 TEST(RateWatch, ReportsARateThatHasHalvedOrDoubledOnce) {
@@ -123,9 +123,9 @@ TEST(RateWatch, BeyondTheParametersAFifthIsEnough) {
   EXPECT_TRUE(path.carry(5, 0.85e9).empty());
   EXPECT_EQ(path.carry(20, 1.3e9).size(), 1u);
   EXPECT_TRUE(path.carry(20, 1.3e9).empty()) << "once";
-  Path held;
-  EXPECT_TRUE(held.carry(5, 0.85e9).empty());
-  EXPECT_TRUE(held.carry(20, 1.3e9, 1 << 20, 0.3).empty()) << "less than that, by the clock";
+  Path blocked;
+  EXPECT_TRUE(blocked.carry(5, 0.85e9).empty());
+  EXPECT_TRUE(blocked.carry(20, 1.3e9, 1 << 20, 0.3).empty()) << "less than that, by the clock";
 }
 
 TEST(RateWatch, AnOutageIsALowRate) {

@@ -23,7 +23,7 @@ constexpr std::array kModules = {"amdgpu",    "bnxt_re",        "gdrdrv",      "
                                  "ib_uverbs", "irdma",          "mlx5_ib",     "mlx5_core",
                                  "nvidia",    "nvidia_peermem", "nv_peer_mem", "rdma_rxe"};
 
-// Only what steers communication: an environment also holds secrets.
+// Only what steers communication: an environment also contains secrets.
 bool is_of_communication(const std::string& name) {
   constexpr std::array kBeginnings = {"RINGWOOD_", "NCCL_",   "RCCL_",       "UCX_",
                                       "GLOO_",     "MASTER_", "LOCAL_WORLD", "LOCAL_RANK"};

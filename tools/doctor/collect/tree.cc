@@ -61,7 +61,7 @@ Tree::Tree(const std::string& root) {
   root_ = fs::canonical(root, error);
   if (error || !fs::is_directory(root_, error))
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("--root {}: there is no such folder; name one that holds a copy of "
+                fmt::format("--root {}: there is no such folder; name one that contains a copy of "
                             "another host's sys and proc",
                             root));
   live_ = root_ == "/";

@@ -27,9 +27,9 @@ std::string show_bytes(int64_t bytes) {
 void look_memlock(const Snapshot& snapshot, Sink& sink) {
   const ProcessState& process = snapshot.process;
   if (!process.memlock_soft || *process.memlock_soft < 0) return;
-  const bool held = process.capabilities && (*process.capabilities >> kIpcLock & 1);
+  const bool has = process.capabilities && (*process.capabilities >> kIpcLock & 1);
   const bool inert = process.user_namespace.value_or(false);  // the kernel asks the first one
-  if (held && !inert) return;
+  if (has && !inert) return;
   if (*process.memlock_soft >= kMinLocked) return;
   const bool hard =
       process.memlock_hard && (*process.memlock_hard < 0 || *process.memlock_hard >= kMinLocked);
@@ -45,8 +45,8 @@ void look_memlock(const Snapshot& snapshot, Sink& sink) {
                        show_bytes(*process.memlock_soft),
                        process.memlock_hard ? show_bytes(*process.memlock_hard) : "unknown",
                        process.uid ? fmt::to_string(*process.uid) : "?",
-                       held ? "with CAP_IPC_LOCK in a user namespace only, where it has no effect"
-                            : "without CAP_IPC_LOCK in its effective capabilities"),
+                       has ? "with CAP_IPC_LOCK in a user namespace only, where it has no effect"
+                           : "without CAP_IPC_LOCK in its effective capabilities"),
            commands);
 }
 

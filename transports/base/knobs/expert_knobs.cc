@@ -80,7 +80,8 @@ constexpr Knob kTable[] = {
      "64K",
      kBytes<&Options::shm_ring_bytes, 4 * kKiB, kGiB, true>,
      "shared memory per direction and pair of ranks, a power of two",
-     "What can be on its way. 1 MiB holds two messages of RINGWOOD_SEGMENT_BYTES: one is written "
+     "What can be on its way. 1 MiB has room for two messages of RINGWOOD_SEGMENT_BYTES: one is "
+     "written "
      "while the other is read."},
     {"RINGWOOD_VERBS_ADDRESS_FAMILY",
      expert,
@@ -187,7 +188,7 @@ constexpr Knob kTable[] = {
      "5",
      kSeconds<&Options::remeasure>,
      "seconds between two measurements of a network whose rates have changed, at least; rank 0's",
-     "A measurement holds up the group for up to 0.1 s, and so does what each change of algorithm "
+     "A measurement delays the group for up to 0.1 s, and so does what each change of algorithm "
      "costs. RINGWOOD_CALIBRATION=off: it is never measured."},
     {"RINGWOOD_TOPOLOGY",
      expert,

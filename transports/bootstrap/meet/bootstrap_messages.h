@@ -50,7 +50,7 @@ struct Contribution {
 };
 
 // Rank 0's value: it replies with those of all ranks, in so many pieces, as a store bounds what a
-// key can hold. The first is here.
+// key has room for. The first is here.
 struct FirstPiece {
   uint32_t pieces = 1;
   std::string bytes;

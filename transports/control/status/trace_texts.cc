@@ -14,8 +14,8 @@ struct TraceTexts::Slot {
 
 void TraceTexts::begin(uint64_t text) {
   if (find(text)) return;
-  if (held_.size() == kMaxHeld) held_.erase(std::ranges::min_element(held_, {}, &Held::asked));
-  held_.push_back({text, latest_or_new(), Clock::now()});
+  if (known_.size() == kMaxKnown) known_.erase(std::ranges::min_element(known_, {}, &Known::asked));
+  known_.push_back({text, latest_or_new(), Clock::now()});
   forget_old();
 }
 
@@ -43,12 +43,12 @@ std::shared_ptr<TraceTexts::Slot> TraceTexts::latest_or_new() {
 }
 
 TracePiece TraceTexts::piece(const TraceQuery& query) {
-  Held* const held = find(query.text);
-  if (!held) return piece_of(query, TraceState::unknown);
-  held->asked = Clock::now();
-  const std::lock_guard lock(held->slot->mutex);
-  if (!held->slot->made) return piece_of(query, TraceState::making);
-  Result<std::string>& made = *held->slot->made;
+  Known* const known = find(query.text);
+  if (!known) return piece_of(query, TraceState::unknown);
+  known->asked = Clock::now();
+  const std::lock_guard lock(known->slot->mutex);
+  if (!known->slot->made) return piece_of(query, TraceState::making);
+  Result<std::string>& made = *known->slot->made;
   TracePiece piece = piece_of(query, made ? TraceState::here : TraceState::failed);
   if (!made) {
     piece.bytes = clip(made.error().cause, kMaxTraceWords);
@@ -59,15 +59,15 @@ TracePiece TraceTexts::piece(const TraceQuery& query) {
   return piece;
 }
 
-TraceTexts::Held* TraceTexts::find(uint64_t text) {
-  const auto found = std::ranges::find(held_, text, &Held::text);
-  return found == held_.end() ? nullptr : &*found;
+TraceTexts::Known* TraceTexts::find(uint64_t text) {
+  const auto found = std::ranges::find(known_, text, &Known::text);
+  return found == known_.end() ? nullptr : &*found;
 }
 
 void TraceTexts::forget_old() {
   const auto now = Clock::now();
-  std::erase_if(held_, [&](const Held& one) { return now - one.asked >= kKeep; });
-  if (held_.empty() || std::exchange(timed_, true)) return;
+  std::erase_if(known_, [&](const Known& one) { return now - one.asked >= kKeep; });
+  if (known_.empty() || std::exchange(timed_, true)) return;
   timer_.expires_after(kKeep / 4);
   timer_.async_wait([this](asio::error_code error) {
     timed_ = false;

@@ -6,7 +6,7 @@
 // 2. Once everything that was posted to it has come back, the peer is told over the
 //    fallback connection (path_down). From then on neither end can write over it.
 // 3. Only then is what was not known to have landed written again over another path: a late write
-//    could hit a place that holds newer data.
+//    could hit a place that contains newer data.
 // 4. Then the ends may open it again (reopener.h).
 //
 // Thread safety: stop() from any thread, after the gate is closed; all else from the link's user.

@@ -15,7 +15,7 @@
 //
 // There is no time limit but the device's own: a peer that computes for minutes replies after that.
 // An attempt takes some milliseconds of the rank's own time. If both ports are up but the peer's
-// address is not resolved, the kernel holds the rank for about a second, which is one more reason
+// address is not resolved, the kernel blocks the rank for about a second, which is one more reason
 // to try less and less often.
 //
 // Why nothing old can overwrite anything new:

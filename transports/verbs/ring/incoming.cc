@@ -22,7 +22,7 @@ bool Incoming::arrive(uint64_t position, uint64_t bytes) {
 
 bool Incoming::take(uint64_t position, std::span<const std::byte> piece) {
   if (position % kUnit != 0 || piece.empty()) return false;
-  // Its place may hold newer data.
+  // Its place may contain newer data.
   if (round_up(position + piece.size()) <= arrivals_.end()) return true;
   if (!allowed(position, piece.size()) || position < arrivals_.end()) return false;
   std::memcpy(ring_.at(position), piece.data(), piece.size());

@@ -1,5 +1,5 @@
 // Epochs: all ranks plan the same operations by the same parameters, whatever the order of
-// messages and calls; and what a call does that a change holds back.
+// messages and calls; and what a call does that a change delays.
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -38,7 +38,7 @@ struct Rank {
   std::deque<Said> heard;         // by rank 0, in order
 
   uint64_t next() const { return planned.size(); }
-  // False: held back.
+  // False: delayed.
   bool submit() {
     if (!epochs.open(next())) return false;
     const uint32_t before = planned.empty() ? 0 : planned.back();
@@ -141,7 +141,7 @@ TEST(Epochs, RefuseWhatWasNotPrepared) {
   EXPECT_TRUE(epochs.open(8));
 }
 
-// ---- held back ----------------------------------------------------------------------------------
+// ---- delayed ------------------------------------------------------------------------------------
 
 // When rank 1 answers.
 struct Answer {
@@ -234,12 +234,12 @@ void with_late_answer(Answer& answer, const std::function<void(LateRank&)>& body
   for (auto& thread : threads) thread.join();
 }
 
-class HeldBack : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Calls, HeldBack, ::testing::Bool(), [](const auto& info) {
+class DelayedCalls : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Calls, DelayedCalls, ::testing::Bool(), [](const auto& info) {
   return info.param ? "synchronous" : "asynchronous";
 });
 
-TEST_P(HeldBack, GoesOnInTheNewEpoch) {
+TEST_P(DelayedCalls, GoesOnInTheNewEpoch) {
   std::atomic<uint64_t> from[2] = {};
   Answer answer{.late = std::chrono::milliseconds(300), .heartbeat = kUnhurried};
   answer.allow();
@@ -253,10 +253,10 @@ TEST_P(HeldBack, GoesOnInTheNewEpoch) {
     }
   });
   EXPECT_EQ(from[0], from[1]);
-  EXPECT_LE(from[0], 2100u) << "not held back";
+  EXPECT_LE(from[0], 2100u) << "not delayed";
 }
 
-TEST_P(HeldBack, GoesOnWhereTheChangeIsAbandoned) {
+TEST_P(DelayedCalls, GoesOnWhereTheChangeIsAbandoned) {
   Answer answer;  // when rank 0 waits no longer
   with_late_answer(answer, [&](LateRank& rank) {
     for (int i = 0; i < 1500; ++i) {
@@ -277,7 +277,7 @@ Error first_error(LateRank& rank, Duration timeout, bool synchronous) {
   return {};
 }
 
-TEST_P(HeldBack, HasADeadline) {
+TEST_P(DelayedCalls, HasADeadline) {
   Answer answer{.heartbeat = kNotAbandoned};
   with_late_answer(answer, [&](LateRank& rank) {
     const Error error = first_error(rank, std::chrono::milliseconds(200), GetParam());
@@ -285,7 +285,7 @@ TEST_P(HeldBack, HasADeadline) {
   });
 }
 
-TEST_P(HeldBack, EndsWithTheGroup) {
+TEST_P(DelayedCalls, EndsWithTheGroup) {
   Answer answer{.heartbeat = kUnhurried};
   with_late_answer(answer, [&](LateRank& rank) {
     std::thread other([&] {
@@ -298,7 +298,7 @@ TEST_P(HeldBack, EndsWithTheGroup) {
   });
 }
 
-TEST_P(HeldBack, EndsAtShutdown) {
+TEST_P(DelayedCalls, EndsAtShutdown) {
   Answer answer{.heartbeat = kUnhurried};
   with_late_answer(answer, [&](LateRank& rank) {
     std::thread other([&] {
