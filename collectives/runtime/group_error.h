@@ -1,4 +1,5 @@
-// The one error with which a group ends: the first.
+// The one error with which a group ends, the first: where the engine reports its errors, and where
+// the one that ErrorDelivery (transports/control/error_delivery.h) delivers is kept.
 //
 // An error of this rank (of its links, a deadline, a callback, or an abort by the user) goes to the
 // control connection. The control connection then delivers the group's error to every rank,

@@ -7,7 +7,7 @@
 
 #include "transports/base/log.h"
 #include "transports/base/result.h"
-#include "transports/control/compose_error.h"
+#include "transports/control/explain_error.h"
 
 namespace ringwood {
 namespace {

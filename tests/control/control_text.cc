@@ -7,8 +7,8 @@
 
 #include "tests/support/errors.h"
 #include "transports/base/options.h"
-#include "transports/control/compose_error.h"
 #include "transports/control/control_messages.h"
+#include "transports/control/explain_error.h"
 
 namespace ringwood {
 namespace {
@@ -26,7 +26,7 @@ StatusRow absent(State state, int64_t sequence = -1, double heard_ago_s = 0) {
   return {state, {{sequence, false, ""}}, heard_ago_s};
 }
 
-struct GroupError {
+struct Explained {
   const char* name;
   ErrorCode code;
   int rank, peer;
@@ -38,7 +38,7 @@ struct GroupError {
 
 const StatusRow kIn = replied(5, true, "all_reduce"), kDone = replied(5, false, "all_reduce");
 
-const GroupError kGroupErrors[] = {
+const Explained kExplained[] = {
     {"others are left alone", ErrorCode::network, 0, 1, 5, {kIn, absent(State::died)}, "", 1},
     {"nothing called yet",
      ErrorCode::timeout,
@@ -166,26 +166,26 @@ const GroupError kGroupErrors[] = {
     {"the same text tells nothing", ErrorCode::mismatch, 0, 1, 5, {kIn, kIn}, "", 1},
 };
 
-TEST(GroupError, AddsWhatTheStatusQueryKnows) {
-  for (const GroupError& c : kGroupErrors) {
+TEST(ExplainError, AddsWhatTheStatusQueryKnows) {
+  for (const Explained& c : kExplained) {
     Error first(c.code, "why");
     first.rank = c.rank;
     first.peer = c.peer;
     first.sequence = c.sequence;
-    Error group_error = compose_group_error(first, c.rows);
+    Error group_error = explain_error(first, c.rows);
     EXPECT_EQ(group_error.cause, std::string("why") + c.added) << c.name;
     EXPECT_EQ(group_error.peer, c.expected_peer) << c.name;
     EXPECT_EQ(group_error.rank, c.rank) << c.name;
   }
 }
 
-TEST(GroupError, ATimeoutOfDifferentPrioritiesIsAMismatch) {
+TEST(ExplainError, ATimeoutOfDifferentPrioritiesIsAMismatch) {
   const std::vector<StatusRow> rows = {on_two({5, true, "a"}, {}), on_two({}, {5, true, "a, high"}),
                                        on_two({5, true, "a"}, {})};
   Error first(ErrorCode::timeout, "why");
   first.rank = 2;
   first.sequence = 5;
-  const Error group_error = compose_group_error(first, rows);
+  const Error group_error = explain_error(first, rows);
   EXPECT_EQ(group_error.code, ErrorCode::mismatch);
   EXPECT_EQ(group_error.cause,
             "rank 2 and rank 1 called #5, or one before it, with different priorities; "
@@ -193,31 +193,31 @@ TEST(GroupError, ATimeoutOfDifferentPrioritiesIsAMismatch) {
   EXPECT_EQ(group_error.peer, 1);
 }
 
-TEST(GroupError, IsMadeWhateverRanksTheFirstErrorNames) {
+TEST(ExplainError, IsMadeWhateverRanksTheFirstErrorNames) {
   const std::vector<StatusRow> rows = {on_two({5, true, "a"}, {}), on_two({4, false, "b"}, {})};
   for (const ErrorCode code : {ErrorCode::timeout, ErrorCode::mismatch}) {
     for (const int rank : {-1, 2, 100'000, INT_MIN, INT_MAX}) {
       Error first(code, "why");
       first.rank = first.peer = rank;
       first.sequence = 5;
-      EXPECT_TRUE(compose_group_error(first, rows).cause.starts_with("why")) << rank;
+      EXPECT_TRUE(explain_error(first, rows).cause.starts_with("why")) << rank;
     }
   }
 }
 
-TEST(GroupError, StaysShortInALargeGroup) {
+TEST(ExplainError, StaysShortInALargeGroup) {
   std::vector<StatusRow> rows(2000, absent(State::silent, 4, 1));
   rows[0] = kIn;
   Error first(ErrorCode::timeout, "why");
   first.rank = 0;
   first.sequence = 5;
-  Error group_error = compose_group_error(first, rows);
+  Error group_error = explain_error(first, rows);
   EXPECT_PRED2(contains, group_error.cause,
                "rank 8 (does not answer, last heard 1.0 s ago at #4), 1991 more");
   EXPECT_LE(encode(group_error).size(), kMaxBody);
 }
 
-TEST(GroupError, ListsRanks) {
+TEST(ExplainError, ListsRanks) {
   const std::pair<std::vector<int>, const char*> cases[] = {
       {{3}, "rank 3"},
       {{0, 1}, "ranks 0, 1"},

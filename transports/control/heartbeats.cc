@@ -18,11 +18,11 @@ constexpr int kMaxUnanswered = 32;
 
 }  // namespace
 
-Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
-                       std::chrono::milliseconds period,
+Heartbeats::Heartbeats(asio::io_context& io, OobConnections& connections,
+                       const ErrorDelivery& delivery, std::chrono::milliseconds period,
                        const std::function<OpStatuses()>& op_status, std::function<void()> sent)
     : connections_(connections),
-      error_(error),
+      delivery_(delivery),
       period_(period),
       op_status_(op_status),
       sent_(std::move(sent)),
@@ -65,7 +65,7 @@ void Heartbeats::tick() {
 void Heartbeats::watch(int rank, Clock::time_point now) {
   Pulse& pulse = pulses_[rank];
   // Before its introduction a rank may still be waiting for others to connect.
-  if (pulse.warned || !connections_.introduced(rank) || error_.delivered()) return;
+  if (pulse.warned || !connections_.introduced(rank) || delivery_.delivered()) return;
   if (now - pulse.heard < kSilentPeriods * period_) return;
   pulse.warned = true;
   log(LogLevel::warn, "control",

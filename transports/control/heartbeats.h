@@ -12,8 +12,8 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
+#include "transports/control/error_delivery.h"
 #include "transports/control/oob_connections.h"
-#include "transports/control/oob_error.h"
 
 namespace ringwood {
 
@@ -21,7 +21,7 @@ class Heartbeats final {
  public:
   // A heartbeat carries the result of `op_status`, and `sent` is called after it; neither is empty.
   // After the group error there are no more warnings. All references must outlive this.
-  Heartbeats(asio::io_context& io, OobConnections& connections, const OobError& error,
+  Heartbeats(asio::io_context& io, OobConnections& connections, const ErrorDelivery& delivery,
              std::chrono::milliseconds period, const std::function<OpStatuses()>& op_status,
              std::function<void()> sent);
 
@@ -47,7 +47,7 @@ class Heartbeats final {
   void watch(int rank, Clock::time_point now);
 
   OobConnections& connections_;
-  const OobError& error_;
+  const ErrorDelivery& delivery_;
   const std::chrono::milliseconds period_;
   const std::function<OpStatuses()>& op_status_;
   const std::function<void()> sent_;

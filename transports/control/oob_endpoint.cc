@@ -64,10 +64,10 @@ Control::Handlers without_empty(Control::Handlers handlers) {
 }
 
 std::unique_ptr<OobSide> make_side(int rank, asio::io_context& io, OobConnections& connections,
-                                   const Heartbeats& heartbeats, OobError& error,
+                                   const Heartbeats& heartbeats, ErrorDelivery& delivery,
                                    const Control::Handlers& handlers) {
-  if (rank == 0) return std::make_unique<OobRoot>(io, connections, heartbeats, error, handlers);
-  return std::make_unique<OobPeer>(io, rank, connections, heartbeats, error, handlers);
+  if (rank == 0) return std::make_unique<OobRoot>(io, connections, heartbeats, delivery, handlers);
+  return std::make_unique<OobPeer>(io, rank, connections, heartbeats, delivery, handlers);
 }
 
 }  // namespace
@@ -77,11 +77,11 @@ OobEndpoint::OobEndpoint(const Group& group, Control::Handlers handlers)
       heartbeat_(group.options ? group.options->heartbeat : Options{}.heartbeat),
       handlers_(without_empty(std::move(handlers))),
       connections_(group.size()),
-      error_(io_, handlers_.failed),
-      heartbeats_(io_, connections_, error_, heartbeat_, handlers_.op_status,
+      delivery_(io_, handlers_.failed),
+      heartbeats_(io_, connections_, delivery_, heartbeat_, handlers_.op_status,
                   [this] { on_heartbeat(); }),
       goodbyes_(connections_),
-      side_(make_side(rank_, io_, connections_, heartbeats_, error_, handlers_)),
+      side_(make_side(rank_, io_, connections_, heartbeats_, delivery_, handlers_)),
       traces_(io_, rank_, connections_, heartbeats_, handlers_.trace) {
   connect(group);
   connections_.send_to_present(MessageType::introduce, encode(Introduction{getpid(), host_name()}));
@@ -146,7 +146,7 @@ void OobEndpoint::run() {
 }
 
 void OobEndpoint::on_heartbeat() {
-  if (error_.begun() || goodbyes_.said()) return;
+  if (delivery_.begun() || goodbyes_.said()) return;
   side_->on_heartbeat();
   for (const PathReport& path : handlers_.paths()) side_->report(path);
   if (rank_ == 0) side_->propose(handlers_.next_change());
@@ -190,7 +190,7 @@ bool OobEndpoint::on_goodbye(int rank) {
 
 void OobEndpoint::on_ended(int rank, const std::string& why) {
   goodbyes_.check();
-  if (connections_.left(rank) || goodbyes_.said() || error_.delivered()) return;
+  if (connections_.left(rank) || goodbyes_.said() || delivery_.delivered()) return;
   connections_.set_died(rank);
   Error death(ErrorCode::peer_lost, fmt::format("{} {}", connections_.name(rank), why));
   const OpStatuses own = handlers_.op_status();

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "transports/base/asio.h"
+#include "transports/control/error_delivery.h"
 #include "transports/control/goodbyes.h"
 #include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"
-#include "transports/control/oob_error.h"
 #include "transports/control/oob_side.h"
 #include "transports/control/status/status_endpoint.h"
 #include "transports/control/status/trace_relay.h"
@@ -49,7 +49,7 @@ class OobEndpoint final {
   const Control::Handlers handlers_;  // none is empty
   asio::io_context io_{1};
   OobConnections connections_;
-  OobError error_;
+  ErrorDelivery delivery_;
   Heartbeats heartbeats_;
   Goodbyes goodbyes_;
   const std::unique_ptr<OobSide> side_;

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "transports/control/compose_error.h"
+#include "transports/control/explain_error.h"
 
 namespace ringwood {
 namespace {
@@ -19,10 +19,11 @@ constexpr std::chrono::milliseconds kStarved{100};
 }  // namespace
 
 OobPeer::OobPeer(asio::io_context& io, int rank, OobConnections& connections,
-                 const Heartbeats& heartbeats, OobError& error, const Control::Handlers& handlers)
+                 const Heartbeats& heartbeats, ErrorDelivery& delivery,
+                 const Control::Handlers& handlers)
     : connections_(connections),
       heartbeats_(heartbeats),
-      error_(error),
+      delivery_(delivery),
       handlers_(handlers),
       reports_(io, rank, connections, heartbeats, handlers.report) {}
 
@@ -47,7 +48,7 @@ bool OobPeer::on_message(int, const Message& message) {
   }
   if (message.type == MessageType::group_error && decode(message.body, error) &&
       is_of_group(error, connections_.size())) {
-    error_.deliver(error);
+    delivery_.deliver(error);
     return true;
   }
   return on_change(message) || on_report(message);
@@ -69,7 +70,7 @@ void OobPeer::on_heartbeat() {
 }
 
 void OobPeer::ask_clock() {
-  if (leaving_ || error_.begun() || !connections_.present(kRoot)) return;
+  if (leaving_ || delivery_.begun() || !connections_.present(kRoot)) return;
   asked_ns_ = Clock::now().time_since_epoch().count();
   connections_.send(kRoot, MessageType::clock, encode(ClockQuestion{asked_ns_}));
 }
@@ -105,48 +106,48 @@ bool OobPeer::on_change(const Message& message) {
 // Before its goodbye the root has said how a change ends.
 void OobPeer::on_goodbye(int rank) {
   handlers_.left(rank);
-  if (error_.pending()) error_.deliver_own(error_.first(), connections_);
+  if (delivery_.pending()) delivery_.deliver_own(delivery_.first(), connections_);
 }
 
 void OobPeer::on_death(int rank, Error death) {
-  if (!error_.begun()) return error_.deliver(death);
-  if (error_.is_loss_of(rank)) {
-    error_.explain_loss(death);
-  } else if (is_loss(error_.first())) {
+  if (!delivery_.begun()) return delivery_.deliver(death);
+  if (delivery_.is_loss_of(rank)) {
+    delivery_.explain_loss(death);
+  } else if (is_loss(delivery_.first())) {
     // The end of another peer is most often a consequence: that peer heard of the root's end a
     // little earlier.
-    death.cause += fmt::format("; before it was known: {}", error_.first().message());
-    return error_.deliver(death);
+    death.cause += fmt::format("; before it was known: {}", delivery_.first().message());
+    return delivery_.deliver(death);
   }
-  error_.deliver(error_.first());
+  delivery_.deliver(delivery_.first());
 }
 
 void OobPeer::report(Error error) {
-  if (error_.begun()) return;
+  if (delivery_.begun()) return;
   if (leaving_ || !connections_.present(kRoot))
-    return error_.deliver_own(std::move(error), connections_);
+    return delivery_.deliver_own(std::move(error), connections_);
   connections_.send(kRoot, MessageType::failure, encode(error));
-  error_.begin(std::move(error));
+  delivery_.begin(std::move(error));
   await_group_error();
 }
 
 void OobPeer::report(const PathReport& path) {
-  if (!error_.begun() && connections_.present(kRoot))
+  if (!delivery_.begun() && connections_.present(kRoot))
     connections_.send(kRoot, MessageType::path_report, encode(path));
 }
 
 // Gives the root its time; time in which this process could not run does not count.
 void OobPeer::await_group_error() {
   const auto until = Clock::now() + heartbeats_.patience(kRootPatience);
-  error_.call_at(until, [this, until] {
+  delivery_.call_at(until, [this, until] {
     if (Clock::now() - until > kStarved) return await_group_error();
-    error_.deliver_own(error_.first(), connections_);
+    delivery_.deliver_own(delivery_.first(), connections_);
   });
 }
 
 void OobPeer::on_leaving() {
   leaving_ = true;
-  if (error_.pending()) error_.deliver_own(error_.first(), connections_);
+  if (delivery_.pending()) delivery_.deliver_own(delivery_.first(), connections_);
 }
 
 }  // namespace ringwood

@@ -6,7 +6,7 @@
 // death is noticed only by the links to the dead rank.
 #pragma once
 
-#include "transports/control/oob_error.h"
+#include "transports/control/error_delivery.h"
 #include "transports/control/oob_side.h"
 #include "transports/control/status/report_relay.h"
 
@@ -16,7 +16,7 @@ class OobPeer final : public OobSide {
  public:
   // No handler is empty. All references must outlive this.
   OobPeer(asio::io_context& io, int rank, OobConnections& connections, const Heartbeats& heartbeats,
-          OobError& error, const Control::Handlers& handlers);
+          ErrorDelivery& delivery, const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
@@ -38,7 +38,7 @@ class OobPeer final : public OobSide {
 
   OobConnections& connections_;
   const Heartbeats& heartbeats_;
-  OobError& error_;
+  ErrorDelivery& delivery_;
   const Control::Handlers& handlers_;
   ReportRelay reports_;
   bool leaving_ = false;

@@ -14,13 +14,13 @@ constexpr std::chrono::milliseconds kDeathGrace{50};
 }  // namespace
 
 OobRoot::OobRoot(asio::io_context& io, OobConnections& connections, const Heartbeats& heartbeats,
-                 OobError& error, const Control::Handlers& handlers)
+                 ErrorDelivery& delivery, const Control::Handlers& handlers)
     : connections_(connections),
       heartbeats_(heartbeats),
-      error_(error),
+      delivery_(delivery),
       handlers_(handlers),
       query_(connections.size()),
-      change_(io, connections, error, handlers, heartbeats.patience(ParameterChange::kPatience)),
+      change_(io, connections, delivery, handlers, heartbeats.patience(ParameterChange::kPatience)),
       reports_(io, connections, heartbeats, handlers.report) {}
 
 bool OobRoot::on_message(int rank, const Message& message) {
@@ -78,7 +78,7 @@ bool OobRoot::on_path(int rank, const PathReport& path) {
   if (path.from != rank || path.to == rank || path.to >= connections_.size() || !rate(path.rate) ||
       !rate(path.expected))
     return false;
-  if (!error_.begun()) handlers_.reported(path);
+  if (!delivery_.begun()) handlers_.reported(path);
   return true;
 }
 
@@ -92,32 +92,32 @@ void OobRoot::on_goodbye(int rank) {
 
 void OobRoot::on_death(int rank, Error death) {
   reports_.on_end();
-  if (error_.is_loss_of(rank)) {
-    error_.explain_loss(death);
+  if (delivery_.is_loss_of(rank)) {
+    delivery_.explain_loss(death);
     return conclude();
   }
-  if (error_.begun()) return conclude_when_complete();
+  if (delivery_.begun()) return conclude_when_complete();
   freeze(std::move(death));
 }
 
 void OobRoot::report(Error error) {
-  if (error_.begun()) return;
-  if (leaving_) return error_.deliver_own(std::move(error), connections_);
+  if (delivery_.begun()) return;
+  if (leaving_) return delivery_.deliver_own(std::move(error), connections_);
   freeze(std::move(error));
 }
 
 // Fixes the first error. What remains to be learnt is what every rank was doing, or how a peer
 // ended.
 void OobRoot::freeze(Error error) {
-  if (error_.begun()) return;
+  if (delivery_.begun()) return;
   const int peer = error.peer;
   const bool query = needs_status_query(error.code);
   const bool grace = is_loss(error) && peer > 0 && peer < connections_.size() &&
                      (connections_.present(peer) || connections_.left(peer));
-  error_.begin(std::move(error));
+  delivery_.begin(std::move(error));
   if (!query && !grace) return conclude();
   const Duration patience = heartbeats_.patience(query ? kQueryTime : kDeathGrace);
-  error_.call_at(Clock::now() + patience, [this] { conclude(); });
+  delivery_.call_at(Clock::now() + patience, [this] { conclude(); });
   if (!query) return;
   connections_.send_to_present(MessageType::query);
   count(0, handlers_.op_status());
@@ -127,7 +127,7 @@ void OobRoot::freeze(Error error) {
 // channel of an operation never changes, so it does not matter that the two were asked at different
 // times.
 void OobRoot::compare_channels(int rank, const OpStatuses& theirs) {
-  if (error_.begun() || leaving_) return;
+  if (delivery_.begun() || leaving_) return;
   const int64_t sequence = on_other_channel(heartbeats_.said(), theirs);
   if (sequence >= 0) freeze(different_priorities(sequence, 0, rank));
 }
@@ -138,24 +138,24 @@ void OobRoot::count(int rank, const OpStatuses& op_statuses) {
 }
 
 void OobRoot::conclude_when_complete() {
-  if (!error_.pending() || !needs_status_query(error_.first().code)) return;
+  if (!delivery_.pending() || !needs_status_query(delivery_.first().code)) return;
   if (query_.complete(connections_)) conclude();
 }
 
 // The root delivers the same bytes that it sends.
 void OobRoot::conclude() {
   const std::string body =
-      encode(compose_group_error(error_.first(), query_.rows(connections_, heartbeats_)));
+      encode(explain_error(delivery_.first(), query_.rows(connections_, heartbeats_)));
   connections_.send_to_present(MessageType::group_error, body);
   Error group_error;
   decode(body, group_error);
-  error_.deliver(group_error);
+  delivery_.deliver(group_error);
 }
 
 void OobRoot::on_leaving() {
   leaving_ = true;
   change_.stop();
-  if (error_.pending()) conclude();
+  if (delivery_.pending()) conclude();
 }
 
 }  // namespace ringwood

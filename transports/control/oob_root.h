@@ -1,11 +1,11 @@
-// Rank 0's side of the control connections: it composes the group error and sends it to all ranks.
+// Rank 0's side of the control connections: it makes the group error and sends it to all ranks.
 //
 // The first error, its own or a peer's, is frozen. To a timeout or a mismatch it adds what every
 // rank is doing (StatusQuery, 60 ms), to a lost connection what became of the peer (50 ms). Then it
 // sends one group error to all.
 #pragma once
 
-#include "transports/control/oob_error.h"
+#include "transports/control/error_delivery.h"
 #include "transports/control/oob_side.h"
 #include "transports/control/parameter_change.h"
 #include "transports/control/status/report_rounds.h"
@@ -17,7 +17,7 @@ class OobRoot final : public OobSide {
  public:
   // No handler is empty. All references must outlive this.
   OobRoot(asio::io_context& io, OobConnections& connections, const Heartbeats& heartbeats,
-          OobError& error, const Control::Handlers& handlers);
+          ErrorDelivery& delivery, const Control::Handlers& handlers);
   bool on_message(int rank, const Message& message) override;
   void on_goodbye(int rank) override;
   void on_death(int rank, Error death) override;
@@ -39,7 +39,7 @@ class OobRoot final : public OobSide {
 
   OobConnections& connections_;
   const Heartbeats& heartbeats_;
-  OobError& error_;
+  ErrorDelivery& delivery_;
   const Control::Handlers& handlers_;
   StatusQuery query_;
   ParameterChange change_;

@@ -7,15 +7,15 @@
 #include <fmt/core.h>
 
 #include "transports/base/log.h"
-#include "transports/control/compose_error.h"
+#include "transports/control/explain_error.h"
 
 namespace ringwood {
 
 ParameterChange::ParameterChange(asio::io_context& io, OobConnections& connections,
-                                 const OobError& error, const Control::Handlers& handlers,
+                                 const ErrorDelivery& delivery, const Control::Handlers& handlers,
                                  Duration patience)
     : connections_(connections),
-      error_(error),
+      delivery_(delivery),
       handlers_(handlers),
       patience_(patience),
       timer_(io) {}
@@ -29,7 +29,7 @@ void ParameterChange::propose(Proposal proposal) {
 }
 
 void ParameterChange::begin(Proposal proposal) {
-  if (error_.begun()) return;
+  if (delivery_.begun()) return;
   present_ = std::move(proposal);
   ++epoch_;
   ready_.clear();
@@ -38,7 +38,7 @@ void ParameterChange::begin(Proposal proposal) {
                                encode(PrepareChange{epoch_, present_.parameters}));
   timer_.expires_after(patience_);
   timer_.async_wait([this, epoch = epoch_](asio::error_code error) {
-    if (!error && under_way() && epoch == epoch_ && !error_.begun())
+    if (!error && under_way() && epoch == epoch_ && !delivery_.begun())
       abandon(fmt::format("{} did not answer within {} s", missing(), seconds_in(patience_)));
   });
   const auto first = handlers_.prepare(epoch_, present_.parameters);
@@ -70,7 +70,7 @@ void ParameterChange::on_goodbye() {
 }
 
 void ParameterChange::conclude_when_complete() {
-  if (error_.begun()) return;
+  if (delivery_.begun()) return;
   for (int rank = 1; rank < connections_.size(); ++rank)
     if (connections_.present(rank) && !ready_.contains(rank)) return;
   if (ready_.contains(0)) commit();
@@ -99,7 +99,7 @@ void ParameterChange::end() {
 
 void ParameterChange::stop() {
   stopped_ = true;
-  if (under_way() && !error_.begun()) abandon("rank 0 leaves");
+  if (under_way() && !delivery_.begun()) abandon("rank 0 leaves");
 }
 
 }  // namespace ringwood

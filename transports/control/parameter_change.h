@@ -14,8 +14,8 @@
 
 #include "transports/base/asio.h"
 #include "transports/base/clock.h"
+#include "transports/control/error_delivery.h"
 #include "transports/control/oob_connections.h"
-#include "transports/control/oob_error.h"
 #include "transports/control/parameter_messages.h"
 
 namespace ringwood {
@@ -27,7 +27,7 @@ class ParameterChange final {
   static constexpr std::chrono::seconds kPatience{1};
 
   // No handler is empty. All references must outlive this.
-  ParameterChange(asio::io_context& io, OobConnections& connections, const OobError& error,
+  ParameterChange(asio::io_context& io, OobConnections& connections, const ErrorDelivery& delivery,
                   const Control::Handlers& handlers, Duration patience);
 
   // Begins it, after the change that is under way. Of several that wait, the last counts.
@@ -49,7 +49,7 @@ class ParameterChange final {
   std::string missing() const;
 
   OobConnections& connections_;
-  const OobError& error_;
+  const ErrorDelivery& delivery_;
   const Control::Handlers& handlers_;
   const Duration patience_;
   asio::steady_timer timer_;

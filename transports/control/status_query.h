@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "transports/control/compose_error.h"
+#include "transports/control/explain_error.h"
 #include "transports/control/heartbeats.h"
 #include "transports/control/oob_connections.h"
 

@@ -1,5 +1,6 @@
-// Composes the one error that all ranks report from the first error and from what every rank is
-// doing. Pure functions of values.
+// Makes the group error, which all ranks report, of the first error and of what every rank is
+// doing; ErrorDelivery (error_delivery.h) has the one and delivers the other. Pure functions of
+// values.
 #pragma once
 
 #include <string>
@@ -17,14 +18,14 @@ struct StatusRow {
   double heard_ago_s = 0;  // silent: seconds since the last message
 };
 
-// Returns the group error. Precondition: `rows` is indexed by rank and not empty.
+// The group error of the first error. Precondition: `rows` is indexed by rank and not empty.
 // - timeout: adds the ranks that are missing (behind, silent, dead, left) and makes the first of
 //   them the peer; becomes a mismatch where ranks have called the operation with different
 //   priorities.
 // - mismatch: adds which ranks called what and makes the first of the smaller group the peer.
 // - the loss of a rank that has said goodbye: says so.
 // - other errors are returned unchanged.
-Error compose_group_error(Error first, const std::vector<StatusRow>& rows);
+Error explain_error(Error first, const std::vector<StatusRow>& rows);
 
 // The first operation that two ranks have under way on different channels, or -1.
 int64_t on_other_channel(const OpStatuses& a, const OpStatuses& b);
@@ -41,7 +42,7 @@ std::string left_text(int rank);
 // True if the error says only that a connection has ended.
 bool is_loss(const Error& error);
 
-// True for the codes to which compose_group_error() adds something.
+// True for the codes to which explain_error() adds something.
 bool needs_status_query(ErrorCode code);
 
 // "rank 3", "ranks 0-2 and 5"; long lists are cut ("and 17 more").

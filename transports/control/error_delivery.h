@@ -1,8 +1,10 @@
-// The error of a group, as one rank learns of it.
+// Delivers the group error to this rank, once: GroupError (collectives/runtime/group_error.h)
+// reports a first error here and is told the group's, which explain_error() has made of it at the
+// root.
 //
 // It has three stages: the first error (frozen by the root, or reported to it by a peer), a time in
-// which more is learnt about it, and the group error, which is delivered once. A rank that first
-// hears of the error from the root delivers at once. Used only in the control thread.
+// which more is learnt about it, and the group error. A rank that first hears of the error from the
+// root delivers at once. Used only in the control thread.
 #pragma once
 
 #include <functional>
@@ -15,11 +17,11 @@
 
 namespace ringwood {
 
-class OobError final {
+class ErrorDelivery final {
  public:
   using Failed = std::function<void(const Error&)>;
   // `failed` is called with the group error. It is not empty, and outlives this.
-  OobError(asio::io_context& io, const Failed& failed) : failed_(failed), timer_(io) {}
+  ErrorDelivery(asio::io_context& io, const Failed& failed) : failed_(failed), timer_(io) {}
 
   // An error has begun; any later one is ignored.
   bool begun() const { return first_ || delivered_; }

@@ -1,4 +1,4 @@
-#include "transports/control/compose_error.h"
+#include "transports/control/explain_error.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -206,7 +206,7 @@ bool is_loss(const Error& error) {
   return error.code == ErrorCode::network || error.code == ErrorCode::peer_lost;
 }
 
-Error compose_group_error(Error first, const std::vector<StatusRow>& rows) {
+Error explain_error(Error first, const std::vector<StatusRow>& rows) {
   const bool peer_known = first.peer >= 0 && first.peer < static_cast<int>(rows.size());
   if (is_loss(first) && peer_known && rows[first.peer].state == StatusRow::State::departed)
     first.cause = left_text(first.peer);
