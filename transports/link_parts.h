@@ -73,20 +73,20 @@ inline void copy_across(std::byte* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-// Implements abort()'s guarantee. The link's user holds a Pass while it touches the memory of a
-// message; abort() returns when no Pass is held and none can be obtained. Costs one locked
-// instruction per Pass.
+// Implements abort()'s guarantee. The link's user holds an Access while it touches the memory of a
+// message; abort() returns when no Access is held and none can be obtained. Costs one locked
+// instruction per Access.
 class AbortGate {
  public:
-  class Pass {
+  class Access {
    public:
-    explicit Pass(AbortGate& gate) : gate_(gate) {
+    explicit Access(AbortGate& gate) : gate_(gate) {
       gate_.inside_.store(true, std::memory_order_seq_cst);
       open_ = !gate_.aborted_.load(std::memory_order_seq_cst);
     }
-    ~Pass() { gate_.inside_.store(false, std::memory_order_release); }
-    Pass(const Pass&) = delete;
-    Pass& operator=(const Pass&) = delete;
+    ~Access() { gate_.inside_.store(false, std::memory_order_release); }
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
     explicit operator bool() const { return open_; }
 
    private:

@@ -287,7 +287,8 @@ class RankOrder {
     return std::nullopt;
   }
 
-  // In one pass: everything is added at the first receive, and put back before the first send.
+  // In one pass over memory: everything is added at the first receive, and put back before the
+  // first send.
   PlanFlaw check_fused(int buffer, const Fusion& fusion) const {
     const BoundStep& first = plan_.steps[static_cast<size_t>(fusion.receives[0])];
     if ((first.dst.buffer == kScratch ? scratch_ : first.dst.buffer) != buffer) return std::nullopt;

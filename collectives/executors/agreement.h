@@ -20,7 +20,7 @@ class Agreement {
 
   // `links`, of Plan::peers, and the execution live until the agreement is finished or has failed.
   virtual void start(const PlanExecution& execution, std::span<QueuedLink> links) = 0;
-  // Makes one pass. Sets `agreed` once all ranks are known to have made the same call. Returns
+  // Makes one iteration. Sets `agreed` once all ranks are known to have made the same call. Returns
   // Error mismatch, with both calls in words, where they differ.
   virtual Status step(bool& progressed, bool& agreed) = 0;
   // All fingerprints of that link's peer that the plan expects, at least one, have come.

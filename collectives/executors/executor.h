@@ -1,6 +1,7 @@
 // An executor carries out plans of one protocol (Plan::protocol). It decides nothing: how a message
-// travels, what is added in one pass and what is sent along with a preamble are fields of the plan.
-// It never waits: the caller of step() owns the loop, its deadline, its sleeping and the abort.
+// travels, what is added in one pass over memory and what is sent along with a preamble are fields
+// of the plan. It never waits: the caller of step() owns the loop, its deadline, its sleeping and
+// the abort.
 //
 //   agree     fingerprints are exchanged (fingerprint.h); sends may leave, and in early plans data
 //            moves in scratch (plan/agreement.h), but no user buffer is written
@@ -12,10 +13,10 @@
 //  one_round    OneRoundExecutor  every link's preamble; the steps run in their order
 //  eager_slots  SlotExecutor      the next step
 //
-// So that other operations, which may have a higher priority, get their turn, a pass ends after
-// about kPassBytes of local steps, fusions and messages that are read in place, or when the poll()
-// of one link has stopped early (Link, rule 5). So it moves at most about 3 MiB, and over verbs
-// what the rings of its links contain besides.
+// So that other operations, which may have a higher priority, get their turn, an iteration ends
+// after about kIterationBytes of local steps, fusions and messages that are read in place, or when
+// the poll() of one link has stopped early (Link, rule 5). So it moves at most about 3 MiB, and
+// over verbs what the rings of its links contain besides.
 //
 // All are started by PlanRunner. One execution at a time; not thread-safe. Nothing is allocated
 // once the vectors have grown to the largest plan in use.
@@ -30,10 +31,10 @@
 
 namespace ringwood {
 
-inline constexpr size_t kPassBytes = size_t{1} << 20;
+inline constexpr size_t kIterationBytes = size_t{1} << 20;
 
 // What one step() has done.
-struct Pass {
+struct Iteration {
   bool progressed = false;  // something has moved; step() never sets it to false
   bool finished = false;
 };
@@ -48,8 +49,8 @@ class Executor {
   // Precondition: the last plan is finished, or it failed and its links were aborted. `execution`
   // lives until then, too.
   virtual void start(const PlanExecution& execution) = 0;
-  // Makes one pass. An error is final.
-  virtual Status step(Pass& pass) = 0;
+  // Makes one iteration. An error is final.
+  virtual Status step(Iteration& iteration) = 0;
   // All ranks are known to have made the same call. Remains true when finished.
   virtual bool agreed() const = 0;
   // Once agreed(): the order of elements that all ranks have stated (fingerprint.h), or 0.

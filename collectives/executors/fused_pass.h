@@ -1,5 +1,5 @@
-// Carries out a reduction in one pass where all operands lie in memory that can be read, and
-// written with puts, in place (fusion.h). A part of QueuedExecutor, used by its thread.
+// Carries out a reduction in one pass over memory where all operands lie in memory that can be
+// read, and written with puts, in place (fusion.h). A part of QueuedExecutor, used by its thread.
 #pragma once
 
 #include <cstdint>

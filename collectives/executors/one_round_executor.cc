@@ -19,15 +19,15 @@ void OneRoundExecutor::start(const PlanExecution& execution) {
   additions_.start(execution);
 }
 
-Status OneRoundExecutor::step(Pass& pass) {
+Status OneRoundExecutor::step(Iteration& iteration) {
   if (!begun_)
-    if (Status s = post_preambles(pass.progressed); !s) return s;
+    if (Status s = post_preambles(iteration.progressed); !s) return s;
   if (!delayed_)
     if (Status s = post_data(); !s) return s;
   if (!agreed_)
-    if (Status s = hear_all(pass.progressed); !s) return s;
+    if (Status s = hear_all(iteration.progressed); !s) return s;
   if (!agreed_) return push();
-  return delayed_ ? Status() : run(pass);
+  return delayed_ ? Status() : run(iteration);
 }
 
 // Posts the preambles, with the data in them where the plan says so, unless it must wait for
@@ -122,7 +122,7 @@ Status OneRoundExecutor::push() {
   return poll_open(&PeerLink::outstanding, none);
 }
 
-Status OneRoundExecutor::run(Pass& pass) {
+Status OneRoundExecutor::run(Iteration& iteration) {
   const Plan& plan = *execution_->plan;
   bool none = false;
   for (; next_ < plan.steps.size(); ++next_) {
@@ -134,13 +134,13 @@ Status OneRoundExecutor::run(Pass& pass) {
       if (!std::exchange(folded_, false)) run_local(*execution_, additions_, step, 0, step.bytes);
       continue;
     }
-    if (Status s = receive(next_, pass.progressed); !s) return s;
+    if (Status s = receive(next_, iteration.progressed); !s) return s;
     if (!talk_with(step.peer).taken) return push();
     if (execution_->times) execution_->times->completed(static_cast<int32_t>(next_));
   }
   if (Status s = poll_open(&PeerLink::outstanding, none); !s || !none) return s;
   if (execution_->times) note_sent();
-  pass.progressed = pass.finished = true;
+  iteration.progressed = iteration.finished = true;
   return {};
 }
 

@@ -21,7 +21,7 @@ class OneRoundExecutor final : public Executor {
   OneRoundExecutor(Mesh& mesh, int channel) : mesh_(mesh), channel_(channel) {}
 
   void start(const PlanExecution& execution) override;
-  Status step(Pass& pass) override;
+  Status step(Iteration& iteration) override;
   bool agreed() const override { return agreed_; }
   void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;
@@ -40,7 +40,7 @@ class OneRoundExecutor final : public Executor {
   Status post_data();
   Status hear_all(bool& progressed);
   Status hear(Talk& talk, bool& progressed);
-  Status run(Pass& pass);
+  Status run(Iteration& iteration);
   Status push();
   Status receive(size_t index, bool& progressed);
   Status receive_carried(Talk& talk, size_t index);

@@ -42,13 +42,13 @@ class PlanRunner final {
   uint32_t order() const { return executor_->order(); }
   // With delay_sends: the caller has finished its part and the run may begin.
   void release() { executor_->release(); }
-  // Makes one pass. Sets `progressed` when anything moved. After it, idle() tells whether the plan
-  // is finished. Precondition: not idle.
+  // Makes one iteration. Sets `progressed` when anything moved. After it, idle() tells whether the
+  // plan is finished. Precondition: not idle.
   Status step(bool& progressed) {
-    Pass pass;
-    Status s = executor_->step(pass);
-    progressed = progressed || pass.progressed;
-    idle_ = pass.finished;
+    Iteration iteration;
+    Status s = executor_->step(iteration);
+    progressed = progressed || iteration.progressed;
+    idle_ = iteration.finished;
     return s;
   }
   // Drops a plan that failed. Its links must have been aborted.
@@ -56,7 +56,7 @@ class PlanRunner final {
 
   // Whether peers read this rank's scratch in place.
   bool reads_in_place() const { return scratch_.in_arena(); }
-  // Reductions that were carried out in one pass (fusion.h).
+  // Reductions that were carried out in one pass over memory (fusion.h).
   uint64_t fused() const { return queued_.fused(); }
   // For errors; empty when idle.
   WaitList waits() const;

@@ -37,24 +37,24 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   local_ = -1;
 }
 
-Status QueuedExecutor::step(Pass& pass) {
-  room_ = kPassBytes;
+Status QueuedExecutor::step(Iteration& iteration) {
+  room_ = kIterationBytes;
   if (!agreed_)
-    if (Status s = agree(pass.progressed); !s) return s;
-  if (running()) run_ready(pass.progressed);
-  if (Status s = serve_links(pass.progressed); !s) {
+    if (Status s = agree(iteration.progressed); !s) return s;
+  if (running()) run_ready(iteration.progressed);
+  if (Status s = serve_links(iteration.progressed); !s) {
     // A fingerprint that differs explains why its sender has left.
     if (!agreed_)
       if (Status different = agreement_->check(); !different) return different;
     return s;
   }
   if (!running()) return {};
-  run_ready(pass.progressed);
+  run_ready(iteration.progressed);
   if (!agreed_ || steps_.left() > 0) return {};
   for (const QueuedLink& link : links_)
     if (link.outstanding()) return {};
   agreement_->finish();
-  pass.progressed = pass.finished = true;
+  iteration.progressed = iteration.finished = true;
   return {};
 }
 
@@ -74,7 +74,7 @@ Status QueuedExecutor::serve_links(bool& progressed) {
     if (first_ >= links_.size()) first_ = 0;
     QueuedLink& link = links_[first_++];
     if (Status s = serve(link, progressed); !s) return s;
-    // The others have their turn in the next pass.
+    // The others have their turn in the next iteration.
     if (!room_left() || (link.open() && link.totals->more)) return {};
   }
   return {};

@@ -23,20 +23,20 @@ class QueuedExecutor final : public Executor {
   QueuedExecutor(Mesh& mesh, int channel, EagerSlots& slots);
 
   void start(const PlanExecution& execution) override;
-  Status step(Pass& pass) override;
+  Status step(Iteration& iteration) override;
   bool agreed() const override { return agreed_; }
   uint32_t order() const override { return agreement_->order(); }
   void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
-  // Reductions carried out in one pass (fusion.h), over all executions.
+  // Reductions carried out in one pass over memory (fusion.h), over all executions.
   uint64_t fused() const { return fused_pass_.count(); }
 
  private:
   bool running() const { return (agreed_ || early_) && !delayed_; }
   Status agree(bool& progressed);
   bool may_receive(const QueuedLink& link) const;
-  // All of them, or until about as much is moved as in one pass.
+  // All of them, or until about as much is moved as in one iteration.
   Status serve_links(bool& progressed);
   Status serve(QueuedLink& link, bool& progressed);
   Status post_sends(QueuedLink& link, bool& progressed);
@@ -50,7 +50,7 @@ class QueuedExecutor final : public Executor {
     if (execution_->times) [[unlikely]]
       execution_->times->posted(step);
   }
-  // What run_ready() and the links may still read or write in this pass.
+  // What run_ready() and the links may still read or write in this iteration.
   bool room_left() const { return room_ > 0; }
   void take_room(size_t bytes) { room_ -= std::min(room_, bytes); }
   bool take_in_place(QueuedLink& link);

@@ -66,9 +66,9 @@ inline Status SlotExecutor::hear(bool& progressed) {
   return {};
 }
 
-Status SlotExecutor::step(Pass& pass) {
+Status SlotExecutor::step(Iteration& iteration) {
   if (!agreed_)
-    if (Status s = hear(pass.progressed); !s || !agreed_) return s;
+    if (Status s = hear(iteration.progressed); !s || !agreed_) return s;
   if (delayed_) return {};
   if (data_follows_) write_data();
   for (; next_ != end_; ++next_, skip_empty()) {
@@ -79,10 +79,10 @@ Status SlotExecutor::step(Pass& pass) {
     }
     bool taken = false;
     if (Status s = receive(step, taken); !s || !taken) return s;
-    pass.progressed = true;
+    iteration.progressed = true;
   }
   slots_.end_round();
-  pass.progressed = pass.finished = true;
+  iteration.progressed = iteration.finished = true;
   return {};
 }
 

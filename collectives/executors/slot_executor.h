@@ -1,6 +1,6 @@
 // Carries out plans of one round by eager slots: each rank's fingerprint and data are in the slot
 // that it writes to each other rank. The steps run in their order and read the slots in place,
-// without queues; a pass costs little more than looking at the slots.
+// without queues; an iteration costs little more than looking at the slots.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class SlotExecutor final : public Executor {
   explicit SlotExecutor(EagerSlots& slots) : slots_(slots) {}
 
   void start(const PlanExecution& execution) override;
-  Status step(Pass& pass) override;
+  Status step(Iteration& iteration) override;
   bool agreed() const override { return agreed_; }
   void release() override { delayed_ = false; }
   void add_waits(WaitList& waits) const override;

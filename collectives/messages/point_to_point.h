@@ -49,9 +49,9 @@ class PointToPoint final {
 
   void add(std::shared_ptr<MessageState> message);
   bool active() const { return pending_ > 0; }
-  // Makes one pass and appends finished messages in order of completion. `listening` must be true
-  // for a thread that waits for long: messages from other peers are then received, too; otherwise
-  // ranks could wait for each other in a cycle.
+  // Makes one iteration and appends finished messages in order of completion. `listening` must be
+  // true for a thread that waits for long: messages from other peers are then received, too;
+  // otherwise ranks could wait for each other in a cycle.
   Status step(bool listening, bool& progressed,
               std::vector<std::shared_ptr<OperationState>>& finished);
   // Gives up all pending messages. Precondition: the links were aborted.

@@ -202,7 +202,7 @@ struct Plan {
     size_t sends_until = 0;                // the first step that writes what a message carries
   } one_round;
 
-  // Reductions that are carried out in one pass.
+  // Reductions that are carried out in one pass over memory.
   struct Fusions {
     std::vector<Fusion> list;
     std::vector<int32_t> of_step;  // by step: the fusion whose receive it is, or -1

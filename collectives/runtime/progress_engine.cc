@@ -254,11 +254,11 @@ void ProgressEngine::drive(bool patient, Done done) {
   };
   while (true) {
     bool progressed = false;
-    pass(progressed, finished);
+    iterate(progressed, finished);
     if (!finished.empty()) deliver(finished, nullptr);
     if (done()) break;
     if (progressed)
-      idling.passes = 0;
+      idling.iterations = 0;
     else
       waiter_.pause(idling, busy, look);
   }
@@ -266,7 +266,7 @@ void ProgressEngine::drive(bool patient, Done done) {
   spare_.swap(finished);
 }
 
-void ProgressEngine::pass(bool& progressed, Operations& finished) try {
+void ProgressEngine::iterate(bool& progressed, Operations& finished) try {
   if (queue_.acknowledge()) take();
   if (error_.is_set()) {
     if (!finished.empty()) deliver(finished, nullptr);  // before

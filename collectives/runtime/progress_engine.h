@@ -5,14 +5,14 @@
 //
 //   submit ---> queue ---> in flight ---> completed: waiters are notified, callbacks run
 //                 ^            ^               |
-//                 |          drive: pass after pass; the waiter waits after one without progress
+//                 |          drive: iteration after iteration; the waiter waits after one in vain
 //            call(): bypasses the queue and all other threads, where nothing else is in flight
 //
-// How long a pass lasts is what a small call of high priority waits for at most: the message of one
-// link and about as much local work (executors/executor.h): at most 1.3 ms of a core were measured
-// over one link (bench/scale/high_priority.cc). In one go, and so longer for large ones, are
-// done: the copies of CopiedMemory (strided tensors), a message that is encoded or rounded for the
-// network, and the measurement of the network.
+// How long an iteration lasts is what a small call of high priority waits for at most: the message
+// of one link and about as much local work (executors/executor.h). At most 1.3 ms of a core were
+// measured over one link (bench/scale/high_priority.cc). In one go, and so longer for large ones,
+// are done: the copies of CopiedMemory (strided tensors), a message that is encoded or rounded for
+// a wire format, and the measurement of the network.
 //
 // The first error goes to the control connection; the group's error comes back to every rank and
 // completes everything that is pending there. Links are aborted first, so the buffers of a
@@ -103,10 +103,10 @@ class ProgressEngine final : public OperationDriver,
   Status admit(EngineLock& held, CollectiveState& operation);
   // Drives the operation that bypassed the queue, with the role, which is given back.
   void drive_alone(CollectiveState& operation);
-  // Makes passes until done(). `patient`: no thread waits for them.
+  // Makes iterations until done(). `patient`: no thread waits for them.
   template <class Done>
   void drive(bool patient, Done done);
-  void pass(bool& progressed, Operations& finished);
+  void iterate(bool& progressed, Operations& finished);
   void take();
   void drop(Operations& dropped);
   // Completes the operations, null = success, notifies their waiters and runs their callbacks.
@@ -123,7 +123,7 @@ class ProgressEngine final : public OperationDriver,
   std::unique_ptr<InFlight> work_;
   Role role_;
   ParameterFollower follower_;
-  // The driver's: empty lists between two passes, kept for their memory.
+  // The driver's: empty lists between two iterations, kept for their memory.
   Operations spare_;
   std::vector<std::shared_ptr<CollectiveState>> taken_;
   bool links_aborted_ = false;

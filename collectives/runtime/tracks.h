@@ -1,8 +1,8 @@
 // The collectives of a group, carried out side by side, each on its track (work_queue.h).
 //
-//   track 0     #0 in flight   #2, #4 wait          served in every pass: high priority first, then
-//   track 1     #1 in flight   #5 waits             by age; a later one gets its turn only where
-//   high        #3 in flight                        those before it made no progress
+//   track 0     #0 in flight   #2, #4 wait          served in every iteration: high priority first,
+//   track 1     #1 in flight   #5 waits             then by age; a later one gets its turn only
+//   high        #3 in flight                        where those before it made no progress
 //
 // Order. The operations of a track begin in the order of their calls. An operation that reads or
 // writes what an earlier one of another track writes, or that writes what the earlier one reads,
@@ -99,8 +99,8 @@ class Tracks final {
   bool unshared_done() const { return unshared_ && unshared_->done(); }
   // In the order of their calls; the operations are moved from.
   void add(std::span<Track::Collective> operations);
-  // Makes one pass and appends what is finished, except an unshared operation, which is completed
-  // here. Precondition: `progressed` is false.
+  // Makes one iteration and appends what is finished, except an unshared operation, which is
+  // completed here. Precondition: `progressed` is false.
   Status step(bool& progressed, Operations& finished) {
     if (may_begin_) begin_ready();
     for (size_t i = 0; i < serving_; ++i) {

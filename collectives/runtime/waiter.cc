@@ -35,7 +35,7 @@ void Waiter::wait_longer(Idling& idling, Duration idle) {
   } else if (idle < idling.yield) {
     sched_yield();
     // Look at the clock again at once: a yield may have taken a time slice.
-    idling.passes = 2 * kPassesPerLook - 1;
+    idling.iterations = 2 * kIterationsPerLook - 1;
   } else {
     sleeping_.store(true);
     mesh_->arm();

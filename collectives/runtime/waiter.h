@@ -1,11 +1,11 @@
 // How a driver waits: it spins, then yields, then arms every wake source and sleeps.
 //
 // 1. Spinning: only where every rank of the host has a core, and never in the progress thread,
-//    which shares its core with the user's computation. Elsewhere a pass without progress yields
-//    the core at once: the peer that is waited for may need this very core.
-// 2. Sleeping: links are armed first, and one more pass follows, so that an arrival in between is
-//    not missed; `armed()` is true in that pass. Drives may nest (a callback waits): the inner one
-//    disarms, and the outer one notices that here.
+//    which shares its core with the user's computation. Elsewhere an iteration without progress
+//    yields the core at once: the peer that is waited for may need this very core.
+// 2. Sleeping: links are armed first, and one more iteration follows, so that an arrival in between
+//    is not missed; `armed()` is true in that one. Drives may nest (a callback waits): the inner
+//    one disarms, and the outer one notices that here.
 //
 // Thread safety: wake() and ring() from any thread; everything else by the driver.
 #pragma once
@@ -34,7 +34,7 @@ class Waiter final {
   // The state of one drive's waiting since its last progress.
   struct Idling {
     Duration spin, yield;  // how long it spins, and then yields
-    unsigned passes = 0;
+    unsigned iterations = 0;
     Clock::time_point since;
   };
 
@@ -43,13 +43,13 @@ class Waiter final {
   void use(Mesh& mesh);
 
   Idling begin(bool patient) const;
-  // To be called after a pass without progress. look(now, slept) is called a few times a
+  // To be called after an iteration without progress. look(now, slept) is called a few times a
   // millisecond at least, and after each sleep. busy() is called before a sleep and tells whether
-  // there is a reason to make another pass instead.
+  // there is a reason to make another iteration instead.
   template <class Busy, class Look>
   void pause(Idling& idling, Busy busy, Look look) {
-    // The first passes do not read the clock: most messages arrive within them.
-    if (++idling.passes % kPassesPerLook) {
+    // The first iterations do not read the clock: most messages arrive within them.
+    if (++idling.iterations % kIterationsPerLook) {
       if (armed_)
         sleep(idling, busy, look);
       else if (may_spin_)
@@ -59,7 +59,7 @@ class Waiter final {
       return;
     }
     const auto now = Clock::now();
-    if (idling.passes == kPassesPerLook) idling.since = now;
+    if (idling.iterations == kIterationsPerLook) idling.since = now;
     look(now, false);
     if (armed_)
       sleep(idling, busy, look);
@@ -70,10 +70,10 @@ class Waiter final {
   void end() {
     if (armed_) disarm();
   }
-  // This is the pass before a sleep: what it finds does not ring any more.
+  // This is the iteration before a sleep: what it finds does not ring any more.
   bool armed() const { return armed_; }
 
-  // Makes the driver pass again, if it sleeps or is about to.
+  // Makes the driver iterate again, if it sleeps or is about to.
   void wake() {
     if (sleeping_.load()) ring();
   }
@@ -81,7 +81,7 @@ class Waiter final {
   void ring();
 
  private:
-  static constexpr unsigned kPassesPerLook = 16;
+  static constexpr unsigned kIterationsPerLook = 16;
   static void relax() {
 #if defined(__x86_64__)
     _mm_pause();
@@ -92,7 +92,7 @@ class Waiter final {
   // May take as long as others use the core, so the clock is read before, but for the first time.
   template <class Look>
   [[gnu::noinline]] static void yield(const Idling& idling, Look look) {
-    if (idling.passes > 1) look(Clock::now(), false);
+    if (idling.iterations > 1) look(Clock::now(), false);
     sched_yield();
   }
   void wait_longer(Idling& idling, Duration idle);
@@ -102,7 +102,7 @@ class Waiter final {
     if (!busy()) bell_.load()->wait(kLongestSleep);
     disarm();
     look(Clock::now(), true);
-    idling.passes = 0;
+    idling.iterations = 0;
   }
 
   const int spin_us_;

@@ -76,7 +76,7 @@ Duration Watchdog::count_in_vain(Clock::time_point now, int departures) {
   if (moved_) named_ = false;
   moved_ = false;
   known_departures_ = departures;
-  const Duration before = in_vain_;  // excludes the pass since then
+  const Duration before = in_vain_;  // excludes the iteration since then
   in_vain_ += std::min<Duration>(now - looked_, kMaxInVain);
   looked_ = now;
   return before;

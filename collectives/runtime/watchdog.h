@@ -26,8 +26,8 @@ class Watchdog final {
   void left(int rank);
   // Something was sent or received.
   void moved() { moved_ = true; }
-  // To be called after passes in vain, at least a few times a second; `slept`: just now. What waits
-  // is noted by the recorder. Errors go to the group's error.
+  // To be called after iterations in vain, at least a few times a second; `slept`: just now. What
+  // waits is noted by the recorder. Errors go to the group's error.
   void look(Clock::time_point now, bool slept, InFlight& work);
 
  private:

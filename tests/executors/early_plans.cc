@@ -54,7 +54,7 @@ class DelayedData : public ::testing::Test {
   }
   // Steps these ranks until nothing moves. A rank that has failed is not stepped any more.
   void step(std::vector<size_t> ranks) {
-    for (int pass = 0; pass < 500; ++pass)
+    for (int iteration = 0; iteration < 500; ++iteration)
       for (const size_t r : ranks) {
         bool progressed = false;
         if (!errors_[r].empty() || runner_.executors[r]->idle()) continue;

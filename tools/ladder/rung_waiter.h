@@ -19,10 +19,10 @@ class RungWaiter final {
   // What has to be armed before a sleep; owned from now on.
   Transport& use(std::unique_ptr<Transport> transport);
 
-  // Calls pass() until it says that all is done: what rings must be in the wait set. pass() returns
+  // Calls iterate() until it says that all is done: what rings must be in the wait set. It returns
   // what has moved; done() whether that was all. Throws Error(timeout) about `what`.
-  template <class Pass, class Done>
-  void until(Done done, Pass pass, const char* what) {
+  template <class Iterate, class Done>
+  void until(Done done, Iterate iterate, const char* what) {
     const Deadline deadline = Deadline::after(timeout_);
     Waiter::Idling idling = waiter_.begin(/*patient=*/false);
     const auto busy = [] { return false; };
@@ -30,10 +30,10 @@ class RungWaiter final {
       if (deadline.passed(now)) fail(what);
     };
     while (true) {
-      const bool moved = pass();
+      const bool moved = iterate();
       if (done()) break;
       if (moved)
-        idling.passes = 0;
+        idling.iterations = 0;
       else
         waiter_.pause(idling, busy, look);
     }

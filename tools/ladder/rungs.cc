@@ -70,14 +70,14 @@ class SocketRung final : public Rung {
   }
   void one(size_t bytes) {
     size_t sent = 0, received = 0;
-    const auto pass = [&] {
+    const auto iterate = [&] {
       const size_t before = sent + received;
       if (sent < bytes) sent += moved(::send(fd_, out_.data() + sent, bytes - sent, MSG_NOSIGNAL));
       if (received < bytes)
         received += moved(::recv(fd_, in_.data() + received, bytes - received, 0));
       return sent + received > before;
     };
-    waiter_.until([&] { return sent == bytes && received == bytes; }, pass, "socket");
+    waiter_.until([&] { return sent == bytes && received == bytes; }, iterate, "socket");
   }
 
   const int fd_;

@@ -83,8 +83,8 @@ bool Sender::move_once(Message& message, bool& plausible) {
     return true;
   }
   if (message.bytes <= kSmallBytes) {
-    AbortGate::Pass pass(context_.gate);
-    if (!pass) return false;
+    AbortGate::Access access(context_.gate);
+    if (!access) return false;
     slots_.write(message.data, message.bytes);
     message.done = message.bytes;
     context_.alarm.wake();
@@ -98,8 +98,8 @@ bool Sender::move_once(Message& message, bool& plausible) {
 
 // False: the message is in no memory that the peer maps, or must not be read any more.
 bool Sender::expose(Message& message) {
-  AbortGate::Pass pass(context_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(context_.gate);
+  if (!access) return false;
   if (const auto offset = arena_->offset_of(message.data, message.bytes)) {
     message.at = *offset;
   } else {
@@ -121,8 +121,8 @@ bool Sender::stage_piece(Message& message, bool& plausible) {
   const bool first = message.done == 0;
   if (first) plausible = ring_.start(message.bytes);
   if (!plausible || ring_.full(plausible)) return false;
-  AbortGate::Pass pass(context_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(context_.gate);
+  if (!access) return false;
   const uint64_t start = ring_.head();
   const size_t piece = ring_.write(message.data + message.done, message.bytes - message.done);
   message.done += piece;
@@ -172,15 +172,15 @@ bool Receiver::copy_first(bool& plausible) {
   Message& message = queue_.front();
   if (!open(message, plausible)) return false;
   if (way_ == Way::placed) {
-    AbortGate::Pass pass(context_.gate);
-    if (!pass) return false;
+    AbortGate::Access access(context_.gate);
+    if (!access) return false;
     context_.edges.arrived(finished_, true);
     return take(message.bytes);
   }
   const std::span<const std::byte> piece = arrived(plausible);
   if (piece.empty()) return false;
-  AbortGate::Pass pass(context_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(context_.gate);
+  if (!access) return false;
   const size_t bytes = std::min(piece.size(), kPieceBytes);
   std::memcpy(message.data + message.done, piece.data(), bytes);
   moved_ += bytes;

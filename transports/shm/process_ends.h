@@ -7,7 +7,7 @@
 //
 // 1. Nothing is written to a pipe, and what a peer gives instead of one can only end its own links.
 // 2. A hang-up rings the rank's wait set. next() tells of each once, and is one system call: it is
-//    for a rank that has waited, not for every pass.
+//    for a rank that has waited, not for every iteration.
 // 3. A peer's writes come before its hang-up: after next(), all that it sent is visible.
 //
 // Pipes and not pidfds: ranks may be threads of one process, or have process numbers of different

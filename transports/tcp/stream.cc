@@ -87,8 +87,8 @@ Outcome Stream::send(AbortGate& gate, Fifo<uint64_t>& finished) {
 }
 
 Outcome Stream::transmit(AbortGate& gate, Fifo<uint64_t>& finished) {
-  AbortGate::Pass pass(gate);
-  if (!pass) return Outcome::blocked;
+  AbortGate::Access access(gate);
+  if (!access) return Outcome::blocked;
   bool zero_copy = zero_copy_.on() && out_.front().bytes >= kZeroCopyBytes;
   std::array<iovec, kParts> parts;
   size_t offered = 0;
@@ -161,8 +161,8 @@ void Stream::taken(size_t bytes, Fifo<uint64_t>& finished) {
 Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
   from_ahead(gate, finished);
   if (in_.empty()) return Outcome::blocked;
-  AbortGate::Pass pass(gate);
-  if (!pass) return Outcome::blocked;
+  AbortGate::Access access(gate);
+  if (!access) return Outcome::blocked;
   std::array<iovec, kParts> parts;
   msghdr message{};
   message.msg_iov = parts.data();
@@ -184,8 +184,8 @@ Outcome Stream::receive(AbortGate& gate, Fifo<uint64_t>& finished) {
 // Copies bytes that were read ahead to the buffers posted for them since.
 void Stream::from_ahead(AbortGate& gate, Fifo<uint64_t>& finished) {
   if (ahead_.empty() || in_.empty() || !in_.front().data) return;
-  AbortGate::Pass pass(gate);
-  if (!pass) return;
+  AbortGate::Access access(gate);
+  if (!access) return;
   while (!ahead_.empty() && !in_.empty() && in_.front().data) {
     Piece& piece = in_.front();
     const size_t bytes = std::min(ahead_.bytes().size(), piece.bytes - piece.done);

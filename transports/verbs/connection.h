@@ -38,8 +38,8 @@ class Connection final : private PathEvents {
   // Waits, for a bounded time, until what was sent is acknowledged: it would be lost with the queue
   // pairs.
   void drain() noexcept;
-  // Stops the queue pairs. A device that still reads exposed memory does no harm by itself, but the
-  // peer must not take for a message what the user writes there from now on.
+  // Stops the queue pairs. An RDMA device that still reads exposed memory does no harm by itself,
+  // but the peer must not take for a message what the user writes there from now on.
   void abort() noexcept;
 
   // False: the frame is invalid.

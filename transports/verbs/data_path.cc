@@ -32,8 +32,8 @@ DataPath::~DataPath() {
 }
 
 bool DataPath::move() {
-  AbortGate::Pass pass(link_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(link_.gate);
+  if (!access) return false;
   in_.store();
   write_pieces();
   reading_user_memory_.store(out_.reads_user_memory(), std::memory_order_release);
@@ -60,8 +60,8 @@ bool DataPath::take(const Frame& frame, std::span<const std::byte> payload) {
 
 // Lost acknowledgements do not come again, but the peer's last frame was its credit.
 bool DataPath::take_the_rest() {
-  AbortGate::Pass pass(link_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(link_.gate);
+  if (!access) return false;
   in_.store();
   if (!out_.reads_user_memory()) return true;
   paths_.close();

@@ -2,9 +2,9 @@
 // written over the path that is free, or over the fallback connection when no path carries; arrived
 // bytes are handed to the receives; and the peer is told what was read (credit).
 //
-// Large messages in memory that a device has registered are sent zero-copy: the device reads them
-// in place. Their pieces have the same positions in the peer's ring as if they had been copied.
-// Until a piece is acknowledged it may be read again, for another path or for the fallback
+// Large messages in memory that an RDMA device has registered are sent zero-copy: the device reads
+// them in place. Their pieces have the same positions in the peer's ring as if they had been
+// copied. Until a piece is acknowledged it may be read again, for another path or for the fallback
 // connection.
 //
 // Thread safety: reads_user_memory() and fallback() from any thread; all else from the link's user.

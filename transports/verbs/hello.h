@@ -1,4 +1,4 @@
-// The first message of each side of a link, before it connects. Needs no device.
+// The first message of each side of a link, before it connects. Needs no RDMA device.
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ bool VerbsLink::post_zero_copy(const void* data, size_t bytes) {
   }
   RemappedMemory* const remapped = RemappedMemory::current();
   if (!remapped) return false;
-  AbortGate::Pass pass(link_.gate);
-  if (!pass) return false;
+  AbortGate::Access access(link_.gate);
+  if (!access) return false;
   auto exposed = remapped->expose(data, bytes);
   if (!exposed) return false;
   out_.post_zero_copy(arena_->at(exposed->offset), bytes, std::move(exposed->hold));

@@ -2,7 +2,7 @@
 // connection (fallback_connection.h) for negotiation and as the path of last resort.
 //
 // Large messages (kZeroCopyFrom, link.cc) in the arena, or in remapped buffers, are sent zero-copy:
-// the device reads them in place (data_path.h). Such a message is sent when every piece is
+// the RDMA device reads them in place (data_path.h). Such a message is sent when every piece is
 // acknowledged. abort() therefore stops the queue pairs if anything is exposed, before it returns:
 // the user may write to that memory at once, and the peer must not get the new bytes as the
 // message. A peer that has read everything and leaves says so over the fallback

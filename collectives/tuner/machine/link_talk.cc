@@ -101,7 +101,7 @@ void LinkTalk::pause(int rank, Clock::time_point begin, bool patient) {
     std::this_thread::yield();
 }
 
-// As runtime/waiter.h: what arrives between the last pass and arming would wake nobody.
+// As runtime/waiter.h: what arrives between the last iteration and arming would wake nobody.
 void LinkTalk::sleep() {
   if (std::exchange(armed_, true)) {
     mesh_.wait_set->wait(kLongestSleep);

@@ -74,7 +74,7 @@ class LinkTalk final {
   const Deadline deadline_;
   const int channel_;
   bool sleeps_;
-  bool armed_ = false;          // the links were, and one more pass is due before a sleep
+  bool armed_ = false;          // the links were, and one more iteration is due before a sleep
   std::vector<Posted> posted_;  // by rank, since the links were made
   std::vector<int> sending_;    // ranks to which sends are not complete
   std::vector<std::byte> out_, in_;

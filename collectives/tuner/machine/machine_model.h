@@ -113,8 +113,8 @@ struct MachineModel : GroupFacts {
 
   // Inside a host; over sockets (`loopback`) with the cost of a core from `net`.
   bool staged = true;
-  double post = 0.051e-6;     // a core's time for a message, at each end: to post and complete it
-  double look = 0.022e-6;     // one pass over its links, in which a waiting rank finds an arrival
+  double post = 0.051e-6;  // a core's time for a message, at each end: to post and complete it
+  double look = 0.022e-6;  // one iteration over its links, in which a waiting rank finds an arrival
   double latency = 0.062e-6;  // from the end of a write until another core sees it
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double both_ways = 1;       // fraction of it that remains with equal traffic the other way

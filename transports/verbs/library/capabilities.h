@@ -1,4 +1,4 @@
-// Optional capabilities of a device, found by asking.
+// Optional capabilities of an RDMA device, found by asking.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// Enhanced connection establishment: vendor-specific options of two devices beyond the standard,
-// opaque to this library. One side sends what its queue pair can do; the other applies that and
-// replies with what it supports of it; the first then applies the reply. All this happens before
-// the queue pairs are ready to receive.
+// Enhanced connection establishment: vendor-specific options of two RDMA devices beyond the
+// standard, opaque to this library. One side sends what its queue pair can do; the other applies
+// that and replies with what it supports of it; the first then applies the reply. All this happens
+// before the queue pairs are ready to receive.
 //
 // Optional: where the library or the device does not have it, or refuses, it is not used.
 #pragma once

@@ -1,8 +1,8 @@
 // libibverbs, loaded at run time: one build runs with and without it.
 //
-// Contains only calls that have a symbol; posting and polling go through the device's own table,
-// which the headers call inline. Thread safe. Never unloaded: its threads and handlers may outlive
-// this library's.
+// Contains only calls that have a symbol; posting and polling go through the RDMA device's own
+// table, which the headers call inline. Thread safe. Never unloaded: its threads and handlers may
+// outlive this library's.
 #pragma once
 
 #include <infiniband/verbs.h>

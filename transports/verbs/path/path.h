@@ -3,8 +3,8 @@
 //   made --connect--> proving --use--> alive --close--> closing --drain, destroy--> closed
 //
 // Closing lasts until every posted receive has come back, which shows that the peer can write no
-// more. A device that has failed may return nothing: then the queue pair is destroyed, which shows
-// the same. While a path is proving, its user writes nothing but a probe.
+// more. An RDMA device that has failed may return nothing: then the queue pair is destroyed, which
+// shows the same. While a path is proving, its user writes nothing but a probe.
 //
 // Not thread safe, except stop().
 #pragma once

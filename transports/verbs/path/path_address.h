@@ -1,4 +1,5 @@
-// The message from one end of a path that is reopened to the other (reopener.h). Needs no device.
+// The message from one end of a path that is reopened to the other (reopener.h). Needs no RDMA
+// device.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // An end of a path, as two messages contain it: a link's hello and the address of a path that is
-// reopened. Needs no device.
+// reopened. Needs no RDMA device.
 #pragma once
 
 #include <cstdint>

@@ -136,8 +136,8 @@ void PathSet::watch() {
 
 // For a path that does not return what was posted to it. Not while abort() reads the paths.
 void PathSet::destroy(PathSlot& slot) {
-  AbortGate::Pass pass(link_.gate);
-  if (!pass || slot.path->destroy()) return;
+  AbortGate::Access access(link_.gate);
+  if (!access || slot.path->destroy()) return;
   link_.fault.set(
       ErrorCode::network,
       fmt::format("{} does not give back what was posted to it ({}): look at the kernel's log",
@@ -161,8 +161,8 @@ void PathSet::end_life(PathSlot& slot) {
 // Not while abort() reads the paths.
 bool PathSet::replace(PathSlot& slot, std::unique_ptr<Path> fresh) {
   {
-    AbortGate::Pass pass(link_.gate);
-    if (!pass) return false;
+    AbortGate::Access access(link_.gate);
+    if (!access) return false;
     slot.path = std::move(fresh);
   }
   slot.ends = PathEnds::open;

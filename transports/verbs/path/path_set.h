@@ -70,7 +70,7 @@ class PathSet final {
   // Closes paths that must be closed, and completes the closing of those that both ends have
   // closed.
   void watch();
-  // As in Path, for each; a path whose device refuses fails.
+  // As in Path, for each; a path whose RDMA device refuses fails.
   void renew_receives(bool all);
   void fail(PathSlot& slot, const std::string& why);
   bool take_path_down(size_t index);  // from the peer; false: there is no such path

@@ -1,6 +1,6 @@
 // The place of a path in its link, which outlives its queue pairs: when one fails, both ends close
 // it, and a new one may follow in its place. Plain data of PathSet and Reopener. Not thread safe,
-// except that `path` may be stopped; it changes only while a Pass of the link's gate is held.
+// except that `path` may be stopped; it changes only while an Access of the link's gate is held.
 #pragma once
 
 #include <algorithm>

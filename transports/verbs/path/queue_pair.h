@@ -1,5 +1,5 @@
 // One reliable queue pair of a port: made, connected to its peer's, stopped. It keeps no account of
-// what is in its queues (Path does), because some devices hide that a queue is overrun.
+// what is in its queues (Path does), because some RDMA devices hide that a queue is overrun.
 //
 // Not thread safe, except stop(), which another thread may call while no thread makes or destroys
 // it.

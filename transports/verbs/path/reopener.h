@@ -13,10 +13,10 @@
 // earlier attempt. An end uses the path once its own probe is acknowledged and the peer's has come.
 // Either may close it at any time with path_down, as always; the next attempt follows that.
 //
-// There is no time limit but the device's own: a peer that computes for minutes replies after that.
-// An attempt takes some milliseconds of the rank's own time. If both ports are up but the peer's
-// address is not resolved, the kernel blocks the rank for about a second, which is one more reason
-// to try less and less often.
+// There is no time limit but the RDMA device's own: a peer that computes for minutes replies after
+// that. An attempt takes some milliseconds of the rank's own time. If both ports are up but the
+// peer's address is not resolved, the kernel blocks the rank for about a second, which is one more
+// reason to try less and less often.
 //
 // Why nothing old can overwrite anything new:
 //   - What was posted to the old queue pair is void: both ends have closed it, and the new one has

@@ -1,4 +1,4 @@
-// The addresses of a rank, and which of two ranks' rails are paired. Needs no device.
+// The addresses of a rank, and which of two ranks' rails are paired. Needs no RDMA device.
 //
 // A rail is one port with one GID. Addresses are exchanged through the store. A rank without rails
 // sends the reason, so that no rank waits for it and all ranks pair rails alike.

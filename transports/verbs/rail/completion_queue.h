@@ -22,7 +22,7 @@ class CompletionQueue final {
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
   ibv_cq* get() const { return queue_; }  // null: it could not be made, errno from the constructor
-  // The device has failed for good: nothing more comes from it.
+  // The RDMA device has failed for good: nothing more comes from it.
   bool unreadable() const { return unreadable_; }
 
   // Reads until the queue is empty: what came before it was armed is not announced again.

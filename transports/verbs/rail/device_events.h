@@ -1,5 +1,5 @@
-// Asynchronous events of a device, read without blocking: the outages and returns of a port, and
-// the end of the device.
+// Asynchronous events of an RDMA device, read without blocking: the outages and returns of a port,
+// and the end of the device.
 //
 // Thread safety: all functions.
 #pragma once

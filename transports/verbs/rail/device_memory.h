@@ -1,5 +1,5 @@
-// The memory of this process that a device may access: the protection domain of a rail, the rings,
-// and the arena's buffers for zero-copy sends.
+// The memory of this process that an RDMA device may access: the protection domain of a rail, the
+// rings, and the arena's buffers for zero-copy sends.
 //
 // Not thread safe, except registrations().
 #pragma once

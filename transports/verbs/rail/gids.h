@@ -1,4 +1,4 @@
-// Chooses which GID of a port to use, from its table, without a device. Pure functions.
+// Chooses which GID of a port to use, from its table, without an RDMA device. Pure functions.
 //
 // A port has one GID for every address and RoCE version. Tables are sparse, differ from host to
 // host, and contain GIDs of interfaces that this network namespace does not have, so no fixed index

@@ -1,4 +1,4 @@
-// The devices of this machine that may be used.
+// The RDMA devices of this machine that may be used.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// One opened port of one device: whether it is active, its GID, and what the peers learn about it.
+// One opened port of one RDMA device: whether it is active, its GID, and what the peers learn about
+// it.
 //
 // Each port has its own context, so that an event is never delivered to another port's reader.
 // Children do not inherit its descriptors; in a child the destructor releases nothing.

@@ -1,4 +1,4 @@
-// One port of one device with what all links over it share: its events, the memory that it may
+// One port of one RDMA device with what all links over it share: its events, the memory that it may
 // access, and the channel on which its completion queues report.
 //
 // Thread safety: arm() and events() from any thread; all else from one thread at a time.

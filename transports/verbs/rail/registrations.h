@@ -1,5 +1,5 @@
-// A cache of registrations in one protection domain: the memory of the arena (arena.h) that a
-// device may read in place.
+// A cache of registrations in one protection domain: the memory of the arena (arena.h) that an
+// RDMA device may read in place.
 //
 // A registration covers a window of a block, not a message, so that later messages of a buffer find
 // it. Windows begin at multiples of kWindow and reach kMaxBytes over their end, so that whatever

@@ -1,5 +1,5 @@
-// The receiver's half of a link's stream, without a device: hands what has arrived in the ring to
-// the receives, and decides what the peer may write. Not thread safe.
+// The receiver's half of a link's stream, without an RDMA device: hands what has arrived in the
+// ring to the receives, and decides what the peer may write. Not thread safe.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ class Incoming final {
   // (path/reopener.h).
   bool take(uint64_t position, std::span<const std::byte> piece);
 
-  // Copies to the buffered receives. Writes the user's memory: hold a Pass.
+  // Copies to the buffered receives. Writes the user's memory: hold an Access.
   void store();
   std::span<const std::byte> in_place() const;
   void consume(size_t bytes) { advance(bytes); }  // of in_place()

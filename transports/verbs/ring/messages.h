@@ -1,8 +1,8 @@
 // The messages of a link that are on their way, by how far they are. Not thread safe.
 //
 //   PostedMessages    not yet wholly cut into pieces, in their order
-//   ZeroCopyMessages  wholly cut into pieces that the device reads from the user's memory, and not
-//                     known to have landed; the user must not have the memory back before
+//   ZeroCopyMessages  wholly cut into pieces that the RDMA device reads from the user's memory, and
+//                     not known to have landed; the user must not have the memory back before
 #pragma once
 
 #include <cstddef>

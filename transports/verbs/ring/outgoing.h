@@ -1,6 +1,6 @@
-// The sender's half of a link's stream, without a device. Copies messages into the ring, or leaves
-// them in place for zero-copy; cuts them into pieces to write; and keeps each piece until the peer
-// has read it, so that it can be written again. Not thread safe.
+// The sender's half of a link's stream, without an RDMA device. Copies messages into the ring, or
+// leaves them in place for zero-copy; cuts them into pieces to write; and keeps each piece until
+// the peer has read it, so that it can be written again. Not thread safe.
 //
 // Invariants
 //   1. A piece has the same position in both rings, whether it is copied or zero-copy.
@@ -40,7 +40,7 @@ class Outgoing final {
   bool credit(uint64_t position);
   bool read(const Piece& piece) const { return piece.end() <= credit_; }
   // Makes the next piece of the messages; null if there is nothing, or no room. The caller writes
-  // it, and sets its path and number. Reads the user's memory: hold a Pass.
+  // it, and sets its path and number. Reads the user's memory: hold an Access.
   Piece* next();
   const std::byte* at(const Piece& piece) const {
     return piece.user_data ? piece.user_data : ring_.at(piece.position);

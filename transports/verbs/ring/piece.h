@@ -23,7 +23,7 @@ struct Piece {
   uint64_t end() const { return round_up(position + bytes); }
 };
 
-// To be called when the device does not read it any more.
+// To be called when the RDMA device does not read it any more.
 inline void end_registration(Piece& piece) noexcept {
   if (piece.registration) Registrations::end(piece.registration);
   piece.registration = nullptr;

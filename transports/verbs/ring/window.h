@@ -1,5 +1,5 @@
-// Positions in a link's stream of bytes, without a device: which have arrived, and the short form
-// in which they are sent.
+// Positions in a link's stream of bytes, without an RDMA device: which have arrived, and the short
+// form in which they are sent.
 //
 // 1. Every message begins at a multiple of 64.
 // 2. A position is counted from the beginning of the link; modulo the ring's size it is the place

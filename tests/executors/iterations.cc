@@ -1,5 +1,5 @@
-// One pass moves a limited number of bytes, however large the operation is, and the next one goes
-// on where it stopped: copies, messages that are stored or added, and fusions.
+// One iteration moves a limited number of bytes, however large the operation is, and the next one
+// goes on where it stopped: copies, messages that are stored or added, and fusions.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -16,10 +16,10 @@
 namespace ringwood::testing {
 namespace {
 
-constexpr size_t kBytes = 24 * kPassBytes + 1000;
+constexpr size_t kBytes = 24 * kIterationBytes + 1000;
 
 struct Moved {
-  size_t passes = 0;  // of rank 0, that have moved something
+  size_t iterations = 0;  // of rank 0, that have moved something
   uint64_t fused = 0;
 };
 
@@ -33,9 +33,9 @@ void start(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
   ++runner.sequence;
 }
 
-// All ranks in turn, one pass each.
-Moved passes_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
-                std::vector<std::vector<void*>>& buffers) {
+// All ranks in turn, one iteration each.
+Moved iterations_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
+                    std::vector<std::vector<void*>>& buffers) {
   const auto size = runner.executors.size();
   start(runner, plans, buffers);
   Moved moved;
@@ -51,7 +51,7 @@ Moved passes_of(Runner& runner, const std::vector<std::shared_ptr<Plan>>& plans,
       const Status s = one.step(progressed);
       EXPECT_TRUE(s) << (s ? "" : s.error().message());
       if (!s) return moved;
-      if (r == 0 && progressed) ++moved.passes;
+      if (r == 0 && progressed) ++moved.iterations;
       all &= one.idle();
     }
   }
@@ -72,17 +72,17 @@ std::vector<std::shared_ptr<Plan>> plans_of(Runner& runner, const char* algorith
   return plans;
 }
 
-TEST(Passes, OfALocalCopy) {
+TEST(Iterations, OfALocalCopy) {
   Runner runner(1, LoopbackFaults{});
   std::vector<std::byte> in(kBytes, std::byte{7}), out(kBytes);
   std::vector<std::vector<void*>> buffers = {{in.data(), out.data()}};
   const auto plans = plans_of(
       runner, "pairwise", {Collective::all_to_all, DataType::uint8, ReduceOp::sum, 0, kBytes, {}});
-  EXPECT_GE(passes_of(runner, plans, buffers).passes, kBytes / kPassBytes);
+  EXPECT_GE(iterations_of(runner, plans, buffers).iterations, kBytes / kIterationBytes);
   EXPECT_EQ(in, out);
 }
 
-// `memory`: of each rank. What is added up is right after any number of passes.
+// `memory`: of each rank. What is added up is right after any number of iterations.
 Moved summed(Runner runner, const std::vector<std::byte*>& memory, const Wire& wire) {
   const size_t count = kBytes / sizeof(float);
   std::vector<std::vector<void*>> buffers;
@@ -94,7 +94,7 @@ Moved summed(Runner runner, const std::vector<std::byte*>& memory, const Wire& w
   const auto plans =
       plans_of(runner, "direct",
                {Collective::all_reduce, DataType::float32, ReduceOp::sum, 0, count, {}}, wire);
-  const Moved moved = passes_of(runner, plans, buffers);
+  const Moved moved = iterations_of(runner, plans, buffers);
   const auto factor = static_cast<float>(memory.size() * (memory.size() + 1) / 2);
   for (std::byte* const each : memory) {
     const auto* const data = reinterpret_cast<const float*>(each);
@@ -105,17 +105,17 @@ Moved summed(Runner runner, const std::vector<std::byte*>& memory, const Wire& w
   return moved;
 }
 
-TEST(Passes, OfMessages) {
+TEST(Iterations, OfMessages) {
   std::vector<std::byte> one(kBytes), other(kBytes);
   const Moved moved =
       summed(Runner(2, LoopbackFaults{}), {one.data(), other.data()}, {.apart = true});
   // Half of the buffer is sent, and half received.
-  EXPECT_GE(moved.passes, kBytes / 2 / kPassBytes);
+  EXPECT_GE(moved.iterations, kBytes / 2 / kIterationBytes);
 }
 
 // However many links bring something at once.
-TEST(Passes, OfSeveralLinks) {
-  constexpr size_t kBlock = 8 * kPassBytes, kRanks = 4;
+TEST(Iterations, OfSeveralLinks) {
+  constexpr size_t kBlock = 8 * kIterationBytes, kRanks = 4;
   Runner runner(kRanks, LoopbackFaults{});
   std::vector<std::vector<std::byte>> memory;
   std::vector<std::vector<void*>> buffers(kRanks);
@@ -127,7 +127,8 @@ TEST(Passes, OfSeveralLinks) {
   const auto plans = plans_of(
       runner, "direct", {Collective::all_gather, DataType::uint8, ReduceOp::sum, 0, kBlock, {}},
       {.apart = true});
-  EXPECT_GE(passes_of(runner, plans, buffers).passes, (kRanks - 1) * kBlock / kPassBytes);
+  EXPECT_GE(iterations_of(runner, plans, buffers).iterations,
+            (kRanks - 1) * kBlock / kIterationBytes);
   for (const auto& each : memory)
     for (size_t block = 0; block < kRanks; ++block)
       EXPECT_EQ(
@@ -135,18 +136,18 @@ TEST(Passes, OfSeveralLinks) {
           static_cast<ptrdiff_t>(kBlock));
 }
 
-TEST(Passes, OfAFusion) {
+TEST(Iterations, OfAFusion) {
   std::vector<std::byte*> memory;
   for (int r = 0; r < 3; ++r)
     memory.push_back(static_cast<std::byte*>(Arena::of_process()->allocate(kBytes)));
   const Moved moved = summed(Runner(make_meshes(3, make_shm)), memory, {});
   EXPECT_GT(moved.fused, 0u);
-  EXPECT_GE(moved.passes, kBytes / 3 / kPassBytes);
+  EXPECT_GE(moved.iterations, kBytes / 3 / kIterationBytes);
   for (std::byte* const each : memory) Arena::of_process()->release(each);
 }
 
 // A peer gives up when rank 0 has added up a part: none of it is added a second time.
-TEST(Passes, OfAFusionWhosePeerGivesUp) {
+TEST(Iterations, OfAFusionWhosePeerGivesUp) {
   Runner runner(make_meshes(3, make_shm));
   const size_t count = kBytes / sizeof(float);
   std::vector<std::vector<void*>> buffers;
