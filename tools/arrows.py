@@ -23,6 +23,7 @@ LEVELS = (
     "transports/link",
     "transports/link_parts",
     "transports/eager_channel",
+    "transports/device_copies",
     "transports/group",
     "transports/pairs",
     "transports/transport",
