@@ -114,7 +114,37 @@ TEST_F(CopiesTest, NothingBlocksTheHostWhileTheDeviceIsHeldBack) {
   await([&] { return copies->out_done(*out) && copies->in_done(*in); });
 }
 
-// One that waits for its stream does not hold up another's end.
+// Also where nothing is copied out before, as of a broadcast's receivers.
+TEST_F(CopiesTest, CopiesInComeAfterWhatIsInTheStreamByThemselves) {
+  std::atomic<bool> open{false};
+  {
+    const CurrentContext current(*device);
+    const auto wait = [](void* gate) {
+      while (!static_cast<std::atomic<bool>*>(gate)->load()) std::this_thread::yield();
+    };
+    ASSERT_EQ(driver.stream.host_function(user->get(), wait, &open), CUDA_SUCCESS);
+  }
+  auto operation = copies->enter(user->get());
+  ASSERT_TRUE(operation);
+  ASSERT_TRUE(copies->begin(*operation));
+  auto in = copies->copy_in(at(0), on_host, 8);
+  ASSERT_TRUE(in);
+  ASSERT_TRUE(copies->end(*operation));
+  ASSERT_TRUE(copies->ring_when_done());
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // for it to go wrong
+  EXPECT_FALSE(copies->in_done(*in));
+  open = true;
+  // Of both directions: the one that copies nothing now may be what the driver waits for.
+  uint64_t rings = 0;
+  await([&] {
+    uint64_t more = 0;
+    if (::read(doorbell, &more, sizeof more) == sizeof more) rings += more;
+    return rings >= 2;
+  });
+  EXPECT_TRUE(copies->in_done(*in));
+}
+
+// One that waits for its stream does not delay another's end.
 TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamAtOnce) {
   Stream other(*device);
   auto stuck = copies->enter(user->get());
