@@ -37,6 +37,9 @@ class DeviceCopies {
   using Ticket = uint32_t;
 
   virtual ~DeviceCopies() = default;
+  // Makes memory of the host such that copies need nothing else of it: pinned, for as long as the
+  // arena's pages stay. Precondition: it lies in a block of the arena. Slow the first time.
+  virtual Status pin(const void* data, size_t bytes) = 0;
   // Error: the stream is captured or not this device's, or the driver refuses; nothing is left
   // behind in the stream then.
   virtual Result<Operation> enter(void* stream) = 0;

@@ -57,6 +57,8 @@ class Executor {
   virtual uint32_t order() const { return 0; }
   // With delay_sends: the caller has finished its part and the run may begin.
   virtual void release() = 0;
+  // It will not be stepped any more, although it is not finished.
+  virtual void drop() noexcept {}
   // Precondition: started and not finished.
   virtual void add_waits(WaitList& waits) const = 0;
   // The first of them, cheaply; -1: none. Same precondition.

@@ -13,6 +13,7 @@
 #include "collectives/plan/plan.h"
 #include "collectives/recorder/track_recorder.h"
 #include "transports/base/error.h"
+#include "transports/device_copies.h"
 
 namespace ringwood {
 
@@ -29,6 +30,10 @@ struct PlanExecution {
   std::byte* scratch = nullptr;
   std::byte* wide = nullptr;
   StepTimes* times = nullptr;  // where the times of the steps go; null: they are not recorded
+  // Of a plan for memory of a device: who copies it, for an operation that has entered. Null: the
+  // host copies. From PlanRunner::start() on the runner ends the operation, or abandons it.
+  DeviceCopies* device = nullptr;
+  DeviceCopies::Operation entered = 0;
 
   std::byte* at(Place place) const {
     std::byte* const base =

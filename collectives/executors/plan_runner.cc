@@ -9,6 +9,19 @@ PlanRunner::PlanRunner(Mesh& mesh, int channel)
       one_round_(mesh, channel),
       eager_(slots_) {}
 
+// In the arena, also where peers cannot read it: a device's copies need it pinned.
+Scratch& PlanRunner::pinned_scratch() {
+  if (!pinned_scratch_) {
+    Arena* const arena = Arena::of_process();
+    if (!arena)
+      throw Error(ErrorCode::system,
+                  "memory of a device is copied by way of shared memory, and "
+                  "this process has none: see the first warning");
+    pinned_scratch_.emplace(arena, Scratch::Outgrown::kept);
+  }
+  return *pinned_scratch_;
+}
+
 Executor& PlanRunner::executor_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::queued: return queued_;
@@ -22,12 +35,31 @@ void PlanRunner::start() {
   const Plan& plan = *execution_.plan;
   if (plan.slots && !slots_.to_all())
     throw Error(ErrorCode::internal, "a plan by eager slots, where not every rank has them");
-  scratch_.grow(plan.memory.scratch_bytes, plan.wide.bytes);
-  execution_.scratch = scratch_.data();
-  execution_.wide = scratch_.wide();
+  try {
+    take_scratch();
+  } catch (...) {
+    if (execution_.device) execution_.device->abandon(execution_.entered);
+    throw;
+  }
   executor_ = &executor_of(plan.protocol);
   executor_->start(execution_);
   idle_ = false;
+}
+
+void PlanRunner::take_scratch() {
+  const Plan& plan = *execution_.plan;
+  Scratch& scratch = execution_.device ? pinned_scratch() : scratch_;
+  scratch.grow(plan.memory.scratch_bytes, plan.wide.bytes);
+  execution_.scratch = scratch.data();
+  execution_.wide = scratch.wide();
+  if (!execution_.device || plan.memory.scratch_bytes == 0) return;
+  if (Status s = execution_.device->pin(scratch.data(), plan.memory.scratch_bytes); !s)
+    throw std::move(s.error());
+}
+
+void PlanRunner::drop() {
+  if (!idle_) executor_->drop();
+  idle_ = true;
 }
 
 WaitList PlanRunner::waits() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ class PlanRunner final {
   // written would stall until it is in the cache. Precondition: idle.
   PlanExecution& next() { return execution_; }
   // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
-  // with slots where slots_to_all() is false, Error(system) where memory is short.
+  // with slots where slots_to_all() is false, Error(system) where memory is short, or cannot be
+  // pinned for a device.
   void start();
   void start(const PlanExecution& execution) {
     execution_ = execution;
@@ -51,8 +53,9 @@ class PlanRunner final {
     idle_ = iteration.finished;
     return s;
   }
-  // Drops a plan that failed. Its links must have been aborted.
-  void drop() { idle_ = true; }
+  // Drops a plan that failed. Its links must have been aborted. With memory of a device: nothing
+  // is copied in any more, and the user's stream goes on.
+  void drop();
 
   // Whether peers read this rank's scratch in place.
   bool reads_in_place() const { return scratch_.in_arena(); }
@@ -65,9 +68,12 @@ class PlanRunner final {
 
  private:
   Executor& executor_of(Protocol protocol);
+  Scratch& pinned_scratch();
+  void take_scratch();
 
   EagerSlots slots_;
   Scratch scratch_;
+  std::optional<Scratch> pinned_scratch_;  // of plans for memory of a device
   QueuedExecutor queued_;
   OneRoundExecutor one_round_;
   SlotExecutor eager_;

@@ -35,13 +35,19 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   steps_.start(plan);
   first_ = 0;
   local_ = -1;
+  out_ = in_ = {};
+  rings_ = false;
+  on_device_ = execution.device ? OnDevice::begin : OnDevice::nothing;
 }
 
 Status QueuedExecutor::step(Iteration& iteration) {
   room_ = kIterationBytes;
+  if (execution_->device)
+    if (Status s = serve_device(iteration.progressed); !s) return s;
   if (!agreed_)
     if (Status s = agree(iteration.progressed); !s) return s;
-  if (running()) run_ready(iteration.progressed);
+  if (running())
+    if (Status s = run_ready(iteration.progressed); !s) return s;
   if (Status s = serve_links(iteration.progressed); !s) {
     // A fingerprint that differs explains why its sender has left.
     if (!agreed_)
@@ -49,7 +55,9 @@ Status QueuedExecutor::step(Iteration& iteration) {
     return s;
   }
   if (!running()) return {};
-  run_ready(iteration.progressed);
+  if (Status s = run_ready(iteration.progressed); !s) return s;
+  if (execution_->device)
+    if (Status s = end_device(); !s) return s;
   if (!agreed_ || steps_.left() > 0) return {};
   for (const QueuedLink& link : links_)
     if (link.outstanding()) return {};
@@ -209,37 +217,91 @@ bool QueuedExecutor::take_piece(QueuedLink& link, std::span<const std::byte> pie
   return true;
 }
 
-void QueuedExecutor::run_ready(bool& progressed) {
+Status QueuedExecutor::run_ready(bool& progressed) {
   const Plan& plan = *execution_->plan;
-  while (room_left() && run_slice()) progressed = true;
-  if (!room_left()) return;
+  for (bool ran = true; ran && room_left(); progressed |= ran)
+    if (Status s = run_slice(ran); !s) return s;
+  if (!room_left()) return {};
   const int32_t rounding = steps_.take_rounding();
-  if (rounding < 0) return;
+  if (rounding < 0) return {};
   progressed = true;
   note_posted(rounding);
   round_in_place(*execution_, plan.steps[rounding]);
   complete(rounding);
+  return {};
 }
 
-// The next part of a local step. False: none may run.
-bool QueuedExecutor::run_slice() {
+// Runs the next part of a local step, if one may run.
+Status QueuedExecutor::run_slice(bool& ran) {
   const Plan& plan = *execution_->plan;
+  ran = true;
   if (local_ < 0) {
     local_ = steps_.take();
     local_done_ = 0;
-    if (local_ < 0) return false;
-    if (plan.steps[local_].peer >= 0) {
+    ran = local_ >= 0;
+    if (!ran) return {};
+    const BoundStep& step = plan.steps[local_];
+    if (step.peer >= 0) {
       steps_.complete(std::exchange(local_, -1));
-      return true;
+      return {};
     }
     note_posted(local_);
+    if (execution_->device && step.device != DeviceCopy::none)
+      return begin_copy(std::exchange(local_, -1));
   }
   const BoundStep& step = plan.steps[local_];
   const size_t before = local_done_;
   local_done_ = run_local(*execution_, additions_, step, before, room_);
   take_room(local_done_ - before);
   if (local_done_ == step.bytes) complete(std::exchange(local_, -1));
-  return true;
+  return {};
+}
+
+// ---- memory of a device -------------------------------------------------------------------------
+
+Status QueuedExecutor::serve_device(bool& progressed) {
+  DeviceCopies& device = *execution_->device;
+  if (on_device_ == OnDevice::begin) {
+    if (Status s = device.begin(execution_->entered); !s) return s;
+    on_device_ = OnDevice::end;
+    progressed = true;
+  }
+  const auto complete_done = [&](Direction& direction, auto is_done) {
+    while (direction.left() > 0 && is_done(direction.begun[direction.done].ticket)) {
+      complete(direction.begun[direction.done++].step);
+      progressed = true;
+    }
+  };
+  complete_done(out_, [&](DeviceCopies::Ticket ticket) { return device.out_done(ticket); });
+  complete_done(in_, [&](DeviceCopies::Ticket ticket) { return device.in_done(ticket); });
+  return {};
+}
+
+Status QueuedExecutor::begin_copy(int32_t index) {
+  const BoundStep& step = execution_->plan->steps[index];
+  DeviceCopies& device = *execution_->device;
+  std::byte *const to = execution_->at(step.dst), *const from = execution_->at(step.src);
+  const bool out = step.device == DeviceCopy::out;
+  auto ticket = out ? device.copy_out(to, from, step.bytes) : device.copy_in(to, from, step.bytes);
+  if (!ticket) return std::move(ticket.error());
+  (out ? out_ : in_).begun.push_back({index, *ticket});
+  rings_ = true;
+  return {};
+}
+
+// What is left are copies in, so nothing of the operation is begun after this.
+Status QueuedExecutor::end_device() {
+  DeviceCopies& device = *execution_->device;
+  if (std::exchange(rings_, false))
+    if (Status s = device.ring_when_done(); !s) return s;
+  if (on_device_ != OnDevice::end || !agreed_ || steps_.left() > in_.left()) return {};
+  on_device_ = OnDevice::nothing;
+  return device.end(execution_->entered);
+}
+
+void QueuedExecutor::drop() noexcept {
+  if (std::exchange(on_device_, OnDevice::nothing) != OnDevice::nothing)
+    execution_->device->abandon(execution_->entered);
 }
 
 void QueuedExecutor::add_waits(WaitList& waits) const {

@@ -27,6 +27,7 @@ class QueuedExecutor final : public Executor {
   bool agreed() const override { return agreed_; }
   uint32_t order() const override { return agreement_->order(); }
   void release() override { delayed_ = false; }
+  void drop() noexcept override;
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
   // Reductions carried out in one pass over memory (fusion.h), over all executions.
@@ -55,8 +56,13 @@ class QueuedExecutor final : public Executor {
   void take_room(size_t bytes) { room_ -= std::min(room_, bytes); }
   bool take_in_place(QueuedLink& link);
   bool take_piece(QueuedLink& link, std::span<const std::byte> piece);
-  void run_ready(bool& progressed);
-  bool run_slice();
+  Status run_ready(bool& progressed);
+  Status run_slice(bool& ran);
+  // Memory of a device (PlanExecution::device): completes the copies that are done; begins one; and
+  // lets the user's stream go on once the last copy in is begun.
+  Status serve_device(bool& progressed);
+  Status begin_copy(int32_t step);
+  Status end_device();
 
   Mesh& mesh_;
   const int channel_;
@@ -74,6 +80,21 @@ class QueuedExecutor final : public Executor {
   size_t room_ = 0;        // bytes
   int32_t local_ = -1;     // the local step that is being run, or -1
   size_t local_done_ = 0;  // bytes of it
+  // Copies of the device that were begun, in their order.
+  struct Copying {
+    int32_t step;
+    DeviceCopies::Ticket ticket;
+  };
+  struct Direction {
+    std::vector<Copying> begun;
+    size_t done = 0;
+    size_t left() const { return begun.size() - done; }
+  };
+  Direction out_, in_;
+  // What the device's operation needs next; nothing once it has ended.
+  enum class OnDevice : uint8_t { nothing, begin, end };
+  OnDevice on_device_ = OnDevice::nothing;
+  bool rings_ = false;  // copies were begun, and will not ring yet
 };
 
 }  // namespace ringwood

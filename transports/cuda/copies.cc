@@ -102,6 +102,11 @@ Status Copies::refuse_capture(CUstream stream) const {
                "host takes part in it; make the call outside of the capture");
 }
 
+Status Copies::pin(const void* data, size_t bytes) {
+  auto seen = pinned_.pin(data, bytes);
+  return seen ? Status() : std::move(seen.error());
+}
+
 Result<Copies::Operation> Copies::enter(void* stream) {
   const auto user = static_cast<CUstream>(stream);
   const CurrentContext current(device_, std::nothrow);

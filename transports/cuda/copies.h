@@ -28,6 +28,7 @@ class Copies final : public DeviceCopies {
   // Waits until its streams are idle, so that nothing writes to its words any more.
   ~Copies() override;
 
+  Status pin(const void* data, size_t bytes) override;
   Result<Operation> enter(void* stream) override;
   Status begin(Operation operation) override;
   Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) override;
