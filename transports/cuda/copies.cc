@@ -18,9 +18,9 @@ bool has_come(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now -
 
 // Runs in a thread of the driver, in which CUDA must not be called.
 void ring(void* doorbell) {
+  const int fd = *static_cast<const int*>(doorbell);
   const uint64_t once = 1;
-  [[maybe_unused]] const ssize_t written =
-      ::write(static_cast<int>(reinterpret_cast<intptr_t>(doorbell)), &once, sizeof once);
+  [[maybe_unused]] const ssize_t written = ::write(fd, &once, sizeof once);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, int doo
     : device_(device),
       arena_(arena),
       pinned_(pinned),
-      doorbell_(doorbell),
+      doorbell_(std::make_unique<int>(doorbell)),
       out_(device),
       in_(device) {
   if (Status s = grow(); !s) {
@@ -51,9 +51,14 @@ Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, int doo
 }
 
 Copies::~Copies() {
+  if (!device_.driver().usable()) return;  // in a fork: nothing of it is this process's
   const Deadline deadline = Deadline::after(kLongestEnd);
   const auto idle = [this] {
-    return !device_.driver().usable() || (out_done(out_.begun) && in_done(in_.begun));
+    try {
+      return out_.stream.idle() && in_.stream.idle();
+    } catch (const Error&) {
+      return false;
+    }
   };
   while (!idle() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (idle()) {
@@ -62,6 +67,7 @@ Copies::~Copies() {
   }
   log(LogLevel::warn, "cuda", "copies of a device have not ended: their memory is not used again");
   for (void* block : blocks_) arena_.quarantine(block);
+  [[maybe_unused]] const int* const left_to_the_streams = doorbell_.release();
 }
 
 Status Copies::check(CUresult code, const char* call) const {
@@ -214,13 +220,12 @@ void Copies::abandon(Operation operation) noexcept {
 }
 
 Status Copies::ring_when_done() {
-  if (doorbell_ < 0) return {};
+  if (*doorbell_ < 0) return {};
   const CurrentContext current(device_, std::nothrow);
   for (const Direction* direction : {&out_, &in_})
-    if (Status s = check(device_.driver().stream.host_function(
-                             direction->stream.get(), ring,
-                             reinterpret_cast<void*>(static_cast<intptr_t>(doorbell_))),
-                         "cuLaunchHostFunc");
+    if (Status s = check(
+            device_.driver().stream.host_function(direction->stream.get(), ring, doorbell_.get()),
+            "cuLaunchHostFunc");
         !s)
       return s;
   return {};

@@ -25,7 +25,8 @@ class Copies final : public DeviceCopies {
  public:
   // `doorbell`: an eventfd, or -1. The device, the blocks and the arena must outlive it.
   Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, int doorbell);
-  // Waits until its streams are idle, so that nothing writes to its words any more.
+  // Waits until its streams are idle, so that nothing writes to its words any more; for at most a
+  // second, after which they are left alone for ever.
   ~Copies() override;
 
   Status pin(const void* data, size_t bytes) override;
@@ -69,8 +70,8 @@ class Copies final : public DeviceCopies {
   const Device& device_;
   Arena& arena_;
   PinnedBlocks& pinned_;
-  const int doorbell_;
-  std::vector<void*> blocks_;  // of words
+  std::unique_ptr<int> doorbell_;  // read by host functions of the streams
+  std::vector<void*> blocks_;      // of words
   Direction out_, in_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Place>> places_;

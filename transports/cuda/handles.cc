@@ -53,6 +53,7 @@ void Stream::wait(const Event& event) {
 
 bool Stream::idle() const {
   const CurrentContext current(device_);
+  const BesideCaptures beside(device_);
   const CUresult code = device_.driver().stream.query(stream_);
   if (code == CUDA_ERROR_NOT_READY) return false;
   device_.require(code, "cuStreamQuery");
