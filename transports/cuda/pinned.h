@@ -6,6 +6,9 @@
 // is released and allocated again with its pages stays registered. The pages are shared, so forks
 // change nothing; a forked child makes no call.
 //
+// To unregister may wait for all streams of a device. So a thread that an operation waits for, as
+// the engine's driver, releases no pinned block while one is under way.
+//
 // Bounded, because locked pages are lost to all of the host. Registering is slow, so a block is
 // registered as a whole and stays so until its pages go.
 //
