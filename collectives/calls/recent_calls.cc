@@ -70,8 +70,9 @@ const RecentCalls::State* RecentCalls::again(const Hold&, const EvenCall& even,
   if (!recent || !recent->free()) return nullptr;
   CollectiveState& state = *recent->state;
   state.reuse(state.name, timeout);
-  state.draft().priority = call.priority;
-  return take_buffers(state.draft(), even) ? &recent->state : nullptr;
+  CollectiveCall& again = state.draft();
+  again.priority = call.priority;
+  return take_buffers(again, even) ? &recent->state : nullptr;
 }
 
 RecentCalls::Recent& RecentCalls::like(const PlanKey& key) {

@@ -35,26 +35,26 @@ void PlanRunner::start() {
   const Plan& plan = *execution_.plan;
   if (plan.slots && !slots_.to_all())
     throw Error(ErrorCode::internal, "a plan by eager slots, where not every rank has them");
-  try {
-    take_scratch();
-  } catch (...) {
-    if (execution_.device) execution_.device->abandon(execution_.entered);
-    throw;
+  if (execution_.device) [[unlikely]] {
+    try {
+      take_pinned_scratch();
+    } catch (...) {
+      execution_.device->abandon(execution_.entered);
+      throw;
+    }
+  } else {
+    take(scratch_);
   }
   executor_ = &executor_of(plan.protocol);
   executor_->start(execution_);
   idle_ = false;
 }
 
-void PlanRunner::take_scratch() {
-  const Plan& plan = *execution_.plan;
-  Scratch& scratch = execution_.device ? pinned_scratch() : scratch_;
-  scratch.grow(plan.memory.scratch_bytes, plan.wide.bytes);
-  execution_.scratch = scratch.data();
-  execution_.wide = scratch.wide();
-  if (!execution_.device || plan.memory.scratch_bytes == 0) return;
-  if (Status s = execution_.device->pin(scratch.data(), plan.memory.scratch_bytes); !s)
-    throw std::move(s.error());
+void PlanRunner::take_pinned_scratch() {
+  take(pinned_scratch());
+  const size_t bytes = execution_.plan->memory.scratch_bytes;
+  if (bytes == 0) return;
+  if (Status s = execution_.device->pin(execution_.scratch, bytes); !s) throw std::move(s.error());
 }
 
 void PlanRunner::drop() {

@@ -69,7 +69,12 @@ class PlanRunner final {
  private:
   Executor& executor_of(Protocol protocol);
   Scratch& pinned_scratch();
-  void take_scratch();
+  void take_pinned_scratch();
+  void take(Scratch& scratch) {
+    scratch.grow(execution_.plan->memory.scratch_bytes, execution_.plan->wide.bytes);
+    execution_.scratch = scratch.data();
+    execution_.wide = scratch.wide();
+  }
 
   EagerSlots slots_;
   Scratch scratch_;

@@ -35,9 +35,12 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   steps_.start(plan);
   first_ = 0;
   local_ = -1;
-  out_ = in_ = {};
-  rings_ = false;
-  on_device_ = execution.device ? OnDevice::begin : OnDevice::nothing;
+  on_device_ = OnDevice::nothing;
+  if (execution.device) [[unlikely]] {
+    out_.clear(), in_.clear();
+    rings_ = false;
+    on_device_ = OnDevice::begin;
+  }
 }
 
 Status QueuedExecutor::step(Iteration& iteration) {

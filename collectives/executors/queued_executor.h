@@ -89,6 +89,7 @@ class QueuedExecutor final : public Executor {
     std::vector<Copying> begun;
     size_t done = 0;
     size_t left() const { return begun.size() - done; }
+    void clear() { begun.clear(), done = 0; }
   };
   Direction out_, in_;
   // What the device's operation needs next; nothing once it has ended.
