@@ -253,7 +253,9 @@ TEST_P(DelayedCalls, GoesOnInTheNewEpoch) {
     }
   });
   EXPECT_EQ(from[0], from[1]);
-  EXPECT_LE(from[0], 2100u) << "not delayed";
+  // At most 1,024 after the change was heard of, which takes as long as a control thread takes to
+  // wake: 2,900 in all on a quiet machine of 10 us a call. Not delayed, there would be 30,000.
+  EXPECT_LE(from[0], 10000u) << "not delayed";
 }
 
 TEST_P(DelayedCalls, GoesOnWhereTheChangeIsAbandoned) {
