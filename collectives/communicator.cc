@@ -16,12 +16,13 @@
 #include "collectives/runtime/progress_engine.h"
 #include "collectives/tuner/tuner.h"
 #include "transports/base/fork_guard.h"
+#include "transports/cache_line.h"
 
 namespace ringwood {
 namespace {
 
 // Turns the calls of the interface into arguments, a plan and a table of buffers.
-class LiveCommunicator final : public Communicator, public GroupParts {
+class alignas(kCacheLine) LiveCommunicator final : public Communicator, public GroupParts {
  public:
   LiveCommunicator(std::shared_ptr<ProgressEngine> engine, const Options& options,
                    std::shared_ptr<const Tuner> tuner)

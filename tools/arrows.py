@@ -19,6 +19,7 @@ MOST_FILES = 30  # in a folder, folders not counted
 LEVELS = (
     "transports/base",
     "transports/bootstrap",
+    "transports/cache_line",
     "transports/channels",
     "transports/link",
     "transports/link_parts",

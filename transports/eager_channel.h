@@ -28,6 +28,7 @@
 #include <cstring>
 #include <span>
 
+#include "transports/cache_line.h"
 #include "transports/link_parts.h"
 
 namespace ringwood {
@@ -77,7 +78,7 @@ inline bool copy_usual(std::byte* to, const void* from, size_t bytes) {
   }
 }
 
-class EagerChannel final {
+class alignas(kCacheLine) EagerChannel final {
  public:
   // `peer_closed`: a LinkEnd.
   EagerChannel(EagerDirection& outgoing, EagerDirection& arriving, Alarm& alarm,

@@ -12,6 +12,7 @@
 
 #include "collectives/executors/wait_list.h"
 #include "collectives/plan/fingerprint.h"
+#include "transports/cache_line.h"
 #include "transports/eager_channel.h"
 #include "transports/mesh.h"
 
@@ -20,7 +21,7 @@ namespace ringwood {
 class EagerSlots final {
  public:
   // The slots to and from one other rank.
-  struct Slot {
+  struct alignas(kCacheLine) Slot {
     int peer = 0;
     EagerChannel* box = nullptr;
     // The last round of which the peer's head has arrived.

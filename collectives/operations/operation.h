@@ -22,6 +22,7 @@
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
+#include "transports/cache_line.h"
 
 namespace ringwood {
 
@@ -51,7 +52,8 @@ class OperationDriver {
   ~OperationDriver() = default;
 };
 
-class OperationState : public Operation, public std::enable_shared_from_this<OperationState> {
+class alignas(kCacheLine) OperationState : public Operation,
+                                           public std::enable_shared_from_this<OperationState> {
  public:
   OperationState(std::shared_ptr<OperationDriver> driver, const char* name, Duration timeout);
 

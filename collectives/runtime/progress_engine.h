@@ -35,6 +35,7 @@
 #include "collectives/runtime/watchdog.h"
 #include "collectives/runtime/work_queue.h"
 #include "transports/base/fork_guard.h"
+#include "transports/cache_line.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -42,8 +43,9 @@ namespace ringwood {
 class TunerSetup;  // tuner/tuner.h
 struct Observed;   // observed.h
 
-class ProgressEngine final : public OperationDriver,
-                             public std::enable_shared_from_this<ProgressEngine> {
+class alignas(kCacheLine) ProgressEngine final
+    : public OperationDriver,
+      public std::enable_shared_from_this<ProgressEngine> {
  public:
   // Collective (see make_mesh). Throws Error. `setup`: what the ranks agree on before they choose;
   // null on all ranks: the defaults.

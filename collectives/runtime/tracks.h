@@ -28,13 +28,14 @@
 #include "collectives/runtime/remapping.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/work_queue.h"
+#include "transports/cache_line.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
 
 // Collectives that are carried out one after the other over one channel of the mesh: the one in
 // flight, and those that wait for it in the order of their calls.
-class Track final {
+class alignas(kCacheLine) Track final {
  public:
   using Collective = std::shared_ptr<CollectiveState>;
 
