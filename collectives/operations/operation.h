@@ -22,7 +22,6 @@
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
-#include "transports/cache_line.h"
 
 namespace ringwood {
 
@@ -52,8 +51,7 @@ class OperationDriver {
   ~OperationDriver() = default;
 };
 
-class alignas(kCacheLine) OperationState : public Operation,
-                                           public std::enable_shared_from_this<OperationState> {
+class OperationState : public Operation, public std::enable_shared_from_this<OperationState> {
  public:
   OperationState(std::shared_ptr<OperationDriver> driver, const char* name, Duration timeout);
 
