@@ -15,9 +15,15 @@ namespace ringwood {
 struct CopiedMemory;  // operations/copied_memory.h
 class ProvedSchedules;
 
-enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
-// Where the buffers of a call lie. Device memory is refused so far.
-enum class MemoryKind : uint8_t { host, device };
+enum class Priority : uint8_t { normal, high };    // communicator.h, rule 2
+enum class MemoryKind : uint8_t { host, device };  // where the buffers of a call lie
+
+// A CUDA stream, in which a collective takes part as a kernel would: it begins after what is in the
+// stream, and what is put there after the call begins after its end.
+struct DeviceStream {
+  int device = -1;         // ordinal in this process; -1: none
+  void* stream = nullptr;  // CUstream; null: the default stream
+};
 
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // 0: that of the communicator
@@ -39,7 +45,10 @@ struct CallOptions {
   // gather, scatter: block sizes may differ. The same on all ranks; costs one more exchange.
   bool uneven = false;
   std::shared_ptr<const CopiedMemory> copied;  // of a collective
-  MemoryKind memory = MemoryKind::host;        // of all buffers
+  DeviceStream
+      on;  // of a collective: all buffers are memory of this device; without one the host's
+
+  MemoryKind memory() const { return on.device < 0 ? MemoryKind::host : MemoryKind::device; }
 };
 
 struct Block {

@@ -211,13 +211,17 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
     if (call.copied && call.copied->order != 0) source = call.copied->memory;
+    if (call.copied || call.on.device >= 0) check_memory(args, call);
+    if (call.on.device >= 0 && !forked())
+      engine_->check_memory(to_string(args.collective), call.on.device, buffers);
     auto state = make_state(args, source, call);
     state->draft().buffers = std::move(buffers);
     return state;
   }
   // A call like a recent one, carried out; null: it needs the full checks.
   [[gnu::flatten]] OperationPtr again(const EvenCall& even, const CallOptions& call) {
-    if (!call.synchronous || call.persistent || call.copied || group_.open() || forked())
+    if (!call.synchronous || call.persistent || call.copied || call.on.device >= 0 ||
+        group_.open() || forked())
       return nullptr;
     const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     RecentCalls::Hold hold;
@@ -260,24 +264,25 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   RecentCalls::Begun make_state(const CollectiveArgs& args, const void* source,
                                 const CallOptions& call) {
     const char* const name = to_string(args.collective);
-    check_memory(name, call.memory);
     const auto make = [&] {
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     if (forked()) return RecentCalls::Begun(make());
-    const bool apart =
-        args.blocks.empty() && private_source(source, args.count * size_of(args.type));
+    const MemoryKind memory = call.memory();
+    const bool apart = memory == MemoryKind::host && args.blocks.empty() &&
+                       private_source(source, args.count * size_of(args.type));
     const PlanKey key{
-        args, {call.algorithm, call.segments, call.tolerance, apart, call.schedules, call.memory}};
+        args, {call.algorithm, call.segments, call.tolerance, apart, call.schedules, memory}};
     const auto find = [&] { return plans_->get(key); };
     RecentCalls::Hold hold;
-    if (call.synchronous && !call.persistent && !group_.open())
+    if (call.synchronous && !call.persistent && memory == MemoryKind::host && !group_.open())
       hold = recent_.hold(engine_->lock());
     auto begun = hold ? recent_.take(std::move(hold), name, time_for(call), key, make, find)
                       : RecentCalls::Begun(make());
     CollectiveCall& made = begun->draft();
     if (!begun.recent()) made.plan = find();
     made.priority = call.priority;
+    made.on = call.on;
     set_pair_counts(made);
     return begun;
   }
@@ -308,7 +313,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
     check_buffer(what, data, count, type);
-    check_memory(what, call.memory);
+    check_memory(what, call);
     if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
@@ -325,7 +330,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   // A call that names an algorithm is not packed: whether it can be used is reported at once.
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
-           call.memory == MemoryKind::host && call.segments == 0 &&
+           call.memory() == MemoryKind::host && call.segments == 0 &&
            args.op != ReduceOp::premul_sum && args.blocks.empty() &&
            packed_bytes(args, size()) <= limits_.packed;
   }
@@ -344,7 +349,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   // factors of all, gathered by one that is launched before it. Otherwise it gets none.
   void gather_factors(CollectiveState& state, const CollectiveArgs& args, const CallOptions& call) {
     const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
-    if (!needed || size() == 1) return;
+    if (!needed || (size() == 1 && call.on.device < 0)) return;
     const auto factors = std::make_shared<std::vector<double>>(size());
     (*factors)[rank()] = call.factor;
     std::vector<void*> buffers;

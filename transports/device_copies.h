@@ -1,5 +1,6 @@
-// The copies between memory of a device and pinned memory of the host, for the operations of one
-// track (collectives/plan/plan.h: DeviceCopy), in the semantics of streams.
+// Operations on memory of devices, in the semantics of streams: a group's access to the devices of
+// its process (GroupDevices), and the copies between a device and pinned memory of the host for the
+// operations of one track (DeviceCopies; collectives/plan/plan.h: DeviceCopy).
 //
 // An operation enters in the thread that makes the call: it begins after what is in the user's
 // stream, and what is put there from then on comes after its end. The rest is done by the driver of
@@ -16,37 +17,46 @@
 //    other.
 // 2. Operations may begin and end in any order.
 // 3. Whatever happens, the user's stream goes on: after end(), once the copies before it are done,
-//    or at once after abandon(). No copy of the operation may be begun after that. An operation
-//    that entered is ended or abandoned.
+//    or at once after abandon(). No copy of the operation may be begun after that; those that were
+//    begun are done all the same, also behind an abandon(), and use their memory of the host until
+//    then. An operation that entered is ended or abandoned, once.
+// 4. To pin memory may wait until all streams of a device are idle, one of which may wait for an
+//    operation. So memory is pinned by the thread that makes the call, before it enters, and never
+//    by the driver, on which all operations depend.
 //
-// Thread safety: enter() and abandon() from any thread, the rest from one at a time. Sizes: bytes.
+// Sizes: bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "transports/base/result.h"
 
 namespace ringwood {
 
+// A copy inside a device.
+struct DeviceMove {
+  void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;
+};
+
+// Thread safety: for the driver only.
 class DeviceCopies {
  public:
-  // One that has entered. Valid until end() or abandon().
+  // One that has entered its stream. Valid until end() or abandon().
   using Operation = uint32_t;
   // How many copies of a direction were begun so far, this one included; counts round.
   using Ticket = uint32_t;
 
   virtual ~DeviceCopies() = default;
-  // Makes memory of the host such that copies need nothing else of it: pinned, for as long as the
-  // arena's pages stay. Precondition: it lies in a block of the arena. Slow the first time.
-  virtual Status pin(const void* data, size_t bytes) = 0;
-  // Error: the stream is captured or not this device's, or the driver refuses; nothing is left
-  // behind in the stream then.
-  virtual Result<Operation> enter(void* stream) = 0;
   virtual Status begin(Operation operation) = 0;
   // Precondition: begin() of its operation. `to`, `from` of the host are pinned until it is done.
   virtual Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) = 0;
   virtual Result<Ticket> copy_in(void* to, const std::byte* from, size_t bytes) = 0;
+  // Inside the device; one of the copies out. end() does not wait for it.
+  virtual Result<Ticket> copy_within(const DeviceMove& move) = 0;
   virtual bool out_done(Ticket ticket) const noexcept = 0;
   virtual bool in_done(Ticket ticket) const noexcept = 0;
   // Precondition: begin().
@@ -54,6 +64,29 @@ class DeviceCopies {
   virtual void abandon(Operation operation) noexcept = 0;
   // Rings the doorbell of a driver that sleeps, once the copies that were begun are done.
   virtual Status ring_when_done() = 0;
+};
+
+// Thread safety: ready(), enter() and check() by one thread at a time, the rest by the driver, at
+// the same time; abandon() by any. Devices are CUDA's ordinals in this process.
+class GroupDevices {
+ public:
+  virtual ~GroupDevices() = default;
+  // Makes an operation with that much scratch possible. Slow where it is the first of its kind.
+  // Error(unsupported): there is no driver, or no such device, or it is switched off;
+  // Error(system): memory cannot be pinned.
+  virtual Status ready(int device, size_t scratch_bytes) = 0;
+  // Refuses a buffer that is not memory of that device, in the name of the call `what`; null
+  // buffers pass. Precondition: none; makes the device ready.
+  virtual Status check(const char* what, int device, std::span<void* const> buffers) = 0;
+  // Precondition: ready(). Error: the stream is captured or not this device's, or the driver
+  // refuses; nothing is left behind in the stream then.
+  virtual Result<DeviceCopies::Operation> enter(int device, void* stream) = 0;
+  // Of an operation that has not begun.
+  virtual void abandon(int device, DeviceCopies::Operation operation) noexcept = 0;
+  // Of an operation that entered; valid as long as this. `scratch`: as large as ready() was told,
+  // pinned, and read in place by the ranks of this host.
+  virtual DeviceCopies& copies(int device, int track) = 0;
+  virtual std::byte* scratch(int track) = 0;
 };
 
 }  // namespace ringwood

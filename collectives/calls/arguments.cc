@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "collectives/kernels/accumulate.h"
+
 namespace ringwood {
 namespace {
 
@@ -72,12 +74,23 @@ void check_equal(const char* what, size_t count, size_t expected) {
     refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
 }
 
-void check_memory(const char* what, MemoryKind memory) {
-  if (memory == MemoryKind::host) return;
+void check_memory(const char* what, const CallOptions& call) {
+  if (call.memory() == MemoryKind::host) return;
   refuse(
-      fmt::format("{}: the buffers are memory of a device, which this version cannot use: copy "
+      fmt::format("{}: the buffers are memory of a device, which this call cannot use yet: copy "
                   "them to the host",
                   what));
+}
+
+void check_memory(const CollectiveArgs& args, const CallOptions& call) {
+  const char* const name = to_string(args.collective);
+  if (call.copied) check_memory(name, call);
+  if (call.memory() == MemoryKind::host || args.op != ReduceOp::premul_sum) return;
+  if (scales_operands(args.type, args.op)) return;
+  refuse(
+      fmt::format("{}: premul_sum of {} in memory of a device is not possible yet: multiply first, "
+                  "and call with sum",
+                  name, to_string(args.type)));
 }
 
 void check_root(const char* what, int root, int size) {

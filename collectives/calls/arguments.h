@@ -39,8 +39,10 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
     if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
 }
 void check_root(const char* what, int root, int size);
-// Refuses buffers that are not in the memory of the host.
-void check_memory(const char* what, MemoryKind memory);
+// Refuses memory of a device where there is no way for it.
+void check_memory(const char* what, const CallOptions& call);
+// Likewise of a reduction whose operands the host would have to scale in place.
+void check_memory(const CollectiveArgs& args, const CallOptions& call);
 void check_op(Collective collective, DataType type, ReduceOp op);
 
 // `size` blocks of `count` elements, one after the other; checked.

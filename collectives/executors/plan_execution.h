@@ -26,14 +26,17 @@ struct PlanExecution {
   bool delay_sends = false;  // the caller will change the buffers after the agreement
   // PREMUL_SUM of a type whose operands are scaled as they are added: the factors by rank.
   const std::vector<double>* factors = nullptr;
-  // Of Plan::Memory::scratch_bytes and Plan::WideScratch::bytes; owned by PlanRunner.
+  // Of Plan::Memory::scratch_bytes and Plan::WideScratch::bytes; owned by PlanRunner, but for the
+  // scratch of plans for memory of a device, which the caller gives: it is pinned.
   std::byte* scratch = nullptr;
   std::byte* wide = nullptr;
   StepTimes* times = nullptr;  // where the times of the steps go; null: they are not recorded
   // Of a plan for memory of a device: who copies it, for an operation that has entered. Null: the
-  // host copies. From PlanRunner::start() on the runner ends the operation, or abandons it.
+  // host copies. Once PlanRunner::start() has returned, the runner ends the operation, or abandons
+  // it. `own_move`: after the agreement, and with delay_sends before anything else.
   DeviceCopies* device = nullptr;
   DeviceCopies::Operation entered = 0;
+  DeviceMove own_move;
 
   std::byte* at(Place place) const {
     std::byte* const base =

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +25,11 @@ class PlanRunner final {
   PlanRunner(const PlanRunner&) = delete;
   PlanRunner& operator=(const PlanRunner&) = delete;
 
-  // What start() will carry out, to be filled in place, except the scratch: copying what was just
-  // written would stall until it is in the cache. Precondition: idle.
+  // What start() will carry out, to be filled in place, except what the runner owns: copying what
+  // was just written would stall until it is in the cache. Precondition: idle.
   PlanExecution& next() { return execution_; }
   // Preconditions: idle; all ranks' plans have the same protocol. Throws Error(internal) for a plan
-  // with slots where slots_to_all() is false, Error(system) where memory is short, or cannot be
-  // pinned for a device.
+  // with slots where slots_to_all() is false, Error(system) where memory is short.
   void start();
   void start(const PlanExecution& execution) {
     execution_ = execution;
@@ -53,8 +51,8 @@ class PlanRunner final {
     idle_ = iteration.finished;
     return s;
   }
-  // Drops a plan that failed. Its links must have been aborted. With memory of a device: nothing
-  // is copied in any more, and the user's stream goes on.
+  // Drops a plan that failed. Its links must have been aborted. With memory of a device: no copy
+  // is begun any more, and the user's stream goes on; copies that were begun still use the scratch.
   void drop();
 
   // Whether peers read this rank's scratch in place.
@@ -68,17 +66,15 @@ class PlanRunner final {
 
  private:
   Executor& executor_of(Protocol protocol);
-  Scratch& pinned_scratch();
-  void take_pinned_scratch();
-  void take(Scratch& scratch) {
-    scratch.grow(execution_.plan->memory.scratch_bytes, execution_.plan->wide.bytes);
-    execution_.scratch = scratch.data();
-    execution_.wide = scratch.wide();
+  void take_scratch() {
+    std::byte* const given = execution_.device ? execution_.scratch : nullptr;
+    scratch_.grow(given ? 0 : execution_.plan->memory.scratch_bytes, execution_.plan->wide.bytes);
+    execution_.scratch = given ? given : scratch_.data();
+    execution_.wide = scratch_.wide();
   }
 
   EagerSlots slots_;
   Scratch scratch_;
-  std::optional<Scratch> pinned_scratch_;  // of plans for memory of a device
   QueuedExecutor queued_;
   OneRoundExecutor one_round_;
   SlotExecutor eager_;

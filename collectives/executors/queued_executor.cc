@@ -41,6 +41,7 @@ void QueuedExecutor::start(const PlanExecution& execution) {
     rings_ = false;
     on_device_ = OnDevice::begin;
   }
+  moves_ = execution.device && execution.own_move.bytes > 0;
 }
 
 Status QueuedExecutor::step(Iteration& iteration) {
@@ -49,6 +50,8 @@ Status QueuedExecutor::step(Iteration& iteration) {
     if (Status s = serve_device(iteration.progressed); !s) return s;
   if (!agreed_)
     if (Status s = agree(iteration.progressed); !s) return s;
+  if (moves_ && agreed_) [[unlikely]]
+    if (Status s = begin_own_move(iteration.progressed); !s) return s;
   if (running())
     if (Status s = run_ready(iteration.progressed); !s) return s;
   if (Status s = serve_links(iteration.progressed); !s) {
@@ -61,7 +64,7 @@ Status QueuedExecutor::step(Iteration& iteration) {
   if (Status s = run_ready(iteration.progressed); !s) return s;
   if (execution_->device)
     if (Status s = end_device(); !s) return s;
-  if (!agreed_ || steps_.left() > 0) return {};
+  if (!agreed_ || steps_.left() > 0 || on_device_ != OnDevice::nothing) return {};
   for (const QueuedLink& link : links_)
     if (link.outstanding()) return {};
   agreement_->finish();
@@ -271,7 +274,8 @@ Status QueuedExecutor::serve_device(bool& progressed) {
   }
   const auto complete_done = [&](Direction& direction, auto is_done) {
     while (direction.left() > 0 && is_done(direction.begun[direction.done].ticket)) {
-      complete(direction.begun[direction.done++].step);
+      const int32_t step = direction.begun[direction.done++].step;
+      if (step >= 0) complete(step);
       progressed = true;
     }
   };
@@ -286,9 +290,19 @@ Status QueuedExecutor::begin_copy(int32_t index) {
   std::byte *const to = execution_->at(step.dst), *const from = execution_->at(step.src);
   const bool out = step.device == DeviceCopy::out;
   auto ticket = out ? device.copy_out(to, from, step.bytes) : device.copy_in(to, from, step.bytes);
-  if (!ticket) return std::move(ticket.error());
+  if (!ticket) return at_step(std::move(ticket.error()), index);
   (out ? out_ : in_).begun.push_back({index, *ticket});
   rings_ = true;
+  return {};
+}
+
+// The plan's copies out come behind it in their stream, so they need not wait for it here.
+Status QueuedExecutor::begin_own_move(bool& progressed) {
+  auto ticket = execution_->device->copy_within(execution_->own_move);
+  if (!ticket) return std::move(ticket.error());
+  out_.begun.push_back({-1, *ticket});
+  moves_ = delayed_ = false;
+  rings_ = progressed = true;
   return {};
 }
 
@@ -297,7 +311,8 @@ Status QueuedExecutor::end_device() {
   DeviceCopies& device = *execution_->device;
   if (std::exchange(rings_, false))
     if (Status s = device.ring_when_done(); !s) return s;
-  if (on_device_ != OnDevice::end || !agreed_ || steps_.left() > in_.left()) return {};
+  if (on_device_ != OnDevice::end || !agreed_ || out_.left() > 0) return {};
+  if (moves_ || steps_.left() > in_.left()) return {};
   on_device_ = OnDevice::nothing;
   return device.end(execution_->entered);
 }

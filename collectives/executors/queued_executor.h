@@ -62,6 +62,7 @@ class QueuedExecutor final : public Executor {
   // lets the user's stream go on once the last copy in is begun.
   Status serve_device(bool& progressed);
   Status begin_copy(int32_t step);
+  Status begin_own_move(bool& progressed);
   Status end_device();
 
   Mesh& mesh_;
@@ -80,9 +81,9 @@ class QueuedExecutor final : public Executor {
   size_t room_ = 0;        // bytes
   int32_t local_ = -1;     // the local step that is being run, or -1
   size_t local_done_ = 0;  // bytes of it
-  // Copies of the device that were begun, in their order.
+  // Copies of the device that were begun, in their order. The own move is none of the plan's steps.
   struct Copying {
-    int32_t step;
+    int32_t step;  // or -1
     DeviceCopies::Ticket ticket;
   };
   struct Direction {
@@ -96,6 +97,7 @@ class QueuedExecutor final : public Executor {
   enum class OnDevice : uint8_t { nothing, begin, end };
   OnDevice on_device_ = OnDevice::nothing;
   bool rings_ = false;  // copies were begun, and will not ring yet
+  bool moves_ = false;  // the own move is still to be begun
 };
 
 }  // namespace ringwood

@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace ringwood {
@@ -32,7 +30,6 @@ void* map_pages_in(Arena* arena, size_t bytes) {
 
 Scratch::~Scratch() {
   give_data_back();
-  for (std::byte* block : kept_) arena_->release(block);
   if (wide_) munmap(wide_, wide_bytes_);
 }
 
@@ -47,14 +44,6 @@ void Scratch::give_data_back() noexcept {
 }
 
 void Scratch::grow_data(size_t bytes) {
-  if (outgrown_ == Outgrown::kept) {
-    const size_t larger = std::max(bytes, 2 * bytes_);
-    auto* const fresh = static_cast<std::byte*>(arena_->allocate(larger));  // or it throws
-    if (data_) kept_.push_back(data_);
-    data_ = fresh;
-    bytes_ = larger;
-    return;
-  }
   give_data_back();
   data_ = static_cast<std::byte*>(map_pages_in(arena_, bytes));
   bytes_ = bytes;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "transports/memory/arena.h"
 
@@ -11,14 +10,9 @@ namespace ringwood {
 
 class Scratch final {
  public:
-  // What becomes of a block that was too small. Kept ones are released at the end only: they are
-  // pinned, and to unpin them may wait for all streams of a device, one of which may wait for the
-  // operation that needs the larger one. Then a block is at least twice as large as the one before.
-  enum class Outgrown { released, kept };
   // With an arena, peers read in place what is sent from here; with null, the scratch uses private
   // pages. The arena outlives it.
-  explicit Scratch(Arena* arena, Outgrown outgrown = Outgrown::released)
-      : arena_(arena), outgrown_(outgrown) {}
+  explicit Scratch(Arena* arena) : arena_(arena) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -38,8 +32,6 @@ class Scratch final {
   void give_data_back() noexcept;
 
   Arena* const arena_;
-  const Outgrown outgrown_;
-  std::vector<std::byte*> kept_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
   std::byte* wide_ = nullptr;

@@ -53,8 +53,8 @@ void CollectiveCall::state_elements(Fingerprint& f) const {
 
 void CollectiveState::change(std::shared_ptr<const Plan> other) {
   // See send_from(): the old plan may send from where the new one writes.
-  void* const own =
-      sends_from_input(other->key.args.collective) ? call_.prepare.copied_to() : nullptr;
+  void* const copied = call_.own_move.bytes > 0 ? call_.own_move.to : call_.prepare.copied_to();
+  void* const own = sends_from_input(other->key.args.collective) ? copied : nullptr;
   if (own && other->memory.writes_own) {
     call_.buffers[static_cast<size_t>(other->schedule.rank)] = own;
     call_.prepares_first = true;
@@ -102,7 +102,10 @@ void set_pair_counts(CollectiveCall& call) {
 }
 
 void copy_own(CollectiveCall& call, void* to, const void* from, size_t bytes) {
-  call.prepare.copy(to, from, bytes);
+  if (call.on.device >= 0)
+    call.own_move = {to, from, bytes};
+  else
+    call.prepare.copy(to, from, bytes);
   call.prepares_first = false;
   call.touched.write(to, bytes);
   call.touched.read(from, bytes);

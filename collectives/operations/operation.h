@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/footprint.h"
 #include "collectives/plan/plan.h"
+#include "transports/device_copies.h"
 
 namespace ringwood {
 
@@ -128,6 +130,9 @@ struct CollectiveCall {
   std::vector<void*> buffers;  // as the plan numbers them
   // If has_blocks_of_pairs(): elements, by rank.
   std::vector<uint64_t> send_counts, recv_counts;
+  DeviceStream on;
+  // Memory of a device: a copy within it, after the agreement, in the place of `prepare`.
+  DeviceMove own_move;
   // The driver's work besides the plan. When the operation begins, before the agreement: writes
   // only `temporaries`. After the agreement and, unless `prepares_first` is false, before any data
   // moves. When all data has arrived, before the operation is completed.
@@ -145,7 +150,10 @@ struct CollectiveCall {
   std::shared_ptr<const CopiedMemory> reordered;
 
   bool states_order() const { return reordered && may_state_order(*plan); }
-  bool delays_data() const { return !prepare.empty() && (prepares_first || states_order()); }
+  bool delays_data() const {
+    const bool prepares = !prepare.empty() || own_move.bytes > 0;
+    return prepares && (prepares_first || states_order());
+  }
   // Makes `f` the plan's, with the fields of this call. In its place: to copy what was just written
   // would stall until it is in the cache.
   void state(Fingerprint& f, uint64_t sequence) const {
@@ -173,6 +181,8 @@ struct CollectiveRun {
   uint32_t agreed_order = 0;  // CollectiveCall::reordered: what the ranks have agreed on
   void* reordered = nullptr;  // likewise: the buffer of this run
   Footprint footprint;        // of the whole call, once it is sorted
+  // Of memory of a device, from the call until the plan begins: see transports/device_copies.h.
+  std::optional<DeviceCopies::Operation> entered;
 
   void enter(Stage next) {
     stage = next;

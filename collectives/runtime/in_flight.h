@@ -11,8 +11,11 @@
 namespace ringwood {
 
 struct InFlight {
-  InFlight(Mesh& its_mesh, const Options& options, RunningStatus& status, Recorder& recorder)
-      : mesh(its_mesh), collectives(its_mesh, options, status, recorder), messages(its_mesh) {}
+  InFlight(Mesh& its_mesh, const Options& options, RunningStatus& status, Recorder& recorder,
+           DeviceCalls& devices)
+      : mesh(its_mesh),
+        collectives(its_mesh, options, status, recorder, devices),
+        messages(its_mesh) {}
 
   Mesh& mesh;
   Tracks collectives;

@@ -10,6 +10,7 @@
 #include "collectives/runtime/observed.h"
 #include "collectives/tuner/tuner.h"
 #include "transports/base/result.h"
+#include "transports/cuda/group_devices.h"
 
 namespace ringwood {
 namespace {
@@ -73,8 +74,10 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   RecordedGroup recorded{name, e->mesh_->session, rank, size, e->mesh_->host_numbers, {}};
   for (int peer = 0; peer < size; ++peer) recorded.ways.push_back(e->mesh_->way_to(peer));
   e->observed_->trace->begin(std::move(recorded), e->queue_.calls(), parameters_of(*e->mesh_));
+  e->device_calls_ = std::make_unique<DeviceCalls>(
+      make_group_devices(options.cuda, e->mesh_->in_flight, e->mesh_->wait_set->doorbell_fd()));
   e->work_ = std::make_unique<InFlight>(*e->mesh_, options, e->observed_->status,
-                                        e->observed_->trace->recorder());
+                                        e->observed_->trace->recorder(), *e->device_calls_);
   e->observed_->watched.use(*e->mesh_, e->observed_->trace->recorder());
   network.use(*e->mesh_, [e] {
     const std::shared_ptr<Planner> planner = e->follower_.planner();
@@ -110,20 +113,24 @@ Status ProgressEngine::enqueue(std::shared_ptr<State> operation, bool synchronou
     if constexpr (std::is_same_v<State, CollectiveState>)
       if (!queue_.admits(held, *operation)) [[unlikely]]
         if (Status s = admit(held, *operation); !s) return s;
-    if (!synchronous && !role_.has_progress_thread(held)) {
-      try {
-        role_.start_progress_thread(held, weak_from_this(), [this] {
-          drive(true, [this] { return queue_.idle() || role_.wanted(); });
-        });
-      } catch (Error& error) {
-        held.unlock();
-        return error_.end(std::move(error));
-      }
-    }
+    if (Status s = need_driver(held, synchronous); !s) return s;
     queue_.push(held, std::move(operation));
     if (!synchronous) role_.notify_progress_thread(held);
   }
   waiter_.wake();
+  return {};
+}
+
+Status ProgressEngine::need_driver(EngineLock& held, bool synchronous) {
+  if (synchronous || role_.has_progress_thread(held)) return {};
+  try {
+    role_.start_progress_thread(held, weak_from_this(), [this] {
+      drive(true, [this] { return queue_.idle() || role_.wanted(); });
+    });
+  } catch (Error& error) {
+    held.unlock();
+    return error_.end(std::move(error));
+  }
   return {};
 }
 
@@ -172,6 +179,8 @@ Status ProgressEngine::admit(EngineLock& held, CollectiveState& operation) try {
 }
 
 Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool synchronous) {
+  if (operation->call().on.device >= 0) [[unlikely]]
+    return submit_on_device(std::move(operation), synchronous);
   return enqueue(std::move(operation), synchronous);
 }
 
@@ -189,7 +198,8 @@ Status ProgressEngine::wait(OperationState& operation) {
 }
 
 Status ProgressEngine::call(const std::shared_ptr<CollectiveState>& operation) {
-  if (call_alone([&](const EngineLock&) { return operation.get(); })) return {};
+  const bool on_host = operation->call().on.device < 0;
+  if (on_host && call_alone([&](const EngineLock&) { return operation.get(); })) return {};
   if (Status s = submit(operation, true); !s) return s;
   return wait(*operation);
 }

@@ -23,10 +23,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/operations/operation.h"
+#include "collectives/runtime/device_calls.h"
 #include "collectives/runtime/group_error.h"
 #include "collectives/runtime/in_flight.h"
 #include "collectives/runtime/parameter_follower.h"
@@ -55,6 +57,8 @@ class alignas(kCacheLine) ProgressEngine final
                                                 TunerSetup* setup = nullptr);
   ~ProgressEngine();
 
+  // With memory of a device it also enters its stream, in the order of the operations' numbers. An
+  // error of the device that all ranks need not have ends the group; others are returned.
   Status submit(std::shared_ptr<CollectiveState> operation, bool synchronous) override;
   Status submit(std::shared_ptr<MessageState> message, bool synchronous) override;
   Status call(const std::shared_ptr<CollectiveState>& operation) override;
@@ -92,6 +96,8 @@ class alignas(kCacheLine) ProgressEngine final
   // See Communicator::set_interrupt_check.
   InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
+  // Throws the Error of a buffer that is not memory of that device.
+  void check_memory(const char* what, int device, std::span<void* const> buffers);
   bool reads_in_place() const { return work_->collectives.reads_in_place(); }
 
  private:
@@ -99,6 +105,11 @@ class alignas(kCacheLine) ProgressEngine final
 
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
+  // Unless the caller is about to drive, there is a thread that does. Gives the lock up on error.
+  Status need_driver(EngineLock& held, bool synchronous);
+  Status submit_on_device(std::shared_ptr<CollectiveState> operation, bool synchronous);
+  // Ends the group with an error of a device, except one of the caller; returns what to tell it.
+  Error end_unless_callers(Error error, const char* collective);
   Status refusal() const;
   // Makes a collective one that the queue admits: waits until its number is not delayed, and
   // plans it anew. Precondition: the queue does not admit it. The lock is held again on success.
@@ -122,6 +133,7 @@ class alignas(kCacheLine) ProgressEngine final
   GroupError error_;
   Watchdog watchdog_;
   const std::unique_ptr<Observed> observed_;
+  std::unique_ptr<DeviceCalls> device_calls_;  // work_ uses it
   std::unique_ptr<InFlight> work_;
   Role role_;
   ParameterFollower follower_;

@@ -7,8 +7,9 @@
 
 namespace ringwood {
 
-Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder)
-    : remapping_(mesh, options) {
+Tracks::Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder,
+               DeviceCalls& devices)
+    : remapping_(mesh, options), devices_(devices) {
   for (int number = 0; number < mesh.in_flight; ++number)
     tracks_.push_back(std::make_unique<Track>(mesh, number, status, recorder));
 }
@@ -135,9 +136,8 @@ void Tracks::end(Track& track) {
 }
 
 void Tracks::start(Track& track) {
-  const CollectiveState& op = *track.current;
+  CollectiveState& op = *track.current;
   const CollectiveCall& call = op.call();
-  remapping_.begin(op);
   PlanExecution& execution = track.runner.next();
   execution.plan = call.plan.get();
   call.state(execution.fingerprint, static_cast<uint64_t>(op.number));
@@ -147,11 +147,25 @@ void Tracks::start(Track& track) {
   execution.delay_sends = call.delays_data();
   execution.factors = call.factors.get();
   execution.times = nullptr;
+  execution.device = nullptr;
+  if (op.run.entered) [[unlikely]]
+    use_device(op, execution);
+  else
+    remapping_.begin(op);
   if (const int64_t entered = op.run.entered_ns; entered != 0) [[unlikely]]
     execution.times = track.record.begin(*call.plan, execution.fingerprint, entered,
                                          &op == unshared_ ? entered : 0);
   track.runner.start();
+  if (execution.device) [[unlikely]]
+    op.run.entered.reset();                   // the runner's from here on
   track.status.begin(execution.fingerprint);  // while the first messages are on their way
+}
+
+void Tracks::use_device(const CollectiveState& op, PlanExecution& execution) {
+  execution.device = &devices_.devices().copies(op.call().on.device, op.run.track);
+  execution.entered = *op.run.entered;
+  execution.scratch = devices_.devices().scratch(op.run.track);
+  execution.own_move = op.call().own_move;
 }
 
 void Tracks::note_waiting(Clock::time_point now) {
@@ -166,9 +180,14 @@ void Tracks::note_waiting(Clock::time_point now) {
 }
 
 void Tracks::drop(Operations& dropped) {
-  for (const Track* track : served()) remapping_.withdraw(*track->current);
+  for (const Track* track : served())
+    if (track->current->call().on.device < 0) remapping_.withdraw(*track->current);
   serving_ = waiting_ = 0;
-  for (const auto& track : tracks_) track->drop(dropped);
+  for (const auto& track : tracks_) {
+    if (track->current) devices_.leave(*track->current);
+    for (const Track::Collective& waiting : track->waiting()) devices_.leave(*waiting);
+    track->drop(dropped);
+  }
 }
 
 WaitList Tracks::waits(const CollectiveState& operation) const {

@@ -25,6 +25,7 @@
 #include "collectives/executors/plan_runner.h"
 #include "collectives/operations/operation.h"
 #include "collectives/recorder/track_recorder.h"
+#include "collectives/runtime/device_calls.h"
 #include "collectives/runtime/remapping.h"
 #include "collectives/runtime/running_status.h"
 #include "collectives/runtime/work_queue.h"
@@ -84,7 +85,8 @@ inline void Track::begin_next() {
 
 class Tracks final {
  public:
-  Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder);
+  Tracks(Mesh& mesh, const Options& options, RunningStatus& status, Recorder& recorder,
+         DeviceCalls& devices);
 
   // Begins a collective that bypassed the queue and whose handle has no other holder. Precondition:
   // nothing else is in flight or waits.
@@ -140,11 +142,13 @@ class Tracks final {
   void serve_in_order(Track& track);
   Status step(Track& track, bool& progressed, Operations& finished);
   void start(Track& track);
+  void use_device(const CollectiveState& op, PlanExecution& execution);
   void end(Track& track);
   void begin_ready();
   const CollectiveState* in_the_way_of(CollectiveState& operation) const;
 
   Remapping remapping_;
+  DeviceCalls& devices_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::array<Track*, kMaxInFlight> served_{};
   size_t serving_ = 0;

@@ -95,16 +95,16 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float* x) { c.send(x, (size_t{1} << 62) + 1, DataType::float32, 1, 0); }},
       {"recv: 18446744073709551615 elements of float32 are more than",
        [](auto& c, float* x) { c.recv(x, SIZE_MAX, DataType::float32, 1, 0); }},
-      {"all_reduce: the buffers are memory of a device, which this version cannot use",
+      {"reduce: premul_sum of float32 in memory of a device is not possible yet",
        [](auto& c, float* x) {
          CallOptions o;
-         o.memory = MemoryKind::device;
-         c.all_reduce(x, 3, DataType::float32, ReduceOp::sum, o);
+         o.on.device = 0;
+         c.reduce(x, 3, DataType::float32, ReduceOp::premul_sum, 1, o);
        }},
-      {"send: the buffers are memory of a device",
+      {"send: the buffers are memory of a device, which this call cannot use yet",
        [](auto& c, float* x) {
          CallOptions o;
-         o.memory = MemoryKind::device;
+         o.on.device = 0;
          c.send(x, 3, DataType::float32, 1, 0, o);
        }},
       {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",

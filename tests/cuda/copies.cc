@@ -25,6 +25,7 @@ class CopiesTest : public DeviceMemory {
   void TearDown() override {
     cuda.pause(false);
     copies.reset();
+    gates.reset();
     user.reset();
     pinned.reset();
     if (on_device != 0) free(on_device);
@@ -36,7 +37,8 @@ class CopiesTest : public DeviceMemory {
     on_device = allocate(kBytes);
     on_host = static_cast<std::byte*>(arena.allocate(kBytes));
     EXPECT_TRUE(pinned->pin(on_host, kBytes));
-    copies.emplace(*device, arena, *pinned, doorbell);
+    gates.emplace(*device, arena, *pinned);
+    copies.emplace(*device, arena, *pinned, *gates, doorbell);
   }
   void* at(size_t offset) const { return reinterpret_cast<void*>(on_device + offset); }
   void write_in(CUstream stream, size_t offset, unsigned char byte) {
@@ -72,13 +74,14 @@ class CopiesTest : public DeviceMemory {
   std::optional<Stream> user{std::in_place, *device};
   CUdeviceptr on_device = 0;
   std::byte* on_host = nullptr;
+  std::optional<Gates> gates;
   std::optional<Copies> copies;
 };
 
 TEST_F(CopiesTest, ComeAfterWhatIsInTheStreamAndBeforeWhatFollows) {
   write(on_device, 0);
   write_in(user->get(), 0, 1);
-  auto operation = copies->enter(user->get());
+  auto operation = gates->enter(user->get());
   ASSERT_TRUE(operation);
   // Behind it in the stream: it sees what the operation has written, on the device.
   const CurrentContext current(*device);
@@ -95,7 +98,7 @@ TEST_F(CopiesTest, ComeAfterWhatIsInTheStreamAndBeforeWhatFollows) {
 TEST_F(CopiesTest, NothingBlocksTheHostWhileTheDeviceIsHeldBack) {
   write(on_device, 5);
   cuda.pause(true);
-  auto operation = copies->enter(user->get());
+  auto operation = gates->enter(user->get());
   ASSERT_TRUE(operation);
   ASSERT_TRUE(copies->begin(*operation));
   auto out = copies->copy_out(on_host, at(0), 8);
@@ -124,7 +127,7 @@ TEST_F(CopiesTest, CopiesInComeAfterWhatIsInTheStreamByThemselves) {
     };
     ASSERT_EQ(driver.stream.host_function(user->get(), wait, &open), CUDA_SUCCESS);
   }
-  auto operation = copies->enter(user->get());
+  auto operation = gates->enter(user->get());
   ASSERT_TRUE(operation);
   ASSERT_TRUE(copies->begin(*operation));
   auto in = copies->copy_in(at(0), on_host, 8);
@@ -147,11 +150,11 @@ TEST_F(CopiesTest, CopiesInComeAfterWhatIsInTheStreamByThemselves) {
 // One that waits for its stream does not delay another's end.
 TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamAtOnce) {
   Stream other(*device);
-  auto stuck = copies->enter(user->get());
-  auto behind = copies->enter(other.get());
+  auto stuck = gates->enter(user->get());
+  auto behind = gates->enter(other.get());
   ASSERT_TRUE(stuck && behind);
   // The device's streams now wait for a stream that waits.
-  auto never = copies->enter(user->get());
+  auto never = gates->enter(user->get());
   ASSERT_TRUE(never);
   ASSERT_TRUE(copies->begin(*never));
   ASSERT_TRUE(copies->begin(*behind));
@@ -169,7 +172,7 @@ TEST_F(CopiesTest, WordsAreUsedAgainAndAddedWhereManyOperationsWait) {
   constexpr int kMany = 3000;
   std::vector<Copies::Operation> all;
   for (int i = 0; i < kMany; ++i) {
-    auto entered = copies->enter(user->get());
+    auto entered = gates->enter(user->get());
     ASSERT_TRUE(entered);
     all.push_back(*entered);
   }
@@ -180,7 +183,7 @@ TEST_F(CopiesTest, WordsAreUsedAgainAndAddedWhereManyOperationsWait) {
   user->synchronize();
   const size_t bytes = pinned->bytes();
   for (int i = 0; i < kMany; ++i) {
-    auto entered = copies->enter(user->get());
+    auto entered = gates->enter(user->get());
     ASSERT_TRUE(entered);
     ASSERT_TRUE(copies->begin(*entered));
     if (i % 3 == 0)
@@ -212,7 +215,8 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
           CUDA_SUCCESS);
     }
     {
-      Copies copies(device, arena, pinned, -1);
+      Gates gates(device, arena, pinned);
+      Copies copies(device, arena, pinned, gates, -1);
       std::vector<std::unique_ptr<Stream>> streams;
       for (int t = 0; t < kThreads; ++t) streams.push_back(std::make_unique<Stream>(device));
       struct Call {
@@ -230,7 +234,7 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
           for (int i = 0; i < kCalls; ++i) {
             // Overwritten by the call, unless that came before.
             fill(memory + t * 64, static_cast<unsigned char>(i), 1, streams[t]->get());
-            auto entered = copies.enter(streams[t]->get());
+            auto entered = gates.enter(streams[t]->get());
             ASSERT_TRUE(entered);
             const std::lock_guard lock(mutex);
             calls.push_back({t, *entered});
@@ -271,7 +275,7 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
 TEST_F(CopiesTest, EveryCallOfTheDriverMayFail) {
   // A whole operation. What went wrong, or nothing.
   const auto run = [&]() -> std::string {
-    auto entered = copies->enter(user->get());
+    auto entered = gates->enter(user->get());
     if (!entered) return entered.error().cause;
     std::string cause;
     const auto works = [&cause](auto&& result) {
@@ -290,8 +294,9 @@ TEST_F(CopiesTest, EveryCallOfTheDriverMayFail) {
                                "cuMemcpyHtoDAsync",   "cuStreamWriteValue32", "cuLaunchHostFunc"};
   for (const std::string call : calls)
     for (int nth = 1; nth <= 4; ++nth) {
-      copies.reset();  // so that an event is made anew
-      copies.emplace(*device, arena, *pinned, doorbell);
+      copies.reset();
+      gates.emplace(*device, arena, *pinned);  // so that an event is made anew
+      copies.emplace(*device, arena, *pinned, *gates, doorbell);
       cuda.fail(call + ":" + std::to_string(nth) + "=999");
       const std::string cause = run();
       cuda.fail("");
@@ -311,7 +316,7 @@ TEST_F(CopiesTest, ACapturedStreamIsRefusedAndNotDisturbed) {
     const CurrentContext current(*device);
     ASSERT_EQ(begin(user->get(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   }
-  auto refused = copies->enter(user->get());
+  auto refused = gates->enter(user->get());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_PRED2(contains, refused.error().cause, "captured into a CUDA graph");
@@ -327,11 +332,11 @@ TEST_F(CopiesTest, TheCallersContextStaysAsItWas) {
     return context;
   };
   EXPECT_EQ(ask(), nullptr);
-  auto operation = copies->enter(user->get());
+  auto operation = gates->enter(user->get());
   ASSERT_TRUE(operation);
   carry_out(*operation);
   EXPECT_EQ(ask(), nullptr);
-  copies->abandon(*copies->enter(user->get()));
+  copies->abandon(*gates->enter(user->get()));
   EXPECT_EQ(ask(), nullptr);
 }
 

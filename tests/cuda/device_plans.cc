@@ -102,27 +102,17 @@ class DeviceRanks {
   std::string run(const PlanGroup& group, std::vector<Mirrored>& buffers, bool on_device) {
     std::string failed;
     ++sequence_;
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      Rank& rank = *ranks_[r];
+    for (size_t r = 0; r < ranks_.size() && failed.empty(); ++r) {
       PlanExecution execution;
       execution.plan = group.plans[r].get();
       execution.fingerprint = group.plans[r]->fingerprint;
       execution.fingerprint.sequence = sequence_;
       execution.buffers = on_device ? buffers[r].on_device() : buffers[r].on_host();
-      if (on_device) {
-        auto entered = rank.copies.enter(rank.stream.get());
-        if (!entered) {
-          failed = entered.error().cause;
-          break;
-        }
-        execution.device = &rank.copies;
-        execution.entered = *entered;
-      }
       try {
-        rank.runner->start(execution);
+        if (on_device) ranks_[r]->enter(execution);
+        ranks_[r]->runner->start(execution);
       } catch (const Error& error) {
         failed = error.cause;
-        break;
       }
     }
     const Deadline deadline = patiently();
@@ -148,12 +138,32 @@ class DeviceRanks {
     Rank(const FreshDouble& cuda, int ordinal)
         : device(cuda.driver(), ordinal),
           pinned(*Arena::of_process(), device, size_t{256} << 20),
-          copies(device, *Arena::of_process(), pinned, -1),
+          gates(device, *Arena::of_process(), pinned),
+          copies(device, *Arena::of_process(), pinned, gates, -1),
           stream(device) {}
+    ~Rank() {
+      copies.idle_by(patiently());
+      for (std::byte* block : scratch) Arena::of_process()->release(block);
+    }
+    Rank(const Rank&) = delete;
+    Rank& operator=(const Rank&) = delete;
+    // What a caller does, before it has its number. Throws Error.
+    void enter(PlanExecution& execution) {
+      const size_t bytes = std::max<size_t>(execution.plan->memory.scratch_bytes, 1);
+      scratch.push_back(static_cast<std::byte*>(Arena::of_process()->allocate(bytes)));
+      if (auto pin = pinned.pin(scratch.back(), bytes); !pin) throw std::move(pin.error());
+      auto entered = gates.enter(stream.get());
+      if (!entered) throw std::move(entered.error());
+      execution.device = &copies;
+      execution.entered = *entered;
+      execution.scratch = scratch.back();
+    }
     cuda::Device device;
     cuda::PinnedBlocks pinned;
+    cuda::Gates gates;
     cuda::Copies copies;
     cuda::Stream stream;
+    std::vector<std::byte*> scratch;
     std::unique_ptr<PlanRunner> runner;
   };
   template <class Body>
@@ -231,7 +241,7 @@ TEST_P(DevicePlans, OfEveryRowEndAsTheHosts) {
   EXPECT_GT(plans, 50);
 }
 
-// An all_reduce of three ranks on devices, whose second rank is as `change` makes it.
+// An all_reduce of three ranks on devices.
 class DeviceFaults : public ::testing::Test {
  protected:
   PlanGroup plans() const {

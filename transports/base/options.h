@@ -40,6 +40,13 @@ struct VerbsOptions {
   size_t registered_bytes = size_t{4} << 30;  // RINGWOOD_VERBS_REGISTERED_BYTES
 };
 
+// RINGWOOD_CUDA...: memory of devices.
+struct CudaOptions {
+  bool enabled = true;                    // RINGWOOD_CUDA
+  std::string library;                    // RINGWOOD_CUDA_LIBRARY
+  size_t pinned_bytes = size_t{8} << 30;  // RINGWOOD_PINNED_BYTES
+};
+
 struct PortRange {
   int first = 0, last = 0;
 };
@@ -59,6 +66,7 @@ struct Options {
   int numa_node = -1;                                               // RINGWOOD_NUMA_NODE
   size_t shm_ring_bytes = size_t{1} << 20;                          // RINGWOOD_SHM_RING_BYTES
   VerbsOptions verbs;
+  CudaOptions cuda;
   std::string algorithm;                                          // RINGWOOD_ALGORITHM
   size_t segment_bytes = size_t{512} << 10;                       // RINGWOOD_SEGMENT_BYTES
   std::string calibration = "keep";                               // RINGWOOD_CALIBRATION

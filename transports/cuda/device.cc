@@ -83,7 +83,13 @@ CurrentContext::CurrentContext(const Device& device) : device_(device) {
 
 CurrentContext::CurrentContext(const Device& device, std::nothrow_t) noexcept : device_(device) {
   const Driver& driver = device.driver();
-  pushed_ = driver.usable() && driver.context.push(device.context()) == CUDA_SUCCESS;
+  if (driver.usable()) code_ = driver.context.push(device.context());
+  pushed_ = code_ == CUDA_SUCCESS;
+}
+
+Status CurrentContext::status() const {
+  if (pushed_) return {};
+  return failure(device_.driver(), code_, "cuCtxPushCurrent", device_.ordinal());
 }
 
 CurrentContext::~CurrentContext() {

@@ -69,6 +69,8 @@ class CurrentContext {
   // is then left alone.
   CurrentContext(const Device& device, std::nothrow_t) noexcept;
   explicit operator bool() const { return pushed_; }
+  // Why not.
+  Status status() const;
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
   ~CurrentContext();
@@ -76,6 +78,7 @@ class CurrentContext {
  private:
   const Device& device_;
   bool pushed_ = false;
+  CUresult code_ = CUDA_ERROR_NOT_INITIALIZED;  // of a child of fork()
 };
 
 // While any thread of the process captures a stream in the global mode, the driver refuses calls

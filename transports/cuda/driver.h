@@ -69,6 +69,7 @@ struct MemoryCalls {
   CUresult (*host_device_pointer)(CUdeviceptr* device, void* data, unsigned flags);
   CUresult (*copy_to_device)(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
   CUresult (*copy_to_host)(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult (*copy_within_device)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUresult (*pointer_attributes)(unsigned count, CUpointer_attribute* attributes, void** values,
                                  CUdeviceptr address);
 };
@@ -90,7 +91,7 @@ struct Driver {
 };
 
 // The driver of this process, initialised, with at least one device: `library`, or libcuda.so.1
-// where that is empty (Options::cuda_library). The first call loads it, which takes up to a second;
+// where that is empty (Options::cuda.library). The first call loads it, which takes up to a second;
 // later ones return the same, whatever they name. Error(unsupported) says what to do; the next call
 // then tries again.
 Result<const Driver*> load(const std::string& library = "");

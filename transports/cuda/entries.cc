@@ -83,6 +83,7 @@ void take(Entries& entries, MemoryCalls& memory) {
                "cuMemHostGetDevicePointer_v2");
   entries.take(memory.copy_to_device, "cuMemcpyHtoDAsync", 3020, "cuMemcpyHtoDAsync_v2");
   entries.take(memory.copy_to_host, "cuMemcpyDtoHAsync", 3020, "cuMemcpyDtoHAsync_v2");
+  entries.take(memory.copy_within_device, "cuMemcpyDtoDAsync", 3020, "cuMemcpyDtoDAsync_v2");
   entries.take(memory.pointer_attributes, "cuPointerGetAttributes", 7000);
 }
 

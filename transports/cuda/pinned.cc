@@ -31,6 +31,17 @@ Result<CUdeviceptr> PinnedBlocks::pin(const void* data, size_t bytes) {
   return known->second.seen + (*arena_.offset_of(data, bytes) - block->offset);
 }
 
+Result<CUdeviceptr> PinnedBlocks::seen_by(const Device& device, void* data) {
+  const CurrentContext current(device, std::nothrow);
+  if (!current) return std::move(current.status().error());
+  CUdeviceptr seen = 0;
+  if (Status s = check(device.driver(), device.driver().memory.host_device_pointer(&seen, data, 0),
+                       "cuMemHostGetDevicePointer", device.ordinal());
+      !s)
+    return std::move(s.error());
+  return seen;
+}
+
 size_t PinnedBlocks::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
@@ -41,12 +52,12 @@ Status PinnedBlocks::add(uint64_t offset, uint64_t bytes) {
   if (bytes > max_bytes_ - std::min(bytes_, max_bytes_))
     return Error(ErrorCode::system,
                  fmt::format("{} bytes more of pinned memory are needed, {} are in use, and {} are "
-                             "allowed",
+                             "allowed (RINGWOOD_PINNED_BYTES)",
                              bytes, bytes_, max_bytes_));
   const MemoryCalls& memory = device_.driver().memory;
   const CurrentContext current(device_, std::nothrow);
   const BesideCaptures beside(device_);
-  if (!current) return Error(ErrorCode::internal, "no context of the device can be made current");
+  if (!current) return current.status();
   void* const data = arena_.at(offset);
   const unsigned flags = kHostRegisterPortable | kHostRegisterDeviceMap;
   if (Status s = check(device_.driver(), memory.host_register(data, bytes, flags),

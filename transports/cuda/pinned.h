@@ -37,6 +37,8 @@ class PinnedBlocks final : private PageWatcher {
   // address of `data` for the devices. Error: it lies in no block, the bound is reached, or the
   // driver refuses; the sentence names the bytes that are pinned and the remedy.
   Result<CUdeviceptr> pin(const void* data, size_t bytes);
+  // The address of pinned data for another device.
+  static Result<CUdeviceptr> seen_by(const Device& device, void* data);
   size_t bytes() const;
 
  private:

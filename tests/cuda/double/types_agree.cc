@@ -152,6 +152,7 @@ SAME_CALL(MemoryCalls, host_unregister, PFN_cuMemHostUnregister_v4000);
 SAME_CALL(MemoryCalls, host_device_pointer, PFN_cuMemHostGetDevicePointer_v3020);
 SAME_CALL(MemoryCalls, copy_to_device, PFN_cuMemcpyHtoDAsync_v3020);
 SAME_CALL(MemoryCalls, copy_to_host, PFN_cuMemcpyDtoHAsync_v3020);
+SAME_CALL(MemoryCalls, copy_within_device, PFN_cuMemcpyDtoDAsync_v3020);
 SAME_CALL(MemoryCalls, pointer_attributes, PFN_cuPointerGetAttributes_v7000);
 
 }  // namespace

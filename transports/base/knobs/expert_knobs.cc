@@ -158,6 +158,22 @@ constexpr Knob kTable[] = {
      "bytes of shared buffers registered per rail at most; 0: all are copied",
      "Beside the rings, so that they are sent without a copy (128 KiB: 5 us saved for 12 ns of "
      "look-up). It is pinned: bounded so that nothing else of the machine starves."},
+    {"RINGWOOD_CUDA_LIBRARY",
+     expert,
+     {},
+     "/usr/lib/wsl/lib/libcuda.so.1",
+     kText<&CudaOptions::library>,
+     "the file of NVIDIA's driver library (empty: libcuda.so.1, as the loader finds it)",
+     "For drivers in unusual places, and for tests. The first group of a process that uses a "
+     "device decides."},
+    {"RINGWOOD_PINNED_BYTES",
+     expert,
+     {},
+     "32G",
+     kBytes<&CudaOptions::pinned_bytes, 1024 * kKiB, 1024 * 1024 * kGiB>,
+     "pinned memory of a process at most, by way of which memory of devices is copied",
+     "It grows to about four times the largest call, and is kept: 8 GiB are enough for calls of 2 "
+     "GiB, and no mistake takes all memory of the machine."},
     {"RINGWOOD_ALGORITHM",
      expert,
      {},

@@ -23,6 +23,11 @@ auto& field(auto& options, T VerbsOptions::*member) {
   return options.verbs.*member;
 }
 
+template <class T>
+auto& field(auto& options, T CudaOptions::*member) {
+  return options.cuda.*member;
+}
+
 template <auto member, int lowest, int highest>
 constexpr KnobText kNumber = {
     [](Text text, Options& o) { field(o, member) = parse_number(text, lowest, highest); },

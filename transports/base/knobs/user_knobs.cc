@@ -140,6 +140,13 @@ constexpr Knob kTable[] = {
      "Recording is always on; only the file is optional. It has the last 4,096 recorded operations "
      "of a group, and is written once, at the end of the group or at its error, or at SIGTERM "
      "where the program does not handle that."},
+    {"RINGWOOD_CUDA",
+     user,
+     {},
+     "0",
+     kSwitch<&CudaOptions::enabled>,
+     "0: calls with memory of a device are refused",
+     "On: NVIDIA's driver is loaded with the first such call, and never without one."},
     {"RINGWOOD_VERBS_DISABLE",
      user,
      {"NCCL_IB_DISABLE"},

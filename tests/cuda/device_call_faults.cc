@@ -1,0 +1,179 @@
+// Calls on memory of devices that go wrong: named on every rank, with streams that go on.
+#include <atomic>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/device_program.h"
+#include "tests/support/errors.h"
+
+namespace ringwood::testing {
+namespace {
+
+class DeviceGroupFaults : public DeviceGroups {};
+INSTANTIATE_TEST_SUITE_P(Transports, DeviceGroupFaults, ::testing::ValuesIn(every_transport()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(DeviceGroupFaults, MemoryOfTheHostOnOneRankIsNamedAndNothingIsWritten) {
+  run(2, [&](Communicator& group, Program& program) {
+    const auto bytes = numbers(DataType::int32, 100, group.rank());
+    std::byte* const there = program.written(bytes);
+    std::vector<std::byte> here = bytes;
+    const bool on_device = group.rank() == 1;
+    const auto call =
+        on_device ? group.all_reduce(there, 100, DataType::int32, ReduceOp::sum, program.call())
+                  : group.all_reduce(here.data(), 100, DataType::int32, ReduceOp::sum);
+    const Status ended = call->wait();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code, ErrorCode::mismatch);
+    EXPECT_PRED2(contains, ended.error().message(), "in memory of a device");
+    EXPECT_EQ(here, bytes);
+    EXPECT_EQ(program.read(there, 400), bytes);  // and the stream goes on
+  });
+}
+
+// The streams of operations that wait, and of those that have not begun, go on.
+TEST_P(DeviceGroupFaults, AnAbortReleasesAllStreams) {
+  run(2, [&](Communicator& group, Program& program) {
+    const auto bytes = numbers(DataType::int32, 100, 5);
+    std::byte* const data = program.written(bytes);
+    std::vector<OperationPtr> calls;
+    if (group.rank() == 0)
+      for (int i = 0; i < 20; ++i)
+        calls.push_back(
+            group.all_reduce(data, 100, DataType::int32, ReduceOp::sum, program.call()));
+    else
+      group.abort("enough");
+    for (const OperationPtr& call : calls) EXPECT_FALSE(call->wait());
+    EXPECT_EQ(program.read(data, 400), bytes);
+    const auto late = group.all_reduce(data, 100, DataType::int32, ReduceOp::sum, program.call());
+    EXPECT_FALSE(late->wait());
+    EXPECT_EQ(program.read(data, 400), bytes);
+  });
+}
+
+// Each call of the driver fails once, on one of the ranks: all learn its name, and all streams go
+// on.
+TEST(DeviceCallFaults, EveryCallOfTheDriverMayFail) {
+  (void)driver();
+  for (const char* call :
+       {"cuPointerGetAttributes", "cuStreamIsCapturing", "cuEventRecord", "cuStreamWaitValue32",
+        "cuMemHostRegister", "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
+        "cuStreamWriteValue32", "cuLaunchHostFunc", "cuCtxPushCurrent", "cuEventCreate"})
+    for (const int nth : {1, 2}) {
+      std::atomic<int> failed{0};
+      run_ranks(
+          3, [&](int rank) { return on_double("shm", rank); },
+          [&](Communicator& group) {
+            Program program(group.rank());
+            std::byte* const data = program.written(numbers(DataType::float32, 1000, 1));
+            program.stream.synchronize();
+            (void)group.barrier()->wait();
+            if (group.rank() == 0) fail(fmt::format("{}:{}=999", call, nth));
+            (void)group.barrier()->wait();
+            try {
+              const auto operation =
+                  group.all_reduce(data, 1000, DataType::float32, ReduceOp::sum, program.call());
+              if (Status s = operation->wait(); !s) throw std::move(s.error());
+            } catch (const Error& error) {
+              ++failed;
+              EXPECT_PRED2(contains, error.message(), call);
+            }
+            program.stream.synchronize();
+          });
+      fail("");
+      if (nth == 1) EXPECT_GE(failed, 1) << call;
+      EXPECT_EQ(left(), "") << call << " " << nth;
+    }
+}
+
+class DeviceMistakes : public ::testing::Test {
+ protected:
+  // The sentence, on a group of one, which can still be used afterwards.
+  std::string refused(const std::function<OperationPtr(Communicator&, Program&)>& mistake) {
+    std::string said;
+    run_ranks(
+        1, [&](int rank) { return on_double("shm", rank); },
+        [&](Communicator& group) {
+          Program program(0);
+          try {
+            if (Status s = mistake(group, program)->wait(); !s) said = s.error().cause;
+          } catch (const Error& error) {
+            said = error.cause;
+          }
+          std::byte* const data = program.written(numbers(DataType::int32, 10, 1));
+          EXPECT_TRUE(
+              group.all_reduce(data, 10, DataType::int32, ReduceOp::sum, program.call())->wait());
+        });
+    return said;
+  }
+};
+
+TEST_F(DeviceMistakes, AreOneSentenceAndChangeNothing) {
+  const auto sum = [](Communicator& group, void* data, const CallOptions& call) {
+    return group.all_reduce(data, 4, DataType::int32, ReduceOp::sum, call);
+  };
+  std::vector<int> host(4);
+  EXPECT_PRED2(
+      contains,
+      refused([&](auto& group, auto& program) { return sum(group, host.data(), program.call()); }),
+      "all_reduce: a buffer is memory of the host, and the call is on a stream of device 0");
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) {
+                 CallOptions call = program.call();
+                 call.on.device = 1;
+                 call.on.stream = nullptr;
+                 return sum(group, program.allocate(16), call);
+               }),
+               "a buffer is memory of device 0, and the call is on a stream of device 1");
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) {
+                 CallOptions call = program.call();
+                 call.on.device = 9;
+                 return sum(group, program.allocate(16), call);
+               }),
+               "device 9: CUDA_ERROR_INVALID_DEVICE");
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) {
+                 std::byte* const data = program.allocate(16);
+                 const CurrentContext current(program.device);
+                 entry<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
+                     program.stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+                 auto call = sum(group, data, program.call());
+                 void* graph = nullptr;
+                 entry<CUresult (*)(CUstream, void**)>("cuStreamEndCapture")(program.stream.get(),
+                                                                             &graph);
+                 return call;
+               }),
+               "the stream is being captured into a CUDA graph");
+}
+
+TEST_F(DeviceMistakes, SwitchesAndBoundsAreNamed) {
+  const auto said = [&](const std::function<void(Options&)>& change, size_t count) {
+    std::string text;
+    run_ranks(
+        2,
+        [&](int rank) {
+          Options options = on_double("shm", rank);
+          change(options);
+          return options;
+        },
+        [&](Communicator& group) {
+          Program program(group.rank());
+          std::byte* const data = program.allocate(count * 4);
+          try {
+            const auto call =
+                group.all_reduce(data, count, DataType::int32, ReduceOp::sum, program.call());
+            if (Status s = call->wait(); !s) throw std::move(s.error());
+          } catch (const Error& error) {
+            if (group.rank() == 0) text = error.cause;
+          }
+        });
+    return text;
+  };
+  EXPECT_PRED2(contains, said([](Options& o) { o.cuda.enabled = false; }, 10),
+               "RINGWOOD_CUDA=0 switches memory of devices off");
+  EXPECT_PRED2(contains, said([](Options& o) { o.cuda.pinned_bytes = 1 << 20; }, 10'000'000),
+               "are allowed (RINGWOOD_PINNED_BYTES)");
+}
+
+}  // namespace
+}  // namespace ringwood::testing

@@ -1,0 +1,261 @@
+// Calls on memory of devices: what users of CUDA collectives expect of them, over every transport.
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms/algorithms.h"
+#include "tests/cuda/device_program.h"
+
+namespace ringwood::testing {
+namespace {
+
+class DeviceCalls : public DeviceGroups {};
+INSTANTIATE_TEST_SUITE_P(Transports, DeviceCalls, ::testing::ValuesIn(every_transport()),
+                         [](const auto& info) { return info.param; });
+
+// A call of every collective, with the same arguments on the host and on a device.
+struct Side {
+  Communicator& group;
+  const CallOptions& call;
+  DataType type;
+  ReduceOp op;
+  size_t count;
+  int root;
+};
+struct Buffers {
+  std::byte *in, *out;
+};
+size_t in_blocks(Collective c, int n) {
+  return c == Collective::reduce_scatter || c == Collective::all_to_all || c == Collective::scatter
+             ? static_cast<size_t>(n)
+             : 1;
+}
+size_t out_blocks(Collective c, int n) {
+  return c == Collective::all_gather || c == Collective::all_to_all || c == Collective::gather
+             ? static_cast<size_t>(n)
+             : 1;
+}
+template <class AnyBlock>
+std::vector<AnyBlock> blocks(std::byte* data, const Side& side) {
+  std::vector<AnyBlock> all;
+  for (int r = 0; r < side.group.size(); ++r)
+    all.push_back({data + static_cast<size_t>(r) * side.count * size_of(side.type), side.count});
+  return all;
+}
+OperationPtr make_call(Collective collective, const Side& s, const Buffers& b) {
+  const bool at_root = s.group.rank() == s.root;
+  switch (collective) {
+    case Collective::all_reduce: return s.group.all_reduce(b.out, s.count, s.type, s.op, s.call);
+    case Collective::reduce: return s.group.reduce(b.out, s.count, s.type, s.op, s.root, s.call);
+    case Collective::broadcast: return s.group.broadcast(b.out, s.count, s.type, s.root, s.call);
+    case Collective::all_gather: return s.group.all_gather(b.in, b.out, s.count, s.type, s.call);
+    case Collective::reduce_scatter:
+      return s.group.reduce_scatter(b.in, b.out, s.count, s.type, s.op, s.call);
+    case Collective::all_to_all: return s.group.all_to_all(b.in, b.out, s.count, s.type, s.call);
+    case Collective::gather:
+      return s.group.gather({b.in, s.count},
+                            at_root ? blocks<Block>(b.out, s) : std::vector<Block>(), s.type,
+                            s.root, s.call);
+    case Collective::scatter:
+      return s.group.scatter(at_root ? blocks<ConstBlock>(b.in, s) : std::vector<ConstBlock>(),
+                             {b.out, s.count}, s.type, s.root, s.call);
+    default: return nullptr;
+  }
+}
+constexpr Collective kMoving[] = {Collective::all_reduce,     Collective::reduce,
+                                  Collective::broadcast,      Collective::all_gather,
+                                  Collective::reduce_scatter, Collective::all_to_all,
+                                  Collective::gather,         Collective::scatter};
+
+// Out of place where there are two buffers, so that a rank's own block is copied, too.
+TEST_P(DeviceCalls, OfEveryCollectiveTypeAndOperationEndWithTheHostsBits) {
+  for (const int n : {1, 2, 3})
+    run(n, [&](Communicator& group, Program& program) {
+      const CallOptions on_device = program.call();
+      int seed = group.rank();
+      for (const Collective collective : kMoving)
+        for (int t = 0; t < kDataTypes; ++t)
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::bxor}) {
+            const auto type = static_cast<DataType>(t);
+            if (!reduces(collective) && op != ReduceOp::sum) continue;
+            if (!supports(collective, type, op)) continue;
+            const size_t count = 37, one = count * size_of(type);
+            const int root = n - 1;
+            std::vector<std::byte> in = numbers(type, in_blocks(collective, n) * count, ++seed);
+            std::vector<std::byte> out = numbers(type, out_blocks(collective, n) * count, ++seed);
+            const Buffers there{program.written(in), program.written(out)};
+            const auto host =
+                make_call(collective, {group, {}, type, op, count, root}, {in.data(), out.data()});
+            const auto device =
+                make_call(collective, {group, on_device, type, op, count, root}, there);
+            ASSERT_TRUE(host->wait());
+            const auto what = fmt::format("{} {} {}, {} ranks", to_string(collective),
+                                          to_string(type), to_string(op), n);
+            ASSERT_EQ(program.read(there.out, out_blocks(collective, n) * one), out) << what;
+            ASSERT_EQ(program.read(there.in, in.size()), in) << what;
+            ASSERT_TRUE(device->wait()) << what;
+          }
+    });
+}
+
+// Nothing waits on the host: neither the calls nor what is put into the stream behind them.
+TEST_P(DeviceCalls, AreInTheOrderOfTheirStreams) {
+  run(2, [&](Communicator& group, Program& program) {
+    constexpr size_t kCount = 5000;
+    std::byte* const data = program.written(numbers(DataType::int32, kCount, group.rank()));
+    std::byte* const copy = program.allocate(kCount * 4);
+    std::vector<std::vector<std::byte>> seen;
+    std::vector<OperationPtr> calls;
+    for (int i = 0; i < 6; ++i) {
+      CallOptions call = program.call();
+      call.priority = i % 3 == 2 ? Priority::high : Priority::normal;
+      calls.push_back(group.all_reduce(data, kCount, DataType::int32, ReduceOp::sum, call));
+      const CurrentContext current(program.device);
+      EXPECT_EQ(driver().memory.copy_within_device(reinterpret_cast<CUdeviceptr>(copy),
+                                                   reinterpret_cast<CUdeviceptr>(data), kCount * 4,
+                                                   program.stream.get()),
+                CUDA_SUCCESS);
+    }
+    std::vector<std::byte> expected = numbers(DataType::int32, kCount, 0);
+    const std::vector<std::byte> other = numbers(DataType::int32, kCount, 1);
+    for (size_t i = 0; i < kCount; ++i) {
+      int32_t mine = 0, theirs = 0;
+      std::memcpy(&mine, expected.data() + 4 * i, 4);
+      std::memcpy(&theirs, other.data() + 4 * i, 4);
+      mine = (mine + theirs) << 5;
+      std::memcpy(expected.data() + 4 * i, &mine, 4);
+    }
+    EXPECT_EQ(program.read(copy, kCount * 4), expected);
+    for (const OperationPtr& call : calls) EXPECT_TRUE(call->wait());
+  });
+}
+
+TEST_P(DeviceCalls, ReturnWhileTheDeviceIsHeldBack) {
+  std::atomic<int> made{0};
+  run(2, [&](Communicator& group, Program& program) {
+    std::byte* const data = program.written(numbers(DataType::float32, 1000, 2));
+    program.stream.synchronize();
+    // The first call makes what the others need.
+    ASSERT_TRUE(
+        group.all_reduce(data, 1000, DataType::float32, ReduceOp::max, program.call())->wait());
+    (void)group.barrier()->wait();
+    if (group.rank() == 0) pause(true);
+    (void)group.barrier()->wait();
+    std::vector<OperationPtr> calls;
+    for (int i = 0; i < 50; ++i)
+      calls.push_back(
+          group.all_reduce(data, 1000, DataType::float32, ReduceOp::max, program.call()));
+    EXPECT_FALSE(calls.front()->done());
+    EXPECT_FALSE(program.stream.idle());
+    // A call on memory of the host passes them by, as they are on another track or wait.
+    ++made;
+    while (made.load() < 2) std::this_thread::yield();
+    if (group.rank() == 0) pause(false);
+    EXPECT_EQ(program.read(data, 4000), numbers(DataType::float32, 1000, 2));
+    for (const OperationPtr& call : calls) EXPECT_TRUE(call->wait());
+  });
+}
+
+TEST_P(DeviceCalls, MayBePersistentSynchronousGroupedAndUneven) {
+  run(3, [&](Communicator& group, Program& program) {
+    const auto expect = [&](const std::byte* at, std::initializer_list<int> values) {
+      std::vector<std::byte> bytes;
+      for (const int v : values) {
+        bytes.resize(bytes.size() + 4);
+        std::memcpy(bytes.data() + bytes.size() - 4, &v, 4);
+      }
+      EXPECT_EQ(program.read(at, bytes.size()), bytes);
+    };
+    const auto ints = [&](std::initializer_list<int> values) {
+      std::vector<std::byte> bytes(values.size() * 4);
+      std::memcpy(bytes.data(), std::data(values), bytes.size());
+      return program.written(bytes);
+    };
+    const int me = group.rank();
+    std::byte* const data = ints({me, 1});
+    CallOptions call = program.call();
+    call.persistent = true;
+    const auto again = group.all_reduce(data, 2, DataType::int32, ReduceOp::sum, call);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(again->start());
+      ASSERT_TRUE(again->wait());
+    }
+    expect(data, {27, 27});
+    call.persistent = false;
+    call.synchronous = true;
+    std::byte* const now = ints({me});
+    EXPECT_TRUE(group.all_reduce(now, 1, DataType::int32, ReduceOp::max, call)->done());
+    expect(now, {2});
+    call.synchronous = false;
+    std::vector<std::byte*> small;
+    {
+      const GroupOfCalls calls(group);
+      for (int i = 0; i < 5; ++i) {
+        small.push_back(ints({me + i}));
+        (void)group.all_reduce(small.back(), 1, DataType::int32, ReduceOp::sum, call);
+      }
+    }
+    for (int i = 0; i < 5; ++i) expect(small[static_cast<size_t>(i)], {3 + 3 * i});
+    // Blocks of 1, 2 and 3 elements.
+    std::byte* const mine = ints({10 * me, 10 * me + 1, 10 * me + 2});
+    std::vector<Block> all;
+    for (size_t r = 0; r < 3; ++r) all.push_back({ints({-1, -1, -1}), r + 1});
+    const size_t count = static_cast<size_t>(me) + 1;
+    ASSERT_TRUE(group.all_gather({mine, count}, all, DataType::int32, call)->wait());
+    expect(static_cast<std::byte*>(all[0].data), {0, -1, -1});
+    expect(static_cast<std::byte*>(all[1].data), {10, 11, -1});
+    expect(static_cast<std::byte*>(all[2].data), {20, 21, 22});
+    call.factor = me + 1;
+    std::vector<std::byte> half(4);
+    put_value(half.data(), 0, DataType::float16, 3);
+    put_value(half.data(), 1, DataType::float16, -1);
+    std::byte* const scaled = program.written(half);
+    ASSERT_TRUE(group.all_reduce(scaled, 2, DataType::float16, ReduceOp::premul_sum, call)->wait());
+    put_value(half.data(), 0, DataType::float16, 18);
+    put_value(half.data(), 1, DataType::float16, -6);
+    EXPECT_EQ(program.read(scaled, 4), half);
+  });
+}
+
+TEST_P(DeviceCalls, OfLargeBuffersComeInSegments) {
+  run(2, [&](Communicator& group, Program& program) {
+    for (const size_t count : {size_t{300'000}, size_t{1'500'000}}) {
+      std::byte* const data = program.written(numbers(DataType::int32, count, 1));
+      CallOptions call = program.call();
+      call.segments = 4;
+      ASSERT_TRUE(group.all_reduce(data, count, DataType::int32, ReduceOp::max, call)->wait());
+      EXPECT_EQ(program.read(data, count * 4), numbers(DataType::int32, count, 1));
+    }
+  });
+}
+
+// Two threads of a rank, each with its stream, and the calls of the host between theirs.
+TEST_P(DeviceCalls, OfSeveralStreamsAndOfTheHostAlternate) {
+  run(2, [&](Communicator& group, Program& program) {
+    const Stream other(program.device);
+    constexpr size_t kCount = 700;
+    std::byte* const first = program.written(numbers(DataType::int32, kCount, 0));
+    std::byte* const second = program.written(numbers(DataType::int32, kCount, 0));
+    program.stream.synchronize();
+    std::vector<OperationPtr> calls;
+    std::vector<int> host(200, 1);
+    for (size_t i = 0; i < 200; ++i) {
+      CallOptions call = program.call();
+      if (i % 2) call.on.stream = other.get();
+      calls.push_back(
+          group.all_reduce(i % 2 ? second : first, kCount, DataType::int32, ReduceOp::max, call));
+      calls.push_back(group.all_reduce(&host[i], 1, DataType::int32, ReduceOp::sum));
+    }
+    for (const OperationPtr& call : calls) ASSERT_TRUE(call->wait());
+    EXPECT_EQ(host, std::vector<int>(200, 2));
+    EXPECT_EQ(program.read(first, kCount * 4), numbers(DataType::int32, kCount, 0));
+    EXPECT_EQ(program.read(second, kCount * 4), numbers(DataType::int32, kCount, 0));
+  });
+}
+
+}  // namespace
+}  // namespace ringwood::testing

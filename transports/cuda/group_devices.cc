@@ -1,0 +1,189 @@
+#include "transports/cuda/group_devices.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "transports/base/clock.h"
+#include "transports/cuda/check.h"
+#include "transports/cuda/copies.h"
+#include "transports/cuda/process_devices.h"
+
+namespace ringwood {
+namespace {
+
+using namespace cuda;
+
+constexpr size_t kSmallestScratch = size_t{256} << 10;
+constexpr auto kLongestEnd = std::chrono::seconds(1);
+
+// A device with what this group has on it.
+struct DeviceInUse {
+  DeviceInUse(const Device& its_device, ProcessDevices& process, int tracks, int doorbell)
+      : device(its_device), gates(its_device, process.arena(), process.pinned()) {
+    for (int track = 0; track < tracks; ++track)
+      copies.push_back(
+          std::make_unique<Copies>(its_device, process.arena(), process.pinned(), gates, doorbell));
+  }
+  const Device& device;
+  Gates gates;
+  std::vector<std::unique_ptr<Copies>> copies;  // by track
+};
+
+class LiveDevices final : public GroupDevices {
+ public:
+  LiveDevices(CudaOptions options, int tracks, int doorbell)
+      : options_(std::move(options)), doorbell_(doorbell), scratch_(static_cast<size_t>(tracks)) {}
+  ~LiveDevices() override;
+
+  Status ready(int device, size_t scratch_bytes) override;
+  Status check(const char* what, int device, std::span<void* const> buffers) override;
+  Result<DeviceCopies::Operation> enter(int device, void* stream) override {
+    return in_use(device).gates.enter(static_cast<CUstream>(stream));
+  }
+  void abandon(int device, DeviceCopies::Operation operation) noexcept override {
+    in_use(device).gates.open(operation);
+  }
+  DeviceCopies& copies(int device, int track) override {
+    return *in_use(device).copies[static_cast<size_t>(track)];
+  }
+  std::byte* scratch(int track) override {
+    const std::lock_guard lock(mutex_);
+    return scratch_[static_cast<size_t>(track)].back();
+  }
+
+ private:
+  Status use(int device);
+  Result<std::byte*> pinned_block(size_t bytes);
+  Status grow_scratch(size_t bytes);
+  DeviceInUse& in_use(int device) {
+    const std::lock_guard lock(mutex_);
+    return *devices_.at(device);
+  }
+  bool has(int device) {
+    const std::lock_guard lock(mutex_);
+    return devices_.contains(device);
+  }
+
+  const CudaOptions options_;
+  const int doorbell_;
+  std::shared_ptr<ProcessDevices> process_;  // once used; set before anything below
+  std::mutex mutex_;                         // of the tables; never held in a call of CUDA
+  std::map<int, std::unique_ptr<DeviceInUse>> devices_;
+  std::vector<std::vector<std::byte*>> scratch_;  // by track; the last one is the largest
+  size_t scratch_bytes_ = 0;                      // of the last; of the thread that calls ready()
+};
+
+// The copies end first: they use the scratch.
+LiveDevices::~LiveDevices() {
+  bool idle = true;
+  for (const auto& [ordinal, used] : devices_) {
+    if (!used->device.driver().usable()) {  // a fork, where nothing of it is this process's
+      devices_.clear();
+      return;
+    }
+    for (const auto& copies : used->copies)
+      idle = copies->idle_by(Deadline::after(kLongestEnd)) && idle;
+  }
+  devices_.clear();
+  for (const auto& blocks : scratch_)
+    for (std::byte* block : blocks)
+      idle ? process_->arena().release(block) : process_->arena().quarantine(block);
+}
+
+Status LiveDevices::use(int device) try {
+  if (!options_.enabled)
+    return Error(ErrorCode::unsupported,
+                 "RINGWOOD_CUDA=0 switches memory of devices off: unset it, or copy the buffers to "
+                 "the host");
+  if (!process_) {
+    auto process = ProcessDevices::of_process(options_);
+    if (!process) return std::move(process.error());
+    process_ = std::move(*process);
+  }
+  auto known = process_->device(device);
+  if (!known) return std::move(known.error());
+  auto used = std::make_unique<DeviceInUse>(**known, *process_, static_cast<int>(scratch_.size()),
+                                            doorbell_);
+  const std::lock_guard lock(mutex_);
+  devices_.emplace(device, std::move(used));
+  return {};
+} catch (...) {
+  return caught_error();
+}
+
+Status LiveDevices::ready(int device, size_t scratch_bytes) {
+  if (!has(device))
+    if (Status s = use(device); !s) return s;
+  if (scratch_bytes > scratch_bytes_ || scratch_bytes_ == 0)
+    return grow_scratch(std::max(scratch_bytes, kSmallestScratch));
+  return {};
+}
+
+Result<std::byte*> LiveDevices::pinned_block(size_t bytes) try {
+  auto* const block = static_cast<std::byte*>(process_->arena().allocate(bytes));
+  auto pinned = process_->pinned().pin(block, bytes);
+  if (pinned) return block;
+  process_->arena().release(block);
+  return std::move(pinned.error());
+} catch (...) {
+  return caught_error();
+}
+
+// Of all tracks: the call's is not known yet.
+Status LiveDevices::grow_scratch(size_t bytes) {
+  const size_t larger = std::bit_ceil(bytes);
+  std::vector<std::byte*> fresh;
+  for (size_t track = 0; track < scratch_.size(); ++track) {
+    auto block = pinned_block(larger);
+    if (!block) {
+      for (std::byte* made : fresh) process_->arena().release(made);
+      return std::move(block.error());
+    }
+    fresh.push_back(*block);
+  }
+  const std::lock_guard lock(mutex_);
+  for (size_t track = 0; track < fresh.size(); ++track) scratch_[track].push_back(fresh[track]);
+  scratch_bytes_ = larger;
+  return {};
+}
+
+Status LiveDevices::check(const char* what, int device, std::span<void* const> buffers) {
+  if (!has(device))
+    if (Status s = use(device); !s) return s;
+  const Device& used = in_use(device).device;
+  const CurrentContext current(used, std::nothrow);
+  if (!current) return current.status();
+  for (const void* buffer : buffers) {
+    if (!buffer) continue;
+    unsigned kind = 0, managed = 0;
+    int ordinal = -1;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void* answers[] = {&kind, &managed, &ordinal};
+    const CUresult code = used.driver().memory.pointer_attributes(
+        3, asked, answers, reinterpret_cast<CUdeviceptr>(buffer));
+    if (Status s = cuda::check(used.driver(), code, "cuPointerGetAttributes", device); !s) return s;
+    if (managed != 0 || (kind == CU_MEMORYTYPE_DEVICE && ordinal == device)) continue;
+    const std::string where = kind == CU_MEMORYTYPE_DEVICE ? fmt::format("of device {}", ordinal)
+                                                           : std::string("of the host");
+    return Error(ErrorCode::invalid_argument,
+                 fmt::format("{}: a buffer is memory {}, and the call is on a stream of device {}: "
+                             "all buffers of a call must be there",
+                             what, where, device));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<GroupDevices> make_group_devices(const CudaOptions& options, int tracks,
+                                                 int doorbell) {
+  return std::make_unique<LiveDevices>(options, tracks, doorbell);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,20 @@
+// A group's access to the devices of its process (transports/device_copies.h): their gates, copies
+// for every track, and the pinned scratch of every track.
+//
+// Nothing of CUDA is loaded before the first ready(). Scratch grows by powers of two and is kept,
+// also what was outgrown, because operations in flight may use it, and to unpin it may wait for
+// them.
+#pragma once
+
+#include <memory>
+
+#include "transports/base/options.h"
+#include "transports/device_copies.h"
+
+namespace ringwood {
+
+// For a group whose operations have `tracks` tracks; `doorbell`: an eventfd that outlives it.
+std::unique_ptr<GroupDevices> make_group_devices(const CudaOptions& options, int tracks,
+                                                 int doorbell);
+
+}  // namespace ringwood
