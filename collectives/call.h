@@ -14,12 +14,10 @@ namespace ringwood {
 
 struct CopiedMemory;  // operations/copied_memory.h
 class ProvedSchedules;
-
-enum class Priority : uint8_t { normal, high };    // communicator.h, rule 2
-enum class MemoryKind : uint8_t { host, device };  // where the buffers of a call lie
+enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
 
 // A CUDA stream, in which a collective takes part as a kernel would: it begins after what is in the
-// stream, and what is put there after the call begins after its end.
+// stream (its deadline counts from then), and what is put there after the call, after its end.
 struct DeviceStream {
   int device = -1;         // ordinal in this process; -1: none
   void* stream = nullptr;  // CUstream; null: the default stream
@@ -32,9 +30,8 @@ struct CallOptions {
   // The operation begins only with Operation::start(): once, or repeatedly over the same buffers,
   // without a look-up or an allocation (MPI_Allreduce_init), in the same order on all ranks.
   bool persistent = false;
-  // PREMUL_SUM: each rank's contribution is first multiplied by its own factor, and rounded by
-  // itself; 16- and 8-bit floats with the sum, which takes the factors of all ranks: an operation
-  // of its own gathers them before (of a persistent one, before its first start).
+  // PREMUL_SUM: each rank's contribution is first multiplied by its own factor, and rounded; 16-
+  // and 8-bit floats with the sum: an operation before the (first) start gathers all factors.
   double factor = 1.0;
   std::string algorithm;  // "" = choose; a name that `ringwood algorithms` lists
   int segments = 0;       // 0 = choose
@@ -47,8 +44,6 @@ struct CallOptions {
   std::shared_ptr<const CopiedMemory> copied;  // of a collective
   DeviceStream
       on;  // of a collective: all buffers are memory of this device; without one the host's
-
-  MemoryKind memory() const { return on.device < 0 ? MemoryKind::host : MemoryKind::device; }
 };
 
 struct Block {
@@ -65,28 +60,24 @@ struct ConstBlock {
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Begins a persistent operation, which from then on behaves like one just called; before its
-  // first start it is done. Refused without any change if it is in flight or not persistent
-  // (invalid_argument), or if the group has ended (with its error). A synchronous one has ended
-  // when this returns, with this Status. May be called in the operation's own callback.
+  // Begins a persistent operation, which is done before, and then behaves like one just called.
+  // Refused without any change if it is in flight or not persistent (invalid_argument), or the
+  // group has ended (its error). A synchronous one ends with this Status. Also in its callback.
   virtual Status start() = 0;
   virtual bool done() const noexcept = 0;
-  // Drives progress in the calling thread until done. If a positive `timeout` shorter than the
-  // operation's own expires, the operation fails, too (a collective cannot be half waited for).
+  // Drives progress in the calling thread until done. Also fails if a positive `timeout`, shorter
+  // than its own, expires (a collective cannot be half waited for).
   virtual Status wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) = 0;
-  // `callback` is called exactly once, null = success; at once if already done. It runs in the
-  // driving thread, without locks held. It may start operations, wait for them, and drop the last
-  // handle on the communicator, unless a synchronous call of the communicator is in progress. An
-  // exception from it ends the group.
+  // `callback` is called exactly once, null = success; at once if already done; else in the driving
+  // thread, without locks. It may start operations, wait for them, and drop the last handle on the
+  // communicator, unless a synchronous call of that is in progress. Its exception ends the group.
   virtual void on_done(std::function<void(const Error*)> callback) = 0;
   virtual int64_t sequence() const noexcept = 0;
   // recv: the rank that sent; -1 before it is done and for other operations.
   virtual int source() const noexcept = 0;
 };
 using OperationPtr = std::shared_ptr<Operation>;
-
 inline constexpr int kAnySource = -1;
-
 using InterruptCheck = std::function<std::string()>;  // Communicator::set_interrupt_check()
 
 }  // namespace ringwood

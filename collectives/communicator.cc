@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 
 #include <fmt/format.h>
@@ -211,7 +212,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
     if (call.copied && call.copied->order != 0) source = call.copied->memory;
-    if (call.copied || call.on.device >= 0) check_memory(args, call);
+    if (call.copied || call.on.device >= 0) check_memory(args, call, size());
     if (call.on.device >= 0 && !forked())
       engine_->check_memory(to_string(args.collective), call.on.device, buffers);
     auto state = make_state(args, source, call);
@@ -268,7 +269,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
       return std::make_shared<CollectiveState>(engine_, name, time_for(call));
     };
     if (forked()) return RecentCalls::Begun(make());
-    const MemoryKind memory = call.memory();
+    const MemoryKind memory = memory_of(call);
     const bool apart = memory == MemoryKind::host && args.blocks.empty() &&
                        private_source(source, args.count * size_of(args.type));
     const PlanKey key{
@@ -288,6 +289,9 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   }
   OperationPtr go(const RecentCalls::Begun& begun, const CallOptions& call) {
     if (call.copied) use_copies(*begun, call.copied);
+    if (const DeviceMove& move = begun->call().own_move; move.bytes > 0 && !forked())
+      engine_->check_memory(begun->name, call.on.device,
+                            std::array<void*, 2>{move.to, const_cast<void*>(move.from)});
     if (call.persistent) return begun->make_persistent(call.synchronous);
     const auto& state = begun.state();
     if (group_.open() && !begun.recent())
@@ -326,11 +330,10 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
       return group_.add(what, call, [=, this] { return submit(state, later(call)); });
     return submit(std::move(state), call);
   }
-
   // A call that names an algorithm is not packed: whether it can be used is reported at once.
   bool packs(const CollectiveArgs& args, const CallOptions& call) const {
     return group_.open() && !call.persistent && call.algorithm.empty() && !call.schedules &&
-           call.memory() == MemoryKind::host && call.segments == 0 &&
+           memory_of(call) == MemoryKind::host && call.segments == 0 &&
            args.op != ReduceOp::premul_sum && args.blocks.empty() &&
            packed_bytes(args, size()) <= limits_.packed;
   }

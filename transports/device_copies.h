@@ -16,10 +16,9 @@
 //    direction are done in the order in which they were begun; the directions do not wait for each
 //    other.
 // 2. Operations may begin and end in any order.
-// 3. Whatever happens, the user's stream goes on: after end(), once the copies before it are done,
-//    or at once after abandon(). No copy of the operation may be begun after that; those that were
-//    begun are done all the same, also behind an abandon(), and use their memory of the host until
-//    then. An operation that entered is ended or abandoned, once.
+// 3. Whatever happens, the user's stream goes on: after end() or abandon(), once the copies that
+//    were begun are done. None of the operation may be begun after that. An operation that entered
+//    is ended or abandoned, once.
 // 4. To pin memory may wait until all streams of a device are idle, one of which may wait for an
 //    operation. So memory is pinned by the thread that makes the call, before it enters, and never
 //    by the driver, on which all operations depend.
@@ -51,15 +50,16 @@ class DeviceCopies {
   using Ticket = uint32_t;
 
   virtual ~DeviceCopies() = default;
-  virtual Status begin(Operation operation) = 0;
+  // out_done() of the ticket: the user's stream has come to the operation.
+  virtual Result<Ticket> begin(Operation operation) = 0;
   // Precondition: begin() of its operation. `to`, `from` of the host are pinned until it is done.
   virtual Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) = 0;
   virtual Result<Ticket> copy_in(void* to, const std::byte* from, size_t bytes) = 0;
-  // Inside the device; one of the copies out. end() does not wait for it.
+  // Inside the device; one of the copies out.
   virtual Result<Ticket> copy_within(const DeviceMove& move) = 0;
   virtual bool out_done(Ticket ticket) const noexcept = 0;
   virtual bool in_done(Ticket ticket) const noexcept = 0;
-  // Precondition: begin().
+  // Precondition: begin(), and for end() that all copies out are done.
   virtual Status end(Operation operation) = 0;
   virtual void abandon(Operation operation) noexcept = 0;
   // Rings the doorbell of a driver that sleeps, once the copies that were begun are done.

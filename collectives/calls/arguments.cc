@@ -75,18 +75,18 @@ void check_equal(const char* what, size_t count, size_t expected) {
 }
 
 void check_memory(const char* what, const CallOptions& call) {
-  if (call.memory() == MemoryKind::host) return;
+  if (memory_of(call) == MemoryKind::host) return;
   refuse(
       fmt::format("{}: the buffers are memory of a device, which this call cannot use yet: copy "
                   "them to the host",
                   what));
 }
 
-void check_memory(const CollectiveArgs& args, const CallOptions& call) {
+void check_memory(const CollectiveArgs& args, const CallOptions& call, int size) {
   const char* const name = to_string(args.collective);
   if (call.copied) check_memory(name, call);
-  if (call.memory() == MemoryKind::host || args.op != ReduceOp::premul_sum) return;
-  if (scales_operands(args.type, args.op)) return;
+  if (memory_of(call) == MemoryKind::host || args.op != ReduceOp::premul_sum) return;
+  if (scales_operands(args.type, args.op) && (size > 1 || call.factor == 1)) return;
   refuse(
       fmt::format("{}: premul_sum of {} in memory of a device is not possible yet: multiply first, "
                   "and call with sum",

@@ -42,7 +42,7 @@ void check_root(const char* what, int root, int size);
 // Refuses memory of a device where there is no way for it.
 void check_memory(const char* what, const CallOptions& call);
 // Likewise of a reduction whose operands the host would have to scale in place.
-void check_memory(const CollectiveArgs& args, const CallOptions& call);
+void check_memory(const CollectiveArgs& args, const CallOptions& call, int size);
 void check_op(Collective collective, DataType type, ReduceOp op);
 
 // `size` blocks of `count` elements, one after the other; checked.

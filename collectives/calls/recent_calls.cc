@@ -11,7 +11,7 @@ bool is_of(const CollectiveArgs& args, const EvenCall& even) {
 bool is_for(const PlanRequest& request, const CallOptions& call, bool private_source) {
   return request.segments == call.segments && request.algorithm == call.algorithm &&
          request.tolerance == call.tolerance && request.own == call.schedules &&
-         request.private_source == private_source && request.memory == call.memory();
+         request.private_source == private_source && request.memory == memory_of(call);
 }
 
 // Sets each to `bytes` bytes, in sequence.

@@ -59,6 +59,10 @@ class PlanRunner final {
   bool reads_in_place() const { return scratch_.in_arena(); }
   // Reductions that were carried out in one pass over memory (fusion.h).
   uint64_t fused() const { return queued_.fused(); }
+  // What is before the operation in the user's stream of a device is not done.
+  bool waits_for_stream() const {
+    return execution_.device && !idle_ && queued_.waits_for_stream();
+  }
   // For errors; empty when idle.
   WaitList waits() const;
   // The first peer of them, cheaply; -1: none.

@@ -41,7 +41,8 @@ void QueuedExecutor::start(const PlanExecution& execution) {
     rings_ = false;
     on_device_ = OnDevice::begin;
   }
-  moves_ = execution.device && execution.own_move.bytes > 0;
+  behind_ = execution.device != nullptr;
+  moves_ = behind_ && execution.own_move.bytes > 0;
 }
 
 Status QueuedExecutor::step(Iteration& iteration) {
@@ -50,7 +51,7 @@ Status QueuedExecutor::step(Iteration& iteration) {
     if (Status s = serve_device(iteration.progressed); !s) return s;
   if (!agreed_)
     if (Status s = agree(iteration.progressed); !s) return s;
-  if (moves_ && agreed_) [[unlikely]]
+  if (moves_ && agreed_ && !behind_) [[unlikely]]
     if (Status s = begin_own_move(iteration.progressed); !s) return s;
   if (running())
     if (Status s = run_ready(iteration.progressed); !s) return s;
@@ -268,8 +269,15 @@ Status QueuedExecutor::run_slice(bool& ran) {
 Status QueuedExecutor::serve_device(bool& progressed) {
   DeviceCopies& device = *execution_->device;
   if (on_device_ == OnDevice::begin) {
-    if (Status s = device.begin(execution_->entered); !s) return s;
+    auto come = device.begin(execution_->entered);
+    if (!come) return std::move(come.error());
+    stream_came_ = *come;
     on_device_ = OnDevice::end;
+    progressed = true;
+    if (Status s = device.ring_when_done(); !s) return s;
+  }
+  if (behind_ && device.out_done(stream_came_)) {
+    behind_ = false;
     progressed = true;
   }
   const auto complete_done = [&](Direction& direction, auto is_done) {
@@ -320,10 +328,15 @@ Status QueuedExecutor::end_device() {
 void QueuedExecutor::drop() noexcept {
   if (std::exchange(on_device_, OnDevice::nothing) != OnDevice::nothing)
     execution_->device->abandon(execution_->entered);
+  behind_ = false;
 }
 
 void QueuedExecutor::add_waits(WaitList& waits) const {
   const Plan& plan = *execution_->plan;
+  if (waits_for_stream())
+    waits.add_device("the stream has not come to this call");
+  else if (out_.left() + in_.left() > 0)
+    waits.add_device("copies");
   agreement_->add_waits(waits);
   for (const QueuedLink& link : links_)
     if (link.receives_done < link.receives_posted)

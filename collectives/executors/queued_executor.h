@@ -30,11 +30,13 @@ class QueuedExecutor final : public Executor {
   void drop() noexcept override;
   void add_waits(WaitList& waits) const override;
   int waits_for() const override;
+  // Of a plan for memory of a device: what is before it in the user's stream is not done.
+  bool waits_for_stream() const { return behind_; }
   // Reductions carried out in one pass over memory (fusion.h), over all executions.
   uint64_t fused() const { return fused_pass_.count(); }
 
  private:
-  bool running() const { return (agreed_ || early_) && !delayed_; }
+  bool running() const { return (agreed_ || early_) && !delayed_ && !behind_; }
   Status agree(bool& progressed);
   bool may_receive(const QueuedLink& link) const;
   // All of them, or until about as much is moved as in one iteration.
@@ -96,8 +98,12 @@ class QueuedExecutor final : public Executor {
   // What the device's operation needs next; nothing once it has ended.
   enum class OnDevice : uint8_t { nothing, begin, end };
   OnDevice on_device_ = OnDevice::nothing;
-  bool rings_ = false;  // copies were begun, and will not ring yet
-  bool moves_ = false;  // the own move is still to be begun
+  DeviceCopies::Ticket stream_came_ = 0;  // of its begin
+  bool rings_ = false;                    // copies were begun, and will not ring yet
+  bool moves_ = false;                    // the own move is still to be begun
+  // The user's stream has not come to the operation. Nothing is begun before: the device's streams
+  // hold about a thousand copies, and where they are full, CUDA waits in the driver.
+  bool behind_ = false;
 };
 
 }  // namespace ringwood

@@ -26,6 +26,10 @@ void WaitList::add(int peer, const std::string& what) {
   peers_.push_back(peer);
 }
 
+void WaitList::add_device(const char* what) {
+  text_ += fmt::format("{}its GPU ({})", text_.empty() ? "" : ", ", what);
+}
+
 void WaitList::add_fingerprint(int peer) {
   add(peer, "its fingerprint: it has not begun this operation");
 }

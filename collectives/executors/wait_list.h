@@ -16,6 +16,8 @@ class WaitList final {
   void add_fingerprint(int peer);
   void add_data(int peer, size_t step);
   void add_message(int peer, const Plan& plan, int32_t step);
+  // This rank's own device, which is no peer.
+  void add_device(const char* what);
 
   const std::vector<int>& peers() const { return peers_; }
   const std::string& text() const { return text_; }

@@ -67,6 +67,8 @@ class OperationState : public Operation, public std::enable_shared_from_this<Ope
   // Whether the deadline has passed. The time counts from the driver's first look at the operation,
   // so that an operation which never waits does not read the clock.
   bool late(Clock::time_point now);
+  // The time begins now: until now it could not begin. A waiter's deadline (shorten()) remains.
+  void wait_anew(Clock::time_point now) { begun_.store(now.time_since_epoch().count()); }
   void shorten(Deadline deadline);
   Clock::duration allowed() const;  // time from that first look to the deadline
 

@@ -44,6 +44,12 @@ namespace ringwood {
 
 class ProvedSchedules;  // proved_schedules.h
 
+// Where the buffers of a call lie.
+enum class MemoryKind : uint8_t { host, device };
+inline MemoryKind memory_of(const CallOptions& call) {
+  return call.on.device < 0 ? MemoryKind::host : MemoryKind::device;
+}
+
 // The arguments of a collective, on which all ranks must agree.
 struct CollectiveArgs {
   Collective collective = Collective::barrier;

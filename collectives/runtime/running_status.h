@@ -21,6 +21,8 @@ class RunningStatus final {
       inside_.store(true, std::memory_order_release);
     }
     void end() { inside_.store(false, std::memory_order_release); }
+    // Of an operation on memory of a device: the user's stream has not come to it.
+    void wait_for_gpu(bool waits) { waits_for_gpu_.store(waits); }
     OpStatus op_status() const {
       OpStatus s;
       s.inside = inside_.load();
@@ -31,12 +33,13 @@ class RunningStatus final {
       const Fingerprint fingerprint = fingerprint_.read();
       s.sequence = static_cast<int64_t>(fingerprint.sequence);
       s.text = describe(fingerprint);
+      s.waits_for_gpu = s.inside && fingerprint.memory != 0 && waits_for_gpu_.load();
       return s;
     }
 
    private:
     SeqLock<Fingerprint> fingerprint_;
-    std::atomic<bool> inside_{false}, begun_{false};
+    std::atomic<bool> inside_{false}, begun_{false}, waits_for_gpu_{false};
   };
 
   explicit RunningStatus(int tracks) : rows_(static_cast<size_t>(tracks)) {}

@@ -4,6 +4,16 @@
 #include "collectives/runtime/progress_engine.h"
 
 namespace ringwood {
+namespace {
+
+// It may wait for streams, which wait for operations that this thread is to end.
+Error in_a_callback() {
+  return {ErrorCode::unsupported,
+          "a call on memory of a device cannot be made in the callback of another operation: make "
+          "it in a thread of its own"};
+}
+
+}  // namespace
 
 Status ProgressEngine::submit_on_device(std::shared_ptr<CollectiveState> operation,
                                         bool synchronous) {
@@ -11,6 +21,7 @@ Status ProgressEngine::submit_on_device(std::shared_ptr<CollectiveState> operati
   while (true) {
     {
       EngineLock held = role_.lock();
+      if (role_.mine(held)) return in_a_callback();
       if (Status s = refusal(); !s) return s;
       if (!queue_.admits(held, *operation))
         if (Status s = admit(held, *operation); !s) return s;
@@ -43,6 +54,7 @@ Error ProgressEngine::end_unless_callers(Error error, const char* collective) {
 }
 
 void ProgressEngine::check_memory(const char* what, int device, std::span<void* const> buffers) {
+  if (role_.mine(role_.lock())) throw in_a_callback();
   if (Status s = device_calls_->check(what, device, buffers); !s)
     throw end_unless_callers(std::move(s.error()), what);
 }

@@ -176,6 +176,7 @@ void Tracks::note_waiting(Clock::time_point now) {
     op.call().state(fingerprint, static_cast<uint64_t>(op.number));
     track.record.note_waiting(clock_ns(now), *op.call().plan, fingerprint,
                               track.runner.waits_for());
+    if (op.call().on.device >= 0) track.status.wait_for_gpu(track.runner.waits_for_stream());
   }
 }
 
@@ -190,7 +191,7 @@ void Tracks::drop(Operations& dropped) {
   }
 }
 
-WaitList Tracks::waits(const CollectiveState& operation) const {
+const CollectiveState* Tracks::waited_for(const CollectiveState& operation) const {
   const CollectiveState* op = &operation;
   while (op && !under_way(*op)) {
     const Track& track = track_of(*op);
@@ -198,14 +199,25 @@ WaitList Tracks::waits(const CollectiveState& operation) const {
     const bool first = !track.current && track.waiting().front().get() == op;
     op = track.current ? track.current.get() : first ? track.in_the_way : track.waiting()[0].get();
   }
+  return op;
+}
+
+WaitList Tracks::waits(const CollectiveState& operation) const {
+  const CollectiveState* const op = waited_for(operation);
   return op ? track_of(*op).runner.waits() : WaitList();
+}
+
+bool Tracks::is_late(CollectiveState& operation, Clock::time_point now) const {
+  const CollectiveState* const first = waited_for(operation);
+  if (first && track_of(*first).runner.waits_for_stream()) operation.wait_anew(now);
+  return operation.late(now);
 }
 
 std::shared_ptr<CollectiveState> Tracks::late(Clock::time_point now) const {
   for (const auto& track : tracks_) {
-    if (track->current && track->current->late(now)) return track->current;
+    if (track->current && is_late(*track->current, now)) return track->current;
     for (const Track::Collective& operation : track->waiting())
-      if (operation->late(now)) return operation;
+      if (is_late(*operation, now)) return operation;
   }
   return nullptr;
 }

@@ -126,7 +126,8 @@ class Tracks final {
   }
   // What an operation waits for; if it has not begun, what the operation that blocks it waits for.
   WaitList waits(const CollectiveState& operation) const;
-  // An operation past its deadline, or null.
+  // An operation past its deadline, or null. Time in which a user's stream has not come to it, or
+  // to the one that it waits for, does not count.
   std::shared_ptr<CollectiveState> late(Clock::time_point now) const;
   bool reads_in_place() const { return tracks_[0]->runner.reads_in_place(); }
 
@@ -145,6 +146,9 @@ class Tracks final {
   void use_device(const CollectiveState& op, PlanExecution& execution);
   void end(Track& track);
   void begin_ready();
+  // The operation under way that it waits for; itself if it is; null: none is.
+  const CollectiveState* waited_for(const CollectiveState& operation) const;
+  bool is_late(CollectiveState& operation, Clock::time_point now) const;
   const CollectiveState* in_the_way_of(CollectiveState& operation) const;
 
   Remapping remapping_;

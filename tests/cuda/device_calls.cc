@@ -233,27 +233,45 @@ TEST_P(DeviceCalls, OfLargeBuffersComeInSegments) {
   });
 }
 
-// Two threads of a rank, each with its stream, and the calls of the host between theirs.
-TEST_P(DeviceCalls, OfSeveralStreamsAndOfTheHostAlternate) {
+// By two threads of a rank, which take other turns on the other rank; with calls of the host.
+TEST_P(DeviceCalls, OfSeveralThreadsAndStreamsAndOfTheHostAlternate) {
   run(2, [&](Communicator& group, Program& program) {
-    const Stream other(program.device);
+    constexpr int kCalls = 400;
     constexpr size_t kCount = 700;
-    std::byte* const first = program.written(numbers(DataType::int32, kCount, 0));
-    std::byte* const second = program.written(numbers(DataType::int32, kCount, 0));
+    const Stream other(program.device);
+    const CUstream streams[] = {program.stream.get(), other.get()};
+    std::byte* const data[] = {program.written(numbers(DataType::int32, kCount, 0)),
+                               program.written(numbers(DataType::int32, kCount, 0))};
     program.stream.synchronize();
-    std::vector<OperationPtr> calls;
-    std::vector<int> host(200, 1);
-    for (size_t i = 0; i < 200; ++i) {
-      CallOptions call = program.call();
-      if (i % 2) call.on.stream = other.get();
-      calls.push_back(
-          group.all_reduce(i % 2 ? second : first, kCount, DataType::int32, ReduceOp::max, call));
-      calls.push_back(group.all_reduce(&host[i], 1, DataType::int32, ReduceOp::sum));
+    std::vector<OperationPtr> calls(kCalls);
+    std::vector<int> host(kCalls, 1);
+    std::atomic<int> turn{0};
+    const auto take_turns = [&](int thread) {
+      for (int i = 0; i < kCalls; ++i) {
+        if ((group.rank() == 0 ? i : i / 3) % 2 != thread) continue;
+        while (turn.load() != i) std::this_thread::yield();
+        const int kind = i * 7 % 5;
+        CallOptions call = kind < 2 ? program.call() : CallOptions();
+        if (kind < 2) call.on.stream = streams[kind];
+        if (i % 11 == 0) call.priority = Priority::high;
+        if (kind < 2)
+          calls[i] = group.all_reduce(data[kind], kCount, DataType::int32, ReduceOp::max, call);
+        else
+          calls[i] = group.all_reduce(&host[i], 1, DataType::int32, ReduceOp::sum, call);
+        turn = i + 1;
+      }
+    };
+    std::thread second(take_turns, 1);
+    take_turns(0);
+    second.join();
+    for (int i = 0; i < kCalls; ++i) {
+      ASSERT_TRUE(calls[i]->wait());
+      if (i * 7 % 5 >= 2) EXPECT_EQ(host[i], 2);
     }
-    for (const OperationPtr& call : calls) ASSERT_TRUE(call->wait());
-    EXPECT_EQ(host, std::vector<int>(200, 2));
-    EXPECT_EQ(program.read(first, kCount * 4), numbers(DataType::int32, kCount, 0));
-    EXPECT_EQ(program.read(second, kCount * 4), numbers(DataType::int32, kCount, 0));
+    const CurrentContext current(program.device);
+    other.synchronize();
+    for (const std::byte* at : data)
+      EXPECT_EQ(program.read(at, kCount * 4), numbers(DataType::int32, kCount, 0));
   });
 }
 

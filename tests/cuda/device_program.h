@@ -4,9 +4,11 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -92,6 +94,14 @@ class Program {
                 CUDA_SUCCESS);
     stream.synchronize();
     return read;
+  }
+  // What is put into the stream from now on waits until `gate` is true.
+  void hold_back(std::atomic<bool>& gate) {
+    const CurrentContext current(device);
+    const auto wait = [](void* its_gate) {
+      while (!static_cast<std::atomic<bool>*>(its_gate)->load()) std::this_thread::yield();
+    };
+    EXPECT_EQ(driver().stream.host_function(stream.get(), wait, &gate), CUDA_SUCCESS);
   }
   CallOptions call() const {
     CallOptions options;

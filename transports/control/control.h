@@ -54,6 +54,7 @@ struct OpStatus {
   int64_t sequence = -1;  // operations begun; a rank with a lower number than others is behind
   bool inside = false;    // operation `sequence` is under way
   std::string text;
+  bool waits_for_gpu = false;  // it cannot begin: its user's stream has not come to it
 };
 // The statuses of all channels of collectives, in an order that is the same on all ranks. The
 // channel of an operation follows from its priority and the priorities of those before it. So if

@@ -58,7 +58,7 @@ struct LeftRank {
 };
 
 inline constexpr size_t kMaxBody = 2048, kMaxHost = 64, kMaxOpStatus = 200, kMaxName = 48;
-static_assert(kMaxBody >= kMaxInFlight * (kMaxOpStatus + 13) + 4, "all channels fit");
+static_assert(kMaxBody >= kMaxInFlight * (kMaxOpStatus + 14) + 4, "all channels fit");
 
 void fields(auto& io, Introduction& introduction) {
   io.number(introduction.pid);
@@ -72,6 +72,7 @@ void fields(auto& io, OpStatuses& op_statuses) {
     io.number(op_status.sequence);
     io.number(op_status.inside);
     io.text(op_status.text, kMaxOpStatus);
+    io.number(op_status.waits_for_gpu);
   });
 }
 

@@ -80,6 +80,18 @@ void add_missing_before(Error& error, const std::vector<StatusRow>& rows) {
     error.cause += fmt::format("; missing in #{}: {}", oldest->sequence, fmt::join(parts, ", "));
 }
 
+std::string waiting_for_gpus(int64_t sequence, const std::vector<StatusRow>& rows) {
+  std::string text;
+  size_t named = 0;
+  for (int rank = 0; rank < static_cast<int>(rows.size()) && named < kMaxNamed; ++rank)
+    for (const OpStatus& op_status : rows[rank].op_statuses)
+      if (op_status.waits_for_gpu && is_at(op_status, sequence)) {
+        text += fmt::format("{}rank {}", named == 0 ? ", waiting for their GPUs: " : ", ", rank);
+        ++named;
+      }
+  return text;
+}
+
 void add_missing(Error& error, const std::vector<StatusRow>& rows) {
   const int64_t sequence = operation_of(error, rows);
   const int channel = sequence < 0 ? -1 : channel_of(rows[error.rank].op_statuses, sequence);
@@ -104,7 +116,7 @@ void add_missing(Error& error, const std::vector<StatusRow>& rows) {
       error.transport.clear();  // it was another peer's
     }
   } else if (sequence >= 0) {
-    error.cause += "; every rank has called it and answers";
+    error.cause += "; every rank has called it and answers" + waiting_for_gpus(sequence, rows);
   } else if (peer_known) {
     error.cause += "; " + sentence_on(error.peer, rows[error.peer]);
     add_missing_before(error, rows);
@@ -163,7 +175,9 @@ std::string place_of(const OpStatuses& op_statuses) {
   std::vector<std::string> at;
   const OpStatus* last = nullptr;
   for (const OpStatus& op_status : op_statuses) {
-    if (op_status.inside) at.push_back(fmt::format("#{} {}", op_status.sequence, op_status.text));
+    if (op_status.inside)
+      at.push_back(fmt::format("#{} {}{}", op_status.sequence, op_status.text,
+                               op_status.waits_for_gpu ? ", waiting for its GPU" : ""));
     if (!last || op_status.sequence > last->sequence) last = &op_status;
   }
   if (!at.empty()) return fmt::format("at {}", fmt::join(at, " and "));

@@ -62,6 +62,8 @@ constexpr Known kKnown[] = {
      "it cannot be done while a stream is captured: do it once before the capture"},
     {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, ErrorCode::unsupported,
      "an earlier call broke the capture: its error says which"},
+    {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, ErrorCode::unsupported,
+     "the default stream cannot be used while another stream is captured: use a stream of its own"},
     {CUDA_ERROR_UNKNOWN, ErrorCode::system,
      "see the kernel's log (dmesg); after a suspend, reload nvidia-uvm"},
 };

@@ -32,6 +32,7 @@ Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& 
       words_(device, arena, pinned, 2),
       out_(device, words_.at(0)),
       in_(device, words_.at(1)),
+      behind_out_(device),
       doorbell_(std::make_unique<int>(doorbell < 0 ? -1 : ::fcntl(doorbell, F_DUPFD_CLOEXEC, 0))) {}
 
 bool Copies::idle_by(Deadline deadline) const noexcept {
@@ -72,16 +73,17 @@ void Copies::give_back_ended() {
   ending_.erase(ending_.begin(), ending_.begin() + static_cast<long>(done));
 }
 
-Status Copies::begin(Operation operation) {
+Result<Copies::Ticket> Copies::begin(Operation operation) {
   give_back_ended();
+  begun_.push_back(operation);
   CUevent const event = gates_.begin_of(operation);
   const CurrentContext current(device_, std::nothrow);
   for (const Direction* direction : {&out_, &in_})
     if (Status s = check(device_.driver().stream.wait_event(direction->stream.get(), event, 0),
                          "cuStreamWaitEvent");
         !s)
-      return s;
-  return {};
+      return std::move(s.error());
+  return counted(out_, CUDA_SUCCESS, "");
 }
 
 Result<Copies::Ticket> Copies::counted(Direction& direction, CUresult code, const char* call) {
@@ -119,13 +121,17 @@ Result<Copies::Ticket> Copies::copy_within(const DeviceMove& move) {
 bool Copies::out_done(Ticket ticket) const noexcept { return has_come(out_.done.read(), ticket); }
 bool Copies::in_done(Ticket ticket) const noexcept { return has_come(in_.done.read(), ticket); }
 
-Status Copies::end(Operation operation) {
-  const CurrentContext current(device_, std::nothrow);
+Status Copies::write_end(Operation operation) {
   const Gates::End end = gates_.end_of(operation);
-  if (Status s = check(
-          device_.driver().stream.write_value(in_.stream.get(), end.word, end.value, kWriteInOrder),
-          "cuStreamWriteValue32");
-      !s) {
+  return check(
+      device_.driver().stream.write_value(in_.stream.get(), end.word, end.value, kWriteInOrder),
+      "cuStreamWriteValue32");
+}
+
+Status Copies::end(Operation operation) {
+  std::erase(begun_, operation);
+  const CurrentContext current(device_, std::nothrow);
+  if (Status s = write_end(operation); !s) {
     gates_.open(operation);  // the stream goes on all the same; the caller has the error
     return s;
   }
@@ -134,6 +140,27 @@ Status Copies::end(Operation operation) {
   if (!ticket) return std::move(ticket.error());
   ending_.emplace_back(operation, *ticket);
   return {};
+}
+
+Status Copies::wait_for_copies_out() const {
+  const Driver& driver = device_.driver();
+  if (Status s = check(driver.event.record(behind_out_.get(), out_.stream.get()), "cuEventRecord");
+      !s)
+    return s;
+  return check(driver.stream.wait_event(in_.stream.get(), behind_out_.get(), 0),
+               "cuStreamWaitEvent");
+}
+
+// By the streams, so that no copy is behind the end; by the host where the device is of no use, or
+// nothing was begun, as the streams may be behind another operation that waits for this one's end.
+void Copies::abandon(Operation operation) noexcept try {
+  if (std::erase(begun_, operation) == 0) return gates_.open(operation);
+  const CurrentContext current(device_, std::nothrow);
+  if (!current || !wait_for_copies_out() || !write_end(operation)) return gates_.open(operation);
+  auto ticket = counted(in_, CUDA_SUCCESS, "");
+  if (ticket) ending_.emplace_back(operation, *ticket);
+} catch (...) {
+  gates_.open(operation);
 }
 
 Status Copies::ring_when_done() {

@@ -20,14 +20,14 @@ class Copies final : public DeviceCopies {
   // second, after which they, and the gates', are left alone for ever.
   ~Copies() override;
 
-  Status begin(Operation operation) override;
+  Result<Ticket> begin(Operation operation) override;
   Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) override;
   Result<Ticket> copy_in(void* to, const std::byte* from, size_t bytes) override;
   Result<Ticket> copy_within(const DeviceMove& move) override;
   bool out_done(Ticket ticket) const noexcept override;
   bool in_done(Ticket ticket) const noexcept override;
   Status end(Operation operation) override;
-  void abandon(Operation operation) noexcept override { gates_.open(operation); }
+  void abandon(Operation operation) noexcept override;
   Status ring_when_done() override;
 
   // Whether all that was begun is done, by the deadline at the latest.
@@ -43,6 +43,8 @@ class Copies final : public DeviceCopies {
 
   Status check(CUresult code, const char* call) const;
   void give_back_ended();
+  Status write_end(Operation operation);
+  Status wait_for_copies_out() const;
   // The ticket of what was put into the direction's stream by a call with that result.
   Result<Ticket> counted(Direction& direction, CUresult code, const char* call);
 
@@ -50,7 +52,9 @@ class Copies final : public DeviceCopies {
   Gates& gates_;
   PinnedWords words_;
   Direction out_, in_;
+  Event behind_out_;               // of an abandoned operation
   std::unique_ptr<int> doorbell_;  // read by host functions of the streams
+  std::vector<Operation> begun_;
   // Ended, and to be given back when the ticket is done: in the order of their ends.
   std::vector<std::pair<Operation, Ticket>> ending_;
 };

@@ -1,5 +1,9 @@
 #include "transports/cuda/gates.h"
 
+#include <thread>
+
+#include <fmt/format.h>
+
 #include "transports/cuda/check.h"
 
 namespace ringwood::cuda {
@@ -34,10 +38,12 @@ Status Gates::grow() try {
 
 Status Gates::refuse_capture(CUstream stream) const {
   CUstreamCaptureStatus status{};
-  if (Status s =
-          check(device_.driver().stream.is_capturing(stream, &status), "cuStreamIsCapturing");
-      !s)
-    return s;
+  const CUresult code = device_.driver().stream.is_capturing(stream, &status);
+  if (code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_INVALID_CONTEXT)
+    return Error(
+        ErrorCode::invalid_argument,
+        fmt::format("the stream is none of device {}, or was destroyed", device_.ordinal()));
+  if (Status s = check(code, "cuStreamIsCapturing"); !s) return s;
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) return {};
   return Error(ErrorCode::unsupported,
                "the stream is being captured into a CUDA graph, which cannot have this call: the "
@@ -59,11 +65,23 @@ Result<Gates::Operation> Gates::take() {
 }
 
 Status Gates::put_into(CUstream user, Gate& gate) const try {
-  if (!gate.begin) gate.begin = std::make_unique<Event>(device_);
+  if (!gate.passed) {
+    gate.begin = std::make_unique<Event>(device_);
+    gate.passed = std::make_unique<Event>(device_);
+  }
   const Driver& driver = device_.driver();
-  if (Status s = check(driver.event.record(gate.begin->get(), user), "cuEventRecord"); !s) return s;
-  return check(driver.stream.wait_value(user, gate.end.device, gate.value + 1, kWaitAtLeast),
-               "cuStreamWaitValue32");
+  const auto record = [&](const Event& event) {
+    return check(driver.event.record(event.get(), user), "cuEventRecord");
+  };
+  if (Status s = record(*gate.begin); !s) return s;
+  if (Status s =
+          check(driver.stream.wait_value(user, gate.end.device, gate.value + 1, kWaitAtLeast),
+                "cuStreamWaitValue32");
+      !s)
+    return s;
+  Status marked = record(*gate.passed);
+  if (!marked) gate.end.write(++gate.value);  // the stream must not wait
+  return marked;
 } catch (...) {
   return caught_error();
 }
@@ -109,6 +127,18 @@ void Gates::open(Operation operation) noexcept {
 void Gates::give_back(Operation operation) noexcept {
   const std::lock_guard lock(mutex_);
   free_.push_back(operation);
+}
+
+bool Gates::passed_by(Deadline deadline) const noexcept try {
+  const std::lock_guard lock(mutex_);
+  for (const auto& gate : gates_)
+    while (gate->passed && !gate->passed->done()) {
+      if (deadline.passed()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  return true;
+} catch (...) {
+  return false;
 }
 
 void Gates::keep_for_ever() noexcept {

@@ -1,7 +1,8 @@
 // Gates hold a user's stream back until the operation that entered it has ended.
 //
-// An operation that enters puts two things into the stream: the record of an event, after which it
-// may begin, and a wait for the word of its gate. The word grows by one with each operation that
+// An operation that enters puts three things into the stream: the record of an event, after which
+// it may begin, a wait for the word of its gate, and the record of another event, which tells that
+// the word is not read any more. The word grows by one with each operation that
 // has the gate. Its end is written by a stream of copies, or, when the operation is abandoned, by
 // the host, and both write the same, so neither can take the other's back. A word of its own for
 // each operation, because operations end in any order.
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "transports/base/clock.h"
 #include "transports/cuda/handles.h"
 #include "transports/cuda/pinned_words.h"
 #include "transports/device_copies.h"
@@ -39,14 +41,16 @@ class Gates final {
   void open(Operation operation) noexcept;
   // A stream has written the end: the gate is free again.
   void give_back(Operation operation) noexcept;
-  // A stream may still write ends.
+  // Whether all streams have passed their gates, by the deadline at the latest.
+  bool passed_by(Deadline deadline) const noexcept;
+  // A stream may still read or write ends.
   void keep_for_ever() noexcept;
 
  private:
   struct Gate {
     PinnedWord end;
     uint32_t value = 0;  // of the operation that has it, or had it last
-    std::unique_ptr<Event> begin;
+    std::unique_ptr<Event> begin, passed;
   };
   Status grow();
   Result<Operation> take();

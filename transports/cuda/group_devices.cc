@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transports/base/clock.h"
+#include "transports/base/log.h"
 #include "transports/cuda/check.h"
 #include "transports/cuda/copies.h"
 #include "transports/cuda/process_devices.h"
@@ -17,7 +18,9 @@ namespace {
 
 using namespace cuda;
 
+// Grows by powers of two, and beyond the second by the third.
 constexpr size_t kSmallestScratch = size_t{256} << 10;
+constexpr size_t kLargestDoubled = size_t{256} << 20, kLargeStep = size_t{64} << 20;
 constexpr auto kLongestEnd = std::chrono::seconds(1);
 
 // A device with what this group has on it.
@@ -77,21 +80,28 @@ class LiveDevices final : public GroupDevices {
   size_t scratch_bytes_ = 0;                      // of the last; of the thread that calls ready()
 };
 
-// The copies end first: they use the scratch.
+// The copies end first: they use the scratch. What a stream may still use stays, pinned, for ever.
 LiveDevices::~LiveDevices() {
   bool idle = true;
+  const Deadline deadline = Deadline::after(kLongestEnd);
   for (const auto& [ordinal, used] : devices_) {
     if (!used->device.driver().usable()) {  // a fork, where nothing of it is this process's
       devices_.clear();
       return;
     }
-    for (const auto& copies : used->copies)
-      idle = copies->idle_by(Deadline::after(kLongestEnd)) && idle;
+    for (const auto& copies : used->copies) idle = copies->idle_by(deadline) && idle;
+    idle = used->gates.passed_by(deadline) && idle;
+  }
+  if (!idle) {
+    log(LogLevel::warn, "cuda",
+        "a stream has not passed the calls of a group that has ended: their memory stays pinned");
+    [[maybe_unused]] auto* const devices = new auto(std::move(devices_));
+    [[maybe_unused]] auto* const process = new auto(std::move(process_));
+    return;
   }
   devices_.clear();
   for (const auto& blocks : scratch_)
-    for (std::byte* block : blocks)
-      idle ? process_->arena().release(block) : process_->arena().quarantine(block);
+    for (std::byte* block : blocks) process_->arena().release(block);
 }
 
 Status LiveDevices::use(int device) try {
@@ -135,7 +145,8 @@ Result<std::byte*> LiveDevices::pinned_block(size_t bytes) try {
 
 // Of all tracks: the call's is not known yet.
 Status LiveDevices::grow_scratch(size_t bytes) {
-  const size_t larger = std::bit_ceil(bytes);
+  const size_t larger =
+      bytes <= kLargestDoubled ? std::bit_ceil(bytes) : (bytes / kLargeStep + 1) * kLargeStep;
   std::vector<std::byte*> fresh;
   for (size_t track = 0; track < scratch_.size(); ++track) {
     auto block = pinned_block(larger);

@@ -1,7 +1,7 @@
 // A group's access to the devices of its process (transports/device_copies.h): their gates, copies
 // for every track, and the pinned scratch of every track.
 //
-// Nothing of CUDA is loaded before the first ready(). Scratch grows by powers of two and is kept,
+// Nothing of CUDA is loaded before the first ready(). Scratch grows in steps and is kept,
 // also what was outgrown, because operations in flight may use it, and to unpin it may wait for
 // them.
 #pragma once

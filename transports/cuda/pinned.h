@@ -12,7 +12,7 @@
 // Bounded, because locked pages are lost to all of the host. Registering is slow, so a block is
 // registered as a whole and stays so until its pages go.
 //
-// Thread safety: all functions. Lock order: the arena's supply, then the mutex here.
+// Thread safety: all functions. Lock order: the arena's supply, then the mutexes here.
 #pragma once
 
 #include <cstddef>
@@ -49,14 +49,17 @@ class PinnedBlocks final : private PageWatcher {
   using Table = std::map<uint64_t, Block>;
 
   void pages_go(uint64_t offset, uint64_t bytes) noexcept override;
-  Status add(uint64_t offset, uint64_t bytes);
-  Table::iterator remove(Table::iterator block) noexcept;
-  // The blocks that overlap [begin, end) are unregistered.
-  void remove_overlapping(uint64_t begin, uint64_t end) noexcept;
+  // Preconditions: slow_ is held, and mutex_ is not.
+  Result<CUdeviceptr> add(uint64_t offset, uint64_t bytes);
+  void remove_overlapping(uint64_t begin, uint64_t end) noexcept;  // [begin, end)
+  // The address of a block of that size that is registered; else 0.
+  CUdeviceptr known(uint64_t offset, uint64_t bytes) const;
+  Table::iterator first_overlapping(uint64_t begin);  // precondition: mutex_
 
   Arena& arena_;
   const Device& device_;
   const size_t max_bytes_;
+  std::mutex slow_;  // held in calls that register; before mutex_
   mutable std::mutex mutex_;
   Table blocks_;  // by offset in the arena; they do not overlap
   size_t bytes_ = 0;

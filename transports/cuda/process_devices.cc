@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <condition_variable>
 
 #include "transports/base/fork_guard.h"
 #include "transports/base/log.h"
@@ -20,15 +21,20 @@ std::atomic<int> first_pid{0};  // of the process that used CUDA first
 
 Result<std::shared_ptr<ProcessDevices>> ProcessDevices::of_process(const CudaOptions& options) {
   static std::mutex mutex;
+  static std::condition_variable gone;
   static std::weak_ptr<ProcessDevices> known;
+  static bool exists = false;
   int expected = 0;
   // Locks that another thread held at a fork stay locked in the child.
   if (!first_pid.compare_exchange_strong(expected, current_pid()) && forked_since(expected))
     return Error(ErrorCode::unsupported,
                  "CUDA was used before this process was forked, and a forked process cannot use "
                  "it; start processes with spawn, or fork them before the first use of a GPU");
-  const std::lock_guard lock(mutex);
-  if (auto all = known.lock()) return all;
+  std::unique_lock lock(mutex);
+  std::shared_ptr<ProcessDevices> all = known.lock();
+  // One that is ending still has its blocks registered, which cannot be done twice.
+  gone.wait(lock, [&] { return (all = known.lock()) || !exists; });
+  if (all) return all;
   Arena* const arena = Arena::of_process();
   if (!arena) return Error(ErrorCode::system, kNoArena);
   auto driver = load(options.library);
@@ -36,9 +42,16 @@ Result<std::shared_ptr<ProcessDevices>> ProcessDevices::of_process(const CudaOpt
   if (!options.library.empty())
     log(LogLevel::warn, "cuda",
         fmt::format("RINGWOOD_CUDA_LIBRARY={} stands in for NVIDIA's driver", options.library));
-  auto made = std::make_shared<ProcessDevices>(**driver, *arena, options.pinned_bytes);
-  known = made;
-  return made;
+  const auto end = [](ProcessDevices* ending) {
+    delete ending;
+    const std::lock_guard ended(mutex);
+    exists = false;
+    gone.notify_all();
+  };
+  all.reset(new ProcessDevices(**driver, *arena, options.pinned_bytes), end);
+  exists = true;
+  known = all;
+  return all;
 }
 
 ProcessDevices::ProcessDevices(const Driver& driver, Arena& arena, size_t max_pinned)

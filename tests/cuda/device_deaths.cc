@@ -1,0 +1,70 @@
+// Processes with memory of devices of which one is killed: the streams of the others go on.
+//
+// The first file of its program: a process that has used CUDA cannot fork ranks.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/device_program.h"
+#include "tests/support/errors.h"
+#include "tests/support/processes.h"
+#include "transports/bootstrap/store.h"
+
+namespace ringwood::testing {
+namespace {
+
+// Makes calls until one fails, and says what it was told, once its stream is empty again.
+void make_calls(const std::string& store, int rank, const Reporter& reporter) {
+  (void)driver();
+  auto group = Communicator::create(file_store(store), rank, 3, on_double("shm", rank), "test");
+  {
+    Program program(rank);
+    std::byte* const data = program.written(numbers(DataType::int32, 1000, rank));
+    std::vector<OperationPtr> calls;
+    const auto call = [&] {
+      calls.push_back(
+          group->all_reduce(data, 1000, DataType::int32, ReduceOp::max, program.call()));
+    };
+    call();
+    if (Status s = calls.back()->wait(); !s) throw std::move(s.error());
+    reporter.say("ready");
+    reporter.await_go();
+    for (int i = 0; i < 100; ++i) call();
+    reporter.say("called");
+    program.stream.synchronize();
+    for (const OperationPtr& made : calls)
+      if (Status s = made->wait(); !s) {
+        reporter.say(s.error().message());
+        break;
+      }
+  }
+  group.reset();
+  reporter.say("left: " + left());
+}
+
+TEST(DeviceDeaths, StreamsOfTheOthersGoOn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
+#endif
+  const TemporaryPath store;
+  Processes ranks(3, [&](int rank, const Reporter& r) { make_calls(store.path(), rank, r); });
+  for (int rank = 0; rank < 3; ++rank) ASSERT_EQ(ranks.line(rank), "ready") << ranks.log_of(rank);
+  // Both wait for the third, which makes no call.
+  ranks.go(0);
+  ranks.go(1);
+  for (const int rank : {0, 1}) ASSERT_EQ(ranks.line(rank), "called") << ranks.log_of(rank);
+  ranks.signal(2, SIGKILL);
+  for (const int rank : {0, 1}) {
+    const std::string told = ranks.line(rank);
+    EXPECT_PRED2(contains, told, "rank 2") << ranks.log_of(rank);
+    EXPECT_PRED2(contains, told, "all_reduce") << told;
+    EXPECT_EQ(ranks.line(rank), "left: ");
+    EXPECT_EQ(ranks.wait(rank), 0);
+  }
+}
+
+}  // namespace
+}  // namespace ringwood::testing
