@@ -56,8 +56,9 @@ Shown changed(const Options& options) {
 
 TEST(Knobs, EveryFieldHasItsRow) {
   // Rows change one field each (below), so as many rows as fields are one for each.
-  // Not rows are `verbs` and `tuner_plugin`, which only a program can give.
-  EXPECT_EQ(knobs().size(), fields_of<Options>() - 2 + fields_of<VerbsOptions>());
+  // Not rows are `verbs` and `cuda`, and `tuner_plugin`, which only a program can give.
+  EXPECT_EQ(knobs().size(),
+            fields_of<Options>() - 3 + fields_of<VerbsOptions>() + fields_of<CudaOptions>());
 }
 
 TEST(Knobs, EveryNameSetsItsFieldAlone) {
