@@ -18,6 +18,7 @@
 #include "collectives/tuner/tuner.h"
 #include "transports/base/fork_guard.h"
 #include "transports/cache_line.h"
+#include "transports/cuda/loaded_driver.h"
 
 namespace ringwood {
 namespace {
@@ -55,8 +56,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     const CollectiveArgs args = in_place(Collective::all_reduce, data, count, type, op, 0, size());
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
-    gather_factors(*state, args, call);
-    if (op == ReduceOp::premul_sum && !state->call().factors)
+    if (premultiplies(*state, args, call))
       premultiply_in_place(state->draft(), count, type, call.factor);
     return go(state, call);
   }
@@ -68,8 +68,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     const CollectiveArgs args = in_place(Collective::reduce, data, count, type, op, root, size());
     if (packs(args, call)) return group_.add(args, {data, {}}, call);
     auto state = begin(args, std::vector<void*>{data}, call);
-    gather_factors(*state, args, call);
-    const bool multiplies = op == ReduceOp::premul_sum && !state->call().factors;
+    const bool multiplies = premultiplies(*state, args, call);
     if (multiplies && root == rank())
       premultiply_in_place(state->draft(), count, type, call.factor);
     else if (multiplies)
@@ -117,8 +116,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     CallBuffers buffers{out.data, buffers_of(in)};
     if (packs(args, call)) return group_.add(args, std::move(buffers), call);
     auto state = begin(args, std::move(buffers), call);
-    gather_factors(*state, args, call);
-    if (op == ReduceOp::premul_sum && !state->call().factors)
+    if (premultiplies(*state, args, call))
       premultiply(state->draft(), counts_of(in), type, call.factor);
     return go(state, call);
   }
@@ -178,7 +176,10 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     return message("recv", false, data, count, type, peer, tag, call);
   }
   void group_start() override { group_.start(); }
-  void group_end() override { group_.end(std::bind_front(&LiveCommunicator::launch_pack, this)); }
+  void group_end() override {
+    engine_->launch_together(
+        [this] { group_.end(std::bind_front(&LiveCommunicator::launch_pack, this)); });
+  }
   void abort(const std::string& reason) override { engine_->abort(reason); }
   void set_interrupt_check(InterruptCheck c) override { engine_->interrupted = std::move(c); }
   Status shutdown(std::chrono::milliseconds timeout) override { return engine_->shutdown(timeout); }
@@ -191,10 +192,9 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     return {a.own ? a.own_name : a.algorithm, a.segments, to_string(a.wire),
             mesh().transports_in_use(),       why(a),     a.by == ChosenBy::tuning_file};
   }
-  std::vector<Candidate> explain(Collective c, size_t bytes, DataType t,
-                                 ReduceOp op) const override {
+  std::vector<Candidate> explain(Collective c, size_t b, DataType t, ReduceOp op) const override {
     check_not_forked();
-    return plans_->explain(make_args(c, t, bytes / size_of(t), op));
+    return plans_->explain(make_args(c, t, b / size_of(t), op));
   }
   std::string transport_to(int peer) const override {
     if (peer < 0 || peer >= size())
@@ -212,9 +212,8 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     if (sends_from_input(args.collective)) source = buffers[rank()];
     if (cut_from_one_buffer(args.collective)) source = buffers.front();
     if (call.copied && call.copied->order != 0) source = call.copied->memory;
-    if (call.copied || call.on.device >= 0) check_memory(args, call, size());
-    if (call.on.device >= 0 && !forked())
-      engine_->check_memory(to_string(args.collective), call.on.device, buffers);
+    check_memory(args, call, size());
+    engine_->check_place(to_string(args.collective), call.on, buffers);
     auto state = make_state(args, source, call);
     state->draft().buffers = std::move(buffers);
     return state;
@@ -222,7 +221,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   // A call like a recent one, carried out; null: it needs the full checks.
   [[gnu::flatten]] OperationPtr again(const EvenCall& even, const CallOptions& call) {
     if (!call.synchronous || call.persistent || call.copied || call.on.device >= 0 ||
-        group_.open() || forked())
+        group_.open() || forked() || cuda::LoadedDriver::known())
       return nullptr;
     const bool apart = publishes_ && private_source(even.source(), even.count * size_of(even.type));
     RecentCalls::Hold hold;
@@ -289,9 +288,8 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   }
   OperationPtr go(const RecentCalls::Begun& begun, const CallOptions& call) {
     if (call.copied) use_copies(*begun, call.copied);
-    if (const DeviceMove& move = begun->call().own_move; move.bytes > 0 && !forked())
-      engine_->check_memory(begun->name, call.on.device,
-                            std::array<void*, 2>{move.to, const_cast<void*>(move.from)});
+    if (const DeviceMove& move = begun->call().own_move; move.bytes > 0)
+      engine_->check_place(begun->name, call.on, std::array{move.to, const_cast<void*>(move.from)});
     if (call.persistent) return begun->make_persistent(call.synchronous);
     const auto& state = begun.state();
     if (group_.open() && !begun.recent())
@@ -317,11 +315,12 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
   OperationPtr message(const char* what, bool sending, void* data, size_t count, DataType type,
                        int peer, uint64_t tag, const CallOptions& call) {
     check_buffer(what, data, count, type);
-    check_memory(what, call);
     if (sending || peer != kAnySource) check_peer(what, peer, rank(), size());
     auto state = std::make_shared<MessageState>(engine_, what, time_for(call));
     state->sending = sending;
     state->data = data;
+    state->on = call.on;
+    engine_->check_place(what, call.on, {&data, 1});
     state->bytes = count * size_of(type);
     state->peer = peer;
     state->tag = tag;
@@ -348,11 +347,11 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     return launch(use(std::move(packed), begun.state()), pack.call);
   }
 
-  // For PREMUL_SUM of operands scaled as they are added, with several ranks: the operation gets the
-  // factors of all, gathered by one that is launched before it. Otherwise it gets none.
-  void gather_factors(CollectiveState& state, const CollectiveArgs& args, const CallOptions& call) {
-    const bool needed = args.op == ReduceOp::premul_sum && scales_operands(args.type, args.op);
-    if (!needed || (size() == 1 && call.on.device < 0)) return;
+  // Whether PREMUL_SUM begins by multiplying this rank's operand. Several ranks that scale operands
+  // as they add them get all factors instead, by an operation that is launched before it.
+  bool premultiplies(CollectiveState& state, const CollectiveArgs& args, const CallOptions& call) {
+    if (args.op != ReduceOp::premul_sum) return false;
+    if (!scales_operands(args.type, args.op) || size() == 1) return true;
     const auto factors = std::make_shared<std::vector<double>>(size());
     (*factors)[rank()] = call.factor;
     std::vector<void*> buffers;
@@ -365,6 +364,7 @@ class alignas(kCacheLine) LiveCommunicator final : public Communicator, public G
     state.gather = first.state();
     state.gather->draft().factors = factors;
     state.draft().factors = factors;
+    return false;
   }
 
   std::shared_ptr<ProgressEngine> engine_;

@@ -74,23 +74,19 @@ void check_equal(const char* what, size_t count, size_t expected) {
     refuse(fmt::format("{}: a block of {} elements among blocks of {}", what, count, expected));
 }
 
-void check_memory(const char* what, const CallOptions& call) {
-  if (memory_of(call) == MemoryKind::host) return;
-  refuse(
-      fmt::format("{}: the buffers are memory of a device, which this call cannot use yet: copy "
-                  "them to the host",
-                  what));
-}
-
 void check_memory(const CollectiveArgs& args, const CallOptions& call, int size) {
+  if (memory_of(call) == MemoryKind::host) return;
   const char* const name = to_string(args.collective);
-  if (call.copied) check_memory(name, call);
-  if (memory_of(call) == MemoryKind::host || args.op != ReduceOp::premul_sum) return;
-  if (scales_operands(args.type, args.op) && (size > 1 || call.factor == 1)) return;
-  refuse(
-      fmt::format("{}: premul_sum of {} in memory of a device is not possible yet: multiply first, "
-                  "and call with sum",
-                  name, to_string(args.type)));
+  if (call.copied)
+    refuse(
+        fmt::format("{}: CallOptions::copied is for memory of the host: put the copies into the "
+                    "stream before the call and after it",
+                    name));
+  if (args.op == ReduceOp::premul_sum && size == 1 && call.factor != 1)
+    refuse(
+        fmt::format("{}: premul_sum of a group of one rank in memory of a device is only a "
+                    "multiplication: carry it out there",
+                    name));
 }
 
 void check_root(const char* what, int root, int size) {

@@ -1,10 +1,18 @@
 // Whose copies touch the user's buffers.
 #include "collectives/checker/checker_parts.h"
+#include "collectives/kernels/accumulate.h"
 
 namespace ringwood {
 namespace {
 
 bool touches_users(const Place& place) { return place.buffer != kScratch; }
+
+// The factor of this rank belongs to what it contributes, once, unless it is applied as that is
+// added.
+bool takes_factors(const CollectiveArgs& args) {
+  return reduces(args.collective) && args.op == ReduceOp::premul_sum &&
+         !scales_operands(args.type, args.op);
+}
 
 // What is wrong with a step that moves bytes, or null.
 const char* flaw_of(const BoundStep& step) {
@@ -42,6 +50,11 @@ PlanFlaw check_device_copies(const PlanSet& set) {
                                : step.device != DeviceCopy::none
                                    ? "is a device's copy of host memory"
                                    : nullptr;
+      const bool premultiplied =
+          device && takes_factors(plan.key.args) && step.device == DeviceCopy::out;
+      if (step.premultiplies != premultiplied)
+        return plan_step_words(set, rank, s) +
+               (premultiplied ? ": lacks this rank's factor" : ": has a factor too many");
       if (flaw) return plan_step_words(set, rank, s) + ": " + flaw;
     }
   }

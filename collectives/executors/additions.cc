@@ -96,6 +96,11 @@ size_t run_local(const PlanExecution& execution, Additions& additions, const Bou
     return done + bytes;
   }
   std::byte* const dst = execution.at(step.dst);
+  if (step.premultiplies) {
+    const DataType type = execution.plan->key.args.type;
+    scale(dst + done, bytes / size_of(type), type, execution.factor);
+    return done + bytes;
+  }
   if (dst == src) return step.bytes;
   if (done == 0 && overlap(dst, src, step.bytes)) {
     move_bytes(dst, src, step.bytes);

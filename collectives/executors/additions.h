@@ -49,7 +49,8 @@ class Additions final {
 };
 
 // Runs a local reduce or copy step that is not a rounding, from byte `done` on, for about `most`
-// bytes. Returns how many are done then.
+// bytes; of a device's copy only what comes after it (BoundStep::premultiplies). Returns how many
+// are done then.
 size_t run_local(const PlanExecution& execution, Additions& additions, const BoundStep& step,
                  size_t done, size_t most);
 

@@ -37,6 +37,7 @@ struct PlanExecution {
   DeviceCopies* device = nullptr;
   DeviceCopies::Operation entered = 0;
   DeviceMove own_move;
+  double factor = 1;  // of BoundStep::premultiplies
 
   std::byte* at(Place place) const {
     std::byte* const base =

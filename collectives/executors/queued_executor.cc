@@ -35,20 +35,18 @@ void QueuedExecutor::start(const PlanExecution& execution) {
   steps_.start(plan);
   first_ = 0;
   local_ = -1;
-  on_device_ = OnDevice::nothing;
-  if (execution.device) [[unlikely]] {
-    out_.clear(), in_.clear();
-    rings_ = false;
-    on_device_ = OnDevice::begin;
-  }
-  behind_ = execution.device != nullptr;
+  ends_ = behind_ = execution.device != nullptr;
   moves_ = behind_ && execution.own_move.bytes > 0;
+  if (behind_) [[unlikely]] {
+    out_.clear(), in_.clear(), arrived_.clear();
+    rings_ = false;
+  }
 }
 
 Status QueuedExecutor::step(Iteration& iteration) {
   room_ = kIterationBytes;
-  if (execution_->device)
-    if (Status s = serve_device(iteration.progressed); !s) return s;
+  if (execution_->device) [[unlikely]]
+    serve_device(iteration.progressed);
   if (!agreed_)
     if (Status s = agree(iteration.progressed); !s) return s;
   if (moves_ && agreed_ && !behind_) [[unlikely]]
@@ -65,7 +63,7 @@ Status QueuedExecutor::step(Iteration& iteration) {
   if (Status s = run_ready(iteration.progressed); !s) return s;
   if (execution_->device)
     if (Status s = end_device(); !s) return s;
-  if (!agreed_ || steps_.left() > 0 || on_device_ != OnDevice::nothing) return {};
+  if (!agreed_ || steps_.left() > 0 || ends_) return {};
   for (const QueuedLink& link : links_)
     if (link.outstanding()) return {};
   agreement_->finish();
@@ -242,7 +240,11 @@ Status QueuedExecutor::run_ready(bool& progressed) {
 Status QueuedExecutor::run_slice(bool& ran) {
   const Plan& plan = *execution_->plan;
   ran = true;
-  if (local_ < 0) {
+  if (local_ < 0 && !arrived_.empty()) {
+    local_ = arrived_.back();
+    arrived_.pop_back();
+    local_done_ = 0;
+  } else if (local_ < 0) {
     local_ = steps_.take();
     local_done_ = 0;
     ran = local_ >= 0;
@@ -266,30 +268,26 @@ Status QueuedExecutor::run_slice(bool& ran) {
 
 // ---- memory of a device -------------------------------------------------------------------------
 
-Status QueuedExecutor::serve_device(bool& progressed) {
-  DeviceCopies& device = *execution_->device;
-  if (on_device_ == OnDevice::begin) {
-    auto come = device.begin(execution_->entered);
-    if (!come) return std::move(come.error());
-    stream_came_ = *come;
-    on_device_ = OnDevice::end;
-    progressed = true;
-    if (Status s = device.ring_when_done(); !s) return s;
-  }
-  if (behind_ && device.out_done(stream_came_)) {
-    behind_ = false;
+void QueuedExecutor::serve_device(bool& progressed) {
+  const DeviceCopies& device = *execution_->device;
+  if (behind_) {
+    behind_ = !device.has_come(execution_->entered);
+    if (behind_) return;
     progressed = true;
   }
+  const std::vector<BoundStep>& steps = execution_->plan->steps;
   const auto complete_done = [&](Direction& direction, auto is_done) {
     while (direction.left() > 0 && is_done(direction.begun[direction.done].ticket)) {
       const int32_t step = direction.begun[direction.done++].step;
-      if (step >= 0) complete(step);
+      if (step >= 0 && steps[step].premultiplies)
+        arrived_.push_back(step);
+      else if (step >= 0)
+        complete(step);
       progressed = true;
     }
   };
   complete_done(out_, [&](DeviceCopies::Ticket ticket) { return device.out_done(ticket); });
   complete_done(in_, [&](DeviceCopies::Ticket ticket) { return device.in_done(ticket); });
-  return {};
 }
 
 Status QueuedExecutor::begin_copy(int32_t index) {
@@ -319,15 +317,13 @@ Status QueuedExecutor::end_device() {
   DeviceCopies& device = *execution_->device;
   if (std::exchange(rings_, false))
     if (Status s = device.ring_when_done(); !s) return s;
-  if (on_device_ != OnDevice::end || !agreed_ || out_.left() > 0) return {};
-  if (moves_ || steps_.left() > in_.left()) return {};
-  on_device_ = OnDevice::nothing;
+  if (!ends_ || !agreed_ || moves_ || out_.left() > 0 || steps_.left() > in_.left()) return {};
+  ends_ = false;
   return device.end(execution_->entered);
 }
 
 void QueuedExecutor::drop() noexcept {
-  if (std::exchange(on_device_, OnDevice::nothing) != OnDevice::nothing)
-    execution_->device->abandon(execution_->entered);
+  if (std::exchange(ends_, false)) execution_->device->abandon(execution_->entered);
   behind_ = false;
 }
 

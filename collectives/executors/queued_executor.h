@@ -62,7 +62,7 @@ class QueuedExecutor final : public Executor {
   Status run_slice(bool& ran);
   // Memory of a device (PlanExecution::device): completes the copies that are done; begins one; and
   // lets the user's stream go on once the last copy in is begun.
-  Status serve_device(bool& progressed);
+  void serve_device(bool& progressed);
   Status begin_copy(int32_t step);
   Status begin_own_move(bool& progressed);
   Status end_device();
@@ -95,15 +95,11 @@ class QueuedExecutor final : public Executor {
     void clear() { begun.clear(), done = 0; }
   };
   Direction out_, in_;
-  // What the device's operation needs next; nothing once it has ended.
-  enum class OnDevice : uint8_t { nothing, begin, end };
-  OnDevice on_device_ = OnDevice::nothing;
-  DeviceCopies::Ticket stream_came_ = 0;  // of its begin
-  bool rings_ = false;                    // copies were begun, and will not ring yet
-  bool moves_ = false;                    // the own move is still to be begun
-  // The user's stream has not come to the operation. Nothing is begun before: the device's streams
-  // hold about a thousand copies, and where they are full, CUDA waits in the driver.
-  bool behind_ = false;
+  std::vector<int32_t> arrived_;  // copied out, and still to be multiplied by the factor
+  bool ends_ = false;             // the device's operation is still to be ended
+  bool rings_ = false;            // copies were begun, and will not ring yet
+  bool moves_ = false;            // the own move is still to be begun
+  bool behind_ = false;           // the user's stream has not come to the operation
 };
 
 }  // namespace ringwood

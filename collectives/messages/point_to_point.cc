@@ -16,7 +16,8 @@ Error protocol_error(int peer, std::string what) {
 
 }  // namespace
 
-PointToPoint::PointToPoint(Mesh& mesh) : mesh_(mesh), peers_(mesh.size) {
+PointToPoint::PointToPoint(Mesh& mesh, GroupDevices& devices)
+    : mesh_(mesh), devices_(devices), peers_(mesh.size) {
   for (int r = 0; r < mesh.size; ++r) {
     peers_[r].link = mesh.peers[r].link[kPointToPointChannel].get();
     peers_[r].sender = MessageSender(peers_[r].link);
@@ -29,12 +30,34 @@ void PointToPoint::add(std::shared_ptr<MessageState> message) {
   fresh_.push_back(std::move(message));
 }
 
-void PointToPoint::finish(std::shared_ptr<MessageState> message, int from,
+void PointToPoint::arrived(std::shared_ptr<MessageState> receive, int from,
+                           std::vector<std::shared_ptr<OperationState>>& finished) {
+  receive->from = from;
+  if (receive->on_device())
+    devices_.received(std::move(receive));
+  else
+    finish(std::move(receive), finished);
+}
+
+void PointToPoint::finish(std::shared_ptr<MessageState> message,
                           std::vector<std::shared_ptr<OperationState>>& finished) {
   --pending_;
-  if (!message->sending) message->from = from;
+  if (message->on_device()) devices_.end(*message);
   all_.erase(std::find(all_.begin(), all_.end(), message));  // usually the first
   finished.push_back(std::move(message));
+}
+
+Status PointToPoint::serve_devices(bool& progressed,
+                                   std::vector<std::shared_ptr<OperationState>>& finished) {
+  std::vector<DeviceMessages::Granted> sends;
+  std::vector<std::shared_ptr<MessageState>> receives;
+  if (Status s = devices_.step(progressed, sends, receives); !s) return s;
+  for (auto& receive : receives) finish(std::move(receive), finished);
+  for (auto& [message, id] : sends) {
+    MessageSender& sender = peers_[message->peer].sender;
+    if (Status s = sender.send_data(id, std::move(message)); !s) return s;
+  }
+  return {};
 }
 
 Status PointToPoint::step(bool listening, bool& progressed,
@@ -43,11 +66,14 @@ Status PointToPoint::step(bool listening, bool& progressed,
   fresh_.clear();
   for (auto& message : fresh) {
     progressed = true;
+    if (message->sending && message->on_device()) devices_.add(message);
     if (Status s = message->sending ? peers_[message->peer].sender.send(message)
                                     : match_early(message, finished);
         !s)
       return s;
   }
+  if (!devices_.empty())
+    if (Status s = serve_devices(progressed, finished); !s) return s;
   for (int r = 0; r < mesh_.size; ++r)
     if (watched(r) || (listening && peers_[r].link))
       if (Status s = poll(r, listening, progressed, finished); !s) return s;
@@ -66,7 +92,8 @@ bool PointToPoint::watched(int rank) const {
 
 bool PointToPoint::needs(int rank) const {
   const Peer& p = peers_[rank];
-  if (!p.sender.idle() || !p.granted.empty() || p.payload_for) return true;
+  if (!p.sender.idle() || !p.granted.empty() || p.payload_for || devices_.sends_to(rank))
+    return true;
   return std::any_of(receives_.begin(), receives_.end(),
                      [&](const auto& m) { return m->peer == rank; });
 }
@@ -85,13 +112,24 @@ const MessageState* PointToPoint::from_any() const {
 }
 
 std::shared_ptr<MessageState> PointToPoint::late(Clock::time_point now) const {
-  for (const auto& m : all_)
+  for (const auto& m : all_) {
+    if (devices_.waits_for_stream(*m)) m->wait_anew(now);
     if (m->late(now)) return m;
+  }
   return nullptr;
 }
 
+const MessageState* PointToPoint::on_device() const {
+  const auto it = std::ranges::find_if(all_, [](const auto& m) { return m->on_device(); });
+  return it == all_.end() ? nullptr : it->get();
+}
+
 void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {
-  for (auto& m : all_) dropped.push_back(m);
+  for (auto& m : all_) {
+    if (m->on_device()) devices_.drop(*m);
+    dropped.push_back(m);
+  }
+  devices_.clear();
   all_.clear();
   receives_.clear();
   fresh_.clear();
@@ -119,7 +157,7 @@ Status PointToPoint::poll(int rank, bool listening, bool& progressed,
     const Completions before = p.totals;
     if (s) s = p.link->poll(p.totals);
     for (uint64_t i = before.sent; i < p.totals.sent; ++i)
-      if (auto message = p.sender.sent()) finish(std::move(message), -1, finished);
+      if (auto message = p.sender.sent()) finish(std::move(message), finished);
     const bool arrived = p.totals.received != before.received;
     if (arrived)
       if (Status bad = received(rank, finished); !bad) return bad;
@@ -141,7 +179,7 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
   if (p.reading_payload) {
     p.reading_payload = false;
     if (p.payload_for) {
-      finish(std::move(p.payload_for), rank, finished);
+      arrived(std::move(p.payload_for), rank, finished);
       p.payload_for = nullptr;
       return {};
     }
@@ -152,7 +190,7 @@ Status PointToPoint::received(int rank, std::vector<std::shared_ptr<OperationSta
   Status s = on_header(rank);
   if (!s || p.reading_payload) return s;
   if (p.payload_for) {  // an empty message needs no payload
-    finish(std::move(p.payload_for), rank, finished);
+    arrived(std::move(p.payload_for), rank, finished);
     p.payload_for = nullptr;
   }
   return {};
@@ -177,6 +215,7 @@ Status PointToPoint::on_header(int rank) {
     case MessageHeader::kGrant: {
       auto message = p.sender.granted(h.id);
       if (!message) return protocol_error(rank, "a grant for a message that was not announced");
+      if (message->on_device() && !devices_.may_send(message, h.id)) return {};
       return p.sender.send_data(h.id, std::move(message));
     }
     default: return protocol_error(rank, fmt::format("a header of kind {}", h.kind));
@@ -192,7 +231,7 @@ Status PointToPoint::on_eager(int rank, const MessageHeader& h) {
     if (Status s = check_size(*receive, rank, bytes); !s) return s;
     p.sender.took(bytes);
     p.payload_for = receive;
-    return read_into(p, receive->data, bytes);
+    return read_into(p, receive->on_host(), bytes);
   }
   std::byte* const place = p.early.keep(h.tag, bytes);
   if (!place) return protocol_error(rank, "more messages without a receive than there is room for");
@@ -215,7 +254,7 @@ Status PointToPoint::on_data(int rank, const MessageHeader& h) {
   if (it == p.granted.end()) return protocol_error(rank, "data that was not granted");
   p.payload_for = std::move(it->second);
   p.granted.erase(it);
-  return read_into(p, p.payload_for->data, p.payload_for->bytes);
+  return read_into(p, p.payload_for->on_host(), p.payload_for->bytes);
 }
 
 Status PointToPoint::grant(int rank, uint32_t id, const std::shared_ptr<MessageState>& receive) {
@@ -247,8 +286,8 @@ Status PointToPoint::match_early(const std::shared_ptr<MessageState>& receive,
     if (Status s = check_size(*receive, r, early->bytes); !s) return s;
     if (early->announced) return grant(r, early->id, receive);
     p.sender.took(early->bytes);
-    if (early->bytes) std::memcpy(receive->data, early->data.get(), early->bytes);
-    finish(receive, r, finished);
+    if (early->bytes) std::memcpy(receive->on_host(), early->data.get(), early->bytes);
+    arrived(receive, r, finished);
     return {};
   }
   receives_.push_back(receive);

@@ -35,6 +35,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/messages/device_messages.h"
 #include "collectives/messages/early.h"
 #include "collectives/messages/header.h"
 #include "collectives/messages/sender.h"
@@ -45,7 +46,7 @@ namespace ringwood {
 
 class PointToPoint final {
  public:
-  explicit PointToPoint(Mesh& mesh);
+  PointToPoint(Mesh& mesh, GroupDevices& devices);
 
   void add(std::shared_ptr<MessageState> message);
   bool active() const { return pending_ > 0; }
@@ -65,6 +66,8 @@ class PointToPoint final {
   const MessageState* with(int peer) const;
   // The first pending receive that any rank may serve, or null.
   const MessageState* from_any() const;
+  // The first pending message of memory of a device, or null.
+  const MessageState* on_device() const;
   // The link to this peer has ended, and all that came over it is here. Known while a receive from
   // any rank is pending.
   bool gone(int peer) const { return peers_[peer].gone; }
@@ -97,11 +100,16 @@ class PointToPoint final {
                      std::vector<std::shared_ptr<OperationState>>& finished);
   std::shared_ptr<MessageState> take_receive(int rank, uint64_t tag);
   Status check_size(const MessageState& receive, int rank, size_t bytes) const;
-  void finish(std::shared_ptr<MessageState> message, int from,
+  // The data of a receive is here.
+  void arrived(std::shared_ptr<MessageState> receive, int from,
+               std::vector<std::shared_ptr<OperationState>>& finished);
+  void finish(std::shared_ptr<MessageState> message,
               std::vector<std::shared_ptr<OperationState>>& finished);
+  Status serve_devices(bool& progressed, std::vector<std::shared_ptr<OperationState>>& finished);
   bool watched(int rank) const;
 
   Mesh& mesh_;
+  DeviceMessages devices_;
   std::vector<Peer> peers_;
   // not matched, in the order in which they were made
   std::list<std::shared_ptr<MessageState>> receives_;

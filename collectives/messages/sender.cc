@@ -8,10 +8,10 @@ Status MessageSender::send(std::shared_ptr<MessageState> message) {
 }
 
 // Announces a message that could be sent eagerly when half of the room is used: its grant reports
-// what is free again.
-bool MessageSender::eager(size_t bytes) const {
-  if (bytes > kEagerBytes) return false;
-  const uint64_t used = sent_ - known_taken_ + bytes + kEagerCharge;
+// what is free again. That of a device has no data yet.
+bool MessageSender::eager(const MessageState& message) const {
+  if (message.bytes > kEagerBytes || message.on_device()) return false;
+  const uint64_t used = sent_ - known_taken_ + message.bytes + kEagerCharge;
   return used <= (announced_.empty() ? kEagerRoom : 2 * kEagerRoom);
 }
 
@@ -19,7 +19,7 @@ Status MessageSender::start(std::shared_ptr<MessageState> message) {
   MessageHeader header;
   header.tag = message->tag;
   header.bytes = message->bytes;
-  if (eager(message->bytes)) {
+  if (eager(*message)) {
     header.kind = MessageHeader::kEager;
     sent_ += message->bytes + kEagerCharge;
     return post(header, std::move(message));
@@ -31,8 +31,7 @@ Status MessageSender::start(std::shared_ptr<MessageState> message) {
 }
 
 Status MessageSender::start_delayed() {
-  while (!delayed_.empty() &&
-         (eager(delayed_.front()->bytes) || announced_.size() < kMaxAnnounced)) {
+  while (!delayed_.empty() && (eager(*delayed_.front()) || announced_.size() < kMaxAnnounced)) {
     auto message = std::move(delayed_.front());
     delayed_.pop_front();
     if (Status s = start(std::move(message)); !s) return s;
@@ -69,7 +68,7 @@ Status MessageSender::post(const MessageHeader& header, std::shared_ptr<MessageS
   outgoing_.back().header.taken = taken_;
   if (Status s = link_->post_send(&outgoing_.back().header, sizeof(MessageHeader)); !s) return s;
   if (!has_payload) return {};
-  const void* data = payload->data;
+  const void* data = payload->on_host();
   const size_t bytes = payload->bytes;
   outgoing_.push_back({{}, std::move(payload)});
   return link_->post_send(data, bytes);

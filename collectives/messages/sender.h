@@ -54,7 +54,7 @@ class MessageSender final {
     std::shared_ptr<MessageState> message;
   };
 
-  bool eager(size_t bytes) const;
+  bool eager(const MessageState& message) const;
   Status start(std::shared_ptr<MessageState> message);
   Status start_delayed();
   Status post(const MessageHeader& header, std::shared_ptr<MessageState> payload);

@@ -112,6 +112,8 @@ void copy_own(CollectiveCall& call, void* to, const void* from, size_t bytes) {
 }
 
 void premultiply_in_place(CollectiveCall& call, size_t count, DataType type, double factor) {
+  call.factor = factor;
+  if (call.on.device >= 0) return;
   call.prepare.scale(0, count, type, factor);
   call.touched.write(call.buffers.front(), count * size_of(type));
 }
@@ -139,6 +141,8 @@ void send_from(CollectiveCall& call, size_t own, const void* in, size_t bytes) {
 
 void premultiply(CollectiveCall& call, std::span<const size_t> counts, DataType type,
                  double factor) {
+  call.factor = factor;
+  if (call.on.device >= 0) return;
   const size_t elements = std::accumulate(counts.begin(), counts.end(), size_t{0});
   call.temporaries.push_back(std::make_unique<std::byte[]>(elements * size_of(type)));
   std::byte* at = call.temporaries.back().get();

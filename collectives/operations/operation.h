@@ -135,6 +135,7 @@ struct CollectiveCall {
   DeviceStream on;
   // Memory of a device: a copy within it, after the agreement, in the place of `prepare`.
   DeviceMove own_move;
+  double factor = 1;  // likewise, of PREMUL_SUM: for what is copied out (BoundStep::premultiplies)
   // The driver's work besides the plan. When the operation begins, before the agreement: writes
   // only `temporaries`. After the agreement and, unless `prepares_first` is false, before any data
   // moves. When all data has arrived, before the operation is completed.
@@ -263,7 +264,8 @@ void send_from(CollectiveCall& call, size_t own, const void* in, size_t bytes);
 // ranks' orders differ, after the agreement, which says so.
 void use_copies(CollectiveState& state, const std::shared_ptr<const CopiedMemory>& copied);
 
-// PREMUL_SUM where the input, the only buffer, may be changed: scales it in place.
+// PREMUL_SUM where the input, the only buffer, may be changed: scales it in place. With memory of a
+// device, here and below, its copies in the scratch are scaled.
 void premultiply_in_place(CollectiveCall& call, size_t count, DataType type, double factor);
 
 // PREMUL_SUM where the input must not be changed: copies, scaled at each start, replace the first
@@ -280,7 +282,14 @@ class MessageState final : public OperationState {
   size_t bytes = 0;
   int peer = -1;  // kAnySource: a receive from any rank
   uint64_t tag = 0;
+  DeviceStream on;  // of the data
+  // Memory of a device, from the call until it is done: what the link sends, or receives into,
+  // instead of the data; until its stream goes on: see transports/device_copies.h.
+  std::byte* staging = nullptr;
+  std::optional<DeviceCopies::Operation> entered;
 
+  bool on_device() const { return on.device >= 0; }
+  void* on_host() const { return on_device() ? staging : data; }
   // "recv with tag 7", and the peer.
   void name_in(Error& error) const override;
 

@@ -104,10 +104,13 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 
 Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
   plan.fusions.of_step.assign(plan.steps.size(), -1);
+  // There the scratch is what else the user's buffers are.
+  const bool device = plan.key.request.memory == MemoryKind::device;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];
     if (step.bytes < limits.fused_bytes || step.wire != WireFormat::exact) continue;
-    if (step.kind == StepKind::send && step.src.buffer != kScratch) step.put = put_to(plan, i);
+    if (step.kind == StepKind::send && (step.src.buffer != kScratch || device))
+      step.put = put_to(plan, i);
     if (step.kind != StepKind::recv_reduce || plan.fusions.of_step[i] >= 0) continue;
     Fusion fusion = fusion_at(plan, i);
     if (fusion.receives.empty()) continue;

@@ -124,6 +124,8 @@ enum class DeviceCopy : uint8_t {
 struct BoundStep {
   StepKind kind = StepKind::copy;
   DeviceCopy device = DeviceCopy::none;
+  // Of a copy out: what it brings is then multiplied by this rank's factor (PREMUL_SUM).
+  bool premultiplies = false;
   Wide wide;
   int32_t reduction = -1;  // its number among the schedule's reductions before segments(), or -1
   SumStep sum;             // of a reduction, with Scaling::on

@@ -12,12 +12,14 @@ namespace ringwood {
 
 struct InFlight {
   InFlight(Mesh& its_mesh, const Options& options, RunningStatus& status, Recorder& recorder,
-           DeviceCalls& devices)
+           DeviceCalls& its_devices)
       : mesh(its_mesh),
-        collectives(its_mesh, options, status, recorder, devices),
-        messages(its_mesh) {}
+        devices(its_devices),
+        collectives(its_mesh, options, status, recorder, its_devices),
+        messages(its_mesh, devices.devices()) {}
 
   Mesh& mesh;
+  DeviceCalls& devices;
   Tracks collectives;
   PointToPoint messages;
 };

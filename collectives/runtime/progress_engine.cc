@@ -11,6 +11,7 @@
 #include "collectives/tuner/tuner.h"
 #include "transports/base/result.h"
 #include "transports/cuda/group_devices.h"
+#include "transports/cuda/loaded_driver.h"
 
 namespace ringwood {
 namespace {
@@ -40,7 +41,9 @@ std::shared_ptr<ProgressEngine> ProgressEngine::create(std::shared_ptr<Store> st
   std::shared_ptr<ProgressEngine> engine(new ProgressEngine(options));
   ProgressEngine* const e = engine.get();
   Control::Handlers handlers;
-  handlers.op_status = [e] {
+  cuda::LoadedDriver::look(options.cuda.library);
+  handlers.op_status = [e, library = options.cuda.library] {
+    cuda::LoadedDriver::look(library);
     e->follower_.note_pace();
     return e->observed_->status.op_statuses();
   };
@@ -185,6 +188,8 @@ Status ProgressEngine::submit(std::shared_ptr<CollectiveState> operation, bool s
 }
 
 Status ProgressEngine::submit(std::shared_ptr<MessageState> message, bool synchronous) {
+  if (message->on_device()) [[unlikely]]
+    return submit_on_device(std::move(message), synchronous);
   return enqueue(std::move(message), synchronous);
 }
 

@@ -16,12 +16,14 @@
 //
 // The first error goes to the control connection; the group's error comes back to every rank and
 // completes everything that is pending there. Links are aborted first, so the buffers of a
-// completed operation are never touched again. An exception on the data path or in a callback
+// completed operation are never touched again; of those in memory of a device, copies that were
+// begun end later, but before their stream goes on. An exception on the data path or in a callback
 // becomes such an error, too: it never leaves the driver.
 //
 // Lock order: see role.h. Thread safety: all public methods may be called from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -96,8 +98,11 @@ class alignas(kCacheLine) ProgressEngine final
   // See Communicator::set_interrupt_check.
   InterruptCheck interrupted;
   const Mesh& mesh() const { return *mesh_; }
-  // Throws the Error of a buffer that is not memory of that device.
-  void check_memory(const char* what, int device, std::span<void* const> buffers);
+  // Throws the Error of a buffer that is not memory of that device, or of the host where it is -1,
+  // and of a stream that cannot be used.
+  void check_place(const char* what, const DeviceStream& on, std::span<void* const> buffers);
+  // Calls launch(), in which this thread submits the calls of a group (device_calls.h).
+  void launch_together(const std::function<void()>& launch);
   bool reads_in_place() const { return work_->collectives.reads_in_place(); }
 
  private:
@@ -107,7 +112,12 @@ class alignas(kCacheLine) ProgressEngine final
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   // Unless the caller is about to drive, there is a thread that does. Gives the lock up on error.
   Status need_driver(EngineLock& held, bool synchronous);
-  Status submit_on_device(std::shared_ptr<CollectiveState> operation, bool synchronous);
+  template <class State>
+  Status submit_on_device(std::shared_ptr<State> operation, bool synchronous);
+  template <class State>
+  Status refuse_on_device(EngineLock& held, State& operation);
+  template <class State>
+  Result<bool> push_entered(const std::shared_ptr<State>& operation, bool synchronous);
   // Ends the group with an error of a device, except one of the caller; returns what to tell it.
   Error end_unless_callers(Error error, const char* collective);
   Status refusal() const;

@@ -18,6 +18,7 @@ class RunningStatus final {
     void begin(const Fingerprint& fingerprint) {
       fingerprint_.post(fingerprint);
       begun_.store(true, std::memory_order_relaxed);
+      waits_for_gpu_.store(false, std::memory_order_relaxed);
       inside_.store(true, std::memory_order_release);
     }
     void end() { inside_.store(false, std::memory_order_release); }

@@ -162,10 +162,11 @@ void Tracks::start(Track& track) {
 }
 
 void Tracks::use_device(const CollectiveState& op, PlanExecution& execution) {
-  execution.device = &devices_.devices().copies(op.call().on.device, op.run.track);
+  execution.device = &devices_.devices().copies(op.call().on.device);
   execution.entered = *op.run.entered;
   execution.scratch = devices_.devices().scratch(op.run.track);
   execution.own_move = op.call().own_move;
+  execution.factor = op.call().factor;
 }
 
 void Tracks::note_waiting(Clock::time_point now) {

@@ -17,6 +17,8 @@ constexpr Duration kDepartedGrace = std::chrono::milliseconds(500);
 // The time between two looks at the clock counts at most this much: a rank that was busy elsewhere,
 // stopped or starved has not looked, and may have everything in its buffers already.
 constexpr Duration kMaxInVain = std::chrono::milliseconds(100);
+// CUDA is asked so often, which takes a microsecond.
+constexpr Duration kDevicePeriod = std::chrono::seconds(1);
 // Heartbeats until a waiting collective names the late peers in the log: 5 s.
 constexpr int kLatePeriods = 20;
 
@@ -67,6 +69,7 @@ void Watchdog::check(Clock::time_point now, const InFlight& work) try {
   if (!named_ && !work.collectives.served().empty() && in_vain_ >= kLatePeriods * heartbeat_)
     name_who_is_late(work);
   check_deadlines(now, work);
+  if (now - asked_devices_ >= kDevicePeriod) check_devices(now, work);
 } catch (...) {
   error_.report(caught_error(), nullptr);
 }
@@ -87,6 +90,21 @@ void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
     error_.report(late(*operation, work), operation.get());
   else if (auto message = work.messages.late(now))
     error_.report(late(*message), message.get());
+}
+
+// One that has failed does nothing any more, and says so only if it is asked.
+void Watchdog::check_devices(Clock::time_point now, const InFlight& work) {
+  asked_devices_ = now;
+  const auto failed = [&](int device, const OperationState& operation) {
+    if (device < 0) return false;
+    Status s = work.devices.devices().copies(device).health();
+    if (!s) error_.report(std::move(s.error()), &operation);
+    return !s;
+  };
+  for (const Track* track : work.collectives.served())
+    if (failed(track->current->call().on.device, *track->current)) return;
+  if (const MessageState* const message = work.messages.on_device())
+    (void)failed(message->on.device, *message);
 }
 
 void Watchdog::name_who_is_late(const InFlight& work) {

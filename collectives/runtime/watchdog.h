@@ -39,6 +39,7 @@ class Watchdog final {
   void check_departed(const InFlight& work);
   void check_all_gone(const InFlight& work);
   void check_deadlines(Clock::time_point now, const InFlight& work);
+  void check_devices(Clock::time_point now, const InFlight& work);
   void name_who_is_late(const InFlight& work);
 
   GroupError& error_;
@@ -48,6 +49,7 @@ class Watchdog final {
   // How long this rank has looked for progress in vain since the last, or since a rank left.
   Duration in_vain_{};
   int known_departures_ = 0;
+  Clock::time_point asked_devices_{};
   bool named_ = false;  // the late peers are named in the log
   std::mutex mutex_;    // a leaf
   std::vector<int> departed_;

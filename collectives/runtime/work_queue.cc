@@ -30,15 +30,15 @@ void WorkQueue::number(CollectiveState& operation) {
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<CollectiveState> operation) {
-  number(*operation);
-  pending_.fetch_add(1);
   collectives_.push_back(std::move(operation));
+  number(*collectives_.back());
+  pending_.fetch_add(1);
   fresh_.store(true);
 }
 
 void WorkQueue::push(const EngineLock&, std::shared_ptr<MessageState> message) {
-  pending_.fetch_add(1);
   messages_.push_back(std::move(message));
+  pending_.fetch_add(1);
   fresh_.store(true);
 }
 

@@ -24,8 +24,7 @@ class CopiesTest : public DeviceMemory {
   ~CopiesTest() override { ::close(doorbell); }
   void TearDown() override {
     cuda.pause(false);
-    copies.reset();
-    gates.reset();
+    end();
     user.reset();
     pinned.reset();
     if (on_device != 0) free(on_device);
@@ -37,8 +36,40 @@ class CopiesTest : public DeviceMemory {
     on_device = allocate(kBytes);
     on_host = static_cast<std::byte*>(arena.allocate(kBytes));
     EXPECT_TRUE(pinned->pin(on_host, kBytes));
-    gates.emplace(*device, arena, *pinned);
-    copies.emplace(*device, arena, *pinned, *gates, doorbell);
+    begin();
+  }
+  void begin() {
+    gates.emplace(*device, arena, *pinned, bell);
+    copies.emplace(*device, arena, *pinned, *gates, bell);
+  }
+  void end() {
+    if (!copies) return;
+    EXPECT_TRUE(copies->idle_by(patiently()) && gates->passed_by(patiently()));
+    copies.reset();
+    gates.reset();
+  }
+  uint64_t rings() const {
+    uint64_t rung = 0;
+    return ::read(doorbell, &rung, sizeof rung) == sizeof rung ? rung : 0;
+  }
+  // What comes after it in the stream waits until that is true.
+  void hold_back(const Stream& stream, std::atomic<bool>& open) {
+    const CurrentContext current(*device);
+    const auto wait = [](void* gate) {
+      while (!static_cast<std::atomic<bool>*>(gate)->load()) std::this_thread::yield();
+    };
+    ASSERT_EQ(driver.stream.host_function(stream.get(), wait, &open), CUDA_SUCCESS);
+  }
+  Result<Copies::Operation> enter(const Stream& stream) {
+    auto operation = gates->enter(stream.get());
+    if (!operation) return operation;
+    Status held = gates->hold_back(stream.get(), *operation);
+    if (held) return operation;
+    copies->abandon(*operation);
+    return std::move(held.error());
+  }
+  void await_come(Copies::Operation operation) {
+    await([&] { return copies->has_come(operation); });
   }
   void* at(size_t offset) const { return reinterpret_cast<void*>(on_device + offset); }
   void write_in(CUstream stream, size_t offset, unsigned char byte) {
@@ -53,9 +84,9 @@ class CopiesTest : public DeviceMemory {
     while (!done() && !deadline.passed()) std::this_thread::yield();
     EXPECT_TRUE(done());
   }
-  // A call that doubles what lies in the device: the driver's part, from the begin to the end.
+  // A call that doubles what lies in the device: the driver's part.
   void carry_out(Copies::Operation operation) {
-    ASSERT_TRUE(copies->begin(operation));
+    await_come(operation);
     auto out = copies->copy_out(on_host, at(0), 8);
     ASSERT_TRUE(out);
     await([&] { return copies->out_done(*out); });
@@ -74,6 +105,7 @@ class CopiesTest : public DeviceMemory {
   std::optional<Stream> user{std::in_place, *device};
   CUdeviceptr on_device = 0;
   std::byte* on_host = nullptr;
+  const Doorbell bell{doorbell};
   std::optional<Gates> gates;
   std::optional<Copies> copies;
 };
@@ -81,14 +113,13 @@ class CopiesTest : public DeviceMemory {
 TEST_F(CopiesTest, ComeAfterWhatIsInTheStreamAndBeforeWhatFollows) {
   write(on_device, 0);
   write_in(user->get(), 0, 1);
-  auto operation = gates->enter(user->get());
+  auto operation = enter(*user);
   ASSERT_TRUE(operation);
   // Behind it in the stream: it sees what the operation has written, on the device.
   const CurrentContext current(*device);
   using Copy = CUresult (*)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
   ASSERT_EQ(cuda.symbol<Copy>("cuMemcpyDtoDAsync_v2")(on_device + 64, on_device, 8, user->get()),
             CUDA_SUCCESS);
-  EXPECT_FALSE(user->idle());
   carry_out(*operation);
   user->synchronize();
   EXPECT_EQ(read(on_device), 2 * 0x0101010101010101u);
@@ -97,74 +128,96 @@ TEST_F(CopiesTest, ComeAfterWhatIsInTheStreamAndBeforeWhatFollows) {
 
 TEST_F(CopiesTest, NothingBlocksTheHostWhileTheDeviceIsHeldBack) {
   write(on_device, 5);
-  cuda.pause(true);
-  auto operation = gates->enter(user->get());
+  auto operation = enter(*user);
   ASSERT_TRUE(operation);
-  ASSERT_TRUE(copies->begin(*operation));
+  await_come(*operation);
+  uint64_t rung = 0;
+  await([&] { return (rung += rings()) == 1; });
+  cuda.pause(true);
   auto out = copies->copy_out(on_host, at(0), 8);
   auto in = copies->copy_in(at(64), on_host + 64, 8);
   ASSERT_TRUE(out && in);
-  ASSERT_TRUE(copies->end(*operation));
   ASSERT_TRUE(copies->ring_when_done());
+  ASSERT_TRUE(copies->ring_when_done());  // rings once
+  ASSERT_TRUE(copies->end(*operation));
+  ASSERT_TRUE(copies->ring_when_done());  // nobody waits for the end
   EXPECT_FALSE(copies->out_done(*out));
   EXPECT_FALSE(copies->in_done(*in));
-  uint64_t rings = 0;
-  EXPECT_LT(::read(doorbell, &rings, sizeof rings), 0);
+  EXPECT_EQ(rings(), 0u);
   cuda.pause(false);
   user->synchronize();
-  bool rung = false;
-  await([&] { return rung = rung || ::read(doorbell, &rings, sizeof rings) == sizeof rings; });
-  await([&] { return copies->out_done(*out) && copies->in_done(*in); });
+  rung = 0;
+  await([&] { return (rung += rings()) == 2; });  // of each direction
+  EXPECT_TRUE(copies->out_done(*out) && copies->in_done(*in));
+  EXPECT_TRUE(copies->idle_by(patiently()));
+  EXPECT_EQ(rings(), 0u);
 }
 
-// Also where nothing is copied out before, as of a broadcast's receivers.
-TEST_F(CopiesTest, CopiesInComeAfterWhatIsInTheStreamByThemselves) {
+TEST_F(CopiesTest, AnOperationHasComeWhenAllBeforeItInTheStreamIsDone) {
   std::atomic<bool> open{false};
-  {
-    const CurrentContext current(*device);
-    const auto wait = [](void* gate) {
-      while (!static_cast<std::atomic<bool>*>(gate)->load()) std::this_thread::yield();
-    };
-    ASSERT_EQ(driver.stream.host_function(user->get(), wait, &open), CUDA_SUCCESS);
-  }
-  auto operation = gates->enter(user->get());
+  hold_back(*user, open);
+  auto operation = enter(*user);
   ASSERT_TRUE(operation);
-  ASSERT_TRUE(copies->begin(*operation));
-  auto in = copies->copy_in(at(0), on_host, 8);
-  ASSERT_TRUE(in);
-  ASSERT_TRUE(copies->end(*operation));
-  ASSERT_TRUE(copies->ring_when_done());
   std::this_thread::sleep_for(std::chrono::milliseconds(5));  // for it to go wrong
-  EXPECT_FALSE(copies->in_done(*in));
+  EXPECT_FALSE(copies->has_come(*operation));
+  EXPECT_EQ(rings(), 0u);
   open = true;
-  // Of both directions: the one that copies nothing now may be what the driver waits for.
-  uint64_t rings = 0;
-  await([&] {
-    uint64_t more = 0;
-    if (::read(doorbell, &more, sizeof more) == sizeof more) rings += more;
-    return rings >= 2;
-  });
-  EXPECT_TRUE(copies->in_done(*in));
+  uint64_t rung = 0;
+  await([&] { return (rung += rings()) == 1; });
+  EXPECT_TRUE(copies->has_come(*operation));
+  ASSERT_TRUE(copies->end(*operation));
 }
 
-// One that waits for its stream does not delay another's end.
 TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamAtOnce) {
   Stream other(*device);
-  auto stuck = gates->enter(user->get());
-  auto behind = gates->enter(other.get());
-  ASSERT_TRUE(stuck && behind);
-  // The device's streams now wait for a stream that waits.
-  auto never = gates->enter(user->get());
-  ASSERT_TRUE(never);
-  ASSERT_TRUE(copies->begin(*never));
-  ASSERT_TRUE(copies->begin(*behind));
-  ASSERT_TRUE(copies->end(*behind));
-  EXPECT_FALSE(other.idle());
+  auto first = enter(*user);
+  auto behind = enter(*user);  // which waits for the first
+  auto beside = enter(other);
+  ASSERT_TRUE(first && behind && beside);
+  await_come(*first);
+  await_come(*beside);
+  EXPECT_FALSE(copies->has_come(*behind));
+  ASSERT_TRUE(copies->end(*beside));
+  other.synchronize();
   std::thread([&] {
-    copies->abandon(*stuck);
-    copies->abandon(*never);
+    copies->abandon(*first);
+    copies->abandon(*behind);
   }).join();
   user->synchronize();
+}
+
+// Not before the copies that were begun: they use what comes after.
+TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamBehindItsCopies) {
+  for (const bool out : {true, false}) {
+    auto operation = enter(*user);
+    ASSERT_TRUE(operation);
+    await_come(*operation);
+    cuda.pause(true);
+    auto copy = out ? copies->copy_out(on_host, at(0), 8) : copies->copy_in(at(0), on_host, 8);
+    ASSERT_TRUE(copy);
+    copies->abandon(*operation);
+    EXPECT_FALSE(user->idle());
+    cuda.pause(false);
+    user->synchronize();
+    EXPECT_TRUE(out ? copies->out_done(*copy) : copies->in_done(*copy));
+  }
+}
+
+// The stream has yet to write that it has come, of an operation that is no more.
+TEST_F(CopiesTest, TheWordsOfAnAbandonedOperationAreNotUsedBeforeItsStreamHasCome) {
+  std::atomic<bool> open{false};
+  hold_back(*user, open);
+  auto gone = enter(*user);
+  ASSERT_TRUE(gone);
+  copies->abandon(*gone);
+  Stream other(*device);
+  auto next = enter(other);
+  ASSERT_TRUE(next);
+  await_come(*next);
+  open = true;
+  user->synchronize();
+  EXPECT_TRUE(copies->has_come(*next));
+  ASSERT_TRUE(copies->end(*next));
   other.synchronize();
 }
 
@@ -172,24 +225,24 @@ TEST_F(CopiesTest, WordsAreUsedAgainAndAddedWhereManyOperationsWait) {
   constexpr int kMany = 3000;
   std::vector<Copies::Operation> all;
   for (int i = 0; i < kMany; ++i) {
-    auto entered = gates->enter(user->get());
+    auto entered = enter(*user);
     ASSERT_TRUE(entered);
     all.push_back(*entered);
   }
   for (const Copies::Operation operation : all) {
-    ASSERT_TRUE(copies->begin(operation));
+    await_come(operation);
     ASSERT_TRUE(copies->end(operation));
   }
   user->synchronize();
   const size_t bytes = pinned->bytes();
   for (int i = 0; i < kMany; ++i) {
-    auto entered = gates->enter(user->get());
+    auto entered = enter(*user);
     ASSERT_TRUE(entered);
-    ASSERT_TRUE(copies->begin(*entered));
-    if (i % 3 == 0)
-      copies->abandon(*entered);
-    else
+    if (i % 3 != 0) await_come(*entered);
+    if (i % 3 == 2)
       EXPECT_TRUE(copies->end(*entered));
+    else
+      copies->abandon(*entered);
     if (i % 100 == 0) user->synchronize();
   }
   user->synchronize();
@@ -215,8 +268,9 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
           CUDA_SUCCESS);
     }
     {
-      Gates gates(device, arena, pinned);
-      Copies copies(device, arena, pinned, gates, -1);
+      const Doorbell bell(-1);
+      Gates gates(device, arena, pinned, bell);
+      Copies copies(device, arena, pinned, gates, bell);
       std::vector<std::unique_ptr<Stream>> streams;
       for (int t = 0; t < kThreads; ++t) streams.push_back(std::make_unique<Stream>(device));
       struct Call {
@@ -236,6 +290,7 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
             fill(memory + t * 64, static_cast<unsigned char>(i), 1, streams[t]->get());
             auto entered = gates.enter(streams[t]->get());
             ASSERT_TRUE(entered);
+            ASSERT_TRUE(gates.hold_back(streams[t]->get(), *entered));
             const std::lock_guard lock(mutex);
             calls.push_back({t, *entered});
           }
@@ -251,7 +306,7 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
         lock.unlock();
         std::byte* const to = host + call.thread * 64;
         void* const at = reinterpret_cast<void*>(memory + call.thread * 64);
-        ASSERT_TRUE(copies.begin(call.operation));
+        while (!copies.has_come(call.operation)) std::this_thread::yield();
         auto out = copies.copy_out(to, at, 1);
         ASSERT_TRUE(out);
         while (!copies.out_done(*out)) std::this_thread::yield();
@@ -264,6 +319,7 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
       }
       for (std::thread& thread : threads) thread.join();
       for (const auto& stream : streams) stream->synchronize();
+      EXPECT_TRUE(copies.idle_by(patiently()));
     }
     arena.release(host);
     const CurrentContext current(device);
@@ -275,28 +331,28 @@ TEST(Copies, OfManyThreadsKeepTheOrderOfTheirStreams) {
 TEST_F(CopiesTest, EveryCallOfTheDriverMayFail) {
   // A whole operation. What went wrong, or nothing.
   const auto run = [&]() -> std::string {
-    auto entered = gates->enter(user->get());
+    auto entered = enter(*user);
     if (!entered) return entered.error().cause;
     std::string cause;
     const auto works = [&cause](auto&& result) {
       if (!result) cause = result.error().cause;
       return result.ok();
     };
-    if (works(copies->begin(*entered)) && works(copies->copy_out(on_host, at(0), 8)) &&
+    await_come(*entered);
+    if (works(copies->copy_out(on_host, at(0), 8)) &&
         works(copies->copy_in(at(64), on_host + 64, 8)) && works(copies->ring_when_done()))
       works(copies->end(*entered));
     else
       copies->abandon(*entered);
     return cause;
   };
-  const char* const calls[] = {"cuStreamIsCapturing", "cuEventCreate",        "cuEventRecord",
-                               "cuStreamWaitValue32", "cuStreamWaitEvent",    "cuMemcpyDtoHAsync",
-                               "cuMemcpyHtoDAsync",   "cuStreamWriteValue32", "cuLaunchHostFunc"};
+  const char* const calls[] = {"cuStreamIsCapturing",  "cuEventCreate",     "cuEventRecord",
+                               "cuStreamWaitValue32",  "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
+                               "cuStreamWriteValue32", "cuLaunchHostFunc"};
   for (const std::string call : calls)
     for (int nth = 1; nth <= 4; ++nth) {
-      copies.reset();
-      gates.emplace(*device, arena, *pinned);  // so that an event is made anew
-      copies.emplace(*device, arena, *pinned, *gates, doorbell);
+      end();
+      begin();  // so that an event is made anew
       cuda.fail(call + ":" + std::to_string(nth) + "=999");
       const std::string cause = run();
       cuda.fail("");
@@ -316,7 +372,7 @@ TEST_F(CopiesTest, ACapturedStreamIsRefusedAndNotDisturbed) {
     const CurrentContext current(*device);
     ASSERT_EQ(begin(user->get(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   }
-  auto refused = gates->enter(user->get());
+  auto refused = enter(*user);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_PRED2(contains, refused.error().cause, "captured into a CUDA graph");
@@ -332,11 +388,11 @@ TEST_F(CopiesTest, TheCallersContextStaysAsItWas) {
     return context;
   };
   EXPECT_EQ(ask(), nullptr);
-  auto operation = gates->enter(user->get());
+  auto operation = enter(*user);
   ASSERT_TRUE(operation);
   carry_out(*operation);
   EXPECT_EQ(ask(), nullptr);
-  copies->abandon(*gates->enter(user->get()));
+  copies->abandon(*enter(*user));
   EXPECT_EQ(ask(), nullptr);
 }
 

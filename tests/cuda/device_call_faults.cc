@@ -1,11 +1,13 @@
 // Calls on memory of devices that go wrong: named on every rank, with streams that go on.
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "collectives/operations/copied_memory.h"
 #include "tests/cuda/device_program.h"
 #include "tests/support/errors.h"
 
@@ -60,8 +62,8 @@ TEST(DeviceCallFaults, EveryCallOfTheDriverMayFail) {
   (void)driver();
   for (const char* call :
        {"cuPointerGetAttributes", "cuStreamIsCapturing", "cuEventRecord", "cuStreamWaitValue32",
-        "cuMemHostRegister", "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
-        "cuStreamWriteValue32", "cuLaunchHostFunc", "cuCtxPushCurrent", "cuEventCreate"})
+        "cuMemHostRegister", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuStreamWriteValue32",
+        "cuLaunchHostFunc", "cuCtxPushCurrent", "cuEventCreate"})
     for (const int nth : {1, 2}) {
       std::atomic<int> failed{0};
       run_ranks(
@@ -137,6 +139,54 @@ TEST(DeviceCallFaults, WhoIsWaitedForIsSaidToWaitForItsGpu) {
       });
 }
 
+// The program has said how long it waits: behind what is in the stream, too.
+TEST(DeviceCallFaults, AWaitersDeadlineCountsBehindTheStream) {
+  (void)driver();
+  std::atomic<bool> gate{false};
+  run_ranks(
+      2, [&](int rank) { return on_double("shm", rank); },
+      [&](Communicator& group) {
+        Program program(group.rank());
+        const auto bytes = numbers(DataType::int32, 100, group.rank());
+        std::byte* const data = program.written(bytes);
+        program.hold_back(gate);
+        const auto call =
+            group.all_reduce(data, 100, DataType::int32, ReduceOp::sum, program.call());
+        const Status ended = call->wait(std::chrono::milliseconds(200));
+        ASSERT_FALSE(ended);
+        EXPECT_EQ(ended.error().code, ErrorCode::timeout);
+        gate = true;
+        EXPECT_EQ(program.read(data, 400), bytes);
+      });
+}
+
+// Nothing would ever tell that the stream has come.
+TEST(DeviceCallFaults, ADeviceThatHasFailedIsNoticedWhileItIsWaitedFor) {
+  (void)driver();
+  for (const bool message : {false, true}) {
+    std::atomic<bool> gate{false};
+    run_ranks(
+        2, [&](int rank) { return on_double("shm", rank); },
+        [&](Communicator& group) {
+          Program program(group.rank());
+          std::byte* const data = program.written(numbers(DataType::int32, 100, 1));
+          program.hold_back(gate);
+          const int peer = 1 - group.rank();
+          const auto call =
+              message ? group.recv(data, 100, DataType::int32, peer, 1, program.call())
+                      : group.all_reduce(data, 100, DataType::int32, ReduceOp::sum, program.call());
+          if (group.rank() == 0) fail("cuStreamQuery:1=700");
+          const Status ended = call->wait();
+          ASSERT_FALSE(ended);
+          EXPECT_PRED2(contains, ended.error().message(), "cuStreamQuery on device");
+          gate = true;
+          program.stream.synchronize();
+        });
+    fail("");
+    EXPECT_EQ(left(), "");
+  }
+}
+
 class DeviceMistakes : public ::testing::Test {
  protected:
   // The sentence, on a group of one, which can still be used afterwards.
@@ -186,13 +236,74 @@ TEST_F(DeviceMistakes, AreOneSentenceAndChangeNothing) {
                  const CurrentContext current(program.device);
                  entry<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
                      program.stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-                 auto call = sum(group, data, program.call());
-                 void* graph = nullptr;
-                 entry<CUresult (*)(CUstream, void**)>("cuStreamEndCapture")(program.stream.get(),
-                                                                             &graph);
-                 return call;
+                 const auto end = [&](void*) {
+                   void* graph = nullptr;
+                   entry<CUresult (*)(CUstream, void**)>("cuStreamEndCapture")(program.stream.get(),
+                                                                               &graph);
+                 };
+                 const std::unique_ptr<void, decltype(end)> capture(data, end);
+                 return sum(group, data, program.call());
                }),
                "the stream is being captured into a CUDA graph");
+}
+
+TEST_F(DeviceMistakes, MemoryOfADeviceWithoutAStreamIsNamed) {
+  (void)driver();  // before the group is made, as by a program that has such memory
+  constexpr const char* kSaid =
+      "a buffer is memory of device 0, and the call is for memory of the host";
+  for (const bool synchronous : {false, true}) {
+    CallOptions call;
+    call.synchronous = synchronous;
+    const auto sum = [&](Communicator& group, Program& program) {
+      int here = 1;
+      (void)group.all_reduce(&here, 1, DataType::int32, ReduceOp::sum, call)->wait();
+      return group.all_reduce(program.allocate(4), 1, DataType::int32, ReduceOp::sum, call);
+    };
+    EXPECT_PRED2(contains, refused(sum), kSaid);
+    const auto gather = [&](Communicator& group, Program& program) {
+      std::byte* const in = program.allocate(4);
+      int out = 0;
+      return group.all_gather(in, &out, 1, DataType::int32, call);
+    };
+    EXPECT_PRED2(contains, refused(gather), kSaid);
+  }
+}
+
+TEST_F(DeviceMistakes, WhatOnlyTheHostCanDoIsRefused) {
+  const auto sum = [](Communicator& group, Program& program, const CallOptions& call, ReduceOp op) {
+    return group.all_reduce(program.allocate(16), 4, DataType::float32, op, call);
+  };
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) {
+                 CallOptions call = program.call();
+                 call.copied = std::make_shared<CopiedMemory>();
+                 return sum(group, program, call, ReduceOp::sum);
+               }),
+               "CallOptions::copied is for memory of the host");
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) {
+                 CallOptions call = program.call();
+                 call.factor = 3;
+                 return sum(group, program, call, ReduceOp::premul_sum);
+               }),
+               "is only a multiplication");
+  EXPECT_PRED2(contains, refused([&](auto& group, auto& program) -> OperationPtr {
+                 std::string said;
+                 std::atomic<bool> over{false};
+                 group.group_start();
+                 const auto first = group.barrier();
+                 first->on_done([&](const Error*) {
+                   try {
+                     (void)sum(group, program, program.call(), ReduceOp::sum);
+                   } catch (const Error& error) {
+                     said = error.cause;
+                   }
+                   over = true;
+                 });
+                 group.group_end();  // now it begins
+                 (void)first->wait();
+                 while (!over) std::this_thread::yield();
+                 throw Error(ErrorCode::unsupported, said);
+               }),
+               "cannot be made in the callback of another operation");
 }
 
 TEST_F(DeviceMistakes, SwitchesAndBoundsAreNamed) {

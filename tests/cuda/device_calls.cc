@@ -75,11 +75,13 @@ constexpr Collective kMoving[] = {Collective::all_reduce,     Collective::reduce
 TEST_P(DeviceCalls, OfEveryCollectiveTypeAndOperationEndWithTheHostsBits) {
   for (const int n : {1, 2, 3})
     run(n, [&](Communicator& group, Program& program) {
-      const CallOptions on_device = program.call();
+      CallOptions on_device = program.call(), on_host;
+      on_device.factor = on_host.factor = n == 1 ? 1 : group.rank() + 2;
       int seed = group.rank();
       for (const Collective collective : kMoving)
         for (int t = 0; t < kDataTypes; ++t)
-          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::bxor}) {
+          for (const ReduceOp op :
+               {ReduceOp::sum, ReduceOp::avg, ReduceOp::premul_sum, ReduceOp::bxor}) {
             const auto type = static_cast<DataType>(t);
             if (!reduces(collective) && op != ReduceOp::sum) continue;
             if (!supports(collective, type, op)) continue;
@@ -88,8 +90,8 @@ TEST_P(DeviceCalls, OfEveryCollectiveTypeAndOperationEndWithTheHostsBits) {
             std::vector<std::byte> in = numbers(type, in_blocks(collective, n) * count, ++seed);
             std::vector<std::byte> out = numbers(type, out_blocks(collective, n) * count, ++seed);
             const Buffers there{program.written(in), program.written(out)};
-            const auto host =
-                make_call(collective, {group, {}, type, op, count, root}, {in.data(), out.data()});
+            const auto host = make_call(collective, {group, on_host, type, op, count, root},
+                                        {in.data(), out.data()});
             const auto device =
                 make_call(collective, {group, on_device, type, op, count, root}, there);
             ASSERT_TRUE(host->wait());
@@ -273,6 +275,46 @@ TEST_P(DeviceCalls, OfSeveralThreadsAndStreamsAndOfTheHostAlternate) {
     for (const std::byte* at : data)
       EXPECT_EQ(program.read(at, kCount * 4), numbers(DataType::int32, kCount, 0));
   });
+}
+
+// CUDA waits in a call where a stream is full. That may be the caller, and never the driver, on
+// which all streams depend.
+TEST_P(DeviceCalls, BehindAFullStreamDelayNoOthers) {
+  entry<void (*)(size_t)>("fake_cuda_queue")(1000);
+  std::atomic<bool> gate{false};
+  std::atomic<int> ready{0};
+  run(2, [&](Communicator& group, Program& program) {
+    constexpr size_t kCount = 64;
+    constexpr int kCalls = 600;
+    const Stream busy(program.device);
+    std::byte* const slow = program.written(numbers(DataType::int32, kCount, 0));
+    std::byte* const quick = program.written(numbers(DataType::int32, kCount, 1));
+    ASSERT_TRUE(group.broadcast(slow, kCount, DataType::int32, 0, program.call())->wait());
+    program.stream.synchronize();
+    program.hold_back(gate);
+    std::vector<OperationPtr> calls(kCalls);
+    std::thread caller([&] {
+      for (OperationPtr& call : calls)
+        call = group.all_reduce(slow, kCount, DataType::int32, ReduceOp::max, program.call());
+    });
+    // Messages, because collectives are begun in the order of the calls.
+    CallOptions call = program.call();
+    call.on.stream = busy.get();
+    const int peer = 1 - group.rank();
+    for (int i = 0; i < 300; ++i) {
+      int mine = i, theirs = -1;
+      const auto sent = group.send(&mine, 1, DataType::int32, peer, 1);
+      ASSERT_TRUE(group.recv(&theirs, 1, DataType::int32, peer, 1)->wait());
+      ASSERT_TRUE(sent->wait());
+      ASSERT_EQ(theirs, i);
+    }
+    if (++ready == 2) gate = true;
+    caller.join();
+    for (const OperationPtr& made : calls) ASSERT_TRUE(made->wait());
+    ASSERT_TRUE(group.broadcast(quick, kCount, DataType::int32, 0, call)->wait());
+    EXPECT_EQ(program.read(slow, kCount * 4), numbers(DataType::int32, kCount, 0));
+  });
+  entry<void (*)(size_t)>("fake_cuda_queue")(0);
 }
 
 }  // namespace

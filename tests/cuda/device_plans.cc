@@ -138,8 +138,8 @@ class DeviceRanks {
     Rank(const FreshDouble& cuda, int ordinal)
         : device(cuda.driver(), ordinal),
           pinned(*Arena::of_process(), device, size_t{256} << 20),
-          gates(device, *Arena::of_process(), pinned),
-          copies(device, *Arena::of_process(), pinned, gates, -1),
+          gates(device, *Arena::of_process(), pinned, bell),
+          copies(device, *Arena::of_process(), pinned, gates, bell),
           stream(device) {}
     ~Rank() {
       copies.idle_by(patiently());
@@ -154,12 +154,14 @@ class DeviceRanks {
       if (auto pin = pinned.pin(scratch.back(), bytes); !pin) throw std::move(pin.error());
       auto entered = gates.enter(stream.get());
       if (!entered) throw std::move(entered.error());
+      if (Status s = gates.hold_back(stream.get(), *entered); !s) throw std::move(s.error());
       execution.device = &copies;
       execution.entered = *entered;
       execution.scratch = scratch.back();
     }
     cuda::Device device;
     cuda::PinnedBlocks pinned;
+    const cuda::Doorbell bell{-1};
     cuda::Gates gates;
     cuda::Copies copies;
     cuda::Stream stream;
@@ -281,8 +283,8 @@ TEST_F(DeviceFaults, MemoryOfAnotherKindOnOneRankIsNamedAndNothingIsWritten) {
 TEST_F(DeviceFaults, EveryCallOfTheDriverMayFail) {
   const PlanGroup group = plans();
   for (const char* call :
-       {"cuEventRecord", "cuStreamWaitValue32", "cuMemHostRegister", "cuStreamWaitEvent",
-        "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuStreamWriteValue32", "cuLaunchHostFunc"})
+       {"cuEventRecord", "cuStreamWaitValue32", "cuMemHostRegister", "cuMemcpyDtoHAsync",
+        "cuMemcpyHtoDAsync", "cuStreamWriteValue32", "cuLaunchHostFunc"})
     for (int nth = 1; nth <= 3; ++nth) {
       const FreshDouble cuda;
       ASSERT_TRUE(cuda.loaded());

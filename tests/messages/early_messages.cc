@@ -13,6 +13,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/ranks.h"
 #include "tests/support/transports.h"
+#include "transports/cuda/group_devices.h"
 
 namespace ringwood::testing {
 namespace {
@@ -220,7 +221,8 @@ TEST_P(FalseClaims, AreErrorsThatNameThePeer) {
   std::thread other([&] { liars = mesh_of(store, 1); });
   const auto mesh = mesh_of(store, 0);
   other.join();
-  PointToPoint messages(*mesh);
+  const auto no_devices = make_group_devices({}, 1, -1);
+  PointToPoint messages(*mesh, *no_devices);
   int32_t buffers[2];
   for (uint64_t tag : {99, 98}) {
     auto receive = std::make_shared<MessageState>(std::shared_ptr<OperationDriver>(), "recv",

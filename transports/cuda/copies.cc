@@ -1,39 +1,28 @@
 #include "transports/cuda/copies.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <thread>
+#include <utility>
 
-#include "transports/base/log.h"
 #include "transports/cuda/check.h"
 
 namespace ringwood::cuda {
 namespace {
 
-constexpr auto kLongestEnd = std::chrono::seconds(1);
-
-bool has_come(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
-
-// Runs in a thread of the driver, in which CUDA must not be called.
-void ring(void* doorbell) {
-  const int fd = *static_cast<const int*>(doorbell);
-  const uint64_t once = 1;
-  [[maybe_unused]] const ssize_t written = ::write(fd, &once, sizeof once);
-}
+bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
 
 CUdeviceptr address(const void* data) { return reinterpret_cast<CUdeviceptr>(data); }
 
 }  // namespace
 
-Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates, int doorbell)
+Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates,
+               const Doorbell& doorbell)
     : device_(device),
       gates_(gates),
+      doorbell_(doorbell),
       words_(device, arena, pinned, 2),
       out_(device, words_.at(0)),
       in_(device, words_.at(1)),
-      behind_out_(device),
-      doorbell_(std::make_unique<int>(doorbell < 0 ? -1 : ::fcntl(doorbell, F_DUPFD_CLOEXEC, 0))) {}
+      behind_out_(device) {}
 
 bool Copies::idle_by(Deadline deadline) const noexcept {
   const auto idle = [this] {
@@ -50,18 +39,6 @@ bool Copies::idle_by(Deadline deadline) const noexcept {
   return true;
 }
 
-Copies::~Copies() {
-  const bool usable = device_.driver().usable();  // in a fork nothing of it is this process's
-  if (!usable || idle_by(Deadline::after(kLongestEnd))) {
-    if (*doorbell_ >= 0) ::close(*doorbell_);
-    return;
-  }
-  log(LogLevel::warn, "cuda", "copies of a device have not ended: their memory is not used again");
-  words_.keep_for_ever();
-  gates_.keep_for_ever();
-  [[maybe_unused]] const int* const left_to_the_streams = doorbell_.release();
-}
-
 Status Copies::check(CUresult code, const char* call) const {
   return cuda::check(device_.driver(), code, call, device_.ordinal());
 }
@@ -71,19 +48,6 @@ void Copies::give_back_ended() {
   while (done < ending_.size() && in_done(ending_[done].second))
     gates_.give_back(ending_[done++].first);
   ending_.erase(ending_.begin(), ending_.begin() + static_cast<long>(done));
-}
-
-Result<Copies::Ticket> Copies::begin(Operation operation) {
-  give_back_ended();
-  begun_.push_back(operation);
-  CUevent const event = gates_.begin_of(operation);
-  const CurrentContext current(device_, std::nothrow);
-  for (const Direction* direction : {&out_, &in_})
-    if (Status s = check(device_.driver().stream.wait_event(direction->stream.get(), event, 0),
-                         "cuStreamWaitEvent");
-        !s)
-      return std::move(s.error());
-  return counted(out_, CUDA_SUCCESS, "");
 }
 
 Result<Copies::Ticket> Copies::counted(Direction& direction, CUresult code, const char* call) {
@@ -118,8 +82,8 @@ Result<Copies::Ticket> Copies::copy_within(const DeviceMove& move) {
   return counted(out_, code, "cuMemcpyDtoDAsync");
 }
 
-bool Copies::out_done(Ticket ticket) const noexcept { return has_come(out_.done.read(), ticket); }
-bool Copies::in_done(Ticket ticket) const noexcept { return has_come(in_.done.read(), ticket); }
+bool Copies::out_done(Ticket ticket) const noexcept { return reached(out_.done.read(), ticket); }
+bool Copies::in_done(Ticket ticket) const noexcept { return reached(in_.done.read(), ticket); }
 
 Status Copies::write_end(Operation operation) {
   const Gates::End end = gates_.end_of(operation);
@@ -129,7 +93,7 @@ Status Copies::write_end(Operation operation) {
 }
 
 Status Copies::end(Operation operation) {
-  std::erase(begun_, operation);
+  give_back_ended();
   const CurrentContext current(device_, std::nothrow);
   if (Status s = write_end(operation); !s) {
     gates_.open(operation);  // the stream goes on all the same; the caller has the error
@@ -138,6 +102,7 @@ Status Copies::end(Operation operation) {
   auto ticket = counted(in_, CUDA_SUCCESS, "");
   // Without one it ends, but nobody will see when: the gate is not used again.
   if (!ticket) return std::move(ticket.error());
+  if (in_.rings + 1 == *ticket) in_.rings = *ticket;  // nobody waits for the end
   ending_.emplace_back(operation, *ticket);
   return {};
 }
@@ -151,10 +116,10 @@ Status Copies::wait_for_copies_out() const {
                "cuStreamWaitEvent");
 }
 
-// By the streams, so that no copy is behind the end; by the host where the device is of no use, or
-// nothing was begun, as the streams may be behind another operation that waits for this one's end.
+// By the streams, so that no copy is behind the end; by the host where nothing was begun, or the
+// device is of no use.
 void Copies::abandon(Operation operation) noexcept try {
-  if (std::erase(begun_, operation) == 0) return gates_.open(operation);
+  if (!has_come(operation)) return gates_.open(operation);
   const CurrentContext current(device_, std::nothrow);
   if (!current || !wait_for_copies_out() || !write_end(operation)) return gates_.open(operation);
   auto ticket = counted(in_, CUDA_SUCCESS, "");
@@ -163,16 +128,22 @@ void Copies::abandon(Operation operation) noexcept try {
   gates_.open(operation);
 }
 
+// Behind the last copy of each direction, once.
 Status Copies::ring_when_done() {
-  if (*doorbell_ < 0) return {};
   const CurrentContext current(device_, std::nothrow);
-  for (const Direction* direction : {&out_, &in_})
-    if (Status s = check(
-            device_.driver().stream.host_function(direction->stream.get(), ring, doorbell_.get()),
-            "cuLaunchHostFunc");
-        !s)
-      return s;
+  for (Direction* direction : {&out_, &in_}) {
+    if (std::exchange(direction->rings, direction->begun) == direction->begun) continue;
+    if (Status s = doorbell_.ring_behind(device_, direction->stream.get()); !s) return s;
+  }
   return {};
+}
+
+Status Copies::health() const noexcept {
+  const CurrentContext current(device_, std::nothrow);
+  if (!current) return current.status();
+  const BesideCaptures beside(device_);
+  const CUresult code = device_.driver().stream.query(out_.stream.get());
+  return code == CUDA_ERROR_NOT_READY ? Status() : check(code, "cuStreamQuery");
 }
 
 }  // namespace ringwood::cuda

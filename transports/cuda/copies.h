@@ -3,7 +3,6 @@
 // would forbid (BesideCaptures).
 #pragma once
 
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,13 +13,11 @@ namespace ringwood::cuda {
 
 class Copies final : public DeviceCopies {
  public:
-  // `doorbell`: an eventfd, or -1; a copy of it is kept. All others must outlive it. Throws Error.
-  Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates, int doorbell);
-  // Waits until its streams are idle, so that nothing writes to its words any more; for at most a
-  // second, after which they, and the gates', are left alone for ever.
-  ~Copies() override;
+  // All of them must outlive it. Throws Error.
+  Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates,
+         const Doorbell& doorbell);
 
-  Result<Ticket> begin(Operation operation) override;
+  bool has_come(Operation operation) const noexcept override { return gates_.has_come(operation); }
   Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) override;
   Result<Ticket> copy_in(void* to, const std::byte* from, size_t bytes) override;
   Result<Ticket> copy_within(const DeviceMove& move) override;
@@ -29,9 +26,12 @@ class Copies final : public DeviceCopies {
   Status end(Operation operation) override;
   void abandon(Operation operation) noexcept override;
   Status ring_when_done() override;
+  Status health() const noexcept override;
 
-  // Whether all that was begun is done, by the deadline at the latest.
+  // Whether all that was begun is done, by the deadline at the latest. Until then nothing here may
+  // end, for the streams use the words.
   bool idle_by(Deadline deadline) const noexcept;
+  void keep_for_ever() noexcept { words_.keep_for_ever(); }
 
  private:
   struct Direction {
@@ -39,6 +39,7 @@ class Copies final : public DeviceCopies {
     Stream stream;
     PinnedWord done;
     Ticket begun = 0;
+    Ticket rings = 0;  // of these the last is behind a ring of the doorbell
   };
 
   Status check(CUresult code, const char* call) const;
@@ -50,11 +51,10 @@ class Copies final : public DeviceCopies {
 
   const Device& device_;
   Gates& gates_;
+  const Doorbell& doorbell_;
   PinnedWords words_;
   Direction out_, in_;
-  Event behind_out_;               // of an abandoned operation
-  std::unique_ptr<int> doorbell_;  // read by host functions of the streams
-  std::vector<Operation> begun_;
+  Event behind_out_;  // of an abandoned operation
   // Ended, and to be given back when the ticket is done: in the order of their ends.
   std::vector<std::pair<Operation, Ticket>> ending_;
 };

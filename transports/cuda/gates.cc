@@ -13,8 +13,8 @@ constexpr size_t kGatesOfABlock = 1024;
 
 }  // namespace
 
-Gates::Gates(const Device& device, Arena& arena, PinnedBlocks& pinned)
-    : device_(device), arena_(arena), pinned_(pinned) {}
+Gates::Gates(const Device& device, Arena& arena, PinnedBlocks& pinned, const Doorbell& doorbell)
+    : device_(device), arena_(arena), pinned_(pinned), doorbell_(doorbell) {}
 
 Status Gates::check(CUresult code, const char* call) const {
   return cuda::check(device_.driver(), code, call, device_.ordinal());
@@ -22,11 +22,12 @@ Status Gates::check(CUresult code, const char* call) const {
 
 // The block is made without the lock, because the driver of the engine needs it to end operations.
 Status Gates::grow() try {
-  auto words = std::make_unique<PinnedWords>(device_, arena_, pinned_, kGatesOfABlock);
+  auto words = std::make_unique<PinnedWords>(device_, arena_, pinned_, 2 * kGatesOfABlock);
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < words->count(); ++i) {
+  for (size_t i = 0; i < words->count(); i += 2) {
     auto gate = std::make_unique<Gate>();
-    gate->end = words->at(i);
+    gate->come = words->at(i);
+    gate->end = words->at(i + 1);
     free_.push_back(static_cast<Operation>(gates_.size()));
     gates_.push_back(std::move(gate));
   }
@@ -54,6 +55,11 @@ Result<Gates::Operation> Gates::take() {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
+      std::erase_if(ended_, [this](Operation ended) {
+        const bool free = gates_[ended]->held_back && gates_[ended]->has_come();
+        if (free) free_.push_back(ended);
+        return free;
+      });
       if (!free_.empty()) {
         const Operation operation = free_.back();
         free_.pop_back();
@@ -64,26 +70,32 @@ Result<Gates::Operation> Gates::take() {
   }
 }
 
-Status Gates::put_into(CUstream user, Gate& gate) const try {
-  if (!gate.passed) {
-    gate.begin = std::make_unique<Event>(device_);
-    gate.passed = std::make_unique<Event>(device_);
-  }
-  const Driver& driver = device_.driver();
-  const auto record = [&](const Event& event) {
-    return check(driver.event.record(event.get(), user), "cuEventRecord");
-  };
-  if (Status s = record(*gate.begin); !s) return s;
-  if (Status s =
-          check(driver.stream.wait_value(user, gate.end.device, gate.value + 1, kWaitAtLeast),
-                "cuStreamWaitValue32");
+Gates::Gate& Gates::gate(Operation operation) const {
+  const std::lock_guard lock(mutex_);
+  return *gates_[operation];
+}
+
+Status Gates::write_come(CUstream user, Gate& gate) const try {
+  if (!gate.passed) gate.passed = std::make_unique<Event>(device_);
+  if (Status s = check(device_.driver().stream.write_value(user, gate.come.device, gate.value + 1,
+                                                           kWriteInOrder),
+                       "cuStreamWriteValue32");
       !s)
     return s;
-  Status marked = record(*gate.passed);
-  if (!marked) gate.end.write(++gate.value);  // the stream must not wait
-  return marked;
+  return doorbell_.ring_behind(device_, user);
 } catch (...) {
   return caught_error();
+}
+
+Status Gates::wait_for_end(CUstream user, Gate& gate) const {
+  const Driver& driver = device_.driver();
+  if (Status s = check(driver.stream.wait_value(user, gate.end.device, gate.value, kWaitAtLeast),
+                       "cuStreamWaitValue32");
+      !s)
+    return s;
+  Status marked = check(driver.event.record(gate.passed->get(), user), "cuEventRecord");
+  if (!marked) gate.end.write(gate.value);  // the stream must not wait
+  return marked;
 }
 
 Result<Gates::Operation> Gates::enter(CUstream user) {
@@ -92,41 +104,44 @@ Result<Gates::Operation> Gates::enter(CUstream user) {
   if (Status s = refuse_capture(user); !s) return std::move(s.error());
   auto operation = take();
   if (!operation) return operation;
-  Gate* gate = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    gate = gates_[*operation].get();
-  }
-  if (Status s = put_into(user, *gate); !s) {
-    give_back(*operation);
-    return std::move(s.error());
-  }
+  Gate& taken = gate(*operation);
+  Status come = write_come(user, taken);
   const std::lock_guard lock(mutex_);
-  ++gate->value;
-  return operation;
+  ++taken.value;  // also where the stream may still write it
+  taken.held_back = !come;
+  if (come) return operation;
+  ended_.push_back(*operation);
+  return std::move(come.error());
 }
 
-CUevent Gates::begin_of(Operation operation) const {
+Status Gates::hold_back(CUstream user, Operation operation) {
+  const CurrentContext current(device_, std::nothrow);
+  Gate& entered = gate(operation);
+  Status waits = current ? wait_for_end(user, entered) : current.status();
   const std::lock_guard lock(mutex_);
-  return gates_[operation]->begin->get();
+  entered.held_back = true;
+  return waits;
 }
 
-Gates::End Gates::end_of(Operation operation) const {
+bool Gates::has_come(Operation operation) const noexcept {
   const std::lock_guard lock(mutex_);
-  const Gate& gate = *gates_[operation];
-  return {gate.end.device, gate.value};
+  return gates_[operation]->has_come();
+}
+
+Gates::End Gates::end_of(Operation operation) const noexcept {
+  const Gate& of = gate(operation);
+  return {of.end.device, of.value};
 }
 
 void Gates::open(Operation operation) noexcept {
   const std::lock_guard lock(mutex_);
-  const Gate& gate = *gates_[operation];
-  gate.end.write(gate.value);
-  free_.push_back(operation);
+  gates_[operation]->end.write(gates_[operation]->value);
+  ended_.push_back(operation);
 }
 
 void Gates::give_back(Operation operation) noexcept {
   const std::lock_guard lock(mutex_);
-  free_.push_back(operation);
+  ended_.push_back(operation);
 }
 
 bool Gates::passed_by(Deadline deadline) const noexcept try {

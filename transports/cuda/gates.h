@@ -1,14 +1,15 @@
 // Gates hold a user's stream back until the operation that entered it has ended.
 //
-// An operation that enters puts three things into the stream: the record of an event, after which
-// it may begin, a wait for the word of its gate, and the record of another event, which tells that
-// the word is not read any more. The word grows by one with each operation that
-// has the gate. Its end is written by a stream of copies, or, when the operation is abandoned, by
-// the host, and both write the same, so neither can take the other's back. A word of its own for
+// An operation that enters puts two things into the stream: the word that it has come, written to
+// pinned memory, and the doorbell. To hold it back there are a wait for the word that the
+// operation has ended, and the record of an event, which tells that the stream has passed. Both
+// words grow by one with each operation that
+// has the gate. The end is written by a stream of copies, or, when the operation is abandoned, by
+// the host, and both write the same, so neither can take the other's back. Words of its own for
 // each operation, because operations end in any order.
 //
-// Thread safety: all functions; enter() waits where the user's stream is full, and no other
-// function waits for it then.
+// Thread safety: all functions; enter() and hold_back() wait where the user's stream is full, and
+// no other function waits for them then.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "transports/base/clock.h"
+#include "transports/cuda/doorbell.h"
 #include "transports/cuda/handles.h"
 #include "transports/cuda/pinned_words.h"
 #include "transports/device_copies.h"
@@ -31,40 +33,51 @@ class Gates final {
   };
 
   // All of them must outlive it.
-  Gates(const Device& device, Arena& arena, PinnedBlocks& pinned);
+  Gates(const Device& device, Arena& arena, PinnedBlocks& pinned, const Doorbell& doorbell);
 
+  // Precondition: the device's context is current.
+  Status refuse_capture(CUstream stream) const;
   // Where no gate is free, 1,024 more are made, which may wait for all streams (PinnedWords).
   Result<Operation> enter(CUstream user);
-  CUevent begin_of(Operation operation) const;
-  End end_of(Operation operation) const;
-  // The host writes the end, and the gate is free again.
+  // To be called once after enter(), also of an operation that has ended or was opened.
+  Status hold_back(CUstream user, Operation operation);
+  bool has_come(Operation operation) const noexcept;
+  End end_of(Operation operation) const noexcept;
+  // The host writes the end.
   void open(Operation operation) noexcept;
-  // A stream has written the end: the gate is free again.
+  // A stream has written the end.
   void give_back(Operation operation) noexcept;
   // Whether all streams have passed their gates, by the deadline at the latest.
   bool passed_by(Deadline deadline) const noexcept;
-  // A stream may still read or write ends.
+  // A stream may still read or write the words.
   void keep_for_ever() noexcept;
 
  private:
   struct Gate {
-    PinnedWord end;
-    uint32_t value = 0;  // of the operation that has it, or had it last
-    std::unique_ptr<Event> begin, passed;
+    PinnedWord come, end;
+    uint32_t value = 0;      // of the operation that has it, or had it last
+    bool held_back = false;  // its stream was
+    std::unique_ptr<Event> passed;
+    bool has_come() const noexcept { return come.read() == value; }
   };
   Status grow();
   Result<Operation> take();
-  Status put_into(CUstream user, Gate& gate) const;
+  Gate& gate(Operation operation) const;  // takes the lock
+  Status write_come(CUstream user, Gate& gate) const;
+  Status wait_for_end(CUstream user, Gate& gate) const;
   Status check(CUresult code, const char* call) const;
-  Status refuse_capture(CUstream stream) const;
 
   const Device& device_;
   Arena& arena_;
   PinnedBlocks& pinned_;
+  const Doorbell& doorbell_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<PinnedWords>> words_;
   std::vector<std::unique_ptr<Gate>> gates_;  // by Operation
   std::vector<Operation> free_;
+  // Free once their streams have come, which would else say so of the next operation, and are held
+  // back, for they would else wait for that one's end.
+  std::vector<Operation> ended_;
 };
 
 }  // namespace ringwood::cuda

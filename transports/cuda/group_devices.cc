@@ -18,41 +18,51 @@ namespace {
 
 using namespace cuda;
 
-// Grows by powers of two, and beyond the second by the third.
-constexpr size_t kSmallestScratch = size_t{256} << 10;
+// Memory grows by powers of two, and beyond the second by the third.
+constexpr size_t kSmallestScratch = size_t{256} << 10, kSmallestStaging = size_t{4} << 10;
 constexpr size_t kLargestDoubled = size_t{256} << 20, kLargeStep = size_t{64} << 20;
 constexpr auto kLongestEnd = std::chrono::seconds(1);
 
+size_t grown(size_t bytes) {
+  return bytes <= kLargestDoubled ? std::bit_ceil(bytes) : (bytes / kLargeStep + 1) * kLargeStep;
+}
+
 // A device with what this group has on it.
 struct DeviceInUse {
-  DeviceInUse(const Device& its_device, ProcessDevices& process, int tracks, int doorbell)
-      : device(its_device), gates(its_device, process.arena(), process.pinned()) {
-    for (int track = 0; track < tracks; ++track)
-      copies.push_back(
-          std::make_unique<Copies>(its_device, process.arena(), process.pinned(), gates, doorbell));
+  DeviceInUse(const Device& its_device, ProcessDevices& process, const Doorbell& doorbell)
+      : device(its_device),
+        gates(its_device, process.arena(), process.pinned(), doorbell),
+        copies(its_device, process.arena(), process.pinned(), gates, doorbell) {}
+  bool idle_by(Deadline deadline) const {
+    return copies.idle_by(deadline) && gates.passed_by(deadline);
   }
   const Device& device;
   Gates gates;
-  std::vector<std::unique_ptr<Copies>> copies;  // by track
+  Copies copies;
 };
 
 class LiveDevices final : public GroupDevices {
  public:
   LiveDevices(CudaOptions options, int tracks, int doorbell)
-      : options_(std::move(options)), doorbell_(doorbell), scratch_(static_cast<size_t>(tracks)) {}
+      : options_(std::move(options)),
+        doorbell_(std::make_unique<Doorbell>(doorbell)),
+        scratch_(static_cast<size_t>(tracks)) {}
   ~LiveDevices() override;
 
   Status ready(int device, size_t scratch_bytes) override;
-  Status check(const char* what, int device, std::span<void* const> buffers) override;
+  Result<std::byte*> staging(size_t bytes) override;
+  void give_back(std::byte* staging) noexcept override;
+  Status check(const char* what, int device, void* stream, std::span<void* const> buffers) override;
   Result<DeviceCopies::Operation> enter(int device, void* stream) override {
     return in_use(device).gates.enter(static_cast<CUstream>(stream));
+  }
+  Status hold_back(int device, void* stream, DeviceCopies::Operation operation) override {
+    return in_use(device).gates.hold_back(static_cast<CUstream>(stream), operation);
   }
   void abandon(int device, DeviceCopies::Operation operation) noexcept override {
     in_use(device).gates.open(operation);
   }
-  DeviceCopies& copies(int device, int track) override {
-    return *in_use(device).copies[static_cast<size_t>(track)];
-  }
+  DeviceCopies& copies(int device) override { return in_use(device).copies; }
   std::byte* scratch(int track) override {
     const std::lock_guard lock(mutex_);
     return scratch_[static_cast<size_t>(track)].back();
@@ -72,15 +82,18 @@ class LiveDevices final : public GroupDevices {
   }
 
   const CudaOptions options_;
-  const int doorbell_;
+  std::unique_ptr<Doorbell> doorbell_;
   std::shared_ptr<ProcessDevices> process_;  // once used; set before anything below
   std::mutex mutex_;                         // of the tables; never held in a call of CUDA
   std::map<int, std::unique_ptr<DeviceInUse>> devices_;
   std::vector<std::vector<std::byte*>> scratch_;  // by track; the last one is the largest
   size_t scratch_bytes_ = 0;                      // of the last; of the thread that calls ready()
+  // Of messages: by their sizes those that are free, and of all blocks the size.
+  std::map<size_t, std::vector<std::byte*>> free_staging_;
+  std::map<std::byte*, size_t> staging_;
 };
 
-// The copies end first: they use the scratch. What a stream may still use stays, pinned, for ever.
+// What a stream may still use stays, pinned, for ever.
 LiveDevices::~LiveDevices() {
   bool idle = true;
   const Deadline deadline = Deadline::after(kLongestEnd);
@@ -89,12 +102,12 @@ LiveDevices::~LiveDevices() {
       devices_.clear();
       return;
     }
-    for (const auto& copies : used->copies) idle = copies->idle_by(deadline) && idle;
-    idle = used->gates.passed_by(deadline) && idle;
+    idle = used->idle_by(deadline) && idle;
   }
   if (!idle) {
     log(LogLevel::warn, "cuda",
         "a stream has not passed the calls of a group that has ended: their memory stays pinned");
+    doorbell_->keep_for_ever();
     [[maybe_unused]] auto* const devices = new auto(std::move(devices_));
     [[maybe_unused]] auto* const process = new auto(std::move(process_));
     return;
@@ -102,6 +115,7 @@ LiveDevices::~LiveDevices() {
   devices_.clear();
   for (const auto& blocks : scratch_)
     for (std::byte* block : blocks) process_->arena().release(block);
+  for (const auto& [block, bytes] : staging_) process_->arena().release(block);
 }
 
 Status LiveDevices::use(int device) try {
@@ -116,8 +130,7 @@ Status LiveDevices::use(int device) try {
   }
   auto known = process_->device(device);
   if (!known) return std::move(known.error());
-  auto used = std::make_unique<DeviceInUse>(**known, *process_, static_cast<int>(scratch_.size()),
-                                            doorbell_);
+  auto used = std::make_unique<DeviceInUse>(**known, *process_, *doorbell_);
   const std::lock_guard lock(mutex_);
   devices_.emplace(device, std::move(used));
   return {};
@@ -145,8 +158,7 @@ Result<std::byte*> LiveDevices::pinned_block(size_t bytes) try {
 
 // Of all tracks: the call's is not known yet.
 Status LiveDevices::grow_scratch(size_t bytes) {
-  const size_t larger =
-      bytes <= kLargestDoubled ? std::bit_ceil(bytes) : (bytes / kLargeStep + 1) * kLargeStep;
+  const size_t larger = grown(bytes);
   std::vector<std::byte*> fresh;
   for (size_t track = 0; track < scratch_.size(); ++track) {
     auto block = pinned_block(larger);
@@ -162,12 +174,40 @@ Status LiveDevices::grow_scratch(size_t bytes) {
   return {};
 }
 
-Status LiveDevices::check(const char* what, int device, std::span<void* const> buffers) {
+Result<std::byte*> LiveDevices::staging(size_t bytes) try {
+  const size_t larger = grown(std::max(bytes, kSmallestStaging));
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::byte*>& free = free_staging_[larger];
+    if (!free.empty()) {
+      std::byte* const block = free.back();
+      free.pop_back();
+      return block;
+    }
+  }
+  auto block = pinned_block(larger);
+  if (!block) return block;
+  const std::lock_guard lock(mutex_);
+  staging_.emplace(*block, larger);
+  free_staging_[larger].reserve(staging_.size());  // so that to give back cannot fail
+  return block;
+} catch (...) {
+  return caught_error();
+}
+
+void LiveDevices::give_back(std::byte* staging) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_staging_.find(staging_.find(staging)->second)->second.push_back(staging);
+}
+
+Status LiveDevices::check(const char* what, int device, void* stream,
+                          std::span<void* const> buffers) {
   if (!has(device))
     if (Status s = use(device); !s) return s;
   const Device& used = in_use(device).device;
   const CurrentContext current(used, std::nothrow);
   if (!current) return current.status();
+  if (Status s = in_use(device).gates.refuse_capture(static_cast<CUstream>(stream)); !s) return s;
   for (const void* buffer : buffers) {
     if (!buffer) continue;
     unsigned kind = 0, managed = 0;

@@ -1,5 +1,5 @@
-// A group's access to the devices of its process (transports/device_copies.h): their gates, copies
-// for every track, and the pinned scratch of every track.
+// A group's access to the devices of its process (transports/device_copies.h): gates and copies,
+// the pinned scratch of every track, and that of messages.
 //
 // Nothing of CUDA is loaded before the first ready(). Scratch grows in steps and is kept,
 // also what was outgrown, because operations in flight may use it, and to unpin it may wait for

@@ -7,6 +7,7 @@
 
 #include "transports/base/fork_guard.h"
 #include "transports/base/log.h"
+#include "transports/cuda/loaded_driver.h"
 
 namespace ringwood::cuda {
 namespace {
@@ -39,6 +40,7 @@ Result<std::shared_ptr<ProcessDevices>> ProcessDevices::of_process(const CudaOpt
   if (!arena) return Error(ErrorCode::system, kNoArena);
   auto driver = load(options.library);
   if (!driver) return std::move(driver.error());
+  LoadedDriver::look(options.library);
   if (!options.library.empty())
     log(LogLevel::warn, "cuda",
         fmt::format("RINGWOOD_CUDA_LIBRARY={} stands in for NVIDIA's driver", options.library));

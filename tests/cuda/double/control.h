@@ -23,6 +23,9 @@ extern "C" {
 void fake_cuda_fail(const char* plan);
 // While on, no stream begins another task. Any thread.
 void fake_cuda_pause(int on);
+// At most that many tasks wait in a stream: a call that would add one waits. 0: any number. Any
+// thread.
+void fake_cuda_queue(size_t tasks);
 // How many calls of any entry there were in this process. Any thread.
 unsigned long long fake_cuda_calls(void);
 // "2 registrations, 1 stream": what is held in this process now; "" if nothing is. Any thread.

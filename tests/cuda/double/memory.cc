@@ -208,9 +208,10 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* data, unsigned 
 }
 
 // Of a pointer that is not CUDA's, or a question that it has no answer to, the value stays 0.
+// It needs no current context: libraries ask in any thread which context a pointer belongs to.
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
                                 CUdeviceptr address) {
-  if (const CUresult refused = enter(__func__, Needs::context)) return refused;
+  if (const CUresult refused = enter(__func__, Needs::driver)) return refused;
   if (!attributes || !values) return CUDA_ERROR_INVALID_VALUE;
   Tables& all = tables();
   std::lock_guard lock(all.mutex);

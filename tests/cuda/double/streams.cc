@@ -1,11 +1,17 @@
 #include "tests/cuda/double/streams.h"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "tests/cuda/double/captures.h"
 
 namespace fake_cuda {
+namespace {
+
+std::atomic<size_t> most_tasks{0};  // 0: any number
+
+}  // namespace
 
 std::shared_ptr<Queue> Queue::start() {
   auto queue = std::make_shared<Queue>();
@@ -36,6 +42,11 @@ uint64_t Queue::post(Task task) {
   tasks_.push_back(std::move(task));
   changed_.notify_all();
   return ++posted_;
+}
+
+void Queue::await_room(size_t most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return posted_ - finished_ < most; });
 }
 
 uint64_t Queue::posted() {
@@ -99,6 +110,7 @@ CUresult submit(CUstream handle, Task task) {
   const auto stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (const auto captured = capture_task(*stream)) return *captured;
+  if (const size_t most = most_tasks) stream->queue->await_room(most);
   append(*stream, std::move(task));
   return CUDA_SUCCESS;
 }
@@ -118,6 +130,8 @@ void finish_all(CUctx_st& context) {
 using namespace fake_cuda;
 
 extern "C" {
+
+void fake_cuda_queue(size_t tasks) { most_tasks = tasks; }
 
 CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
   if (const CUresult refused = enter(__func__, Needs::context)) return refused;

@@ -27,6 +27,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   // Its thread ends when all tasks are done.
   void end();
   bool over();  // it has
+  // Waits while it is full.
+  void await_room(size_t most);
 
  private:
   void run();

@@ -139,6 +139,10 @@ for number, (last, _) in enumerate(endings):
             backend, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2,
             timeout=datetime.timedelta(hours=1))
         dist.all_reduce(torch.ones(4))
+        # An end is not to overtake the sum of the other rank.
+        store = dist.distributed_c10d._get_default_store()
+        store.set(f"summed {rank}", "")
+        store.wait([f"summed {1 - rank}"])
         exec(last)
         break
     statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
