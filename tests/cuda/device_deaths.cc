@@ -1,6 +1,7 @@
 // Processes with memory of devices of which one is killed: the streams of the others go on.
 //
 // The first file of its program: a process that has used CUDA cannot fork ranks.
+#include <atomic>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -64,6 +65,42 @@ TEST(DeviceDeaths, StreamsOfTheOthersGoOn) {
     EXPECT_EQ(ranks.line(rank), "left: ");
     EXPECT_EQ(ranks.wait(rank), 0);
   }
+}
+
+// A group that ends while its call is behind a long kernel waits for it a second at most. The
+// stream is free of it then, and what it may still write is not used by what comes after.
+void leave_behind_a_kernel(const Reporter& reporter) {
+  (void)driver();
+  std::atomic<bool> gate{false};
+  Program program(0);
+  const auto make = [&](const char* name) {
+    return Communicator::create(memory_store(), 0, 1, on_double("shm", 0), name);
+  };
+  const auto bytes = numbers(DataType::int32, 1000, 1);
+  std::byte* const data = program.written(bytes);
+  std::byte* const copy = program.allocate(bytes.size());
+  auto group = make("first");
+  program.hold_back(gate);
+  const auto call = group->all_gather(data, copy, 1000, DataType::int32, program.call());
+  group.reset();
+  reporter.say(call->wait() ? "done" : "given up");
+  gate = true;
+  program.stream.synchronize();
+  group = make("second");
+  for (int i = 0; i < 50; ++i)
+    if (Status s = group->all_gather(data, copy, 1000, DataType::int32, program.call())->wait(); !s)
+      reporter.say(s.error().message());
+  reporter.say(program.read(copy, bytes.size()) == bytes ? "right" : "wrong");
+}
+
+TEST(DeviceDeaths, AGroupThatEndsBehindAKernelDisturbsNoOther) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
+#endif
+  Processes ranks(1, [](int, const Reporter& r) { leave_behind_a_kernel(r); });
+  EXPECT_EQ(ranks.line(0), "given up") << ranks.log_of(0);
+  EXPECT_EQ(ranks.line(0), "right") << ranks.log_of(0);
+  EXPECT_EQ(ranks.wait(0), 0);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "collectives/schedule/schedule.h"
+#include "tools/perf/perf_device.h"
 #include "transports/base/clock.h"
 #include "transports/base/host.h"
 #include "transports/bootstrap/net.h"
@@ -37,13 +38,17 @@ std::vector<Block> outputs_of(const Call& c) {
 int next(const Call& c) { return wrap(c.rank() + 1, c.size()); }
 int previous(const Call& c) { return wrap(c.rank() - 1, c.size()); }
 
+// Both directions at once: a ring of synchronous sends would never end, nor would sends that are
+// behind receives in the stream of a device, unless they form a group.
 void run_send_receive(const Call& c) {
   CallOptions started = c.options;
-  started.synchronous =
-      false;  // both directions at once, or a ring of synchronous sends would never end
+  started.synchronous = false;
+  if (c.device) c.communicator->group_start();
   const OperationPtr received =
       c.communicator->recv(c.out, c.count, c.type, previous(c), 0, started);
-  finish(c.communicator->send(c.in, c.count, c.type, next(c), 0, started));
+  const OperationPtr sent = c.communicator->send(c.in, c.count, c.type, next(c), 0, started);
+  if (c.device) c.communicator->group_end();
+  finish(sent);
   finish(received);
 }
 
@@ -189,6 +194,10 @@ CallOptions synchronous_call() {
 }
 
 void fill(const OperationRow& row, const Call& call, const Pattern& pattern) {
+  if (call.device) {
+    fill(row, call.device->on_host(call), pattern);
+    return call.device->upload();
+  }
   for_each_block(call.out, row.outputs(call), call,
                  [&](std::byte* at, size_t) { std::memset(at, kSpoiled, call.block_bytes()); });
   if (row.in_place() && !is_source(*row.collective, call.at())) return;
@@ -198,6 +207,10 @@ void fill(const OperationRow& row, const Call& call, const Pattern& pattern) {
 }
 
 size_t count_wrong(const OperationRow& row, const Call& call, const Pattern& pattern) {
+  if (call.device) {
+    call.device->download();
+    return count_wrong(row, call.device->on_host(call), pattern);
+  }
   size_t wrong = 0;
   for_each_block(call.out, row.outputs(call), call, [&](std::byte* at, size_t block) {
     const Expected expected = row.expected(call, block);
@@ -227,6 +240,10 @@ size_t count_early_exits(const Call& call) {
 }
 
 void write_input(const OperationRow& row, const Call& call) {
+  if (call.device) {
+    write_input(row, call.device->on_host(call));
+    return call.device->upload();
+  }
   std::memset(call.in, 0, row.inputs(call) * call.block_bytes());
 }
 

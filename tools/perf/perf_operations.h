@@ -19,8 +19,9 @@
 namespace ringwood::tools {
 
 // Page-aligned memory: this process's own, of the arena that its host's ranks can map, or its own
-// until the group remaps it.
-enum class BufferKind { ordinary, shared, remapped };
+// until the group remaps it; or of a CUDA device (perf_device.h).
+enum class BufferKind { ordinary, shared, remapped, device };
+// Not of a device.
 class Buffer final {
  public:
   Buffer(size_t bytes, BufferKind kind);  // throws Error(system)
@@ -35,6 +36,8 @@ class Buffer final {
   const size_t bytes_;
 };
 
+class DeviceBuffers;  // perf_device.h
+
 // One operation with its buffers, on one rank.
 struct Call {
   Communicator* communicator;
@@ -45,6 +48,7 @@ struct Call {
   std::byte* in;
   std::byte* out;  // == in where the operation works in place
   CallOptions options;
+  const DeviceBuffers* device = nullptr;  // whose memory `in` and `out` are; null: the host's
 
   int rank() const { return communicator->rank(); }
   int size() const { return communicator->size(); }
@@ -104,7 +108,7 @@ size_t count_wrong(const OperationRow& row, const Call& call, const Pattern& pat
 size_t count_early_exits(const Call& call);
 
 // What an application does around an operation: writes the input, reads the output (an element per
-// cache line).
+// cache line), if that is memory of the host.
 void write_input(const OperationRow& row, const Call& call);
 void read_output(const OperationRow& row, const Call& call);
 

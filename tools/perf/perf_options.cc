@@ -163,15 +163,18 @@ PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   perf.algorithms = split(typed.algorithms);
   if (std::ranges::count(perf.algorithms, "all") > 0) perf.algorithms = {"all"};
   perf.check = typed.check != 0;
-  static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
-                                                        {"shared", BufferKind::shared},
-                                                        {"remapped", BufferKind::remapped},
-                                                        {"0", BufferKind::ordinary},
-                                                        {"1", BufferKind::ordinary}};
+  static const std::map<std::string, BufferKind> kKinds{
+      {"private", BufferKind::ordinary},  {"shared", BufferKind::shared},
+      {"remapped", BufferKind::remapped}, {"cuda", BufferKind::device},
+      {"0", BufferKind::ordinary},        {"1", BufferKind::ordinary}};
   perf.memory = kKinds.at(typed.memory);
+  if (perf.memory == BufferKind::device && perf.trial.touch)
+    refuse("--touch is of the host's memory, which --memory cuda does not measure; leave one out");
   perf.launch.pin = typed.pin != 0;
   if (!has_all) require_all_supported(perf);
   interpret_nccl_options(typed.nccl, command, typed.check, perf);
+  if (perf.nccl && perf.memory == BufferKind::device)
+    refuse("--memory cuda is measured in our own format only; leave it or --format nccl-tests out");
   if (perf.nccl) take_sizes(typed, *perf.nccl);
   return perf;
 }
@@ -218,9 +221,10 @@ void add_how(CLI::App& command, RawArguments& typed) {
       "relative error that fp32 sums between hosts may have (RINGWOOD_TOLERANCE)")
       ->check(in_range(0.0, 0.999));
   add("--transport", typed.transports, "TRANSPORT,...", "only these: shm, tcp, ...");
-  add("--memory", typed.memory, "private|shared|remapped",
-      "private; shared: the ranks of a host read it in place; remapped: becomes so (private)")
-      ->check(CLI::IsMember({"private", "shared", "remapped", "0", "1"}).description(""));
+  add("--memory", typed.memory, "private|shared|remapped|cuda",
+      "private; shared: the ranks of a host read it in place; remapped: becomes so; cuda: of the "
+      "host's devices in turn (private)")
+      ->check(CLI::IsMember({"private", "shared", "remapped", "cuda", "0", "1"}).description(""));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(in_range(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")

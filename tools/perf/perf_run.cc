@@ -15,6 +15,7 @@
 #include "collectives/tuner/candidate.h"
 #include "tools/perf/html/perf_html.h"
 #include "tools/perf/perf_counters.h"
+#include "tools/perf/perf_device.h"
 #include "tools/perf/perf_limits.h"
 #include "tools/perf/perf_memory.h"
 #include "tools/perf/perf_requirements.h"
@@ -52,6 +53,8 @@ class Run {
         floor_(perf.min_busbw) {
     for (const HostRanks& host : hosts_)
       if (host.ranks.front() == communicator.rank()) counters_.emplace();
+    if (perf.memory == BufferKind::device)
+      device_.emplace(Options::from_environment().cuda, hosts_, communicator.rank());
   }
 
   // Whether every result was right.
@@ -122,17 +125,27 @@ class Run {
       call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
       if (call.count == last && last != 0) continue;  // sizes below one element per block
       last = call.count;
-      const Buffer in(row.inputs(call) * call.block_bytes(), perf_.memory);
+      const size_t in_bytes = row.inputs(call) * call.block_bytes();
+      const size_t out_bytes = row.in_place() ? 0 : row.outputs(call) * call.block_bytes();
+      if (device_) {
+        const DeviceBuffers buffers(*device_, in_bytes, out_bytes);
+        buffers.use(call);
+        run(row, call, pattern);
+        continue;
+      }
+      const Buffer in(in_bytes, perf_.memory);
       std::optional<Buffer> out;
       call.in = in.data();
-      call.out = row.in_place()
-                     ? in.data()
-                     : out.emplace(row.outputs(call) * call.block_bytes(), perf_.memory).data();
-      if (perf_.compares() && call.size() > 1)
-        compare(row, call, pattern);
-      else
-        measure(row, call, pattern);
+      call.out = row.in_place() ? in.data() : out.emplace(out_bytes, perf_.memory).data();
+      run(row, call, pattern);
     }
+  }
+
+  void run(const OperationRow& row, const Call& call, const Pattern& pattern) {
+    if (perf_.compares() && call.size() > 1)
+      compare(row, call, pattern);
+    else
+      measure(row, call, pattern);
   }
 
   // The flat rows that are the same as one before them, the choice first: with two ranks most are.
@@ -203,7 +216,7 @@ class Run {
       Row result = describe(row, calls[i]);
       result.algorithm = taken[i].algorithm;
       result.segments = taken[i].segments;
-      result.predicted_us = predicted_us(taken[i]);
+      if (!calls[i].device) result.predicted_us = predicted_us(taken[i]);
       result.compared = true;
       result.chosen = taken[i].chosen;
       if (perf_.check) result.wrong = wrong[i];
@@ -232,7 +245,7 @@ class Run {
   // Of what is carried out; none where the table of algorithms does not have it.
   std::optional<double> predicted_us(const OperationRow& row, const Call& call,
                                      const Row& result) const {
-    if (!row.collective || perf_.schedules || call.size() == 1 || report_ == nullptr)
+    if (!row.collective || perf_.schedules || call.size() == 1 || !report_ || call.device)
       return std::nullopt;
     std::optional<double> found;
     for (const Candidate& c :
@@ -296,6 +309,7 @@ class Run {
   const std::vector<HostRanks> hosts_;
   GroupClock clock_;
   Limits limits_;
+  std::optional<PerfDevice> device_;         // of --memory cuda
   std::optional<NetworkCounters> counters_;  // of the first rank of each host
   BusbwFloor floor_;
   size_t memory_ = 0;     // that each rank may allocate

@@ -27,6 +27,9 @@ void require_alone(const CLI::App& command) {
     if (command.count(option) > 0)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("--replay runs what was recorded: leave out {}", option));
+  if (command.count("--memory") > 0 && command["--memory"]->as<std::string>() == "cuda")
+    throw Error(ErrorCode::invalid_argument,
+                "--replay runs on memory of the host: leave out --memory cuda");
 }
 
 }  // namespace ringwood::tools

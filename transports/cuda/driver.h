@@ -64,6 +64,8 @@ struct EventCalls {
 };
 
 struct MemoryCalls {
+  CUresult (*allocate)(CUdeviceptr* address, size_t bytes);
+  CUresult (*release)(CUdeviceptr address);
   CUresult (*host_register)(void* data, size_t bytes, unsigned flags);
   CUresult (*host_unregister)(void* data);
   CUresult (*host_device_pointer)(CUdeviceptr* device, void* data, unsigned flags);

@@ -77,6 +77,8 @@ void take(Entries& entries, EventCalls& event) {
 }
 
 void take(Entries& entries, MemoryCalls& memory) {
+  entries.take(memory.allocate, "cuMemAlloc", 3020, "cuMemAlloc_v2");
+  entries.take(memory.release, "cuMemFree", 3020, "cuMemFree_v2");
   entries.take(memory.host_register, "cuMemHostRegister", 6050, "cuMemHostRegister_v2");
   entries.take(memory.host_unregister, "cuMemHostUnregister", 4000);
   entries.take(memory.host_device_pointer, "cuMemHostGetDevicePointer", 3020,

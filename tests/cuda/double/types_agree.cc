@@ -147,6 +147,8 @@ SAME_CALL(EventCalls, record, PFN_cuEventRecord_v2000);
 SAME_CALL(EventCalls, query, PFN_cuEventQuery_v2000);
 SAME_CALL(EventCalls, synchronize, PFN_cuEventSynchronize_v2000);
 SAME_CALL(EventCalls, destroy, PFN_cuEventDestroy_v4000);
+SAME_CALL(MemoryCalls, allocate, PFN_cuMemAlloc_v3020);
+SAME_CALL(MemoryCalls, release, PFN_cuMemFree_v3020);
 SAME_CALL(MemoryCalls, host_register, PFN_cuMemHostRegister_v6050);
 SAME_CALL(MemoryCalls, host_unregister, PFN_cuMemHostUnregister_v4000);
 SAME_CALL(MemoryCalls, host_device_pointer, PFN_cuMemHostGetDevicePointer_v3020);

@@ -274,20 +274,21 @@ HtmlReport::Head head_of(const PerfOptions& perf, const std::vector<Row>& rows,
   const std::string place =
       fmt::format("{} rank{} on {} host{}", ranks, ranks == 1 ? "" : "s",
                   std::max<size_t>(1, facts.hosts.size()), facts.hosts.size() > 1 ? "s" : "");
-  return {
-      several,
-      place,
-      {{"date", date_now()},
-       {"hosts", fmt::format("{}", fmt::join(hosts, ", "))},
-       {"processor",
-        fmt::format("{}, {} cores", processor_name(), ::sysconf(_SC_NPROCESSORS_ONLN))},
-       {"load of the last minute", load_average()},
-       {"transports", fmt::format("{}", fmt::join(transports, ", "))},
-       {"buffers", perf.memory == BufferKind::ordinary ? "private" : "shared by a host's ranks"},
-       {"measured", perf.trial.touch ? "each operation with its input written and output read"
-                                     : "operations one after another"},
-       {"ringwood", RINGWOOD_VERSION},
-       {"command", fmt::format("{}", fmt::join(command_line(), " "))}}};
+  return {several,
+          place,
+          {{"date", date_now()},
+           {"hosts", fmt::format("{}", fmt::join(hosts, ", "))},
+           {"processor",
+            fmt::format("{}, {} cores", processor_name(), ::sysconf(_SC_NPROCESSORS_ONLN))},
+           {"load of the last minute", load_average()},
+           {"transports", fmt::format("{}", fmt::join(transports, ", "))},
+           {"buffers", perf.memory == BufferKind::ordinary ? "private"
+                       : perf.memory == BufferKind::device ? "memory of CUDA devices"
+                                                           : "shared by a host's ranks"},
+           {"measured", perf.trial.touch ? "each operation with its input written and output read"
+                                         : "operations one after another"},
+           {"ringwood", RINGWOOD_VERSION},
+           {"command", fmt::format("{}", fmt::join(command_line(), " "))}}};
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+"""`ringwood perf --memory cuda` and `tools/gpu-check`, with a double of NVIDIA's driver."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from processes import PATIENCE_S
+from ringwood_command import BINARY, ROOT, environment, run
+
+DOUBLE = BINARY.parent.parent / "tests" / "libcuda.so.1"
+CHECK = ROOT / "tools" / "gpu-check"
+
+
+@pytest.fixture
+def double() -> dict[str, str]:
+    if not DOUBLE.exists():
+        pytest.skip("the double of the driver is not built: CUDA's headers are missing")
+    return {"RINGWOOD_CUDA_LIBRARY": str(DOUBLE)}
+
+
+def gpu_check(*arguments: str, **more: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(CHECK), "run", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(**more),
+    )
+
+
+def without_a_driver() -> bool:
+    return not any(os.path.exists(f"/dev/nvidia{n}") for n in range(16))
+
+
+def test_every_operation_is_measured_and_right(tmp_path, double):
+    file = tmp_path / "out.json"
+    sizes = ["--sizes", "8,4K,256K"]
+    more = ["-n", "2", "--batches", "1", "--ranks", "3", "--json", str(file)]
+    done = run("perf", "all", "--memory", "cuda", *sizes, *more, **double)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert len({row["collective"] for row in rows}) == 10
+    assert all(row["wrong"] == 0 for row in rows)
+    assert all(row["predicted_us"] is None for row in rows)
+    # A premultiplied sum, of types that are scaled before and as they are added.
+    done = run(
+        "perf", "all_reduce", "--memory", "cuda", "-o", "premul_sum", "-d", "float32,bfloat16",
+        "--sizes", "4K", *more, **double,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_algorithms_take_turns_on_it(double):
+    done = run(
+        "perf", "all_reduce", "--memory", "cuda", "--algorithm", "ring,double_tree",
+        "--sizes", "64K",
+        "-n", "2", "--batches", "1", "--ranks", "2", **double,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "ring" in done.stdout
+
+
+@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
+def test_no_driver_is_one_sentence():
+    done = run("perf", "all_reduce", "--memory", "cuda", "--ranks", "2")
+    assert done.returncode == 1
+    assert done.stderr.count("install NVIDIA's driver") == 1, done.stderr
+
+
+def test_switched_off_is_said(double):
+    done = run("perf", "all_reduce", "--memory", "cuda", RINGWOOD_CUDA="0", **double)
+    assert done.returncode == 1
+    assert "RINGWOOD_CUDA=0 switches it off: unset it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--touch"], "--touch is of the host's memory"),
+        (["--format", "nccl-tests"], "in our own format only"),
+        (["--replay", "."], "leave out"),
+    ],
+)
+def test_what_is_not_measured_on_it_is_refused(more, words):
+    collective = [] if more[0] == "--replay" else ["all_reduce"]
+    done = run("perf", *collective, "--memory", "cuda", *more)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
+def test_gpu_check_says_that_there_is_no_gpu(tmp_path):
+    done = gpu_check("--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "run it on a machine with an NVIDIA GPU" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_gpu_check_is_no_proof_on_the_double(tmp_path, double):
+    done = gpu_check("--out", str(tmp_path), **double)
+    assert done.returncode == 1
+    assert "stands in for NVIDIA's driver" in done.stderr
+
+
+def test_gpu_check_rehearsed(tmp_path, double):
+    done = gpu_check("--out", str(tmp_path), "--rehearse", "--maxbytes", "4194304", **double)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "gpu-check.json").read_text())
+    assert found["rehearsal"]
+    assert all(step["passed"] for step in found["steps"]), found
+    assert [bar["bytes"] for bar in found["bars"]] == [1 << 20, 1 << 22]
+    driver = next(step for step in found["steps"] if step["step"] == "driver")
+    assert len(driver["checks"]) == 8
+
+
+def test_gpu_check_names_a_rule_that_is_broken(tmp_path, double):
+    more = double | {"FAKE_CUDA_FAIL": "cuStreamWriteValue32:1=999"}
+    done = gpu_check("--out", str(tmp_path), "--rehearse", "--maxbytes", "1048576", **more)
+    assert done.returncode >= 1
+    assert "cuStreamWriteValue32 on device 0: error 999" in done.stdout
+    found = json.loads((tmp_path / "gpu-check.json").read_text())
+    assert len(found["steps"]) == 6, "the other steps were run, too"
