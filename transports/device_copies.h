@@ -19,8 +19,8 @@
 //    the streams of copies, which hold about a thousand, do not fill up behind one.
 // 3. Operations may begin and end in any order.
 // 4. Whatever happens, the user's stream goes on: after end() or abandon(), once the copies that
-//    were begun are done. None of the operation may be begun after that. An operation that entered
-//    is ended or abandoned, once.
+//    were begun are done, or at once where the driver refuses to wait for them. None of the
+//    operation may be begun after that. An operation that entered is ended or abandoned, once.
 // 5. To pin memory may wait until all streams of a device are idle, one of which may wait for an
 //    operation. So memory is pinned by the thread that makes the call, before it enters, and never
 //    by the driver, on which all operations depend.

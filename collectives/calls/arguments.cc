@@ -1,6 +1,7 @@
 #include "collectives/calls/arguments.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -9,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "collectives/kernels/accumulate.h"
+#include "collectives/operations/copied_memory.h"
+#include "transports/cuda/loaded_driver.h"
 
 namespace ringwood {
 namespace {
@@ -75,8 +78,12 @@ void check_equal(const char* what, size_t count, size_t expected) {
 }
 
 void check_memory(const CollectiveArgs& args, const CallOptions& call, int size) {
-  if (memory_of(call) == MemoryKind::host) return;
   const char* const name = to_string(args.collective);
+  if (call.copied && cuda::LoadedDriver::known()) [[unlikely]]
+    for (const auto* ranges : {&call.copied->read, &call.copied->written})
+      for (const CopiedMemory::Range& range : *ranges)
+        cuda::LoadedDriver::refuse(name, std::array{const_cast<void*>(range.data)});
+  if (memory_of(call) == MemoryKind::host) return;
   if (call.copied)
     refuse(
         fmt::format("{}: CallOptions::copied is for memory of the host: put the copies into the "

@@ -39,7 +39,8 @@ void check_sizes(const char* what, const std::vector<AnyBlock>& blocks, size_t c
     if (!only || i == static_cast<size_t>(*only)) check_equal(what, blocks[i].count, count);
 }
 void check_root(const char* what, int root, int size);
-// Refuses memory of a device where only the host can do what is asked for.
+// Refuses memory of a device where only the host can do what is asked for, also where it is what
+// the buffers are copies of.
 void check_memory(const CollectiveArgs& args, const CallOptions& call, int size);
 void check_op(Collective collective, DataType type, ReduceOp op);
 

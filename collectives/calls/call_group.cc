@@ -6,6 +6,7 @@
 
 #include "collectives/plan/fingerprint.h"
 #include "transports/base/result.h"
+#include "transports/cuda/loaded_driver.h"
 
 namespace ringwood {
 
@@ -67,6 +68,12 @@ class Packer final {
   const size_t stride_, own_;  // bytes: of a block; up to this rank's
 };
 
+// The driver copies from and to them itself.
+void refuse_devices(const char* what, const CallBuffers& buffers) {
+  cuda::LoadedDriver::refuse(what, {&buffers.data, 1});
+  cuda::LoadedDriver::refuse(what, buffers.blocks);
+}
+
 }  // namespace
 
 PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
@@ -77,6 +84,8 @@ PackedBuffer pack_calls(const CallPack& pack, int rank, int size) {
   std::vector<size_t> counts;
   std::byte* at = packed.data.get();
   for (const auto& part : pack.parts) {
+    if (cuda::LoadedDriver::known()) [[unlikely]]
+      refuse_devices(to_string(pack.args.collective), part.buffers);
     const size_t bytes = part.count * size_of(pack.args.type);
     if (bytes) packer.add(part.buffers, at, bytes);
     counts.push_back(part.count);

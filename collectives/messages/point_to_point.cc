@@ -119,9 +119,11 @@ std::shared_ptr<MessageState> PointToPoint::late(Clock::time_point now) const {
   return nullptr;
 }
 
-const MessageState* PointToPoint::on_device() const {
-  const auto it = std::ranges::find_if(all_, [](const auto& m) { return m->on_device(); });
-  return it == all_.end() ? nullptr : it->get();
+std::vector<const MessageState*> PointToPoint::on_devices() const {
+  std::vector<const MessageState*> found;
+  for (const auto& m : all_)
+    if (m->on_device()) found.push_back(m.get());
+  return found;
 }
 
 void PointToPoint::drop(std::vector<std::shared_ptr<OperationState>>& dropped) {

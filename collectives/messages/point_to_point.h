@@ -17,7 +17,8 @@
 // kEagerRoom (each message counts as its bytes + kEagerCharge). So ranks may send to each other
 // first and receive afterwards, up to that limit. The peer receives and keeps such messages
 // whenever it waits for anything, also in a collective. Beyond the limit a send waits for its
-// receive, as larger ones do: it is announced, and its data remains with the sender.
+// receive, as larger ones do, and those of a device: it is announced, and its data remains with the
+// sender.
 // - A receive finds every message that it may match among the kept and the announced ones, whatever
 //   their order: an unmatched message delays no other. A peer has at most kMaxAnnounced announced
 //   messages; a sender with more delays the rest, in order, where no receive finds them.
@@ -66,8 +67,8 @@ class PointToPoint final {
   const MessageState* with(int peer) const;
   // The first pending receive that any rank may serve, or null.
   const MessageState* from_any() const;
-  // The first pending message of memory of a device, or null.
-  const MessageState* on_device() const;
+  // The pending messages of memory of devices.
+  std::vector<const MessageState*> on_devices() const;
   // The link to this peer has ended, and all that came over it is here. Known while a receive from
   // any rank is pending.
   bool gone(int peer) const { return peers_[peer].gone; }

@@ -104,7 +104,7 @@ Fusion fusion_at(const Plan& plan, size_t i) {
 
 Plan add_fusion(Plan plan, const ProtocolLimits& limits) {
   plan.fusions.of_step.assign(plan.steps.size(), -1);
-  // There the scratch is what else the user's buffers are.
+  // There the scratch takes the place of the user's buffers.
   const bool device = plan.key.request.memory == MemoryKind::device;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BoundStep& step = plan.steps[i];

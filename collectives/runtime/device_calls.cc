@@ -1,5 +1,6 @@
 #include "collectives/runtime/device_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ringwood {
@@ -28,23 +29,39 @@ Result<DeviceCopies::Operation> DeviceCalls::enter(MessageState& message) {
   return entered;
 }
 
-Status DeviceCalls::hold_back(const DeviceStream& on, DeviceCopies::Operation entered) {
-  const auto group = together_.find(std::this_thread::get_id());
-  if (group == together_.end()) return devices_->hold_back(on.device, on.stream, entered);
-  group->second.push_back({on, entered});
-  return {};
+// For the few groups that a thread launches at a time, one in the callback of another.
+std::vector<DeviceCalls::Together>& DeviceCalls::of_thread() {
+  thread_local std::vector<Together> all;
+  return all;
 }
 
-void DeviceCalls::begin_together() {
-  const std::lock_guard lock(mutex_);
-  together_[std::this_thread::get_id()];
+DeviceCalls::Together* DeviceCalls::together() const {
+  const auto it = std::ranges::find(of_thread(), this, &Together::calls);
+  return it == of_thread().end() ? nullptr : &*it;
+}
+
+Status DeviceCalls::hold_back(const DeviceStream& on, DeviceCopies::Operation entered) try {
+  Together* const group = together();
+  if (!group) return devices_->hold_back(on.device, on.stream, entered);
+  group->entered.push_back({on, entered});
+  return {};
+} catch (...) {
+  return caught_error();
+}
+
+bool DeviceCalls::begin_together() {
+  if (together()) return false;
+  of_thread().push_back({this, {}});
+  return true;
 }
 
 Status DeviceCalls::end_together() {
-  const std::lock_guard lock(mutex_);
-  const auto group = together_.extract(std::this_thread::get_id());
+  const std::vector<Entered> entered = std::move(together()->entered);
+  std::erase_if(of_thread(), [this](const Together& one) { return one.calls == this; });
   Status all;
-  for (const auto& [on, operation] : group.mapped())
+  if (entered.empty()) return all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [on, operation] : entered)
     if (Status s = devices_->hold_back(on.device, on.stream, operation); !s) all = std::move(s);
   return all;
 }

@@ -12,11 +12,9 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "collectives/operations/operation.h"
@@ -37,8 +35,10 @@ class DeviceCalls final {
   // What is put into its stream from now on, or from end_together() on, comes after its end. To be
   // called once after enter(), whatever became of the operation. Precondition: in_order().
   Status hold_back(const DeviceStream& on, DeviceCopies::Operation entered);
-  // Between these the calls of this thread enter together.
-  void begin_together();
+  // Between these the calls of this thread enter together. False: they do already, in a group that
+  // is being launched; end_together() is not to be called then. Neither takes a lock where no call
+  // has entered: a callback of the driver, which must not wait, may launch a group on the host.
+  bool begin_together();
   Status end_together();
   // There was a call on memory of a device.
   bool used() const { return used_.load(std::memory_order_relaxed); }
@@ -53,11 +53,16 @@ class DeviceCalls final {
     DeviceStream on;
     DeviceCopies::Operation operation;
   };
+  struct Together {
+    const DeviceCalls* calls;
+    std::vector<Entered> entered;
+  };
+  Together* together() const;  // of this thread, or null
+  static std::vector<Together>& of_thread();
 
   const std::unique_ptr<GroupDevices> devices_;
   std::atomic<bool> used_{false};
   std::mutex mutex_;
-  std::map<std::thread::id, std::vector<Entered>> together_;
 };
 
 // What a caller did wrong, or lacks: nothing has begun, and it is told to the caller alone. Any

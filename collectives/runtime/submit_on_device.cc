@@ -61,8 +61,12 @@ Status ProgressEngine::submit_on_device(std::shared_ptr<State> operation, bool s
     auto pushed = push_entered(operation, synchronous);
     if (pushed && *pushed) waiter_.wake();
     if (!pushed || !*pushed) device_calls_->leave(*operation);
-    if (Status s = device_calls_->hold_back(stream_of(*operation), *entered); !s)
-      return end_unless_callers(std::move(s.error()), operation->name);
+    Status held_back = device_calls_->hold_back(stream_of(*operation), *entered);
+    if (!held_back) {  // the driver may have it: the group ends, and it with it
+      held_back.error().collective = operation->name;
+      Error ended = error_.end(std::move(held_back.error()));
+      return pushed && *pushed ? Status() : std::move(ended);
+    }
     if (!pushed) return std::move(pushed.error());
     if (*pushed) return {};
   }
@@ -77,7 +81,7 @@ Error ProgressEngine::end_unless_callers(Error error, const char* collective) {
 
 void ProgressEngine::launch_together(const std::function<void()>& launch) {
   if (!device_calls_->used() || forked_since(mesh_->process)) return launch();
-  device_calls_->begin_together();
+  if (!device_calls_->begin_together()) return launch();
   std::exception_ptr thrown;
   try {
     launch();

@@ -95,16 +95,18 @@ void Watchdog::check_deadlines(Clock::time_point now, const InFlight& work) {
 // One that has failed does nothing any more, and says so only if it is asked.
 void Watchdog::check_devices(Clock::time_point now, const InFlight& work) {
   asked_devices_ = now;
+  std::vector<int> asked;
   const auto failed = [&](int device, const OperationState& operation) {
-    if (device < 0) return false;
+    if (device < 0 || std::ranges::count(asked, device) > 0) return false;
+    asked.push_back(device);
     Status s = work.devices.devices().copies(device).health();
     if (!s) error_.report(std::move(s.error()), &operation);
     return !s;
   };
   for (const Track* track : work.collectives.served())
     if (failed(track->current->call().on.device, *track->current)) return;
-  if (const MessageState* const message = work.messages.on_device())
-    (void)failed(message->on.device, *message);
+  for (const MessageState* message : work.messages.on_devices())
+    if (failed(message->on.device, *message)) return;
 }
 
 void Watchdog::name_who_is_late(const InFlight& work) {

@@ -1,15 +1,12 @@
 // Copies between a device and pinned memory, in the order of streams and never in that of the host.
 #include "transports/cuda/copies.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "tests/cuda/device_memory.h"
+#include "tests/cuda/device_copies_test.h"
 #include "tests/support/errors.h"
 
 namespace ringwood::cuda {
@@ -18,97 +15,7 @@ namespace {
 using testing::contains;
 using testing::patiently;
 
-class CopiesTest : public DeviceMemory {
- protected:
-  CopiesTest() { make(); }
-  ~CopiesTest() override { ::close(doorbell); }
-  void TearDown() override {
-    cuda.pause(false);
-    end();
-    user.reset();
-    pinned.reset();
-    if (on_device != 0) free(on_device);
-    if (on_host) arena.release(on_host);
-    DeviceMemory::TearDown();
-  }
-  void make() {
-    if (!cuda.loaded()) return;
-    on_device = allocate(kBytes);
-    on_host = static_cast<std::byte*>(arena.allocate(kBytes));
-    EXPECT_TRUE(pinned->pin(on_host, kBytes));
-    begin();
-  }
-  void begin() {
-    gates.emplace(*device, arena, *pinned, bell);
-    copies.emplace(*device, arena, *pinned, *gates, bell);
-  }
-  void end() {
-    if (!copies) return;
-    EXPECT_TRUE(copies->idle_by(patiently()) && gates->passed_by(patiently()));
-    copies.reset();
-    gates.reset();
-  }
-  uint64_t rings() const {
-    uint64_t rung = 0;
-    return ::read(doorbell, &rung, sizeof rung) == sizeof rung ? rung : 0;
-  }
-  // What comes after it in the stream waits until that is true.
-  void hold_back(const Stream& stream, std::atomic<bool>& open) {
-    const CurrentContext current(*device);
-    const auto wait = [](void* gate) {
-      while (!static_cast<std::atomic<bool>*>(gate)->load()) std::this_thread::yield();
-    };
-    ASSERT_EQ(driver.stream.host_function(stream.get(), wait, &open), CUDA_SUCCESS);
-  }
-  Result<Copies::Operation> enter(const Stream& stream) {
-    auto operation = gates->enter(stream.get());
-    if (!operation) return operation;
-    Status held = gates->hold_back(stream.get(), *operation);
-    if (held) return operation;
-    copies->abandon(*operation);
-    return std::move(held.error());
-  }
-  void await_come(Copies::Operation operation) {
-    await([&] { return copies->has_come(operation); });
-  }
-  void* at(size_t offset) const { return reinterpret_cast<void*>(on_device + offset); }
-  void write_in(CUstream stream, size_t offset, unsigned char byte) {
-    const CurrentContext current(*device);
-    using Fill = CUresult (*)(CUdeviceptr, unsigned char, size_t, CUstream);
-    ASSERT_EQ(cuda.symbol<Fill>("cuMemsetD8Async")(on_device + offset, byte, 8, stream),
-              CUDA_SUCCESS);
-  }
-  template <class Done>
-  static void await(Done done) {
-    const Deadline deadline = patiently();
-    while (!done() && !deadline.passed()) std::this_thread::yield();
-    EXPECT_TRUE(done());
-  }
-  // A call that doubles what lies in the device: the driver's part.
-  void carry_out(Copies::Operation operation) {
-    await_come(operation);
-    auto out = copies->copy_out(on_host, at(0), 8);
-    ASSERT_TRUE(out);
-    await([&] { return copies->out_done(*out); });
-    uint64_t number = 0;
-    std::memcpy(&number, on_host, 8);
-    number *= 2;
-    std::memcpy(on_host, &number, 8);
-    ASSERT_TRUE(copies->copy_in(at(0), on_host, 8));
-    ASSERT_TRUE(copies->end(operation));
-  }
-
-  Arena& arena = *Arena::of_process();
-  const int doorbell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  static constexpr size_t kBytes = size_t{1} << 16;
-  std::optional<PinnedBlocks> pinned{std::in_place, arena, *device, size_t{64} << 20};
-  std::optional<Stream> user{std::in_place, *device};
-  CUdeviceptr on_device = 0;
-  std::byte* on_host = nullptr;
-  const Doorbell bell{doorbell};
-  std::optional<Gates> gates;
-  std::optional<Copies> copies;
-};
+class CopiesTest : public DeviceCopiesTest {};
 
 TEST_F(CopiesTest, ComeAfterWhatIsInTheStreamAndBeforeWhatFollows) {
   write(on_device, 0);
@@ -153,100 +60,28 @@ TEST_F(CopiesTest, NothingBlocksTheHostWhileTheDeviceIsHeldBack) {
   EXPECT_EQ(rings(), 0u);
 }
 
-TEST_F(CopiesTest, AnOperationHasComeWhenAllBeforeItInTheStreamIsDone) {
-  std::atomic<bool> open{false};
-  hold_back(*user, open);
-  auto operation = enter(*user);
-  ASSERT_TRUE(operation);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // for it to go wrong
-  EXPECT_FALSE(copies->has_come(*operation));
-  EXPECT_EQ(rings(), 0u);
-  open = true;
-  uint64_t rung = 0;
-  await([&] { return (rung += rings()) == 1; });
-  EXPECT_TRUE(copies->has_come(*operation));
-  ASSERT_TRUE(copies->end(*operation));
-}
-
-TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamAtOnce) {
-  Stream other(*device);
-  auto first = enter(*user);
-  auto behind = enter(*user);  // which waits for the first
-  auto beside = enter(other);
-  ASSERT_TRUE(first && behind && beside);
-  await_come(*first);
-  await_come(*beside);
-  EXPECT_FALSE(copies->has_come(*behind));
-  ASSERT_TRUE(copies->end(*beside));
-  other.synchronize();
-  std::thread([&] {
-    copies->abandon(*first);
-    copies->abandon(*behind);
-  }).join();
-  user->synchronize();
-}
-
-// Not before the copies that were begun: they use what comes after.
-TEST_F(CopiesTest, AnAbandonedOperationReleasesItsStreamBehindItsCopies) {
-  for (const bool out : {true, false}) {
+TEST_F(CopiesTest, TicketsCountRound) {
+  end();
+  begin(0xfffffffeu);
+  write(on_device, 1);
+  for (uint64_t expected = 2; expected < 64; expected *= 2) {
     auto operation = enter(*user);
     ASSERT_TRUE(operation);
-    await_come(*operation);
-    cuda.pause(true);
-    auto copy = out ? copies->copy_out(on_host, at(0), 8) : copies->copy_in(at(0), on_host, 8);
-    ASSERT_TRUE(copy);
-    copies->abandon(*operation);
-    EXPECT_FALSE(user->idle());
-    cuda.pause(false);
+    carry_out(*operation);
     user->synchronize();
-    EXPECT_TRUE(out ? copies->out_done(*copy) : copies->in_done(*copy));
+    EXPECT_EQ(read(on_device), expected);
   }
-}
-
-// The stream has yet to write that it has come, of an operation that is no more.
-TEST_F(CopiesTest, TheWordsOfAnAbandonedOperationAreNotUsedBeforeItsStreamHasCome) {
-  std::atomic<bool> open{false};
-  hold_back(*user, open);
-  auto gone = enter(*user);
-  ASSERT_TRUE(gone);
-  copies->abandon(*gone);
-  Stream other(*device);
-  auto next = enter(other);
-  ASSERT_TRUE(next);
-  await_come(*next);
-  open = true;
-  user->synchronize();
-  EXPECT_TRUE(copies->has_come(*next));
-  ASSERT_TRUE(copies->end(*next));
-  other.synchronize();
-}
-
-TEST_F(CopiesTest, WordsAreUsedAgainAndAddedWhereManyOperationsWait) {
-  constexpr int kMany = 3000;
-  std::vector<Copies::Operation> all;
-  for (int i = 0; i < kMany; ++i) {
-    auto entered = enter(*user);
-    ASSERT_TRUE(entered);
-    all.push_back(*entered);
-  }
-  for (const Copies::Operation operation : all) {
-    await_come(operation);
-    ASSERT_TRUE(copies->end(operation));
-  }
-  user->synchronize();
-  const size_t bytes = pinned->bytes();
-  for (int i = 0; i < kMany; ++i) {
-    auto entered = enter(*user);
-    ASSERT_TRUE(entered);
-    if (i % 3 != 0) await_come(*entered);
-    if (i % 3 == 2)
-      EXPECT_TRUE(copies->end(*entered));
-    else
-      copies->abandon(*entered);
-    if (i % 100 == 0) user->synchronize();
-  }
-  user->synchronize();
-  EXPECT_EQ(pinned->bytes(), bytes);
+  // What is not done yet, is not, on either side.
+  cuda.pause(true);
+  auto operation = gates->enter(user->get());
+  ASSERT_TRUE(operation);
+  auto copy = copies->copy_out(on_host, at(0), 8);
+  ASSERT_TRUE(copy);
+  EXPECT_FALSE(copies->out_done(*copy));
+  cuda.pause(false);
+  ASSERT_TRUE(gates->hold_back(user->get(), *operation));
+  await_come(*operation);
+  ASSERT_TRUE(copies->end(*operation));
 }
 
 // Calls by several threads, carried out by one, on a device that is late at random.
@@ -362,23 +197,6 @@ TEST_F(CopiesTest, EveryCallOfTheDriverMayFail) {
       }
       EXPECT_TRUE(nth > 1 || !cause.empty()) << call;
     }
-}
-
-TEST_F(CopiesTest, ACapturedStreamIsRefusedAndNotDisturbed) {
-  const auto begin =
-      cuda.symbol<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2");
-  const auto end = cuda.symbol<CUresult (*)(CUstream, void**)>("cuStreamEndCapture");
-  {
-    const CurrentContext current(*device);
-    ASSERT_EQ(begin(user->get(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-  }
-  auto refused = enter(*user);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
-  EXPECT_PRED2(contains, refused.error().cause, "captured into a CUDA graph");
-  const CurrentContext current(*device);
-  void* graph = nullptr;
-  EXPECT_EQ(end(user->get(), &graph), CUDA_SUCCESS);
 }
 
 TEST_F(CopiesTest, TheCallersContextStaysAsItWas) {

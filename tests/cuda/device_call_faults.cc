@@ -298,6 +298,26 @@ TEST_F(DeviceMistakes, MemoryOfADeviceWithoutAStreamIsNamed) {
     };
     EXPECT_PRED2(contains, refused(gather), kSaid);
   }
+  // Small calls of a group, which would be packed.
+  const auto grouped = [&](Communicator& group, Program& program) {
+    int here = 1;
+    std::byte* const there = program.allocate(4);
+    group.group_start();
+    const auto packed = group.all_reduce(there, 1, DataType::int32, ReduceOp::sum);
+    (void)group.all_reduce(&here, 1, DataType::int32, ReduceOp::sum);
+    group.group_end();
+    return packed;
+  };
+  EXPECT_PRED2(contains, refused(grouped), kSaid);
+  const auto copied = [&](Communicator& group, Program& program) {
+    int here = 1;
+    CallOptions call;
+    auto memory = std::make_shared<CopiedMemory>();
+    memory->read.push_back({program.allocate(4), 4});
+    call.copied = memory;
+    return group.all_reduce(&here, 1, DataType::int32, ReduceOp::sum, call);
+  };
+  EXPECT_PRED2(contains, refused(copied), kSaid);
 }
 
 TEST_F(DeviceMistakes, WhatOnlyTheHostCanDoIsRefused) {

@@ -16,6 +16,7 @@ namespace {
 using namespace cuda;
 
 constexpr size_t kBytes = size_t{1} << 20;
+constexpr int kMoreThanAStreamHolds = 20'000;
 constexpr auto kLongest = std::chrono::seconds(2);
 
 template <class Done>
@@ -103,6 +104,44 @@ class Rules final {
     one_.synchronize();
     return came ? "" : "copies of a stream wait for another stream that waits for a word";
   }
+  // Else a call that is the first of its size would wait for a receive before it.
+  std::string memory_can_be_pinned_beside_a_stream_that_waits() {
+    wait(one_, 0, 1);
+    std::atomic<bool> pinned{false};
+    std::thread caller([&] {
+      const Memory more(device_, kBytes);
+      pinned = true;
+    });
+    const bool came = comes_true([&] { return pinned.load(); });
+    set(0, 1);
+    caller.join();
+    return came ? "" : "memory is pinned, allocated or freed only when a stream that waits goes on";
+  }
+  // Else the driver of the engine would stand still with the caller.
+  std::string a_full_stream_blocks_no_other_thread() {
+    wait(one_, 0, 1);
+    std::atomic<int> put{0};
+    std::thread caller([&] {
+      for (int i = 0; i < kMoreThanAStreamHolds; ++i, ++put) write(one_, 1, 0);
+    });
+    int before = -1;  // until it is full, or holds all
+    while (put != before && put < kMoreThanAStreamHolds) {
+      before = put;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    std::atomic<bool> copied{false};
+    std::thread driver([&] {
+      memory_.copy_out(other_.get(), kBytes);
+      other_.synchronize();
+      copied = true;
+    });
+    const bool came = comes_true([&] { return copied.load(); });
+    set(0, 1);
+    caller.join();
+    driver.join();
+    return came ? ""
+                : fmt::format("behind a stream with {} tasks another thread cannot copy", before);
+  }
   std::string functions_come_after_what_was_before() {
     std::atomic<bool> rung{false};
     {
@@ -186,6 +225,9 @@ void driver_rules(const Driver& driver, Findings& findings) {
   rule("another stream ends a stream's wait", &Rules::waits_are_ended_by_another_stream);
   rule("words count round", &Rules::words_count_round);
   rule("copies go on beside a stream that waits", &Rules::copies_go_on_beside_a_stream_that_waits);
+  rule("memory can be pinned beside a stream that waits",
+       &Rules::memory_can_be_pinned_beside_a_stream_that_waits);
+  rule("a full stream blocks no other thread", &Rules::a_full_stream_blocks_no_other_thread);
   rule("functions of the host come after the work before them",
        &Rules::functions_come_after_what_was_before);
   rule("pointers are known without a context", &Rules::pointers_are_known_without_a_context);

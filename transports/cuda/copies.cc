@@ -15,13 +15,13 @@ CUdeviceptr address(const void* data) { return reinterpret_cast<CUdeviceptr>(dat
 }  // namespace
 
 Copies::Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates,
-               const Doorbell& doorbell)
+               const Doorbell& doorbell, Ticket begun)
     : device_(device),
       gates_(gates),
       doorbell_(doorbell),
       words_(device, arena, pinned, 2),
-      out_(device, words_.at(0)),
-      in_(device, words_.at(1)),
+      out_(device, words_.at(0), begun),
+      in_(device, words_.at(1), begun),
       behind_out_(device) {}
 
 bool Copies::idle_by(Deadline deadline) const noexcept {
@@ -94,6 +94,7 @@ Status Copies::write_end(Operation operation) {
 
 Status Copies::end(Operation operation) {
   give_back_ended();
+  ending_.reserve(ending_.size() + 1);
   const CurrentContext current(device_, std::nothrow);
   if (Status s = write_end(operation); !s) {
     gates_.open(operation);  // the stream goes on all the same; the caller has the error
@@ -120,6 +121,7 @@ Status Copies::wait_for_copies_out() const {
 // device is of no use.
 void Copies::abandon(Operation operation) noexcept try {
   if (!has_come(operation)) return gates_.open(operation);
+  ending_.reserve(ending_.size() + 1);
   const CurrentContext current(device_, std::nothrow);
   if (!current || !wait_for_copies_out() || !write_end(operation)) return gates_.open(operation);
   auto ticket = counted(in_, CUDA_SUCCESS, "");

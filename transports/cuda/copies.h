@@ -1,6 +1,6 @@
 // DeviceCopies by two streams of its own. Two words of pinned memory count what the streams have
-// done, out and in: the driver reads them, so it never asks CUDA, which other threads' captures
-// would forbid (BesideCaptures).
+// done, out and in: the driver reads them, and asks CUDA only now and then whether the device has
+// failed (health()).
 #pragma once
 
 #include <utility>
@@ -13,9 +13,9 @@ namespace ringwood::cuda {
 
 class Copies final : public DeviceCopies {
  public:
-  // All of them must outlive it. Throws Error.
+  // All of them must outlive it. `begun`: the tickets go on from there. Throws Error.
   Copies(const Device& device, Arena& arena, PinnedBlocks& pinned, Gates& gates,
-         const Doorbell& doorbell);
+         const Doorbell& doorbell, Ticket begun = 0);
 
   bool has_come(Operation operation) const noexcept override { return gates_.has_come(operation); }
   Result<Ticket> copy_out(std::byte* to, const void* from, size_t bytes) override;
@@ -35,11 +35,14 @@ class Copies final : public DeviceCopies {
 
  private:
   struct Direction {
-    Direction(const Device& device, PinnedWord its_word) : stream(device), done(its_word) {}
+    Direction(const Device& device, PinnedWord its_word, Ticket already)
+        : stream(device), done(its_word), begun(already), rings(already) {
+      done.write(already);
+    }
     Stream stream;
     PinnedWord done;
-    Ticket begun = 0;
-    Ticket rings = 0;  // of these the last is behind a ring of the doorbell
+    Ticket begun;
+    Ticket rings;  // of these the last is behind a ring of the doorbell
   };
 
   Status check(CUresult code, const char* call) const;

@@ -24,6 +24,7 @@ Status Gates::check(CUresult code, const char* call) const {
 Status Gates::grow() try {
   auto words = std::make_unique<PinnedWords>(device_, arena_, pinned_, 2 * kGatesOfABlock);
   const std::lock_guard lock(mutex_);
+  words_.reserve(words_.size() + 1);
   for (size_t i = 0; i < words->count(); i += 2) {
     auto gate = std::make_unique<Gate>();
     gate->come = words->at(i);

@@ -24,7 +24,8 @@ constexpr size_t kLargestDoubled = size_t{256} << 20, kLargeStep = size_t{64} <<
 constexpr auto kLongestEnd = std::chrono::seconds(1);
 
 size_t grown(size_t bytes) {
-  return bytes <= kLargestDoubled ? std::bit_ceil(bytes) : (bytes / kLargeStep + 1) * kLargeStep;
+  return bytes <= kLargestDoubled ? std::bit_ceil(bytes)
+                                  : (bytes + kLargeStep - 1) / kLargeStep * kLargeStep;
 }
 
 // A device with what this group has on it.
@@ -156,9 +157,10 @@ Result<std::byte*> LiveDevices::pinned_block(size_t bytes) try {
   return caught_error();
 }
 
-// Of all tracks: the call's is not known yet.
+// Of all tracks: the call's is not known yet. By a quarter at least, so that what is outgrown, and
+// kept, is no more than four times as much.
 Status LiveDevices::grow_scratch(size_t bytes) {
-  const size_t larger = grown(bytes);
+  const size_t larger = grown(std::max(bytes, scratch_bytes_ + scratch_bytes_ / 4));
   std::vector<std::byte*> fresh;
   for (size_t track = 0; track < scratch_.size(); ++track) {
     auto block = pinned_block(larger);

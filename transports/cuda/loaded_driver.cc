@@ -1,6 +1,9 @@
 #include "transports/cuda/loaded_driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,16 +17,35 @@ using Attributes = decltype(MemoryCalls::pointer_attributes);
 std::atomic<Attributes> attributes{nullptr};
 std::atomic<int> seen_by{0};  // the process
 
+struct Wanted {
+  const std::string& library;
+  std::string found;
+};
+
+// Of dl_iterate_phdr(): goes on as long as 0 is returned.
+int is_wanted(dl_phdr_info* loaded, size_t, void* data) {
+  auto& wanted = *static_cast<Wanted*>(data);
+  const std::string_view path = loaded->dlpi_name;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (!name.starts_with("libcuda.so") && (wanted.library.empty() || path != wanted.library))
+    return 0;
+  wanted.found = path;
+  return 1;
+}
+
 }  // namespace
 
 std::atomic<bool> LoadedDriver::known_{false};
 
+// By the loader's list, as to ask for a library by its name would look for its file.
 void LoadedDriver::look(const std::string& library) noexcept {
   if (known()) return;
-  const char* const name = library.empty() ? "libcuda.so.1" : library.c_str();
-  void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-  if (!handle) return;
+  Wanted wanted{library, {}};
+  ::dl_iterate_phdr(is_wanted, &wanted);
+  if (wanted.found.empty()) return;
   // The handle is kept: whoever has loaded it could unload it.
+  void* const handle = ::dlopen(wanted.found.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return;
   attributes = reinterpret_cast<Attributes>(::dlsym(handle, "cuPointerGetAttributes"));
   seen_by = current_pid();
   known_ = attributes.load() != nullptr;

@@ -17,8 +17,8 @@ class LoadedDriver final {
  public:
   // Costs microseconds. `library`: as Options::cuda.library.
   static void look(const std::string& library) noexcept;
-  // It was seen in this process.
-  static bool known() noexcept { return known_.load(std::memory_order_relaxed); }
+  // It was seen in this process, or in the one that this was forked from.
+  static bool known() noexcept { return known_.load(std::memory_order_acquire); }
   // The ordinal of the device whose memory it is, which the host cannot access; -1: none.
   static int device_of(const void* address) noexcept;
   // Throws Error(invalid_argument) for the first of them that is memory of a device.

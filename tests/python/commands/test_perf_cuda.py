@@ -74,6 +74,20 @@ def test_switched_off_is_said(double):
     assert "RINGWOOD_CUDA=0 switches it off: unset it" in done.stderr
 
 
+def test_a_job_on_the_hosts_memory_opens_no_cuda_library(tmp_path, double):
+    """Not the one that is installed, and not the one that is named."""
+    told = subprocess.run(["ldd", str(BINARY)], capture_output=True, text=True, check=True).stdout
+    assert "libc.so" in told
+    assert "cuda" not in told
+    job = ["perf", "all_reduce", "--ranks", "2", "--sizes", "1K", "--batches", "1"]
+    loader = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(tmp_path / "opened")}
+    done = run(*job, **double, **loader)
+    assert done.returncode == 0, done.stderr
+    opened = "".join(file.read_text() for file in tmp_path.glob("opened.*"))
+    assert "libc.so" in opened
+    assert "libcuda" not in opened
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -111,7 +125,7 @@ def test_gpu_check_rehearsed(tmp_path, double):
     assert all(step["passed"] for step in found["steps"]), found
     assert [bar["bytes"] for bar in found["bars"]] == [1 << 20, 1 << 22]
     driver = next(step for step in found["steps"] if step["step"] == "driver")
-    assert len(driver["checks"]) == 8
+    assert len(driver["checks"]) == 10
 
 
 def test_gpu_check_names_a_rule_that_is_broken(tmp_path, double):
