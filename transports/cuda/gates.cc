@@ -10,6 +10,7 @@ namespace ringwood::cuda {
 namespace {
 
 constexpr size_t kGatesOfABlock = 1024;
+constexpr size_t kWords = 3;  // of a gate
 
 }  // namespace
 
@@ -22,13 +23,14 @@ Status Gates::check(CUresult code, const char* call) const {
 
 // The block is made without the lock, because the driver of the engine needs it to end operations.
 Status Gates::grow() try {
-  auto words = std::make_unique<PinnedWords>(device_, arena_, pinned_, 2 * kGatesOfABlock);
+  auto words = std::make_unique<PinnedWords>(device_, arena_, pinned_, kWords * kGatesOfABlock);
   const std::lock_guard lock(mutex_);
   words_.reserve(words_.size() + 1);
-  for (size_t i = 0; i < words->count(); i += 2) {
+  for (size_t i = 0; i < words->count(); i += kWords) {
     auto gate = std::make_unique<Gate>();
     gate->come = words->at(i);
     gate->end = words->at(i + 1);
+    gate->passed = words->at(i + 2);
     free_.push_back(static_cast<Operation>(gates_.size()));
     gates_.push_back(std::move(gate));
   }
@@ -57,7 +59,7 @@ Result<Gates::Operation> Gates::take() {
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(ended_, [this](Operation ended) {
-        const bool free = gates_[ended]->held_back && gates_[ended]->has_come();
+        const bool free = gates_[ended]->is_free();
         if (free) free_.push_back(ended);
         return free;
       });
@@ -76,27 +78,27 @@ Gates::Gate& Gates::gate(Operation operation) const {
   return *gates_[operation];
 }
 
-Status Gates::write_come(CUstream user, Gate& gate) const try {
-  if (!gate.passed) gate.passed = std::make_unique<Event>(device_);
-  if (Status s = check(device_.driver().stream.write_value(user, gate.come.device, gate.value + 1,
-                                                           kWriteInOrder),
-                       "cuStreamWriteValue32");
-      !s)
+Status Gates::wait_for_end(CUstream user, Gate& gate) const {
+  const StreamCalls& stream = device_.driver().stream;
+  if (Status s = check(stream.wait_value(user, gate.end.device, gate.value, kWaitAtLeast),
+                       "cuStreamWaitValue32");
+      !s) {
+    gate.passed.write(gate.value);  // nothing waits
     return s;
-  return doorbell_.ring_behind(device_, user);
-} catch (...) {
-  return caught_error();
+  }
+  Status marked = check(stream.write_value(user, gate.passed.device, gate.value, kWriteInOrder),
+                        "cuStreamWriteValue32");
+  if (!marked) go_on(user, gate);
+  return marked;
 }
 
-Status Gates::wait_for_end(CUstream user, Gate& gate) const {
-  const Driver& driver = device_.driver();
-  if (Status s = check(driver.stream.wait_value(user, gate.end.device, gate.value, kWaitAtLeast),
-                       "cuStreamWaitValue32");
-      !s)
-    return s;
-  Status marked = check(driver.event.record(gate.passed->get(), user), "cuEventRecord");
-  if (!marked) gate.end.write(gate.value);  // the stream must not wait
-  return marked;
+// The stream must not wait. The gate is not used again.
+void Gates::go_on(CUstream user, Gate& gate) const noexcept try {
+  gate.end.write(gate.value);
+  gate.lost = std::make_unique<Event>(device_);
+  gate.lost->record(user);
+} catch (...) {
+  gate.lost = nullptr;
 }
 
 Result<Gates::Operation> Gates::enter(CUstream user) {
@@ -106,22 +108,28 @@ Result<Gates::Operation> Gates::enter(CUstream user) {
   auto operation = take();
   if (!operation) return operation;
   Gate& taken = gate(*operation);
-  Status come = write_come(user, taken);
+  Status come = check(
+      device_.driver().stream.write_value(user, taken.come.device, taken.value + 1, kWriteInOrder),
+      "cuStreamWriteValue32");
+  Status rings = come ? doorbell_.ring_behind(device_, user) : Status();
   const std::lock_guard lock(mutex_);
-  ++taken.value;  // also where the stream may still write it
-  taken.held_back = !come;
-  if (come) return operation;
+  if (!come) {
+    free_.push_back(*operation);
+    return std::move(come.error());
+  }
+  ++taken.value;
+  if (rings) return operation;
+  taken.passed.write(taken.value);  // nothing waits, but the word is still to come
   ended_.push_back(*operation);
-  return std::move(come.error());
+  return std::move(rings.error());
 }
 
 Status Gates::hold_back(CUstream user, Operation operation) {
-  const CurrentContext current(device_, std::nothrow);
   Gate& entered = gate(operation);
-  Status waits = current ? wait_for_end(user, entered) : current.status();
-  const std::lock_guard lock(mutex_);
-  entered.held_back = true;
-  return waits;
+  const CurrentContext current(device_, std::nothrow);
+  if (current) return wait_for_end(user, entered);
+  entered.passed.write(entered.value);
+  return current.status();
 }
 
 bool Gates::has_come(Operation operation) const noexcept {
@@ -148,7 +156,7 @@ void Gates::give_back(Operation operation) noexcept {
 bool Gates::passed_by(Deadline deadline) const noexcept try {
   const std::lock_guard lock(mutex_);
   for (const auto& gate : gates_)
-    while (gate->passed && !gate->passed->done()) {
+    while (gate->lost ? !gate->lost->done() : !gate->is_free()) {
       if (deadline.passed()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -1,12 +1,12 @@
 // Gates hold a user's stream back until the operation that entered it has ended.
 //
 // An operation that enters puts two things into the stream: the word that it has come, written to
-// pinned memory, and the doorbell. To hold it back there are a wait for the word that the
-// operation has ended, and the record of an event, which tells that the stream has passed. Both
-// words grow by one with each operation that
-// has the gate. The end is written by a stream of copies, or, when the operation is abandoned, by
-// the host, and both write the same, so neither can take the other's back. Words of its own for
-// each operation, because operations end in any order.
+// pinned memory, and the doorbell. To hold it back there are a wait for the word that the operation
+// has ended, and then the word that the stream has passed. The words grow by one with each
+// operation that has the gate. The end is written by a stream of copies, or, when the operation is
+// abandoned, by the host, and both write the same, so neither can take the other's back. Words of
+// its own for each operation, because operations end in any order. A gate is free again when the
+// stream has passed: nothing there reads or writes its words any more, nor rings.
 //
 // Thread safety: all functions; enter() and hold_back() wait where the user's stream is full, and
 // no other function waits for them then.
@@ -54,17 +54,17 @@ class Gates final {
 
  private:
   struct Gate {
-    PinnedWord come, end;
-    uint32_t value = 0;      // of the operation that has it, or had it last
-    bool held_back = false;  // its stream was
-    std::unique_ptr<Event> passed;
+    PinnedWord come, end, passed;
+    uint32_t value = 0;           // of the operation that has it, or had it last
+    std::unique_ptr<Event> lost;  // tells instead of a word that could not be written
     bool has_come() const noexcept { return come.read() == value; }
+    bool is_free() const noexcept { return has_come() && passed.read() == value; }
   };
   Status grow();
   Result<Operation> take();
   Gate& gate(Operation operation) const;  // takes the lock
-  Status write_come(CUstream user, Gate& gate) const;
   Status wait_for_end(CUstream user, Gate& gate) const;
+  void go_on(CUstream user, Gate& gate) const noexcept;
   Status check(CUresult code, const char* call) const;
 
   const Device& device_;
@@ -75,9 +75,7 @@ class Gates final {
   std::vector<std::unique_ptr<PinnedWords>> words_;
   std::vector<std::unique_ptr<Gate>> gates_;  // by Operation
   std::vector<Operation> free_;
-  // Free once their streams have come, which would else say so of the next operation, and are held
-  // back, for they would else wait for that one's end.
-  std::vector<Operation> ended_;
+  std::vector<Operation> ended_;  // free once their streams have passed
 };
 
 }  // namespace ringwood::cuda
