@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "collectives/operations/copied_memory.h"
 #include "tests/support/ranks.h"
 #include "tests/support/told_store.h"
 
@@ -95,17 +96,12 @@ TEST(Mistakes, AreRefusedAtOnceAndChangeNothing) {
        [](auto& c, float* x) { c.send(x, (size_t{1} << 62) + 1, DataType::float32, 1, 0); }},
       {"recv: 18446744073709551615 elements of float32 are more than",
        [](auto& c, float* x) { c.recv(x, SIZE_MAX, DataType::float32, 1, 0); }},
-      {"reduce: premul_sum of float32 in memory of a device is not possible yet",
+      {"reduce: CallOptions::copied is for memory of the host",
        [](auto& c, float* x) {
          CallOptions o;
          o.on.device = 0;
-         c.reduce(x, 3, DataType::float32, ReduceOp::premul_sum, 1, o);
-       }},
-      {"send: the buffers are memory of a device, which this call cannot use yet",
-       [](auto& c, float* x) {
-         CallOptions o;
-         o.on.device = 0;
-         c.send(x, 3, DataType::float32, 1, 0, o);
+         o.copied = std::make_shared<CopiedMemory>();
+         c.reduce(x, 3, DataType::float32, ReduceOp::sum, 1, o);
        }},
       {"no algorithm 'magic' for all_reduce with 2 ranks; there are: ",
        [](auto& c, float* x) {
