@@ -110,6 +110,24 @@ TEST_F(GatesTest, WordsAreUsedAgainAndAddedWhereManyOperationsWait) {
   EXPECT_EQ(pinned->bytes(), bytes);
 }
 
+// Likewise of one that was refused half-way.
+TEST_F(GatesTest, TheWordsOfARefusedOperationAreNotUsedBeforeItsStreamHasCome) {
+  std::atomic<bool> open{false};
+  hold_back(*user, open);
+  cuda.fail("cuLaunchHostFunc:1=999");
+  EXPECT_FALSE(gates->enter(user->get()));
+  cuda.fail("");
+  Stream other(*device);
+  auto next = enter(other);
+  ASSERT_TRUE(next);
+  await_come(*next);
+  open = true;
+  user->synchronize();
+  EXPECT_TRUE(copies->has_come(*next));
+  ASSERT_TRUE(copies->end(*next));
+  other.synchronize();
+}
+
 // Of a group's calls: one may end before its stream is held back.
 TEST_F(GatesTest, TheWordsOfAnOperationAreNotUsedBeforeItsStreamIsHeldBack) {
   Stream other(*device);
