@@ -1,4 +1,5 @@
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <thread>
 
@@ -160,7 +161,7 @@ class Rules final {
     LoadedDriver::look(Options::from_environment().cuda.library);
     std::string wrong;
     std::thread([&] {  // which has none
-      if (LoadedDriver::device_of(reinterpret_cast<void*>(memory_.device())) != device_.ordinal())
+      if (LoadedDriver::device_of(std::bit_cast<void*>(memory_.device())) != device_.ordinal())
         wrong = "memory of the device is not known as such";
       else if (LoadedDriver::device_of(memory_.host()) >= 0 || LoadedDriver::device_of(&wrong) >= 0)
         wrong = "memory of the host is taken for a device's";

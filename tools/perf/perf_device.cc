@@ -1,6 +1,7 @@
 #include "tools/perf/perf_device.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@ size_t place_on_host(const std::vector<HostRanks>& hosts, int rank) {
   return 0;
 }
 
-std::byte* pointer(cuda::CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
+std::byte* pointer(cuda::CUdeviceptr address) { return std::bit_cast<std::byte*>(address); }
 
 }  // namespace
 
