@@ -16,8 +16,9 @@ struct CopiedMemory;  // operations/copied_memory.h
 class ProvedSchedules;
 enum class Priority : uint8_t { normal, high };  // communicator.h, rule 2
 
-// A CUDA stream, in which a collective takes part as a kernel would: it begins after what is in the
-// stream (its deadline counts from then), and what is put there after the call, after its end.
+// A CUDA stream, in which an operation takes part as a kernel would: it begins after what is in the
+// stream (its deadline counts from then), and what is put there after the call, after its end. So
+// a send behind a receive in one stream waits for it, unless both are in one group (group_start()).
 struct DeviceStream {
   int device = -1;         // ordinal in this process; -1: none
   void* stream = nullptr;  // CUstream; null: the default stream
@@ -42,8 +43,7 @@ struct CallOptions {
   // gather, scatter: block sizes may differ. The same on all ranks; costs one more exchange.
   bool uneven = false;
   std::shared_ptr<const CopiedMemory> copied;  // of a collective
-  DeviceStream
-      on;  // of a collective: all buffers are memory of this device; without one the host's
+  DeviceStream on;  // all buffers are memory of this device; without one of the host
 };
 
 struct Block {

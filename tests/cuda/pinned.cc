@@ -1,6 +1,7 @@
 // The arena's blocks that devices copy from and to directly.
 #include "transports/cuda/pinned.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "tests/cuda/device_memory.h"
 #include "tests/support/errors.h"
+#include "transports/cuda/group_devices.h"
 
 namespace ringwood::cuda {
 namespace {
@@ -122,6 +124,34 @@ TEST_F(PinnedBlocksTest, WhatTheDriverRefusesIsSaidAndNothingIsLeft) {
   cuda.fail("");
   EXPECT_TRUE(pinned.pin(data, 1));
   arena.release(data);
+}
+
+// Of every track its own, as large as the largest call so far.
+TEST(PinnedScratch, GrowsWithTheCalls) {
+  CudaOptions options;
+  options.library = CUDA_DOUBLE;
+  const auto devices = make_group_devices(options, 2, -1);
+  for (const size_t bytes : {size_t{100}, size_t{1} << 20, size_t{300} << 10, size_t{9} << 20}) {
+    ASSERT_TRUE(devices->ready(0, bytes));
+    const auto apart = devices->scratch(0) - devices->scratch(1);
+    EXPECT_GE(static_cast<size_t>(std::abs(apart)), bytes);
+    for (const int track : {0, 1})
+      EXPECT_TRUE(Arena::of_process()->offset_of(devices->scratch(track), bytes));
+  }
+}
+
+// And what is given back is used again, by messages of about the size.
+TEST(PinnedScratch, StagingIsUsedAgain) {
+  CudaOptions options;
+  options.library = CUDA_DOUBLE;
+  const auto devices = make_group_devices(options, 1, -1);
+  ASSERT_TRUE(devices->ready(0, 1));
+  auto first = devices->staging(5000), other = devices->staging(5000);
+  ASSERT_TRUE(first && other);
+  EXPECT_GE(static_cast<size_t>(std::abs(*first - *other)), 5000u);
+  devices->give_back(*first);
+  EXPECT_EQ(*devices->staging(6000), *first);
+  EXPECT_NE(*devices->staging(60'000), *other);
 }
 
 }  // namespace
