@@ -3,7 +3,8 @@
 //
 // A stream comes to an operation only after those that entered it before. So operations enter in
 // the order of their numbers; or an earlier number would wait for a later one, and the group for
-// ever. Whoever enters an operation holds in_order() until it has its number. The calls of a group
+// ever. And none enters before the stream is held back for the one before it, or both would run at
+// once. Whoever enters an operation holds in_order() until then. The calls of a group
 // (Communicator::group_start()) enter together: their stream comes to all of them before it waits
 // for the end of one, so that a receive and a send behind it are both carried out.
 //

@@ -277,6 +277,31 @@ TEST_P(DeviceCalls, OfSeveralThreadsAndStreamsAndOfTheHostAlternate) {
   });
 }
 
+// One after the other, in any order: each doubles what the one before has left.
+TEST_P(DeviceCalls, OfSeveralThreadsOnOneStreamComeOneAfterTheOther) {
+  run(2, [&](Communicator& group, Program& program) {
+    constexpr int kRounds = 8, kThreads = 4, kCalls = 7;
+    constexpr size_t kCount = 3000;
+    std::byte* const data = program.allocate(kCount * 4);
+    const auto of = [](int32_t number) {
+      std::vector<std::byte> bytes(kCount * 4);
+      for (size_t i = 0; i < kCount; ++i) std::memcpy(&bytes[i * 4], &number, 4);
+      return bytes;
+    };
+    for (int round = 0; round < kRounds; ++round) {
+      program.write(data, of(1));
+      std::vector<std::thread> callers;
+      for (int thread = 0; thread < kThreads; ++thread)
+        callers.emplace_back([&] {
+          for (int i = 0; i < kCalls; ++i)
+            (void)group.all_reduce(data, kCount, DataType::int32, ReduceOp::sum, program.call());
+        });
+      for (std::thread& caller : callers) caller.join();
+      ASSERT_EQ(program.read(data, kCount * 4), of(1 << (kThreads * kCalls))) << round;
+    }
+  });
+}
+
 // CUDA waits in a call where a stream is full. That may be the caller, and never the driver, on
 // which all streams depend.
 TEST_P(DeviceCalls, BehindAFullStreamDelayNoOthers) {

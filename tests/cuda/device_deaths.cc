@@ -1,6 +1,9 @@
 // Processes with memory of devices of which one is killed: the streams of the others go on.
 //
 // The first file of its program: a process that has used CUDA cannot fork ranks.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -13,6 +16,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/processes.h"
 #include "transports/bootstrap/store.h"
+#include "transports/cuda/group_devices.h"
 
 namespace ringwood::testing {
 namespace {
@@ -92,6 +96,40 @@ void leave_behind_a_kernel(const Reporter& reporter) {
     if (Status s = group->all_gather(data, copy, 1000, DataType::int32, program.call())->wait(); !s)
       reporter.say(s.error().message());
   reporter.say(program.read(copy, bytes.size()) == bytes ? "right" : "wrong");
+}
+
+// What a stream has yet to run rings the doorbell of a group that has ended: it stays.
+void leave_a_doorbell(const Reporter& reporter) {
+  (void)driver();
+  const int doorbell = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const auto rings = [&] {
+    uint64_t rung = 0;
+    return ::read(doorbell, &rung, sizeof rung) == sizeof rung ? rung : 0;
+  };
+  std::atomic<bool> gate{false};
+  Program program(0);
+  auto devices = make_group_devices(on_double("shm", 0).cuda, 1, doorbell);
+  bool made = bool(devices->ready(0, 0));
+  program.hold_back(gate);
+  auto entered = devices->enter(0, program.stream.get());
+  made = made && entered && devices->hold_back(0, program.stream.get(), *entered);
+  devices->abandon(0, *entered);
+  devices.reset();
+  reporter.say(fmt::format("made {}, {} rings", made, rings()));
+  gate = true;
+  program.stream.synchronize();
+  reporter.say(fmt::format("{} rings", rings()));
+  ::close(doorbell);
+}
+
+TEST(DeviceDeaths, TheDoorbellStaysWhileAStreamMayRingIt) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer does not follow the fork of a process that has had threads";
+#endif
+  Processes ranks(1, [](int, const Reporter& r) { leave_a_doorbell(r); });
+  EXPECT_EQ(ranks.line(0), "made true, 0 rings") << ranks.log_of(0);
+  EXPECT_EQ(ranks.line(0), "1 rings") << ranks.log_of(0);
+  EXPECT_EQ(ranks.wait(0), 0);
 }
 
 TEST(DeviceDeaths, AGroupThatEndsBehindAKernelDisturbsNoOther) {

@@ -88,6 +88,25 @@ TEST_P(DeviceMessages, MatchInTheOrderOfTheCallsWhateverTheirStreamsDo) {
   });
 }
 
+// What comes before it is received lies in the host's memory.
+TEST_P(DeviceMessages, OfTheHostMayComeBeforeTheyAreReceivedOnADevice) {
+  run(2, [&](Communicator& group, Program& program) {
+    for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{20'000}}) {
+      if (group.rank() == 0) {
+        const std::vector<std::byte> host = bytes_of(size, 4);
+        const auto sent = group.send(host.data(), size, DataType::uint8, 1, kTag);
+        ASSERT_TRUE(group.barrier()->wait());
+        EXPECT_TRUE(sent->wait());
+      } else {
+        ASSERT_TRUE(group.barrier()->wait());
+        std::byte* const there = program.allocate(size);
+        EXPECT_TRUE(recv(group, program, there, size)->wait());
+        EXPECT_EQ(program.read(there, size), bytes_of(size, 4));
+      }
+    }
+  });
+}
+
 // A large one, whose data the peer has not asked for.
 TEST_P(DeviceMessages, ASendHoldsItsStreamBackForItsCopyOnly) {
   std::atomic<bool> passed{false};
