@@ -71,9 +71,12 @@ class PlanRunner final {
  private:
   Executor& executor_of(Protocol protocol);
   void take_scratch() {
-    std::byte* const given = execution_.device ? execution_.scratch : nullptr;
-    scratch_.grow(given ? 0 : execution_.plan->memory.scratch_bytes, execution_.plan->wide.bytes);
-    execution_.scratch = given ? given : scratch_.data();
+    if (execution_.device) [[unlikely]] {  // its scratch was given
+      scratch_.grow(0, execution_.plan->wide.bytes);
+    } else {
+      scratch_.grow(execution_.plan->memory.scratch_bytes, execution_.plan->wide.bytes);
+      execution_.scratch = scratch_.data();
+    }
     execution_.wide = scratch_.wide();
   }
 

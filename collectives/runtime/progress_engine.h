@@ -40,6 +40,7 @@
 #include "collectives/runtime/work_queue.h"
 #include "transports/base/fork_guard.h"
 #include "transports/cache_line.h"
+#include "transports/cuda/loaded_driver.h"
 #include "transports/mesh.h"
 
 namespace ringwood {
@@ -100,7 +101,10 @@ class alignas(kCacheLine) ProgressEngine final
   const Mesh& mesh() const { return *mesh_; }
   // Throws the Error of a buffer that is not memory of that device, or of the host where it is -1,
   // and of a stream that cannot be used.
-  void check_place(const char* what, const DeviceStream& on, std::span<void* const> buffers);
+  void check_place(const char* what, const DeviceStream& on, std::span<void* const> buffers) {
+    if (on.device >= 0 || cuda::LoadedDriver::known()) [[unlikely]]
+      check_kind(what, on, buffers);
+  }
   // Calls launch(), in which this thread submits the calls of a group (device_calls.h).
   void launch_together(const std::function<void()>& launch);
   bool reads_in_place() const { return work_->collectives.reads_in_place(); }
@@ -108,6 +112,7 @@ class alignas(kCacheLine) ProgressEngine final
  private:
   explicit ProgressEngine(const Options& options);
 
+  void check_kind(const char* what, const DeviceStream& on, std::span<void* const> buffers);
   template <class State>
   Status enqueue(std::shared_ptr<State> operation, bool synchronous);
   // Unless the caller is about to drive, there is a thread that does. Gives the lock up on error.

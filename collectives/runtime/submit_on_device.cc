@@ -92,14 +92,10 @@ void ProgressEngine::launch_together(const std::function<void()>& launch) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-void ProgressEngine::check_place(const char* what, const DeviceStream& on,
-                                 std::span<void* const> buffers) {
+void ProgressEngine::check_kind(const char* what, const DeviceStream& on,
+                                std::span<void* const> buffers) {
   if (forked_since(mesh_->process)) return;
-  if (on.device < 0) {
-    if (cuda::LoadedDriver::known()) [[unlikely]]
-      cuda::LoadedDriver::refuse(what, buffers);
-    return;
-  }
+  if (on.device < 0) return cuda::LoadedDriver::refuse(what, buffers);
   if (role_.mine(role_.lock())) throw in_a_callback();
   if (Status s = device_calls_->check(what, on, buffers); !s)
     throw end_unless_callers(std::move(s.error()), what);
