@@ -117,7 +117,7 @@ def two_hosts(tmp_path_factory):
 
 
 PROGRAMS_OF_ONE_HOST = """
-for program in link collective verbs; do
+for program in link collective verbs cuda; do
   "$1/${program}_tests" --gtest_filter="$2" >"$LAB_OUT/$program.out" 2>&1
 done
 """
@@ -136,9 +136,11 @@ def one_host(tmp_path_factory):
     return out
 
 
-# The contract of links, every algorithm of every collective, and devices that fail without a last
-# word, over queue pairs of one device.
-@pytest.mark.parametrize(("program", "least"), [("link", 17), ("collective", 48), ("verbs", 4)])
+# The contract of links, every algorithm of every collective, devices that fail without a last word,
+# and calls on memory of (doubled) GPUs, over queue pairs of one device.
+@pytest.mark.parametrize(
+    ("program", "least"), [("link", 17), ("collective", 48), ("verbs", 4), ("cuda", 18)]
+)
 def test_a_program_passes_on_a_device(one_host, program, least):
     listing = [PROGRAMS / f"{program}_tests", "--gtest_list_tests", f"--gtest_filter={FILTER}"]
     listed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
