@@ -1,5 +1,6 @@
 // Calls on memory of devices: what users of CUDA collectives expect of them, over every transport.
 #include <atomic>
+#include <barrier>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -290,11 +291,14 @@ TEST_P(DeviceCalls, OfSeveralThreadsOnOneStreamComeOneAfterTheOther) {
     };
     for (int round = 0; round < kRounds; ++round) {
       program.write(data, of(1));
+      std::barrier<> together(kThreads);
       std::vector<std::thread> callers;
       for (int thread = 0; thread < kThreads; ++thread)
         callers.emplace_back([&] {
-          for (int i = 0; i < kCalls; ++i)
+          for (int i = 0; i < kCalls; ++i) {
+            together.arrive_and_wait();
             (void)group.all_reduce(data, kCount, DataType::int32, ReduceOp::sum, program.call());
+          }
         });
       for (std::thread& caller : callers) caller.join();
       ASSERT_EQ(program.read(data, kCount * 4), of(1 << (kThreads * kCalls))) << round;

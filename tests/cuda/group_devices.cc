@@ -1,4 +1,4 @@
-// A group's devices: who is rung.
+// A group's devices: who is rung, and who is held back.
 #include "transports/cuda/group_devices.h"
 
 #include <sys/eventfd.h>
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/messages/device_messages.h"
+#include "collectives/runtime/device_calls.h"
 #include "tests/cuda/device_program.h"
 #include "tests/support/patience.h"
 
@@ -82,6 +83,26 @@ TEST_F(GroupDevicesTest, AMessageRingsWhenItsCopyIsDone) {
     EXPECT_TRUE(messages.empty());
     messages.end(*message);
   }
+  program.stream.synchronize();
+}
+
+// A group that is launched while another is, in the same thread, belongs to that.
+TEST_F(GroupDevicesTest, AGroupWithinAGroupEntersWithIt) {
+  Program program(0);
+  ringwood::DeviceCalls calls(std::move(devices));
+  const auto message = std::make_shared<MessageState>(nullptr, "message", Duration::zero());
+  message->sending = true;
+  message->bytes = 100;
+  message->on = {0, program.stream.get()};
+  ASSERT_TRUE(calls.begin_together());
+  EXPECT_FALSE(calls.begin_together());
+  auto entered = calls.enter(*message);
+  ASSERT_TRUE(entered);
+  ASSERT_TRUE(calls.hold_back(message->on, *entered));
+  program.stream.synchronize();  // not held back before the outer one ends
+  ASSERT_TRUE(calls.end_together());
+  EXPECT_FALSE(program.stream.idle());
+  calls.leave(*message);
   program.stream.synchronize();
 }
 
