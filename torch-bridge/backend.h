@@ -6,6 +6,7 @@
 // calling thread. Threads and the end of a group: live_backend.h.
 #pragma once
 
+#include "torch-bridge/call_checks.h"
 #include "torch-bridge/live_backend.h"
 
 namespace ringwood {
@@ -61,11 +62,21 @@ class TorchBackend final : public LiveBackend {
     how.factor = factor;
     return how;
   }
+  using LiveBackend::placed;
+  template <class Opts>
+  CallOptions placed(const CallChecks& call, Tensors& memory, const Opts& opts,
+                     double factor = 1.0) {
+    return placed(call.device(), memory, call_options(opts, factor));
+  }
+  std::optional<c10::Device> device_of(const c10d::BarrierOptions& opts) const;
+  // A premultiplied sum of one rank is a multiplication, which a device carries out itself.
+  Reduction reduction(const CallChecks& call, const at::Tensor& tensor, const c10d::ReduceOp& op,
+                      Tensors& memory) const;
   // The collectives that have several names in torch.
   Made gather_lists(Kind kind, const char* method, const std::vector<List>& outputs,
-                    const List& inputs, const CallOptions& how);
+                    const List& inputs, const CallOptions& given);
   Made gather_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
-                     const CallOptions& how);
+                     const CallOptions& given);
   Made scatter_blocks(Kind kind, const char* method, const List& outputs, const List& inputs,
                       const c10d::ReduceScatterOptions& opts);
   Made receive(Kind kind, const char* method, List& tensors, int peer, int tag);

@@ -69,7 +69,8 @@ c10::intrusive_ptr<TorchBackend> create(const c10::intrusive_ptr<c10d::Store>& s
     if (options.share_tensors > 0) SharingAllocator::install(options.share_tensors);
     auto communicator =
         Communicator::create(std::make_shared<TorchStore>(store), rank, size, options, name);
-    return c10::make_intrusive<TorchBackend>(std::move(communicator), std::move(torch_options));
+    return c10::make_intrusive<TorchBackend>(std::move(communicator), std::move(torch_options),
+                                             options.cuda);
   } catch (const Error& error) {
     rethrow_interrupt();
     raise_at_start(error, group_note(name, "", torch_options->global_ranks_in_group));

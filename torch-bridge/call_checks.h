@@ -72,13 +72,17 @@ class CallChecks final {
     }
   }
 
-  // A tensor that is read: any strides.
+  // A tensor that is read: any strides, where the first of the call is.
   void placed(const at::Tensor& tensor) const {
     if (tensor.layout() != at::kStrided || tensor.is_quantized())
       refuse("only supports dense tensors");
-    if (tensor.device().type() != at::kCPU)
-      refuse(c10::str("unsupported device type ", tensor.device().type()));
+    const c10::Device device = supported(tensor.device());
+    if (!device_) device_ = device;
+    if (device != *device_)
+      refuse(c10::str("tensors on ", *device_, " and on ", device, ": a call is on one device"));
   }
+  // Where the tensors of the call are.
+  c10::Device device() const { return device_.value_or(c10::Device(at::kCPU)); }
   // A tensor that is written to: any strides that put no two elements at one place.
   void written(const at::Tensor& tensor) const {
     placed(tensor);
@@ -116,6 +120,13 @@ class CallChecks final {
   Reduction reduced(const at::Tensor& tensor, const c10d::ReduceOp& op) const;
 
  private:
+  // Devices whose streams and memory are those of NVIDIA's driver, as the communicator will find:
+  // CUDA's, and such as programs bring along.
+  c10::Device supported(c10::Device device) const {
+    if (!device.is_cpu() && !device.is_cuda() && !device.is_privateuseone())
+      refuse(c10::str("unsupported device type ", device.type(), ": move the tensors to the CPU"));
+    return device;
+  }
   template <class Exception>
   [[noreturn]] void fail(const std::string& message) const {
     throw Exception({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
@@ -124,6 +135,7 @@ class CallChecks final {
 
   const char* method_;
   LiveBackend& backend_;
+  mutable std::optional<c10::Device> device_;  // of the first tensor
 };
 
 // By DataType.

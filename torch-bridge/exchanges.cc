@@ -28,7 +28,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
     call.written(tensor);
   const DataType type = call.moved(tensor);
   const Block data = memory.update(tensor, root, !root);
-  const CallOptions how = with(call_options(opts), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts), memory.take_copied());
   return run(
       {OpType::BROADCAST, "ringwood:broadcast"}, how, tensors, std::move(memory),
       [&](Communicator& group) -> Operations {
@@ -38,7 +38,7 @@ TorchBackend::Made TorchBackend::broadcast(List& tensors, const c10d::BroadcastO
 
 TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
                                               const std::vector<List>& outputs, const List& inputs,
-                                              const CallOptions& how) {
+                                              const CallOptions& given) {
   const CallChecks call(method, *this);
   Tensors memory;
   List all;
@@ -54,6 +54,7 @@ TorchBackend::Made TorchBackend::gather_lists(Kind kind, const char* method,
     all.insert(all.end(), list.begin(), list.end());
   }
   call.distinct(all);
+  const CallOptions how = placed(call.device(), memory, given);
   const Ranges written(all, inputs.size() > 1);
   std::vector<std::tuple<ConstBlock, std::vector<Block>, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
@@ -105,7 +106,7 @@ TorchBackend::Made TorchBackend::allgather_coalesced(std::vector<List>& outputs,
 }
 
 TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, const List& outputs,
-                                               const List& inputs, const CallOptions& how) {
+                                               const List& inputs, const CallOptions& given) {
   const CallChecks call(method, *this);
   Tensors memory;
   call.require(!inputs.empty(), "requires non-empty input tensor list");
@@ -119,6 +120,7 @@ TorchBackend::Made TorchBackend::gather_blocks(Kind kind, const char* method, co
                 "output tensor size must be equal to world_size times input tensor size");
   }
   call.distinct(outputs);
+  const CallOptions how = placed(call.device(), memory, given);
   const Ranges written(outputs, outputs.size() > 1);
   std::vector<std::tuple<ConstBlock, Block, DataType, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
@@ -165,7 +167,7 @@ TorchBackend::Made TorchBackend::gather(std::vector<List>& outputs, List& inputs
     call.require_here(nothing(outputs), "requires empty output on non-root");
   }
   const ConstBlock in = memory.read(input, apart);
-  const CallOptions how = with(call_options(opts), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts), memory.take_copied());
   return run({OpType::GATHER, "ringwood:gather"}, how, inputs, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.gather(in, out, type, static_cast<int>(opts.rootRank), how)};
@@ -189,7 +191,7 @@ TorchBackend::Made TorchBackend::scatter(List& outputs, std::vector<List>& input
     call.require_here(nothing(inputs), "requires empty input on non-root");
   }
   const Block out = memory.write(output);
-  const CallOptions how = with(call_options(opts), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts), memory.take_copied());
   return run({OpType::SCATTER, "ringwood:scatter"}, how, nothing(inputs) ? List() : inputs[0],
              std::move(memory), [&](Communicator& group) -> Operations {
                return {group.scatter(in, out, type, static_cast<int>(opts.rootRank), how)};
@@ -216,7 +218,7 @@ TorchBackend::Made TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& i
   const auto in =
       pieces<const char>(memory.read(input, Tensors::overlap(input, output)), in_counts, bytes);
   const auto out = pieces<char>(memory.write(output), out_counts, bytes);
-  const CallOptions how = with(call_options(opts), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts), memory.take_copied());
   return run({OpType::ALLTOALL_BASE, "ringwood:all_to_all", {}, -1, input_splits, output_splits},
              how, {input}, std::move(memory), [&](Communicator& group) -> Operations {
                return {group.all_to_all(in, out, type, how)};
@@ -251,7 +253,7 @@ TorchBackend::Made TorchBackend::alltoall(List& outputs, List& inputs,
   for (const at::Tensor& input : inputs)
     in.push_back(memory.read(input, written.written_over(input)));
   const std::vector<Block> out = memory.write(outputs);
-  const CallOptions how = with(call_options(opts), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts), memory.take_copied());
   return run(
       {OpType::ALLTOALL, "ringwood:all_to_all"}, how, inputs, std::move(memory),
       [&](Communicator& group) -> Operations { return {group.all_to_all(in, out, type, how)}; });

@@ -15,9 +15,10 @@
 namespace ringwood {
 
 LiveBackend::LiveBackend(std::unique_ptr<Communicator> communicator,
-                         c10::intrusive_ptr<Options> options)
+                         c10::intrusive_ptr<Options> options, CudaOptions cuda)
     : c10d::Backend(communicator->rank(), communicator->size()),
       made_by_(getpid()),
+      cuda_(std::move(cuda)),
       options_(std::move(options)),
       callbacks_(CallbackThreads::start()),
       communicator_(std::move(communicator)) {
@@ -108,6 +109,7 @@ c10d::ErrorType LiveBackend::getError() {
 
 void LiveBackend::abort_with(const std::string& reason) {
   if (forked_since(made_by_)) return;
+  unseen_->seen();  // the caller knows
   const WithoutGil released;
   if (const auto communicator = live()) guarded(*note(), [&] { communicator->abort(reason); });
 }
@@ -129,6 +131,7 @@ void LiveBackend::shutdown() {
   }
   give_back();
   rethrow_interrupt();
+  if (const auto error = unseen_->take()) raise(*error, *note());
 }
 
 void LiveBackend::leave_at_exit(std::chrono::milliseconds most) {
@@ -141,6 +144,8 @@ void LiveBackend::leave_at_exit(std::chrono::milliseconds most) {
   }
   callbacks_->drain(std::chrono::milliseconds(deadline.left_ms()));
   give_back();
+  if (const auto error = unseen_->take())
+    log(LogLevel::error, "torch", "a call on a device has failed: " + error->message() + *note());
 }
 
 }  // namespace ringwood

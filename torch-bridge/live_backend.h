@@ -20,6 +20,10 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "torch-bridge/device/streams.h"
+#include "torch-bridge/device/unseen_error.h"
+#include "torch-bridge/flight_recorder.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 
@@ -31,7 +35,8 @@ class LiveBackend : public c10d::Backend {
   using Made = c10::intrusive_ptr<c10d::Work>;
   using List = std::vector<at::Tensor>;
 
-  LiveBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options);
+  LiveBackend(std::unique_ptr<Communicator> communicator, c10::intrusive_ptr<Options> options,
+              CudaOptions cuda);
   ~LiveBackend() override;
 
   const std::string getBackendName() const override { return "ringwood"; }
@@ -39,7 +44,8 @@ class LiveBackend : public c10d::Backend {
   // Memory that the ranks of a host read in place (shared.h).
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  // Of the CPU only, which has no index.
+  bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
   // Counts the calls that were begun; equal on all ranks that call the same.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return recorded_.begun; }
@@ -49,6 +55,7 @@ class LiveBackend : public c10d::Backend {
   // Fails what is pending and what follows, on all ranks. Nothing after shutdown() and in a forked
   // child.
   void abort_with(const std::string& reason);
+  // Raises the error of a call on a device that nobody was told, when all is released.
   void shutdown() override;
   // Called instead of the destructor while a weak reference is held (bind.cc holds one).
   void release_resources() override { give_back(); }
@@ -72,22 +79,33 @@ class LiveBackend : public c10d::Backend {
   // recorded, and shown to a profiler (run.cc).
   Made run(Kind kind, const CallOptions& how, const List& inputs, Tensors tensors,
            c10::function_ref<Operations(Communicator&)> start);
+  // The options of a call with tensors of that device, and where `memory` is to make copies: on
+  // the CPU as they were, else on a stream of the device.
+  CallOptions placed(c10::Device device, Tensors& memory, CallOptions how, StreamUse use = {});
   // Throws in a forked child.
   void usable() const;
   // For a call: throws after shutdown and in a forked child.
   std::shared_ptr<Communicator> communicator() const;
   void count_call() { ++recorded_.begun; }
+  UnseenError& unseen() const { return *unseen_; }
 
  private:
   // `number`: of its kind, collective or message.
   Made run_now(Kind kind, uint64_t number, const CallOptions& how, const List& inputs,
                Tensors tensors, c10::function_ref<Operations(Communicator&)> start);
+  // run_now() on the stream that `tensors` are placed on (device/).
+  Made run_on_stream(Kind kind, const List& inputs, Tensors tensors, Communicator& communicator,
+                     FlightRecorder::Ticket ticket,
+                     c10::function_ref<Operations(Communicator&)> start);
+  // Calls `start`; what it throws ends the group, because other ranks may have begun.
+  void begin(const Kind& kind, FlightRecorder::Ticket ticket, c10::function_ref<void()> start);
   std::shared_ptr<Communicator> live() const;  // null: shut down
   void dump_failure(Communicator& communicator) const;
   // All that this group costs; nothing in a forked child.
   void give_back() noexcept;
 
   const int made_by_;  // process id
+  const CudaOptions cuda_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<CallbackThreads> callbacks_;
   struct {
@@ -100,6 +118,8 @@ class LiveBackend : public c10d::Backend {
     std::once_flag once;
     std::shared_ptr<const std::string> text;
   } noted_;
+  DeviceStreams streams_;
+  const std::shared_ptr<UnseenError> unseen_ = std::make_shared<UnseenError>();
   mutable std::mutex mutex_;                    // of the pointer, not of what it points to
   std::shared_ptr<Communicator> communicator_;  // null: shut down
 };

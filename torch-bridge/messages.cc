@@ -1,4 +1,8 @@
 // Messages between two ranks, and barriers.
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <optional>
 #include <utility>
 
 #include "torch-bridge/backend.h"
@@ -21,10 +25,12 @@ TorchBackend::Made TorchBackend::send(List& tensors, int peer, int tag) {
   const DataType type = call.moved(tensor);
   const ConstBlock data = memory.read(tensor);
   if (const auto copied = memory.take_copied()) copied->fill();
-  return run({OpType::SEND, "ringwood:send", {}, peer}, {}, tensors, std::move(memory),
-             [&](Communicator& group) -> Operations {
-               return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
-             });
+  const CallOptions how = LiveBackend::placed(call.device(), memory, {}, {StreamUse::Kind::send});
+  return run(
+      {OpType::SEND, "ringwood:send", {}, peer}, how, tensors, std::move(memory),
+      [&](Communicator& group) -> Operations {
+        return {group.send(data.data, data.count, type, peer, static_cast<uint64_t>(tag), how)};
+      });
 }
 
 TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& tensors, int peer,
@@ -37,10 +43,12 @@ TorchBackend::Made TorchBackend::receive(Kind kind, const char* method, List& te
   const DataType type = call.moved(tensor);
   const Block data = memory.write(tensor);
   if (const auto copied = memory.take_copied()) kind.afterwards = copied->finish;
-  return run(std::move(kind), {}, tensors, std::move(memory),
-             [&](Communicator& group) -> Operations {
-               return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag))};
-             });
+  const CallOptions how =
+      LiveBackend::placed(call.device(), memory, {}, {StreamUse::Kind::receive, peer});
+  return run(
+      std::move(kind), how, tensors, std::move(memory), [&](Communicator& group) -> Operations {
+        return {group.recv(data.data, data.count, type, peer, static_cast<uint64_t>(tag), how)};
+      });
 }
 
 TorchBackend::Made TorchBackend::recv(List& tensors, int peer, int tag) {
@@ -53,9 +61,24 @@ TorchBackend::Made TorchBackend::recvAnysource(List& tensors, int tag) {
                  kAnySource, tag);
 }
 
+// What a barrier waits for beside the ranks: torch tells a backend a device by its number alone.
+std::optional<c10::Device> TorchBackend::device_of(const c10d::BarrierOptions& opts) const {
+  if (opts.device && !opts.device->is_cpu()) return opts.device;
+  const auto type = opts.device_ids.empty() ? std::nullopt : at::getAccelerator();
+  if (type) return c10::Device(*type, static_cast<c10::DeviceIndex>(opts.device_ids[0]));
+  return getBoundDeviceId();
+}
+
+// With a device, also for what its current stream has been given.
 TorchBackend::Made TorchBackend::barrier(const c10d::BarrierOptions& opts) {
-  const CallOptions how = call_options(opts);
-  return run({OpType::BARRIER, "ringwood:barrier"}, how, {}, Tensors(),
+  Tensors memory;
+  CallOptions how = call_options(opts);
+  if (const auto device = device_of(opts)) {
+    const c10::impl::VirtualGuardImpl guard(device->type());
+    how = LiveBackend::placed(device->has_index() ? *device : guard.getDevice(), memory,
+                              std::move(how));
+  }
+  return run({OpType::BARRIER, "ringwood:barrier"}, how, {}, std::move(memory),
              [&](Communicator& group) -> Operations { return {group.barrier(how)}; });
 }
 
@@ -68,6 +91,7 @@ void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
   const Status status = guarded(*note(), [&] { return communicator()->barrier(how)->wait(); });
   rethrow_interrupt();
   if (status) return;
+  unseen().seen();
   TORCH_CHECK(status.error().code != ErrorCode::timeout, "Rank ", rank_,
               " timed out in monitoredBarrier after ", how.timeout.count(),
               " ms: ", status.error().message(), *note());

@@ -16,15 +16,25 @@ namespace ringwood {
 
 using c10d::OpType;
 
+Reduction TorchBackend::reduction(const CallChecks& call, const at::Tensor& tensor,
+                                  const c10d::ReduceOp& op, Tensors& memory) const {
+  Reduction by = call.reduced(tensor, op);
+  if (size_ > 1 || by.op != ReduceOp::premul_sum || call.device().is_cpu()) return by;
+  memory.multiply_by_stream(by.factor);
+  by.op = ReduceOp::sum;
+  by.factor = 1;
+  return by;
+}
+
 TorchBackend::Made TorchBackend::allreduce(List& tensors, const c10d::AllreduceOptions& opts) {
   const CallChecks call("allreduce", *this);
   Tensors memory;
   const at::Tensor& tensor = call.single(tensors);
   if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   call.written(tensor);
-  const Reduction by = call.reduced(tensor, opts.reduceOp);
+  const Reduction by = reduction(call, tensor, opts.reduceOp, memory);
   const Block data = memory.update(tensor);
-  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts, by.factor), memory.take_copied());
   return run({OpType::ALLREDUCE, "ringwood:all_reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.all_reduce(data.data, data.count, by.type, by.op, how)};
@@ -39,13 +49,13 @@ TorchBackend::Made TorchBackend::allreduce_coalesced(List& tensors,
   std::vector<Reduction> reductions;
   for (const at::Tensor& tensor : tensors) {
     call.written(tensor);
-    reductions.push_back(call.reduced(tensor, opts.reduceOp));
+    reductions.push_back(reduction(call, tensor, opts.reduceOp, memory));
   }
   call.distinct(tensors);
   std::vector<std::tuple<Block, Reduction, CallOptions>> parts;
   for (auto& [block, copied] : memory.update_parts(tensors)) {
     const Reduction& by = reductions[parts.size()];
-    parts.emplace_back(block, by, with(call_options(opts, by.factor), std::move(copied)));
+    parts.emplace_back(block, by, with(placed(call, memory, opts, by.factor), std::move(copied)));
   }
   const CallOptions how = std::get<CallOptions>(parts[0]);
   return run({OpType::ALLREDUCE_COALESCED, "ringwood:all_reduce"}, how, tensors, std::move(memory),
@@ -61,7 +71,7 @@ TorchBackend::Made TorchBackend::allreduce_sparse(List& tensors,
   const CallChecks call("allreduce_sparse", *this);
   const at::Tensor& tensor = call.single(tensors);
   call.require(tensor.is_sparse(), "requires a sparse COO tensor");
-  call.require(tensor.device().type() == at::kCPU, "unsupported device type");
+  call.require(tensor.is_cpu(), "sparse tensors have to be on the CPU: move them there");
   call.require(tensor.dim() <= SparseSum::kMaxDimensions, "too many dimensions");
   call.require(opts.reduceOp.op_ == c10d::ReduceOp::SUM,
                "unsupported reduction operation: sparse tensors can only be summed");
@@ -107,9 +117,9 @@ TorchBackend::Made TorchBackend::reduce(List& tensors, const c10d::ReduceOptions
     call.written(tensor);
   else
     call.placed(tensor);
-  const Reduction by = call.reduced(tensor, opts.reduceOp);
+  const Reduction by = reduction(call, tensor, opts.reduceOp, memory);
   const Block data = memory.update(tensor, true, root);
-  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts, by.factor), memory.take_copied());
   return run({OpType::REDUCE, "ringwood:reduce"}, how, tensors, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce(data.data, data.count, by.type, by.op,
@@ -130,7 +140,7 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
                               ", got ", list.size(), ")"));
   }
   call.written(output);
-  const Reduction by = call.reduced(output, opts.reduceOp);
+  const Reduction by = reduction(call, output, opts.reduceOp, memory);
   for (const auto i : c10::irange(list.size())) {
     call.placed(list[i]);
     call.same_type(output, list[i], i);
@@ -142,7 +152,7 @@ TorchBackend::Made TorchBackend::reduce_scatter(List& outputs, std::vector<List>
     in.push_back(memory.read(list[i], !in_place && Tensors::overlap(list[i], output)));
   }
   const Block out = memory.write(output);
-  const CallOptions how = with(call_options(opts, by.factor), memory.take_copied());
+  const CallOptions how = with(placed(call, memory, opts, by.factor), memory.take_copied());
   return run({OpType::REDUCE_SCATTER, "ringwood:reduce_scatter"}, how, list, std::move(memory),
              [&](Communicator& group) -> Operations {
                return {group.reduce_scatter(in, out, by.type, by.op, how)};
@@ -168,10 +178,10 @@ TorchBackend::Made TorchBackend::scatter_blocks(Kind kind, const char* method, c
   const Ranges written(outputs, outputs.size() > 1);
   std::vector<std::tuple<ConstBlock, Block, Reduction, CallOptions>> parts;
   for (const auto i : c10::irange(inputs.size())) {
-    const Reduction by = call.reduced(inputs[i], opts.reduceOp);
+    const Reduction by = reduction(call, inputs[i], opts.reduceOp, memory);
     const bool in_place = Tensors::is_block(outputs[i], inputs[i], rank_);
     const ConstBlock in = memory.read(inputs[i], written.written_over(inputs[i], in_place));
-    parts.emplace_back(in, Block(), by, call_options(opts, by.factor));
+    parts.emplace_back(in, Block(), by, placed(call, memory, opts, by.factor));
   }
   write_parts(parts, outputs, !written.disjoint(), memory);
   const CallOptions how = std::get<CallOptions>(parts[0]);

@@ -94,22 +94,36 @@ LiveBackend::Made LiveBackend::run_now(Kind kind, uint64_t number, const CallOpt
                              kind.peer, number, op, timeout},
                             read_by(kind.type, inputs), tensors.outputs());
   }
-  auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
-                                        callbacks_, note());
-  if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   ticket.rank_in_job = recorded_.rank_in_job;
+  if (tensors.stream())
+    return run_on_stream(std::move(kind), inputs, std::move(tensors), *communicator, ticket, start);
+  auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
+                                        callbacks_, note(), unseen_);
+  if (kind.afterwards) work->afterwards(std::move(kind.afterwards));
   work->recorded(ticket);
-  try {
-    work->start(start(*communicator));
-  } catch (const Error& error) {
-    recorder.end(ticket, false);
-    if (!is_message(kind.type))  // the other ranks may have begun
-      abort_with(c10::str(kind.title, " could not be begun on this rank: ", error.message()));
-    stay_if_python_ends();
-    raise(error, *note());
-  }
+  begin(kind, ticket, [&] { work->start(start(*communicator)); });
   rethrow_interrupt();
   return work;
+}
+
+void LiveBackend::begin(const Kind& kind, FlightRecorder::Ticket ticket,
+                        c10::function_ref<void()> start) {
+  const auto ended = [&](const char* why) {
+    FlightRecorder::instance().end(ticket, false);
+    unseen_->seen();
+    if (!is_message(kind.type))
+      abort_with(c10::str(kind.title, " could not be begun on this rank: ", why));
+    stay_if_python_ends();
+  };
+  try {
+    start();
+  } catch (const Error& error) {
+    ended(error.message().c_str());
+    raise(error, *note());
+  } catch (const c10::Error& error) {  // torch's own, of a copy
+    ended(error.what_without_backtrace());
+    throw;
+  }
 }
 
 LiveBackend::Made LiveBackend::run(Kind kind, const CallOptions& how, const List& inputs,
@@ -128,7 +142,8 @@ LiveBackend::Made LiveBackend::run(Kind kind, const CallOptions& how, const List
   const std::vector<int64_t> in_splits = kind.in_splits.vec(), out_splits = kind.out_splits.vec();
   const char* name =
       name_of(kind.type, kind.reduces, !in_splits.empty() || !out_splits.empty()).comms;
-  RINGWOOD_RECORD_CALL(!how.synchronous, std::make_tuple(static_cast<int64_t>(number), message),
+  RINGWOOD_RECORD_CALL(tensors.stream() ? !tensors.on_current_stream() : !how.synchronous,
+                       std::make_tuple(static_cast<int64_t>(number), message),
                        std::make_tuple(options_->group_name, getGroupDesc()), read, outputs,
                        message ? kind.peer : rank_, name, elements(read), elements(outputs),
                        some.empty() ? at::kByte : some[0].scalar_type(), in_splits, out_splits,

@@ -5,10 +5,14 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/Stream.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -70,8 +74,9 @@ class BareCopying final {
 //
 // A copy is made when the operation begins, and carried over before it is done, in the driving
 // thread: so calls on the same memory take effect in the order in which they are made
-// (CallOptions::copied). Tensors may need Python's lock to die: what the operation has ends with
-// this object, which never ends in that thread.
+// (CallOptions::copied). On a device the stream of the call makes the copies, before the operation
+// and behind it. Tensors may need Python's lock to die: what the operation has ends with this
+// object, which never ends in that thread.
 class Tensors final {
  public:
   Tensors() = default;
@@ -94,7 +99,8 @@ class Tensors final {
   Block write(const at::Tensor& tensor, bool apart = false) {
     outputs_.push_back(tensor);
     if (plain(tensor) && !apart) return {tensor.mutable_data_ptr(), count(tensor)};
-    return carried_over(like(tensor), tensor);
+    // A stream carries the copy over in any case: where the call has failed, what was there before.
+    return carried_over(tensor.is_cpu() ? like(tensor) : filled(tensor), tensor);
   }
   // The memory of a tensor that is changed in place. A rank that only `reads` it, or only `writes`
   // it, copies one way. One whose elements fill their memory, as transposed ones and pictures in
@@ -102,7 +108,7 @@ class Tensors final {
   Block update(const at::Tensor& tensor, bool reads = true, bool writes = true) {
     outputs_.push_back(tensor);
     if (plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
-    const uint32_t order = copied_ ? 0 : order_of(tensor);
+    const uint32_t order = copied_ || !tensor.is_cpu() ? 0 : order_of(tensor);
     void* const memory = order != 0 ? tensor.mutable_data_ptr() : nullptr;
     at::Tensor copy = reads ? filled(tensor) : like(tensor);
     const Block block{copy.mutable_data_ptr(), count(tensor)};
@@ -160,7 +166,46 @@ class Tensors final {
 
   // What has gone through copies since the last call of this: for the operation on that memory.
   // Null: nothing.
-  std::shared_ptr<const CopiedMemory> take_copied() { return std::exchange(copied_, nullptr); }
+  std::shared_ptr<const CopiedMemory> take_copied() {
+    auto copied = std::exchange(copied_, nullptr);
+    if (!copied || !on_device_) return copied;
+    by_stream_.push_back(std::move(copied));
+    return nullptr;
+  }
+  // The stream of a call on a device.
+  void on(c10::Stream stream) { stream_ = stream; }
+  const std::optional<c10::Stream>& stream() const { return stream_; }
+  // Precondition: it is on a device.
+  bool on_current_stream() const {
+    return c10::impl::VirtualGuardImpl(stream_->device_type()).getStream(stream_->device()) ==
+           *stream_;
+  }
+  // The copies, with that stream current: before the operations, and behind them.
+  void fill_by_stream() const {
+    for (const auto& copied : by_stream_) copied->fill();
+  }
+  void finish_by_stream() const {
+    for (const auto& copied : by_stream_) copied->finish();
+    if (factor_ == 1) return;
+    const BareCopying bare;
+    std::set<const void*> seen;  // one tensor may stand several times in a list
+    for (const at::Tensor& output : outputs_)
+      if (seen.insert(output.const_data_ptr()).second) output.mul_(factor_);
+  }
+  // The outputs, at the end.
+  void multiply_by_stream(double factor) { factor_ = factor; }
+  // All that the call touches, some of it several times.
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const at::Tensor& tensor : inputs_) visit(tensor);
+    for (const at::Tensor& tensor : outputs_) visit(tensor);
+    for (const auto& pairs : copies_)
+      for (const auto* way : {&pairs->in, &pairs->out})
+        for (const auto& [to, from] : *way) {
+          visit(to);
+          visit(from);
+        }
+  }
   // Both for one operation. Of a call of several parts, whose inputs are all read before any part
   // writes, the first part's operation makes the copies: those of the others, which read them,
   // follow it.
@@ -211,7 +256,8 @@ class Tensors final {
   }
   static at::Tensor like(const at::Tensor& tensor) {
     const c10::InferenceMode no_history;
-    return at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()));
+    return at::empty(tensor.sizes(),
+                     at::TensorOptions().dtype(tensor.scalar_type()).device(tensor.device()));
   }
   // A copy that is made when the operation begins.
   at::Tensor filled(const at::Tensor& tensor) {
@@ -221,7 +267,7 @@ class Tensors final {
       make({{copy, tensor}});
       return copy;
     }
-    note_copy();
+    note_copy(tensor);
     copies_.back()->in.emplace_back(copy, tensor);
     copied_->read.push_back(memory_of(tensor));
     copied_->written.push_back(memory_of(copy));
@@ -230,12 +276,13 @@ class Tensors final {
   Block carried_over(at::Tensor copy, const at::Tensor& tensor) {
     const Block block{copy.mutable_data_ptr(), count(tensor)};
     if (tensor.numel() == 0) return block;
-    note_copy();
+    note_copy(tensor);
     copied_->written.push_back(memory_of(tensor));
     copies_.back()->out.emplace_back(tensor, std::move(copy));
     return block;
   }
-  void note_copy() {
+  void note_copy(const at::Tensor& tensor) {
+    on_device_ = !tensor.is_cpu();
     if (copied_) {
       copied_->order = 0;  // of the one tensor before
       return;
@@ -250,6 +297,10 @@ class Tensors final {
   std::vector<at::Tensor> inputs_, outputs_;
   std::vector<std::shared_ptr<Copies>> copies_;  // of each take_copied()
   std::shared_ptr<CopiedMemory> copied_;         // since the last
+  bool on_device_ = false;
+  std::optional<c10::Stream> stream_;
+  std::vector<std::shared_ptr<const CopiedMemory>> by_stream_;
+  double factor_ = 1;
   std::vector<std::shared_ptr<void>> owned_;
 };
 

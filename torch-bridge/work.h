@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "torch-bridge/device/unseen_error.h"
 #include "torch-bridge/errors.h"
 #include "torch-bridge/flight_recorder.h"
 #include "torch-bridge/interpreter_end.h"
@@ -144,12 +145,13 @@ class Work final : public c10d::Work {
   // `title` and `inputs` are for the profiler. `note` is appended to errors.
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
        Tensors tensors, std::shared_ptr<CallbackThreads> threads,
-       std::shared_ptr<const std::string> note)
+       std::shared_ptr<const std::string> note, std::shared_ptr<UnseenError> unseen)
       : c10d::Work(rank, type, at::hasCallbacks() ? title : nullptr,
                    at::hasCallbacks() ? std::make_optional(inputs) : std::nullopt),
         tensors_(std::move(tensors)),
         threads_(std::move(threads)),
-        note_(std::move(note)) {}
+        note_(std::move(note)),
+        unseen_(std::move(unseen)) {}
 
   // Makes the outputs from what has arrived; without the GIL, before wait() returns.
   void afterwards(std::function<void()> function) { afterwards_ = std::move(function); }
@@ -188,8 +190,10 @@ class Work final : public c10d::Work {
     complete();
     complete_future();
     release();
+    const auto error = exception();
+    if (error) unseen_->seen();
     rethrow_interrupt();
-    if (auto error = exception()) std::rethrow_exception(error);
+    if (error) std::rethrow_exception(error);
     return true;
   }
 
@@ -303,6 +307,7 @@ class Work final : public c10d::Work {
     if (!mine) return future->wait();
     const StateOfCall state(call_state_);
     if (auto error = exception()) {
+      unseen_->seen();
       future->setError(error);
     } else {
       future->markCompleted(c10::IValue(tensors_.outputs()));
@@ -328,6 +333,7 @@ class Work final : public c10d::Work {
   Tensors tensors_;
   const std::shared_ptr<CallbackThreads> threads_;
   const std::shared_ptr<const std::string> note_;
+  const std::shared_ptr<UnseenError> unseen_;  // of the group
   FlightRecorder::Ticket ticket_;
   std::function<void()> afterwards_;
   CallState call_state_;  // none: it ended inside the call

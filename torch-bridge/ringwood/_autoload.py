@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend
 
 NAME = "ringwood"
+DEVICES = ["cpu", "cuda"]
 
 
 def register() -> None:
@@ -26,7 +27,7 @@ def register() -> None:
 
         if not dist.is_available() or hasattr(dist.Backend, NAME.upper()):
             return
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=DEVICES)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             logging.getLogger(NAME).warning("the backend could not be registered: %s", error)

@@ -44,6 +44,7 @@ struct VerbsOptions {
 struct CudaOptions {
   bool enabled = true;                    // RINGWOOD_CUDA
   std::string library;                    // RINGWOOD_CUDA_LIBRARY
+  bool blocking_wait = false;             // RINGWOOD_BLOCKING_WAIT
   size_t pinned_bytes = size_t{8} << 30;  // RINGWOOD_PINNED_BYTES
 };
 

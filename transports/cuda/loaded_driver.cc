@@ -14,7 +14,9 @@ namespace ringwood::cuda {
 namespace {
 
 using Attributes = decltype(MemoryCalls::pointer_attributes);
+using IsCapturing = decltype(StreamCalls::is_capturing);
 std::atomic<Attributes> attributes{nullptr};
+std::atomic<IsCapturing> is_capturing{nullptr};
 std::atomic<int> seen_by{0};  // the process
 
 struct Wanted {
@@ -47,6 +49,7 @@ void LoadedDriver::look(const std::string& library) noexcept {
   void* const handle = ::dlopen(wanted.found.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return;
   attributes = reinterpret_cast<Attributes>(::dlsym(handle, "cuPointerGetAttributes"));
+  is_capturing = reinterpret_cast<IsCapturing>(::dlsym(handle, "cuStreamIsCapturing"));
   seen_by = current_pid();
   known_ = attributes.load() != nullptr;
 }
@@ -62,6 +65,14 @@ int LoadedDriver::device_of(const void* address) noexcept {
       attributes.load()(3, asked, answers, reinterpret_cast<CUdeviceptr>(address));
   const bool of_device = code == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE && managed == 0;
   return of_device ? ordinal : -1;
+}
+
+bool LoadedDriver::captures(void* stream) noexcept {
+  const IsCapturing ask = is_capturing;
+  if (!known() || !ask || forked_since(seen_by)) return false;
+  CUstreamCaptureStatus status{};
+  return ask(static_cast<CUstream>(stream), &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 void LoadedDriver::refuse(const char* what, std::span<void* const> buffers) {

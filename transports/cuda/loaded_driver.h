@@ -21,6 +21,9 @@ class LoadedDriver final {
   static bool known() noexcept { return known_.load(std::memory_order_acquire); }
   // The ordinal of the device whose memory it is, which the host cannot access; -1: none.
   static int device_of(const void* address) noexcept;
+  // Whether the CUstream is being captured into a graph; false where it cannot be told, as where no
+  // driver is known.
+  static bool captures(void* stream) noexcept;
   // Throws Error(invalid_argument) for the first of them that is memory of a device.
   static void refuse(const char* what, std::span<void* const> buffers);
 

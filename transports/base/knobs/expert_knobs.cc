@@ -166,6 +166,14 @@ constexpr Knob kTable[] = {
      "the file of NVIDIA's driver library (empty: libcuda.so.1, as the loader finds it)",
      "For drivers in unusual places, and for tests. The first group of a process that uses a "
      "device decides."},
+    {"RINGWOOD_BLOCKING_WAIT",
+     expert,
+     {"TORCH_NCCL_BLOCKING_WAIT"},
+     "1",
+     kSwitch<&CudaOptions::blocking_wait>,
+     "1: wait() for a call on CUDA tensors is of the host, and raises the call's error",
+     "Off: it only orders streams, so that the host goes on preparing kernels; an error is raised "
+     "by the next call then. For programs that catch errors, and to find which call one is of."},
     {"RINGWOOD_PINNED_BYTES",
      expert,
      {},
