@@ -14,8 +14,14 @@ WAITING = {
 }
 # Suites of Python's tests by their folders; whatever none of them names is in `python`. The
 # commands are tried with links and ranks that are slow on purpose, and wait half of their time.
-PARTS = {"python-torch": ("backend", "training"), "python-commands": ("commands", "live")}
-WAITING_PARTS = ("python-commands",)
+PARTS = {
+    "python-torch": ("backend", "training"),
+    "python-device": ("device",),
+    "python-commands": ("commands", "live"),
+}
+WAITING_PARTS = ("python-commands", "python-on-device")
+# Tests of the backend that are run on a device, too (tests/ghost).
+ON_DEVICE = ("coalesced", "collectives", "overlaps", "training")
 # They start no thread, or only those of groups that other suites run in more ways: the thread
 # sanitizer could find nothing more in them.
 WITHOUT_THREADS = (
@@ -104,4 +110,7 @@ def python_suites(only: str, slow: bool) -> list[Suite]:
         where = [f"tests/python/{folder}" for folder in folders]
         suites.append(pytest_suite(name, marks, only, where))
         others += [f"--ignore={folder}" for folder in where]
+    where = [f"tests/python/backend/test_backend_{part}.py" for part in ON_DEVICE]
+    on_device = pytest_suite("python-on-device", marks, only, where)
+    suites.append(replace(on_device, environment={"DEVICE": "ghost"}))
     return [*suites, pytest_suite("python", marks, only, others)]

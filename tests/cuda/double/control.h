@@ -28,6 +28,8 @@ void fake_cuda_pause(int on);
 void fake_cuda_queue(size_t tasks);
 // How many calls of any entry there were in this process. Any thread.
 unsigned long long fake_cuda_calls(void);
+// Where the host finds that memory of a device; null: it is none. Any thread.
+void* fake_cuda_on_host(const void* address);
 // "2 registrations, 1 stream": what is held in this process now; "" if nothing is. Any thread.
 void fake_cuda_left(char* text, size_t room);
 }

@@ -121,6 +121,10 @@ using namespace fake_cuda;
 
 extern "C" {
 
+void* fake_cuda_on_host(const void* address) {
+  return seen_by_device(reinterpret_cast<CUdeviceptr>(address), 1);
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   if (const CUresult refused = enter(__func__, Needs::context)) return refused;
   if (const CUresult refused = refuse_beside_captures()) return refused;

@@ -21,9 +21,11 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from processes import NEVER_S, PATIENCE_S, held_port
+from processes import NEVER_S, PATIENCE_S, ROOT, held_port
 
 BACKEND = os.environ.get("BACKEND", "ringwood")
+# Where the tensors of all bodies are: "cpu", "ghost" (tests/ghost) or "cuda".
+DEVICE = os.environ.get("DEVICE", "cpu")
 KILLED = object()
 
 
@@ -54,6 +56,22 @@ def init(rank: int, size: int, port: int, timeout_s: float = NEVER_S, **options)
     )
 
 
+def take_device(rank: int, size: int) -> None:
+    """Makes tensors on a device of its own, where torch is not told otherwise."""
+    if DEVICE == "ghost":
+        sys.path.append(str(ROOT / "tests" / "python" / "device"))
+        from ghost_ranks import load_ghost
+        from ringwood import _autoload
+
+        load_ghost(size)
+        if DEVICE not in _autoload.DEVICES:  # which torch keeps, and asks
+            _autoload.DEVICES.append(DEVICE)
+    # Bodies expect errors of wait(), and look at tensors after it.
+    os.environ.setdefault("RINGWOOD_BLOCKING_WAIT", "1")
+    torch.accelerator.set_device_index(rank % torch.accelerator.device_count())
+    torch.set_default_device(f"{DEVICE}:{torch.accelerator.current_device_index()}")
+
+
 def run_ranks(
     size: int,
     body,
@@ -68,6 +86,8 @@ def run_ranks(
     os.environ["MASTER_PORT"] = str(port)
 
     def begin(rank: int):
+        if DEVICE != "cpu":
+            take_device(rank, size)
         if group:
             init(rank, size, port, group_timeout_s)
         return body(rank, size)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="others overflow a
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    return tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return tensor.reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
 
 
 def filled(count: int, number: float, dtype: torch.dtype) -> torch.Tensor:

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
-from backend_ranks import run_ranks
+from backend_ranks import DEVICE, run_ranks
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
@@ -163,7 +163,7 @@ def test_uneven_inputs():
 )
 def test_fully_sharded(size, dtype):
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(DEVICE, (size,))
         policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype)
         module = model()
         for layer in module:
@@ -178,7 +178,7 @@ def test_fully_sharded(size, dtype):
 
 def test_fully_sharded_in_replicas():
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("replicate", "shard"))
         module = fully_shard(model(), mesh=mesh)
         train(module, rank, size)
         expect_equal(module)
@@ -188,7 +188,7 @@ def test_fully_sharded_in_replicas():
 
 def test_gradient_divided_by_a_factor():
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(DEVICE, (size,))
         module = fully_shard(model(), mesh=mesh)
         module.set_gradient_divide_factor(2.0 * size)  # PREMUL_SUM
         train(module, rank, size, rate=0.2)
@@ -199,7 +199,7 @@ def test_gradient_divided_by_a_factor():
 
 def test_tensor_parallel():
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(DEVICE, (size,))
         plan = {"0": ColwiseParallel(), "3": RowwiseParallel()}
         torch.manual_seed(0)
         module = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Identity(), nn.Linear(32, 4))
@@ -214,7 +214,7 @@ def test_tensor_parallel():
 
 def test_redistribution():
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(DEVICE, (size,))
         whole = torch.arange(7 * 10.0).reshape(7, 10)
         placements = [Replicate(), Shard(0), Shard(1)]
         for before in placements:
@@ -261,7 +261,7 @@ def test_checkpoint(tmp_path):
     from torch.distributed import checkpoint
 
     def body(rank, size):
-        mesh = init_device_mesh("cpu", (size,))
+        mesh = init_device_mesh(DEVICE, (size,))
         saved = fully_shard(model(), mesh=mesh).state_dict()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

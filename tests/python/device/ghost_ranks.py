@@ -1,0 +1,90 @@
+"""Ranks with a device: forked, as of backend_ranks, with the device of tests/ghost.
+
+The driver's double reads its variables at its first call, in the rank.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from processes import ROOT
+
+sys.path += [str(ROOT / "tests" / "python" / "backend"), str(ROOT / "tests" / "ghost")]
+
+from backend_ranks import KILLED, init, run_ranks, seconds
+
+__all__ = [
+    "BOTH",
+    "DRIVER",
+    "KILLED",
+    "init",
+    "load_ghost",
+    "needs_ghost",
+    "on_host",
+    "run_ghosts",
+    "run_ranks",
+    "seconds",
+]
+
+BUILD = Path(os.environ.get("TEST_BUILD", ROOT / "build"))
+DRIVER = BUILD / "tests" / "libcuda.so.1"
+MINOR = "_".join(torch.__version__.split(".")[:2])
+EXTENSION = next((BUILD / "tests").glob(f"_ghost_{MINOR}.*.so"), None)
+BOTH = "cpu:ringwood,ghost:ringwood"
+
+needs_ghost = pytest.mark.skipif(
+    EXTENSION is None, reason=f"no device of tests/ghost in {BUILD}: CUDA's header is missing"
+)
+
+
+def load_ghost(devices: int, driver: Path = DRIVER):
+    """The module `_ghost`, in a process that has not used it yet."""
+    sys.path.insert(0, str(EXTENSION.parent))
+    os.environ["GHOST_DRIVER"] = str(driver)
+    os.environ["RINGWOOD_CUDA_LIBRARY"] = str(driver)
+    os.environ["FAKE_CUDA_DEVICES"] = str(devices)
+    import ghost
+
+    return ghost.load()
+
+
+def run_ghosts(
+    size: int,
+    body,
+    *,
+    backend: str = BOTH,
+    group_timeout_s: float = 60,
+    environment: dict[str, str] | None = None,
+    with_device_id: bool = False,
+    **options,
+) -> list:
+    """`body(rank, size, device, ghost)` on `size` ranks, each with a device of its own."""
+
+    def begin(rank, size):
+        ghost = load_ghost(size)
+        os.environ.update(environment or {})
+        from ringwood import _autoload
+
+        if "ghost" not in _autoload.DEVICES:  # "ringwood" alone is for these devices, too
+            _autoload.DEVICES.append("ghost")
+        torch.accelerator.set_device_index(rank)
+        dist.init_process_group(
+            backend,
+            init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}",
+            rank=rank,
+            world_size=size,
+            timeout=seconds(group_timeout_s),
+            device_id=torch.device("ghost", rank) if with_device_id else None,
+        )
+        return body(rank, size, torch.device("ghost", rank), ghost)
+
+    return run_ranks(size, begin, group=False, **options)
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """What is there now, on a stream that waits for nothing."""
+    with torch.Stream(tensor.device):
+        return tensor.cpu()
