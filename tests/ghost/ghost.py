@@ -2,16 +2,23 @@
 
 import contextlib
 import importlib
+import os
 import sys
 import types
+from pathlib import Path
 
 import torch
 
 
-def load():
-    """Returns the module `_ghost`. Not before a fork: the driver and its threads come with it."""
+def load(build: Path, devices: int):
+    """Returns the module `_ghost` of a build. Not before a fork: the driver and its threads come
+    with it."""
     if "_ghost" in sys.modules:
         return sys.modules["_ghost"]
+    sys.path.insert(0, str(build / "tests"))
+    driver = str(build / "tests" / "libcuda.so.1")
+    os.environ.update(GHOST_DRIVER=driver, RINGWOOD_CUDA_LIBRARY=driver)
+    os.environ["FAKE_CUDA_DEVICES"] = str(devices)
     torch.utils.rename_privateuse1_backend("ghost")
     minor = "_".join(torch.__version__.split(".")[:2])
     _ghost = importlib.import_module(f"_ghost_{minor}")

@@ -126,12 +126,24 @@ def test_gpu_check_rehearsed(tmp_path, double):
     assert [bar["bytes"] for bar in found["bars"]] == [1 << 20, 1 << 22]
     driver = next(step for step in found["steps"] if step["step"] == "driver")
     assert len(driver["checks"]) == 10
+    of_torch = {step["step"]: step for step in found["steps"][6:]}
+    assert of_torch.keys() == {"torch", "training-2", "training-4", "peers"}
+    assert not any("skipped" in step for step in of_torch.values()), of_torch
+    assert of_torch["training-4"]["error"].keys() == {"ddp", "fsdp2"}
+    assert len(of_torch["peers"]["ringwood_us"]) == 3  # sizes up to 4 MiB
 
 
 def test_gpu_check_names_a_rule_that_is_broken(tmp_path, double):
     more = double | {"FAKE_CUDA_FAIL": "cuStreamWriteValue32:1=999"}
-    done = gpu_check("--out", str(tmp_path), "--rehearse", "--maxbytes", "1048576", **more)
+    only = [word for step in ("driver", "calls-2") for word in ("--only", step)]
+    done = gpu_check("--out", str(tmp_path), "--rehearse", *only, **more)
     assert done.returncode >= 1
     assert "cuStreamWriteValue32 on device 0: error 999" in done.stdout
     found = json.loads((tmp_path / "gpu-check.json").read_text())
-    assert len(found["steps"]) == 6, "the other steps were run, too"
+    assert [step["step"] for step in found["steps"]] == ["driver", "calls-2"], "all were run"
+
+
+def test_gpu_check_names_its_steps(tmp_path, double):
+    done = gpu_check("--out", str(tmp_path), "--rehearse", "--only", "kernels", **double)
+    assert done.returncode == 1
+    assert "no step kernels; there are facts, driver" in done.stderr

@@ -18,7 +18,6 @@ from backend_ranks import KILLED, init, run_ranks, seconds
 
 __all__ = [
     "BOTH",
-    "DRIVER",
     "KILLED",
     "init",
     "load_ghost",
@@ -30,7 +29,6 @@ __all__ = [
 ]
 
 BUILD = Path(os.environ.get("TEST_BUILD", ROOT / "build"))
-DRIVER = BUILD / "tests" / "libcuda.so.1"
 MINOR = "_".join(torch.__version__.split(".")[:2])
 EXTENSION = next((BUILD / "tests").glob(f"_ghost_{MINOR}.*.so"), None)
 BOTH = "cpu:ringwood,ghost:ringwood"
@@ -40,15 +38,11 @@ needs_ghost = pytest.mark.skipif(
 )
 
 
-def load_ghost(devices: int, driver: Path = DRIVER):
+def load_ghost(devices: int):
     """The module `_ghost`, in a process that has not used it yet."""
-    sys.path.insert(0, str(EXTENSION.parent))
-    os.environ["GHOST_DRIVER"] = str(driver)
-    os.environ["RINGWOOD_CUDA_LIBRARY"] = str(driver)
-    os.environ["FAKE_CUDA_DEVICES"] = str(devices)
     import ghost
 
-    return ghost.load()
+    return ghost.load(BUILD, devices)
 
 
 def run_ghosts(
