@@ -339,7 +339,8 @@ def test_it_installs_and_runs_without_torch(tmp_path):
     assert len(list(tmp_path.rglob("completions/ringwood"))) == 1
     (binary,) = tmp_path.rglob("bin/ringwood")
     needed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
-    assert not re.search("torch|c10|python", needed)
+    libraries = [line.split()[0] for line in needed.splitlines()]  # not where they lie
+    assert not re.search("torch|c10|python", " ".join(libraries))
     done = subprocess.run(
         [binary, "perf", "all_reduce", "--sizes", "8", "-n", "1", "--ranks", "2"],
         env={"PATH": "/usr/bin:/bin"},

@@ -1,9 +1,11 @@
 """Every collective on a device gives what it gives on the CPU."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
-from ghost_ranks import needs_ghost, run_ghosts
+from ghost_ranks import needs_ghost, run_ghosts, run_ranks
 
 pytestmark = needs_ghost
 
@@ -133,3 +135,15 @@ def test_groups_of_some_ranks():
                     assert x[0].item() == sum(ranks)
 
     run_ghosts(3, body)
+
+
+def test_a_job_on_the_cpu_opens_no_driver():
+    def body(rank, size):
+        before = [line for line in Path("/proc/self/maps").read_text().split() if "cuda" in line]
+        dist.all_reduce(torch.ones(4))
+        dist.barrier()
+        dist.all_gather_object([None] * size, rank)
+        after = [line for line in Path("/proc/self/maps").read_text().split() if "cuda" in line]
+        assert after == before
+
+    run_ranks(2, body)
