@@ -11,6 +11,7 @@
 #include "transports/base/log.h"
 #include "transports/cuda/check.h"
 #include "transports/cuda/copies.h"
+#include "transports/cuda/pointer_place.h"
 #include "transports/cuda/process_devices.h"
 
 namespace ringwood {
@@ -212,18 +213,12 @@ Status LiveDevices::check(const char* what, int device, void* stream,
   if (Status s = in_use(device).gates.refuse_capture(static_cast<CUstream>(stream)); !s) return s;
   for (const void* buffer : buffers) {
     if (!buffer) continue;
-    unsigned kind = 0, managed = 0;
-    int ordinal = -1;
-    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void* answers[] = {&kind, &managed, &ordinal};
-    const CUresult code = used.driver().memory.pointer_attributes(
-        3, asked, answers, reinterpret_cast<CUdeviceptr>(buffer));
-    if (Status s = cuda::check(used.driver(), code, "cuPointerGetAttributes", device); !s) return s;
-    if (managed != 0 || (kind == CU_MEMORYTYPE_DEVICE && ordinal == device)) continue;
-    const std::string where = kind == CU_MEMORYTYPE_DEVICE ? fmt::format("of device {}", ordinal)
-                                                           : std::string("of the host");
+    const PointerPlace place = place_of(used.driver().memory.pointer_attributes, buffer);
+    if (Status s = cuda::check(used.driver(), place.code, "cuPointerGetAttributes", device); !s)
+      return s;
+    if (place.managed || (place.of_device && place.ordinal == device)) continue;
+    const std::string where =
+        place.of_device ? fmt::format("of device {}", place.ordinal) : std::string("of the host");
     return Error(ErrorCode::invalid_argument,
                  fmt::format("{}: a buffer is memory {}, and the call is on a stream of device {}: "
                              "all buffers of a call must be there",

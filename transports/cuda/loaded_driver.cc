@@ -9,6 +9,7 @@
 
 #include "transports/base/fork_guard.h"
 #include "transports/cuda/driver.h"
+#include "transports/cuda/pointer_place.h"
 
 namespace ringwood::cuda {
 namespace {
@@ -56,15 +57,8 @@ void LoadedDriver::look(const std::string& library) noexcept {
 
 int LoadedDriver::device_of(const void* address) noexcept {
   if (!address || forked_since(seen_by)) return -1;
-  unsigned kind = 0, managed = 0;
-  int ordinal = -1;
-  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  void* answers[] = {&kind, &managed, &ordinal};
-  const CUresult code =
-      attributes.load()(3, asked, answers, reinterpret_cast<CUdeviceptr>(address));
-  const bool of_device = code == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE && managed == 0;
-  return of_device ? ordinal : -1;
+  const PointerPlace place = place_of(attributes, address);
+  return place.code == CUDA_SUCCESS && place.of_device ? place.ordinal : -1;
 }
 
 bool LoadedDriver::captures(void* stream) noexcept {

@@ -147,3 +147,16 @@ def test_a_job_on_the_cpu_opens_no_driver():
         assert after == before
 
     run_ranks(2, body)
+
+
+def test_beside_gloo_on_the_cpu():
+    def body(rank, size, device, ghost):
+        for here in (device, torch.device("cpu")):
+            x = torch.ones(3, device=here)
+            dist.all_reduce(x)
+            assert x.sum().item() == 3 * size
+        dist.barrier()
+        backends = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("cpu", device)]
+        assert backends == ["gloo", "ringwood"]
+
+    run_ghosts(2, body, backend="cpu:gloo,ghost:ringwood")
