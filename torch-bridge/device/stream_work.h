@@ -90,12 +90,13 @@ class StreamWork final : public c10d::Work {
     end_->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   }
 
-  // Where the streams have passed the end, the operations have ended, or are just about to.
+  // Where the streams have passed the end, the operations have ended, or are just about to; but for
+  // a send, of which this tells that its tensor may be changed, as wait() does.
   bool isCompleted() override {
     if (c10d::Work::isCompleted()) return true;
     if (!outcome_->error()) {
       if (!passed()) return false;
-      wait_for_operations(kNoTimeout);
+      if (!is_send()) wait_for_operations(kNoTimeout);
     }
     finish_once();
     return true;
@@ -134,21 +135,25 @@ class StreamWork final : public c10d::Work {
   }
 
  private:
+  static constexpr auto kSignals = std::chrono::milliseconds(100);  // between two looks for them
+
+  bool is_send() const { return opType_ == c10d::OpType::SEND; }
   bool passed() const {
     const c10::DeviceGuard here(device_);
     return end_->query();
   }
   void wait_on_host(std::chrono::milliseconds timeout) {
     const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
-    // What a send is waited for is that its tensor may be changed, not that it is received.
-    if (opType_ != c10d::OpType::SEND) wait_for_operations(timeout);
+    if (!is_send()) wait_for_operations(timeout);
     // And for what the stream does behind the operations.
-    while (!outcome_->error() && !passed()) {
+    for (Deadline signals = Deadline::after(kSignals); !outcome_->error() && !passed();) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
       if (deadline.passed())
         outcome_->fail(Error(ErrorCode::timeout, "the stream has not come to the call's end"));
-      else if (const std::string why = run_signal_handlers(); !why.empty())
+      if (!signals.passed()) continue;
+      if (const std::string why = run_signal_handlers(); !why.empty())
         outcome_->fail(Error(ErrorCode::aborted, why));
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      signals = Deadline::after(kSignals);
     }
     if (outcome_->error()) outcome_->seen();  // or an interrupt is
     rethrow_interrupt();

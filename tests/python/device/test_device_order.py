@@ -200,6 +200,24 @@ def test_the_future_of_a_send_is_behind_its_copy():
     run_ghosts(2, body)
 
 
+def test_a_send_is_complete_when_its_tensor_may_be_changed():
+    def body(rank, size, device, ghost):
+        x = torch.ones(100_000, device=device)
+        if rank == 0:
+            work = dist.isend(x, 1)
+            while not work.is_completed():
+                time.sleep(0.001)
+            x.fill_(7)
+            dist.send(torch.ones(1), 1, tag=1)
+        else:
+            dist.recv(torch.ones(1), 0, tag=1)  # it is received only then
+            x.fill_(5)
+            dist.recv(x, 0)
+            assert x.cpu().eq(1).all()
+
+    run_ghosts(2, body)
+
+
 def test_other_threads_run_while_a_message_from_any_rank_is_waited_for():
     def body(rank, size, device, ghost):
         x = warm(device)
