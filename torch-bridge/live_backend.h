@@ -94,7 +94,8 @@ class LiveBackend : public c10d::Backend {
   Made run_now(Kind kind, uint64_t number, const CallOptions& how, const List& inputs,
                Tensors tensors, c10::function_ref<Operations(Communicator&)> start);
   // run_now() on the stream that `tensors` are placed on (device/).
-  Made run_on_stream(Kind kind, const List& inputs, Tensors tensors, Communicator& communicator,
+  Made run_on_stream(Kind kind, const List& inputs, Tensors tensors,
+                     const std::shared_ptr<Communicator>& communicator,
                      FlightRecorder::Ticket ticket,
                      c10::function_ref<Operations(Communicator&)> start);
   // Calls `start`; what it throws ends the group, because other ranks may have begun.

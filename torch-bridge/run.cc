@@ -96,7 +96,7 @@ LiveBackend::Made LiveBackend::run_now(Kind kind, uint64_t number, const CallOpt
   }
   ticket.rank_in_job = recorded_.rank_in_job;
   if (tensors.stream())
-    return run_on_stream(std::move(kind), inputs, std::move(tensors), *communicator, ticket, start);
+    return run_on_stream(std::move(kind), inputs, std::move(tensors), communicator, ticket, start);
   auto work = c10::make_intrusive<Work>(rank_, kind.type, kind.title, inputs, std::move(tensors),
                                         callbacks_, note(), unseen_);
   if (kind.afterwards) work->afterwards(std::move(kind.afterwards));

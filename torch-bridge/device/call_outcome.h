@@ -20,8 +20,9 @@ class CallOutcome final : public std::enable_shared_from_this<CallOutcome> {
  public:
   using Operations = std::vector<OperationPtr>;
 
-  CallOutcome(std::shared_ptr<UnseenError> unseen, FlightRecorder::Ticket ticket)
-      : unseen_(std::move(unseen)), ticket_(ticket) {}
+  CallOutcome(std::weak_ptr<Communicator> group, std::shared_ptr<UnseenError> unseen,
+              FlightRecorder::Ticket ticket)
+      : group_(std::move(group)), unseen_(std::move(unseen)), ticket_(ticket) {}
 
   // Once.
   void follow(const Operations& operations) {
@@ -42,9 +43,14 @@ class CallOutcome final : public std::enable_shared_from_this<CallOutcome> {
     const std::lock_guard lock(mutex_);
     return error_;
   }
-  bool all_ended() const {
-    const std::lock_guard lock(mutex_);
-    return pending_ == 0;
+  // The group has failed, and its error is about to reach these operations.
+  bool about_to_fail() const {
+    {
+      const std::lock_guard lock(mutex_);
+      if (pending_ == 0 || error_) return false;
+    }
+    const auto group = group_.lock();
+    return group && !group->health();
   }
   void fail(const Error& error) {
     const std::lock_guard lock(mutex_);
@@ -82,6 +88,7 @@ class CallOutcome final : public std::enable_shared_from_this<CallOutcome> {
     if (all) FlightRecorder::instance().dump_failure(ticket_.rank_in_job);
   }
 
+  const std::weak_ptr<Communicator> group_;
   const std::shared_ptr<UnseenError> unseen_;
   const FlightRecorder::Ticket ticket_;
   mutable std::mutex mutex_;  // all below

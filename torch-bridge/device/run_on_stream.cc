@@ -36,13 +36,13 @@ CallOptions LiveBackend::placed(c10::Device device, Tensors& memory, CallOptions
 }
 
 LiveBackend::Made LiveBackend::run_on_stream(Kind kind, const List& inputs, Tensors tensors,
-                                             Communicator& communicator,
+                                             const std::shared_ptr<Communicator>& communicator,
                                              FlightRecorder::Ticket ticket,
                                              c10::function_ref<Operations(Communicator&)> start) {
   const c10::Stream on = *tensors.stream();
   const c10::impl::VirtualGuardImpl guard(on.device_type());
   const c10::Stream user = guard.getStream(on.device());
-  const auto outcome = std::make_shared<CallOutcome>(unseen_, ticket);
+  const auto outcome = std::make_shared<CallOutcome>(communicator, unseen_, ticket);
   const bool blocks = cuda_.blocking_wait || kind.type == c10d::OpType::BARRIER;
   auto work =
       c10::make_intrusive<StreamWork>(rank_, kind.type, kind.title, inputs, tensors.outputs(),
@@ -60,7 +60,7 @@ LiveBackend::Made LiveBackend::run_on_stream(Kind kind, const List& inputs, Tens
     }
     const c10::StreamGuard current(on);
     tensors.fill_by_stream();
-    outcome->follow(start(communicator));
+    outcome->follow(start(*communicator));
     tensors.finish_by_stream();
     work->queued(on);
   };

@@ -72,6 +72,7 @@ class StreamWork final : public c10d::Work {
   }
   // Precondition: queued.
   void raise_if_failed() {
+    if (outcome_->about_to_fail()) wait_for_operations(kNoTimeout);
     const std::optional<Error> error = outcome_->error();
     if (!error) return;
     finish_once();

@@ -21,6 +21,7 @@ __all__ = [
     "KILLED",
     "init",
     "load_ghost",
+    "meet",
     "needs_ghost",
     "on_host",
     "run_ghosts",
@@ -76,6 +77,13 @@ def run_ghosts(
         return body(rank, size, torch.device("ghost", rank), ghost)
 
     return run_ranks(size, begin, group=False, **options)
+
+
+def meet(rank: int, size: int, where: str) -> None:
+    """All ranks have come here; their groups have no part in it."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"{where} {rank}", "")
+    store.wait([f"{where} {other}" for other in range(size)])
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:

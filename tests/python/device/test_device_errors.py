@@ -9,7 +9,7 @@ import pytest
 import ringwood
 import torch
 import torch.distributed as dist
-from ghost_ranks import KILLED, init, load_ghost, needs_ghost, run_ghosts, run_ranks
+from ghost_ranks import KILLED, init, load_ghost, meet, needs_ghost, run_ghosts, run_ranks
 from torch._C._distributed_c10d import ErrorType, _ProcessGroupWrapper
 
 pytestmark = needs_ghost
@@ -55,6 +55,7 @@ def differing(rank, size, device, ghost):
     ghost.close_gate()
     work = dist.all_reduce(x, async_op=True)
     work.wait()
+    meet(rank, size, "waited")  # before a rank begins, and all fail
     ghost.open_gate()
     torch.accelerator.synchronize()
     assert (x.cpu() == 1).all()  # nothing was written
@@ -103,11 +104,10 @@ def test_an_abort_is_not_raised_at_the_end():
         x = torch.ones(8, device=device)
         dist.all_reduce(x)
         torch.accelerator.synchronize()
-        met = dist.barrier()
+        meet(rank, size, "reduced")
         if rank == 0:
-            work = dist.all_reduce(x, async_op=True)
+            dist.all_reduce(x, async_op=True)
             backend(device).abort()
-            del work, met
             dist.destroy_process_group()
 
     run_ghosts(2, body)
