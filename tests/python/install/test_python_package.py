@@ -208,7 +208,9 @@ def test_signals_reach_the_command():
             started.send_signal(signal.SIGTERM)
             started.communicate()
             ends.append(started.returncode)
-    assert ignored[0] == ignored[1] and ends == [-signal.SIGTERM, -signal.SIGTERM]
+    assert ignored[0] == ignored[1]
+    # By the signal, or, once it has ranks to end first, with the code that shells give it.
+    assert all(end in (-signal.SIGTERM, 128 + signal.SIGTERM) for end in ends), ends
 
 
 def test_a_package_without_the_command_says_so(tmp_path):
