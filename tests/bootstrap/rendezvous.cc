@@ -1,6 +1,7 @@
 // From a URL, arguments and launcher variables to a store, a rank and a size.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -99,20 +100,26 @@ TEST(Rendezvous, EnvironmentMeetsAtTheMaster) {
   unsetenv("MASTER_PORT");
 }
 
-TEST(Rendezvous, LeavesMasterPortToTheAgentOfTorchrun) {
-  CleanEnvironment clean;
-  std::shared_ptr<Store> agent, next;
-  int port = 0;
-  while (!next) {
-    agent = tcp_store("localhost", 0, true, patiently());
-    port = tcp_store_port(*agent);
+// A store at a port P so that P + 1 is free, and stays so: neither is one that the kernel gives to
+// those who ask for any.
+std::shared_ptr<Store> store_before_a_free_port() {
+  constexpr int kFirst = 10'000, kCount = 20'000;
+  for (int tried = 0;; tried++) {
+    const int port = kFirst + (getpid() * 16 + 2 * tried) % kCount;
     try {
-      next = tcp_store("localhost", port + 1, true, patiently());
+      std::shared_ptr<Store> made = tcp_store("localhost", port, true, patiently());
+      tcp_store("localhost", port + 1, true, patiently());
+      return made;
     } catch (const Error&) {
-      // Another process has it: try another pair of ports.
+      if (tried == kCount) throw;  // Another process has it: try the next pair.
     }
   }
-  next.reset();
+}
+
+TEST(Rendezvous, LeavesMasterPortToTheAgentOfTorchrun) {
+  CleanEnvironment clean;
+  const std::shared_ptr<Store> agent = store_before_a_free_port();
+  const int port = tcp_store_port(*agent);
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"RANK", "0"},
                                           {"WORLD_SIZE", "1"},

@@ -72,7 +72,7 @@ class StreamWork final : public c10d::Work {
   }
   // Precondition: queued.
   void raise_if_failed() {
-    if (outcome_->about_to_fail()) wait_for_operations(kNoTimeout);
+    if (outcome_->about_to_fail()) wait_for_operations(Deadline::never());
     const std::optional<Error> error = outcome_->error();
     if (!error) return;
     finish_once();
@@ -97,7 +97,7 @@ class StreamWork final : public c10d::Work {
     if (c10d::Work::isCompleted()) return true;
     if (!outcome_->error()) {
       if (!passed()) return false;
-      if (!is_send()) wait_for_operations(kNoTimeout);
+      if (!is_send()) wait_for_operations(Deadline::never());
     }
     finish_once();
     return true;
@@ -109,7 +109,7 @@ class StreamWork final : public c10d::Work {
     TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,
                 "sourceRank() may only be called on work objects that correspond to a recv or "
                 "recv-from-any call.");
-    wait_for_operations(kNoTimeout);  // only the host can tell
+    wait_for_operations(Deadline::never());  // only the host can tell
     if (const auto error = outcome_->error()) raise(*error, *note_);
     return outcome_->source();
   }
@@ -145,7 +145,7 @@ class StreamWork final : public c10d::Work {
   }
   void wait_on_host(std::chrono::milliseconds timeout) {
     const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
-    if (!is_send()) wait_for_operations(timeout);
+    if (!is_send()) wait_for_operations(deadline);
     // And for what the stream does behind the operations.
     for (Deadline signals = Deadline::after(kSignals); !outcome_->error() && !passed();) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -160,16 +160,13 @@ class StreamWork final : public c10d::Work {
     rethrow_interrupt();
   }
   // With and without Python's lock.
-  void wait_for_operations(std::chrono::milliseconds timeout) const {
+  void wait_for_operations(Deadline deadline) const {
     using std::chrono::milliseconds;
     {
       const WithoutGil released;
-      const Deadline deadline = timeout.count() > 0 ? Deadline::after(timeout) : Deadline::never();
       for (const OperationPtr& operation : outcome_->operations()) {
         const auto left =
-            timeout.count() > 0
-                ? std::max(milliseconds(1), std::chrono::floor<milliseconds>(deadline.left()))
-                : milliseconds(0);
+            std::max(milliseconds(1), std::chrono::floor<milliseconds>(deadline.left()));
         if (Status ended = operation->wait(left); !ended) outcome_->fail(ended.error());
       }
     }

@@ -1,15 +1,13 @@
-"""`ringwood perf --memory cuda` and `tools/gpu-check`, with a double of NVIDIA's driver."""
+"""`ringwood perf --memory cuda`, with a double of NVIDIA's driver."""
 
 import json
 import os
 import subprocess
 
 import pytest
-from processes import PATIENCE_S
-from ringwood_command import BINARY, ROOT, environment, run
+from ringwood_command import BINARY, run
 
 DOUBLE = BINARY.parent.parent / "tests" / "libcuda.so.1"
-CHECK = ROOT / "tools" / "gpu-check"
 
 
 @pytest.fixture
@@ -17,16 +15,6 @@ def double() -> dict[str, str]:
     if not DOUBLE.exists():
         pytest.skip("the double of the driver is not built: CUDA's headers are missing")
     return {"RINGWOOD_CUDA_LIBRARY": str(DOUBLE)}
-
-
-def gpu_check(*arguments: str, **more: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(CHECK), "run", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env=environment(**more),
-    )
 
 
 def without_a_driver() -> bool:
@@ -101,49 +89,3 @@ def test_what_is_not_measured_on_it_is_refused(more, words):
     done = run("perf", *collective, "--memory", "cuda", *more)
     assert done.returncode == 2
     assert words in done.stderr
-
-
-@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
-def test_gpu_check_says_that_there_is_no_gpu(tmp_path):
-    done = gpu_check("--out", str(tmp_path))
-    assert done.returncode == 1
-    assert "run it on a machine with an NVIDIA GPU" in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-
-
-def test_gpu_check_is_no_proof_on_the_double(tmp_path, double):
-    done = gpu_check("--out", str(tmp_path), **double)
-    assert done.returncode == 1
-    assert "stands in for NVIDIA's driver" in done.stderr
-
-
-def test_gpu_check_rehearsed(tmp_path, double):
-    done = gpu_check("--out", str(tmp_path), "--rehearse", "--maxbytes", "4194304", **double)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "gpu-check.json").read_text())
-    assert found["rehearsal"]
-    assert all(step["passed"] for step in found["steps"]), found
-    assert [bar["bytes"] for bar in found["bars"]] == [1 << 20, 1 << 22]
-    driver = next(step for step in found["steps"] if step["step"] == "driver")
-    assert len(driver["checks"]) == 10
-    of_torch = {step["step"]: step for step in found["steps"][6:]}
-    assert of_torch.keys() == {"torch", "training-2", "training-4", "peers"}
-    assert not any("skipped" in step for step in of_torch.values()), of_torch
-    assert of_torch["training-4"]["error"].keys() == {"ddp", "fsdp2"}
-    assert len(of_torch["peers"]["ringwood_us"]) == 3  # sizes up to 4 MiB
-
-
-def test_gpu_check_names_a_rule_that_is_broken(tmp_path, double):
-    more = double | {"FAKE_CUDA_FAIL": "cuStreamWriteValue32:1=999"}
-    only = [word for step in ("driver", "calls-2") for word in ("--only", step)]
-    done = gpu_check("--out", str(tmp_path), "--rehearse", *only, **more)
-    assert done.returncode >= 1
-    assert "cuStreamWriteValue32 on device 0: error 999" in done.stdout
-    found = json.loads((tmp_path / "gpu-check.json").read_text())
-    assert [step["step"] for step in found["steps"]] == ["driver", "calls-2"], "all were run"
-
-
-def test_gpu_check_names_its_steps(tmp_path, double):
-    done = gpu_check("--out", str(tmp_path), "--rehearse", "--only", "kernels", **double)
-    assert done.returncode == 1
-    assert "no step kernels; there are facts, driver" in done.stderr

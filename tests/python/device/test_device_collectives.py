@@ -1,11 +1,12 @@
 """Every collective on a device gives what it gives on the CPU."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-from ghost_ranks import needs_ghost, run_ghosts, run_ranks
+from ghost_ranks import init, load_ghost, needs_ghost, run_ghosts, run_ranks
 
 pytestmark = needs_ghost
 
@@ -122,6 +123,28 @@ def test_one_backend_for_all_devices():
         assert dist.get_backend_config() == "cpu:ringwood,cuda:ringwood,ghost:ringwood"
 
     run_ghosts(2, body, backend="ringwood")
+
+
+def test_a_program_that_never_says_which_device_it_uses():
+    """torch's current one stays 0; tensors are where they are, and more than one is used."""
+
+    def body(rank, size):
+        load_ghost(4)
+        from ringwood import _autoload
+
+        _autoload.DEVICES.append("ghost")
+        init(rank, size, int(os.environ["MASTER_PORT"]))
+        for shared in (False, True):  # a device for each rank, then one for both
+            for i in (1, 2, 1):
+                device = torch.device("ghost", i if shared else (i + rank) % 4)
+                x = torch.full((1000,), rank + 1.0, device=device)
+                dist.all_reduce(x, async_op=True).wait()
+                strided = torch.ones(10, 2, device=device)[:, 0]
+                dist.all_reduce(strided)
+                assert (x.cpu()[0], strided.cpu()[3]) == (3, 2)
+        assert torch.accelerator.current_device_index() == 0
+
+    run_ranks(2, body, group=False)
 
 
 def test_groups_of_some_ranks():

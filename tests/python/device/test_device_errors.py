@@ -9,7 +9,7 @@ import pytest
 import ringwood
 import torch
 import torch.distributed as dist
-from ghost_ranks import KILLED, init, load_ghost, meet, needs_ghost, run_ghosts, run_ranks
+from ghost_ranks import KILLED, meet, needs_ghost, run_ghosts
 from torch._C._distributed_c10d import ErrorType, _ProcessGroupWrapper
 
 pytestmark = needs_ghost
@@ -247,15 +247,3 @@ def test_a_forked_child_is_refused_before_it_touches_the_device():
         dist.barrier()
 
     run_ghosts(2, body)
-
-
-def test_one_group_by_its_name_alone():
-    """Programs that never say which device they use."""
-
-    def body(rank, size):
-        load_ghost(size)
-        init(rank, size, int(os.environ["MASTER_PORT"]))
-        dist.barrier()
-        assert dist.get_backend() == "ringwood"
-
-    run_ranks(2, body, group=False)

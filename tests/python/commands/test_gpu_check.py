@@ -1,0 +1,166 @@
+"""`tools/gpu-check`, with a double of NVIDIA's driver."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE_S
+from ringwood_command import BINARY, ROOT, environment
+
+DOUBLE = BINARY.parent.parent / "tests" / "libcuda.so.1"
+CHECK = ROOT / "tools" / "gpu-check"
+
+
+@pytest.fixture
+def double() -> dict[str, str]:
+    if not DOUBLE.exists():
+        pytest.skip("the double of the driver is not built: CUDA's headers are missing")
+    return {"RINGWOOD_CUDA_LIBRARY": str(DOUBLE)}
+
+
+def gpu_check(*arguments: str, check: Path = CHECK, **more: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(check), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(**more),
+    )
+
+
+def only(*steps: str) -> list[str]:
+    return [word for step in steps for word in ("--only", step)]
+
+
+def without_a_driver() -> bool:
+    return not any(os.path.exists(f"/dev/nvidia{n}") for n in range(16))
+
+
+def copy_of_the_tree(to: Path) -> Path:
+    """What travels to another machine: what git knows of, and no build."""
+    names = subprocess.check_output(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, text=True
+    )
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+    return to
+
+
+@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
+def test_no_gpu_is_one_sentence(tmp_path):
+    done = gpu_check("run", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "run it on a machine with an NVIDIA GPU" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_the_double_is_no_proof(tmp_path, double):
+    done = gpu_check("run", "--out", str(tmp_path), **double)
+    assert done.returncode == 1
+    assert "stands in for NVIDIA's driver" in done.stderr
+
+
+def test_all_steps_rehearsed(tmp_path, double):
+    some = ["--maxbytes", "4194304", "--tests", "test_managed_calls_in_place"]
+    done = gpu_check("run", "--out", str(tmp_path), "--rehearse", *some, **double)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "gpu-check.json").read_text())
+    assert found["rehearsal"]
+    assert found["carried"] == {}, "the tree's own build is used"
+    assert all(step["passed"] for step in found["steps"]), found
+    assert [bar["bytes"] for bar in found["bars"]] == [1 << 20, 1 << 22]
+    steps = {step["step"]: step for step in found["steps"]}
+    assert len(steps["driver"]["checks"]) == 10
+    assert {name for name, step in steps.items() if "skipped" in step} == {"sanitizer"}
+    assert steps["training-4"]["error"].keys() == {"ddp", "fsdp2"}
+    assert steps["peers"]["ringwood_us"].keys() == {"8", "4096", "65536", "1048576"}
+    assert (steps["tests"]["passed_tests"], steps["tests"]["all_ran"]) == (1, True)
+
+
+def test_a_rule_that_is_broken_is_named(tmp_path, double):
+    more = double | {"FAKE_CUDA_FAIL": "cuStreamWriteValue32:1=999"}
+    some = only("driver", "calls-2")
+    done = gpu_check("run", "--out", str(tmp_path), "--rehearse", *some, **more)
+    assert done.returncode >= 1
+    assert "cuStreamWriteValue32 on device 0: error 999" in done.stdout
+    found = json.loads((tmp_path / "gpu-check.json").read_text())
+    assert [step["step"] for step in found["steps"]] == ["driver", "calls-2"], "all were run"
+
+
+def test_a_step_that_is_not_there(tmp_path, double):
+    done = gpu_check("run", "--out", str(tmp_path), "--rehearse", "--only", "kernels", **double)
+    assert done.returncode == 1
+    assert "no step kernels; there are facts, driver" in done.stderr
+
+
+def test_bars_beside_gloo():
+    from gpu_check.bars import gloo
+    from gpu_check.steps import Step
+
+    ours = {"8": 50.0, "4096": 60.0, "1048576": 100.0, "268435456": 90.0}
+    theirs = {"8": 99.0, "4096": 1.0, "1048576": 300.0, "268435456": 269.0}
+    step = Step("peers", 1, [], result={"ringwood_us": ours, "gloo_us": theirs})
+    reached = {bar["bytes"]: bar["reached"] for bar in gloo({"peers": step})}
+    assert reached == {8: False, 1 << 20: True, 1 << 28: False}, "4 KiB has no bar"
+
+
+def test_what_ran_of_the_tests_until_the_limit():
+    from gpu_check.torch_tests import outcome
+
+    lines = ["tests/x.py::test_a PASSED [ 5%]", "tests/x.py::test_b[1 2] SKIPPED (why)", "!! stop"]
+    cut = outcome(lines, 2, in_time=False)
+    assert (cut["ok"], cut["passed_tests"], cut["skipped_tests"], cut["all_ran"]) == (
+        True, 1, 1, False,
+    )  # fmt: skip
+    assert not outcome(lines, 2, in_time=True)["ok"], "pytest itself failed"
+    failed = outcome([*lines, "tests/x.py::test_c FAILED"], 1, in_time=True)
+    assert (failed["ok"], failed["failed"]) == (False, ["x.py::test_c"])
+    assert not outcome(["no tests ran"], 5, in_time=True)["ok"]
+
+
+def test_a_tree_without_a_build(tmp_path):
+    check = copy_of_the_tree(tmp_path) / "tools" / "gpu-check"
+    done = gpu_check("run", "--out", str(tmp_path / "out"), check=check)
+    assert done.returncode == 1
+    assert "run tools/setup, or bring the folder .gpu that `gpu-check prepare`" in done.stderr
+    done = gpu_check("prepare", "--python", "python9.9", check=check)
+    assert done.returncode == 1
+    assert "there is no python9.9: install it, or name the Python" in done.stderr
+    done = gpu_check("prepare", "--python", sys.executable, check=check)
+    assert done.returncode == 1
+    assert "gpu_check: run tools/setup" in done.stderr
+    assert not (tmp_path / ".gpu").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_what_was_prepared_is_used_where_nothing_is_built(tmp_path, double):
+    """With the torch of this tree: as it was carried, and compiled there where that is broken."""
+    if (ROOT / ".gpu").exists():
+        pytest.skip(".gpu is of somebody: it would be overwritten")
+    made = subprocess.run([CHECK, "prepare", "--python", sys.executable], env=environment())
+    assert made.returncode == 0
+    check = copy_of_the_tree(tmp_path) / "tools" / "gpu-check"
+    shutil.move(ROOT / ".gpu", tmp_path / ".gpu")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "tests").symlink_to(ROOT / "build" / "tests")  # the ghost, the double
+    run = [
+        *("run", "--rehearse", "--out", str(tmp_path / "out"), "--python", sys.executable),
+        *only("facts", "driver", "calls-2", "bridge", "torch", "training-2"),
+    ]
+    for bridge in ("the carried one", "compiled here"):
+        done = subprocess.run([check, *run], env=environment(**double), capture_output=True)
+        assert done.returncode == 0, done.stdout
+        found = json.loads((tmp_path / "out" / "gpu-check.json").read_text())
+        assert found["carried"]["torch"] == "2.13.0"
+        steps = {step["step"]: step for step in found["steps"]}
+        assert steps["bridge"]["bridge"].startswith(bridge), steps["bridge"]
+        assert not any("skipped" in step for step in found["steps"]), found
+        for file in (tmp_path / ".gpu" / "python").rglob("_C_*.so"):
+            file.unlink()
