@@ -11,7 +11,7 @@ import pytest
 from processes import EXAMPLES, ROOT, descendants, processes, release_ports
 
 sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
-sys.path += [str(ROOT / "bench"), str(ROOT / "tests" / "python" / "commands")]
+sys.path += [str(ROOT / "bench"), *(str(ROOT / "tests/python" / f) for f in ("commands", "doctor"))]
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_MEMORY = Path("/dev/shm")
 # Twelve times as long as until a data loading process looks for its parent. What leaves at once is

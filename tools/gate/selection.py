@@ -17,7 +17,7 @@ WAITING = {
 PARTS = {
     "python-torch": ("backend", "training"),
     "python-device": ("device",),
-    "python-commands": ("commands", "live"),
+    "python-commands": ("commands", "doctor", "live"),
 }
 WAITING_PARTS = ("python-commands", "python-on-device")
 # Tests of the backend that are run on a device, too (tests/ghost).

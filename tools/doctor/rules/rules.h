@@ -3,7 +3,7 @@
 // A rule adds a finding for what it sees, with the evidence in numbers; it says nothing about what
 // it does not know. What it needs and could not be read is listed by diagnose(), by the names in
 // `needs`, so that silence always means that it was looked at. To add one: a function, a row in a
-// file of this folder, a fixture in tests/python/commands/test_doctor.py, and the table of
+// file of this folder, a fixture in tests/python/doctor/test_doctor.py, and the table of
 // tools/doctor/README.md (`ringwood doctor --rules` prints it).
 #pragma once
 
