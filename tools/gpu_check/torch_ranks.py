@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STEPS, SAMPLES, CLOSE = 5, 16, 1e-5
-SIZES = [1 << power for power in range(12, 29, 4)]  # bytes
+SIZES = [8, 1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28]  # bytes
 
 
 def load_device(options: argparse.Namespace) -> None:
