@@ -19,6 +19,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kWideFact = 60;  // longer ones have a row of their own
+constexpr size_t kLongColumn = 12;
+constexpr size_t kLongCell = 40;  // longer ones are sentences, which may go on in the next line
 
 // Also for attributes in double quotes. Bytes that are not UTF-8 become the sign for that.
 std::string escape(const std::string& raw) {
@@ -173,15 +175,19 @@ void HtmlReport::add_table(const std::vector<std::string>& header,
     for (size_t c = 0; c < row.size() && c < numbers.size(); ++c)
       numbers[c] = numbers[c] && (row[c].empty() || row[c] == "-" || is_number(row[c]));
   }
-  const auto style = [&](size_t c) { return c < numbers.size() && numbers[c] ? " class=n" : ""; };
+  const auto style = [&](size_t c, const std::string& cell) {
+    return c < numbers.size() && numbers[c] ? " class=n"
+           : cell.size() > kLongCell        ? " class=long"
+                                            : "";
+  };
   body_ += "<div class=scroll><table class=data><thead><tr>";
   for (size_t c = 0; c < header.size(); ++c)
-    body_ += fmt::format("<th{}>{}</th>", style(c), escape(header[c]));
+    body_ += fmt::format("<th{}>{}</th>", style(c, ""), escape(header[c]));
   body_ += "</tr></thead><tbody>\n";
   for (const auto& row : rows) {
     body_ += "<tr>";
     for (size_t c = 0; c < row.size(); ++c)
-      body_ += fmt::format("<td{}>{}</td>", style(c), escape(row[c]));
+      body_ += fmt::format("<td{}>{}</td>", style(c, row[c]), escape(row[c]));
     body_ += "</tr>\n";
   }
   body_ += "</tbody></table></div>\n";
@@ -215,10 +221,14 @@ void HtmlReport::add_heat_map(const HeatMap& map) {
   const Range range = range_of(map);
   // Many cells are small ones, whose numbers show where the pointer is.
   const bool dense = map.column_names.size() > 24;
+  // Long names stand upright, or the columns would be as wide as they and few of them in view.
+  const bool upright = std::ranges::any_of(
+      map.column_names, [](const std::string& name) { return name.size() > kLongColumn; });
+  const char* kind = dense ? " dense" : upright ? " upright" : "";
   body_ += fmt::format(
       "<figure><figcaption>{}</figcaption><div class=scroll><table class=\"heat{}\">"
       "<thead><tr><th></th>",
-      escape(map.title), dense ? " dense" : "");
+      escape(map.title), kind);
   for (const std::string& name : map.column_names)
     body_ += fmt::format("<th scope=col><span>{}</span></th>", escape(name));
   body_ += "</tr></thead><tbody>\n";

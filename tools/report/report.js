@@ -29,14 +29,38 @@
   };
   const written = (axis) => (u, v) => (v == null ? "–" : formats[axis.unit](v));
 
-  // Logarithmic axes have a line at each power, and a name at as many as there is room for.
-  const log_splits = (base) => (u, i, min, max) => {
-    const splits = [];
-    const first = Math.ceil(Math.log(min) / Math.log(base) - 1e-9);
-    const last = Math.floor(Math.log(max) / Math.log(base) + 1e-9);
-    const step = Math.max(1, Math.ceil((last - first + 1) / 14));
-    for (let e = first; e <= last; e += step) splits.push(base ** e);
-    return splits;
+  // How wide a name at an axis will be. Names of sizes differ: 8 B takes a third of 128 KiB.
+  const font = "12px system-ui, sans-serif";
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = font;
+  const name_width = (axis, v) => pen.measureText(formats[axis.unit](v)).width;
+  const name_gap = 14, name_height = 18;
+
+  // Logarithmic axes have a line and its name at each power, or at each second, third, ... one:
+  // as close as no name touches the next, on a telephone as on a wide page. Where powers of ten are
+  // few, twice and five times them help to read the rest.
+  const log_splits = (axis, upright) => (u, i, min, max) => {
+    const power = (v) => Math.log(v) / Math.log(axis.log);
+    const first = Math.ceil(power(min) - 1e-9), last = Math.floor(power(max) + 1e-9);
+    const length = (upright ? u.bbox.height : u.bbox.width) / uPlot.pxRatio;
+    const apart = length / (power(max) - power(min));  // pixels from a power to the next
+    const room = (v) => (upright ? name_height : name_width(axis, v) + name_gap);
+    const fits = (v, k, all) =>
+      !k || (room(all[k - 1]) + room(v)) / 2 <= apart * (power(v) - power(all[k - 1])) + 1e-6;
+    const powers = (step) => {
+      const splits = [];
+      for (let e = first; e <= last; e += step) splits.push(axis.log ** e);
+      return splits;
+    };
+    if (axis.log === 10 && last - first < 2) {
+      const splits = [];
+      for (let e = first - 1; e <= last; ++e) splits.push(10 ** e, 2 * 10 ** e, 5 * 10 ** e);
+      const seen = splits.filter((v) => v >= min && v <= max);
+      if (seen.every(fits)) return seen;
+    }
+    let step = 1;
+    while (!powers(step).every(fits)) ++step;  // one alone always does
+    return powers(step);
   };
   const scale = (axis, values, most = Infinity) => {
     if (!axis.log) {
@@ -60,12 +84,30 @@
     }
     return { time: false };
   };
-  const drawn_axis = (axis, side) => ({
-    label: axis.label, labelSize: 22, labelFont: "13px system-ui, sans-serif",
-    font: "12px system-ui, sans-serif", size: side ? 74 : 38, gap: 6,
+  const narrow = (width) => width < 520;
+  const size_in = (element) => {
+    const width = element.clientWidth;
+    return { width, height: narrow(width) ? 300 : 340 };
+  };
+
+  // Beside the names at an upright axis there is no more than they need, where the page is narrow;
+  // where it is not, plots below each other begin at the same place.
+  const beside = (u, names, i, cycle) => {
+    if (cycle > 1) return u.axes[i]._size;  // or the names and the room for them chase each other
+    const widest = Math.max(0, ...(names ?? []).map((name) => pen.measureText(name ?? "").width));
+    return Math.max(narrow(u.width) ? 0 : 60, Math.ceil(widest) + 14);
+  };
+  const drawn_axis = (axis, upright) => ({
+    font, gap: 6, size: upright ? beside : 38,
+    // That of the upright axis is a text above the plot: on its side a long one would not fit.
+    ...(upright ? {}
+                : { label: axis.label, labelSize: 22, labelFont: "13px system-ui, sans-serif" }),
     stroke: () => css("--soft"), grid: { stroke: () => css("--grid"), width: 1 },
     ticks: { stroke: () => css("--grid"), width: 1, size: 5 },
-    ...(axis.log ? { splits: log_splits(axis.log), filter: (u, splits) => splits } : {}),
+    ...(axis.log ? { splits: log_splits(axis, upright), filter: (u, splits) => splits }
+        : upright ? {}
+        : { space: (u, i, min, max) =>
+            Math.max(50, name_width(axis, min) + name_gap, name_width(axis, max) + name_gap) }),
     values: (u, splits) => splits.map((v) => (v == null ? "" : formats[axis.unit](v))),
   });
 
@@ -83,9 +125,15 @@
     if (noscript) noscript.remove();
     if (!plot.series.some((s) => s.y.some((y) => y !== null))) {
       element.textContent = "nothing was measured";
-      element.style.minHeight = "0";
       return null;
     }
+    const above = document.createElement("div");
+    above.className = "axis";
+    above.textContent = plot.y.label;
+    element.append(above);
+    // On narrow pages the legend has as many columns as there is room for with a value each.
+    const names = plot.series.map((s) => pen.measureText(s.name).width);
+    element.style.setProperty("--entry", Math.ceil(1.1 * Math.max(...names)) + 80 + "px");
     const data = joined(plot);
     const finite = data.slice(1).flat().filter((y) => y != null);
     let next = 0;
@@ -99,7 +147,7 @@
       };
     });
     const made = new uPlot({
-      width: element.clientWidth, height: 340, padding: [12, 16, 0, 0],
+      ...size_in(element), padding: [12, 24, 0, 0],  // half of a name may be right of the last line
       scales: { x: x_scale(plot, data[0]), y: y_scale(plot, finite) },
       axes: [drawn_axis(plot.x, false), drawn_axis(plot.y, true)],
       series: [{ label: plot.x.label, value: written(plot.x) }, ...series],
@@ -115,7 +163,7 @@
   theme(dark.matches);
   const made = [...document.querySelectorAll(".plot")].map(draw).filter((u) => u);
   const redraw = () => made.forEach((u) => {
-    u.setSize({ width: u.root.parentElement.clientWidth, height: 340 });
+    u.setSize(size_in(u.root.parentElement));
     u.redraw(false, true);
     u.root.querySelectorAll(".u-marker").forEach((marker, i) => {
       if (i === 0 || !u.series[i]) return;
@@ -128,7 +176,18 @@
     theme(root.dataset.theme !== "dark");
     redraw();
   });
-  addEventListener("resize", redraw);
+  // Also when a scroll bar comes or goes, which is no resize of the window.
+  const watch = new ResizeObserver(() => {
+    if (made.some((u) => u.width !== u.root.parentElement.clientWidth)) redraw();
+  });
+  made.forEach((u) => watch.observe(u.root.parentElement));
+  // What scrolls sideways fades out where more of it is to come.
+  document.querySelectorAll(".scroll").forEach((box) => {
+    const mark = () =>
+      box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+    box.addEventListener("scroll", mark, { passive: true });
+    new ResizeObserver(mark).observe(box);
+  });
   let before = "";
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;

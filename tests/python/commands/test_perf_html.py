@@ -4,7 +4,13 @@ import json
 import re
 
 import pytest
-from chromium import assert_self_contained, coloured_pixels, document_of
+from chromium import (
+    assert_readable,
+    assert_self_contained,
+    coloured_pixels,
+    document_of,
+    layouts,
+)
 from ringwood_command import run
 
 GREY = 9  # of limits
@@ -143,6 +149,23 @@ def test_the_matrix_of_pairs_is_part_of_the_page(tmp_path):
     assert_self_contained(text)
     assert "<h2>Pairs of hosts</h2>" in text
     assert "Rate of each pair alone" in text
+
+
+def test_names_and_tables_fit_a_telephone(tmp_path):
+    """With many sizes, many lines with long names, and a matrix of hosts with long names."""
+    page, matrix = tmp_path / "page.html", tmp_path / "matrix.json"
+    count = 12
+    hosts = [f"gpu-node-{host:04}.cluster.example.com" for host in range(count)]
+    rates = [[1e9 * (a != b) for b in range(count)] for a in range(count)]
+    rail = {"rail": "", "transport": "tcp", "latency_s": rates} | dict.fromkeys(RATES, rates)
+    of = MATRIX | {"hosts": hosts, "ranks": [1] * count, "rails": [rail]}
+    matrix.write_text(json.dumps(of))
+    words = ["--algorithm", "all", "--sizes", "8,64K,16M", "-n", "1", "--batches", "2", "-w", "1"]
+    done = run("perf", "all_reduce", *words, "--html", str(page), "--matrix", str(matrix))
+    assert done.returncode == 0, done.stderr
+    for layout in layouts(page, tmp_path, 420, 1200):
+        assert len(layout["plots"]) == 4 and len(layout["scrolling"]) > 5
+        assert_readable(layout)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ import struct
 import subprocess
 
 import pytest
-from chromium import assert_self_contained, coloured_pixels, document_of, screenshot
+from chromium import (
+    assert_readable,
+    assert_self_contained,
+    coloured_pixels,
+    document_of,
+    layouts,
+    screenshot,
+)
 from ringwood_command import ROOT
 
 PROGRAM = ROOT / "build" / "tests" / "report_page"
@@ -60,6 +67,18 @@ def test_plots_are_drawn_without_a_network(page, tmp_path):
     assert pixels[0] > 5000 and pixels[1] > 1500 and pixels[2] > 10
     assert "nothing was measured" in document
     assert document.count('data-drawn="yes"') == 3
+
+
+def test_it_is_read_on_a_telephone_as_on_a_wide_page(page, tmp_path):
+    widths = [390, 420, 768, 1200]
+    found = layouts(page, tmp_path, *widths)
+    assert [layout["width"] for layout in found] == widths
+    for layout in found:
+        assert len(layout["plots"]) == 3
+        assert_readable(layout)
+    # There is room for more names where the page is wider.
+    narrow, wide = (len(layout["plots"][0]["texts"]) for layout in (found[0], found[-1]))
+    assert narrow < wide
 
 
 def test_a_screenshot_is_taken_in_light_and_dark(page, tmp_path):
