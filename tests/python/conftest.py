@@ -81,7 +81,12 @@ def nothing_stays():
     release_ports()
     left = wait_until_empty(running)
     assert not left, f"processes are left: {left}"
-    names = wait_until_empty(lambda: sorted(set(SHARED_MEMORY.iterdir()) - memory))
+    # CUDA's driver leaves some of its own behind processes that end at once.
+    names = wait_until_empty(
+        lambda: sorted(
+            f for f in set(SHARED_MEMORY.iterdir()) - memory if not f.name.startswith("cuda.shm.")
+        )
+    )
     assert not names, f"shared memory is left: {names}"
 
 

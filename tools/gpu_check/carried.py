@@ -16,7 +16,7 @@ BUILT = ROOT / "build" / "tools"
 
 
 def programs() -> Path | None:
-    """The folder of the two programs. A build in the tree goes first: it is never older."""
+    """The folder of the two programs. A build in the tree goes first."""
     return next((f for f in (BUILT, CARRIED / "bin") if (f / "gpu_check").is_file()), None)
 
 

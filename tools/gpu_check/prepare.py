@@ -25,10 +25,10 @@ def version_of(python: str) -> str:
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         return subprocess.check_output([python, "-c", ask], text=True).strip()
-    except OSError:
+    except (OSError, subprocess.CalledProcessError):
         raise PrepareError(
-            f"there is no {python}: install it, or name the Python whose headers are here "
-            "with --python"
+            f"there is no {python} that runs: install it, or name the Python whose headers are "
+            "here with --python"
         ) from None
 
 
@@ -98,6 +98,11 @@ def fill(options: argparse.Namespace, to: Path) -> None:
     version = version_of(options.python)
     if not (BUILT / "gpu_check").is_file():
         raise PrepareError(f"there is no {BUILT / 'gpu_check'}: run tools/setup")
+    ninja = ROOT / ".venv" / "bin" / "ninja"
+    if ninja.exists():  # what was changed since is in the package, and must be in it, too
+        subprocess.run(
+            [ninja, "-C", ROOT / "build", "tools/gpu_check"], check=True, capture_output=True
+        )
     made = wheel(options, to / "wheel")
     unpack(made, to)
     shutil.rmtree(to / "wheel")
@@ -125,7 +130,7 @@ def prepare(options: argparse.Namespace) -> int:
             size = sum(f.stat().st_size for f in new.rglob("*") if f.is_file())
             if size > LARGEST:
                 raise PrepareError(f"it has {size >> 20} MiB, more than {LARGEST >> 20}")
-        except PrepareError as why:
+        except (PrepareError, OSError, subprocess.CalledProcessError) as why:
             print(f"gpu-check: {why}", file=sys.stderr)
             return 1
         shutil.rmtree(CARRIED, ignore_errors=True)

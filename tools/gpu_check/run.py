@@ -60,7 +60,10 @@ def run(options: argparse.Namespace) -> int:
         if unknown := [name for name in options.only if name not in names]:
             print(f"gpu-check: no step {unknown[0]}; there are {', '.join(names)}", file=sys.stderr)
             return 1
-        chosen = [step for step in steps if not options.only or step.name in options.only]
+        wanted = set(options.only or names)
+        if any(step.of_torch and step.name in wanted for step in steps):
+            wanted.add("bridge")  # which the others need
+        chosen = [step for step in steps if step.name in wanted]
         return run_steps(chosen, options, began, variables(Path(folder)))
 
 

@@ -15,6 +15,8 @@ from gpu_check.carried import CARRIED, is_carried, programs
 
 HERE = Path(__file__).resolve().parent
 FIRST = 1 << 20  # bytes: the smallest of the perf steps
+MOST_OUTPUT = 6000  # characters of a step that failed
+CUDA_PATH = ":/usr/local/cuda/bin"
 PATIENCE_S = 5  # for a step that ends itself at its limit
 
 
@@ -61,6 +63,23 @@ def kept(found: dict) -> list[dict]:
     ]
 
 
+def end(process: subprocess.Popen) -> tuple[str, str]:
+    """With the ranks that it may have left; returns what it still said."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return "", "it could not be ended"
+    except ValueError:  # all of it was read before
+        return "", ""
+
+
+def skip_of(said: str) -> str:
+    """Why compute-sanitizer cannot look here, and has not looked; "" if that is not so."""
+    return "compute-sanitizer: Device not supported" if "Device not supported" in said else ""
+
+
 def carry_out(step: Step, limit_s: float, variables: dict[str, str]) -> dict:
     """The JSON that it gives, or {"ok": False, "why": ...}. Nothing of it stays."""
     limit_s = max(limit_s, 1)
@@ -70,7 +89,7 @@ def carry_out(step: Step, limit_s: float, variables: dict[str, str]) -> dict:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,
+            process_group=0,
             env=os.environ | variables | {"GPU_CHECK_LIMIT_S": str(limit_s)},
         )
     except OSError as error:
@@ -78,20 +97,25 @@ def carry_out(step: Step, limit_s: float, variables: dict[str, str]) -> dict:
     try:
         output, errors = process.communicate(timeout=limit_s + PATIENCE_S)
     except subprocess.TimeoutExpired:
-        return {"ok": False, "why": f"took longer than {limit_s:.0f} s and was stopped"}
+        output, errors = end(process)
+        why = f"took longer than {limit_s:.0f} s and was stopped"
+        return {"ok": False, "why": why, "output": (output + errors)[-MOST_OUTPUT:]}
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # and ranks that it may have left
-        process.communicate()
+        end(process)
     try:
         found = json.loads(step.writes.read_text() if step.writes else output)
     except (OSError, ValueError):
-        return {"ok": False, "why": ended_by(process.returncode, errors or output)}
+        why = skip_of(output + errors)
+        if why:
+            return {"ok": True, "skipped": why}
+        why = ended_by(process.returncode, errors or output)
+        return {"ok": False, "why": why, "output": (output + errors)[-MOST_OUTPUT:]}
     found = {"rows": found} if isinstance(found, list) else found
     if step.writes:
         found = {key: found[key] for key in ("environment", "failed")} | {"rows": kept(found)}
     if process.returncode != 0 and found.get("ok", True):
-        return found | {"ok": False, "why": ended_by(process.returncode, errors or output)}
+        why = ended_by(process.returncode, errors or output)
+        return found | {"ok": False, "why": why, "output": (output + errors)[-MOST_OUTPUT:]}
     return {"ok": True} | found
 
 
@@ -131,9 +155,11 @@ def steps_of(options: argparse.Namespace, folder: Path) -> list[Step]:
     sanitizer = perf("sanitizer", 90, *small)
     sanitizer.command[:0] = [
         *("compute-sanitizer", "--tool", "memcheck", "--leak-check", "full"),
-        *("--error-exitcode", "9"),
+        *("--error-exitcode", "9", "--target-processes", "all", "--report-api-errors", "no"),
     ]
-    if not shutil.which(sanitizer.command[0]):
+    found = shutil.which("compute-sanitizer", path=os.environ.get("PATH", "") + CUDA_PATH)
+    sanitizer.command[0] = found or sanitizer.command[0]
+    if not found:
         sanitizer.result = {"ok": True, "skipped": "there is no compute-sanitizer on the path"}
     if options.rehearse:
         sanitizer.result = {"ok": True, "skipped": "it looks at NVIDIA's driver only"}

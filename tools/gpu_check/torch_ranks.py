@@ -36,11 +36,13 @@ def facts(options: argparse.Namespace) -> dict:
         from ringwood import _autoload
 
         _autoload._module()
-    except (ImportError, RuntimeError) as error:
+    except RuntimeError as error:
         return found | {"skipped": f"no bridge for it: {error}"}
+    if options.device == "cuda" and torch.version.cuda is None:
+        return found | {"skipped": "this torch is built without CUDA"}
     load_device(options)
     if not torch.accelerator.is_available():
-        return found | {"skipped": "torch sees no GPU"}
+        return found | {"ok": False, "why": "torch sees no GPU, and the driver has one"}
     return found | {"gpus": torch.accelerator.device_count()}
 
 
@@ -148,7 +150,12 @@ def peers(options: argparse.Namespace) -> dict:
     found = {"ok": True, "ranks": options.ranks}
     backends = ["ringwood", "gloo"] if options.device == "cuda" else ["ringwood"]
     for backend in backends:
-        found[f"{backend}_us"] = spawned(times_rank, options, backend)
+        try:
+            found[f"{backend}_us"] = spawned(times_rank, options, backend)
+        except Exception as error:
+            if backend == "ringwood":
+                raise
+            found[f"{backend}_why"] = str(error).strip().splitlines()[-1][:500]
     return found
 
 
@@ -173,7 +180,8 @@ def main() -> int:
     try:
         result = {"facts": facts, "training": training, "peers": peers}[options.what](options)
     except Exception as error:  # of torch, of a rank: all are a step that failed
-        result = {"ok": False, "why": str(error).strip().splitlines()[-1][:500]}
+        said = str(error).strip()
+        result = {"ok": False, "why": said.splitlines()[-1][:500], "output": said[-6000:]}
     print(json.dumps(result))
     return 0 if result["ok"] else 1
 

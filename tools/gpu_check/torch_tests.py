@@ -6,6 +6,7 @@ GPU_CHECK_LIMIT_S are the seconds that it may take; what ran until then is told.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,7 +23,7 @@ sys.path.append(str(ROOT / "tools"))
 from gate.selection import ON_DEVICE  # noqa: E402
 
 NEEDS = ("pytest", "pytest_timeout")
-RESERVE_S = 10  # until pytest and its ranks have ended
+RESERVE_S = 5  # until pytest and its ranks have ended
 LINE = re.compile(r"^(?:\S*/)?(\S+::.*) (PASSED|FAILED|ERROR|SKIPPED)")
 
 
@@ -31,7 +32,9 @@ def run(options: argparse.Namespace) -> dict:
     if missing:
         return {"ok": True, "skipped": f"this Python has no {missing[0]}"}
     folder = ROOT / "tests" / "python" / "backend"
-    files = [f for part in ON_DEVICE for f in sorted(folder.glob(f"test_backend_{part}*.py"))]
+    # Those that take longest come last.
+    parts = sorted(ON_DEVICE, key=["training", "coalesced", "overlaps", "collectives"].index)
+    files = [folder / f"test_backend_{part}.py" for part in parts]
     narrowed = ["-k", options.tests] if options.tests else []
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *narrowed, *files],
@@ -39,15 +42,19 @@ def run(options: argparse.Namespace) -> dict:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"DEVICE": options.device},
+        env=os.environ | {"DEVICE": options.device, "PYTHONUNBUFFERED": "1"},
+        process_group=0,  # with the ranks that it forks
     )
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
+    reader.start()
     limit_s = float(os.environ.get("GPU_CHECK_LIMIT_S", "3600"))
-    stop = threading.Timer(max(limit_s - RESERVE_S, 1), process.send_signal, (signal.SIGINT,))
-    stop.start()
-    lines = process.communicate()[0].splitlines()
-    in_time = stop.is_alive()
-    stop.cancel()
-    return outcome(lines, process.returncode, in_time)
+    reader.join(max(limit_s - RESERVE_S, 1))
+    in_time = not reader.is_alive()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    reader.join(RESERVE_S)
+    return outcome([line.rstrip("\n") for line in lines], process.wait(), in_time)
 
 
 def outcome(lines: list[str], code: int, in_time: bool) -> dict:

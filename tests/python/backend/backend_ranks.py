@@ -56,6 +56,11 @@ def init(rank: int, size: int, port: int, timeout_s: float = NEVER_S, **options)
     )
 
 
+def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """The same numbers on every device: a generator is of one, of the CPU."""
+    return torch.randn(*shape, generator=generator, device="cpu").to(torch.get_default_device())
+
+
 def take_device(rank: int, size: int) -> None:
     """Makes tensors on a device of its own, where torch is not told otherwise."""
     if DEVICE == "ghost":

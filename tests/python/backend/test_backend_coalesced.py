@@ -56,13 +56,13 @@ def test_managed_calls(asynchronous, size):
         numbers = range(len(COUNTS))
         outs = [torch.full_like(gathered(i, size), 77) for i in numbers]
         ins = [operand(rank, i) for i in numbers]
-        manage(lambda i: dist.all_gather_single(outs[i], ins[i]), asynchronous)
+        manage(lambda i: dist.all_gather_into_tensor(outs[i], ins[i]), asynchronous)
         assert all(outs[i].equal(gathered(i, size)) for i in numbers)
         assert all(ins[i].equal(operand(rank, i)) for i in numbers)
 
         ins = [whole(rank, i, size) for i in numbers]
         outs = [torch.full_like(operand(rank, i), 77) for i in numbers]
-        manage(lambda i: dist.reduce_scatter_single(outs[i], ins[i]), asynchronous)
+        manage(lambda i: dist.reduce_scatter_tensor(outs[i], ins[i]), asynchronous)
         assert all(outs[i].equal(summed(rank, i, size)) for i in numbers)
         assert all(ins[i].equal(whole(rank, i, size)) for i in numbers)
 
@@ -81,12 +81,12 @@ def test_managed_calls_in_place():
         own = [out.chunk(size)[rank] if len(out) else out for out in outs]
         for i in numbers:
             own[i].copy_(operand(rank, i))
-        manage(lambda i: dist.all_gather_single(outs[i], own[i]), True)
+        manage(lambda i: dist.all_gather_into_tensor(outs[i], own[i]), True)
         assert all(outs[i].equal(gathered(i, size)) for i in numbers)
 
         ins = [whole(rank, i, size) for i in numbers]
         own = [one.chunk(size)[rank] if len(one) else one for one in ins]
-        manage(lambda i: dist.reduce_scatter_single(own[i], ins[i], Op.MAX), True)
+        manage(lambda i: dist.reduce_scatter_tensor(own[i], ins[i], Op.MAX), True)
         for i in numbers:
             expected = torch.cat([operand(rank + b, i) for b in range(size)])
             most = torch.stack([operand(r + rank, i) for r in range(size)]).amax(0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from backend_ranks import BACKEND, run_ranks
+from backend_ranks import BACKEND, normal, run_ranks
 
 Op = dist.ReduceOp
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -209,11 +209,11 @@ def check_all_gather_base(rank, size):
         for rows in (0, 1, 7, 4096):
             shape = (rows, 3)
             out = torch.zeros((rows * size, 3), dtype=dtype)
-            dist.all_gather_single(out, operand(rank, shape, dtype))
+            dist.all_gather_into_tensor(out, operand(rank, shape, dtype))
             expect(out, torch.cat([operand(r, shape, dtype) for r in range(size)]), dtype, rows)
     whole = torch.zeros(size * 5)
     whole[rank * 5 : rank * 5 + 5] = rank + 1.0
-    dist.all_gather_single(whole, whole[rank * 5 : rank * 5 + 5])  # in place
+    dist.all_gather_into_tensor(whole, whole[rank * 5 : rank * 5 + 5])  # in place
     expect(whole, torch.arange(1.0, size + 1).repeat_interleave(5))
 
 
@@ -238,7 +238,7 @@ def check_reduce_scatter(rank, size):
         expected = reduced(op, [operand(r + rank, (37,), dtype) for r in range(size)])
         expect(out, expected, dtype, op, "list")
         flat = torch.zeros(37, dtype=dtype)
-        dist.reduce_scatter_single(flat, torch.cat(blocks), op)
+        dist.reduce_scatter_tensor(flat, torch.cat(blocks), op)
         expect(flat, expected, dtype, op, "base")
 
 
@@ -337,7 +337,7 @@ def check_large(rank, size):
     expected = (torch.arange(count) % 1000).float() * size + sum(range(size))
     expect(tensor, expected, "32 MiB")
     out = torch.zeros(size, count)
-    dist.all_gather_single(out.view(-1), torch.full((count,), float(rank)))
+    dist.all_gather_into_tensor(out.view(-1), torch.full((count,), float(rank)))
     assert all((out[r] == r).all() for r in range(size))
 
 
@@ -360,7 +360,7 @@ def test_same_bits_on_all_ranks():
         sums = []
         for dtype in FLOATS:
             for count in (3, 1000, 100_003):
-                tensor = torch.randn(count, generator=generator).to(dtype)
+                tensor = normal(generator, count).to(dtype)
                 dist.all_reduce(tensor)
                 sums.append(bits(tensor))
         return sums
@@ -375,7 +375,7 @@ def test_a_tolerance_between_hosts():
         # Presumed rates: where a busy machine's are measured, exact numbers can be the faster ones.
         given = {"HOST_ID": f"host-{rank}", "TOLERANCE": "0.05", "CALIBRATION": "off"}
         os.environ |= {f"RINGWOOD_{name}": value for name, value in given.items()}
-        tensor = torch.randn(300_000, generator=torch.Generator().manual_seed(rank))
+        tensor = normal(torch.Generator().manual_seed(rank), 300_000)
         exact = tensor.clone()
         dist.all_reduce(exact)
         dist.all_reduce(tensor, group=dist.new_group())

@@ -60,7 +60,7 @@ MISTAKES = [
     (lambda: dist.all_reduce(flags, Op.AVG), RuntimeError, "ReduceOp.avg with Bool tensors"),
     (lambda: dist.reduce(flags, 0, Op.AVG), RuntimeError, "ReduceOp.avg with Bool tensors"),
     (
-        lambda: dist.reduce_scatter_single(flags[:2], flags, Op.AVG),
+        lambda: dist.reduce_scatter_tensor(flags[:2], flags, Op.AVG),
         RuntimeError,
         "ReduceOp.avg with Bool tensors",
     ),
@@ -149,7 +149,7 @@ def test_mismatched_lists_and_roots():
         lambda rank: dist.all_gather([ones(4 + rank)] * 2, ones(4 + rank)),
         lambda rank: dist.gather(ones(4 + rank), [ones(4 + rank)] * 2 if rank == 0 else None),
         lambda rank: dist.all_to_all_single(ones(2 + 2 * rank), ones(2 + 2 * rank)),
-        lambda rank: dist.reduce_scatter_single(ones(2 + rank), ones(4 + 2 * rank)),
+        lambda rank: dist.reduce_scatter_tensor(ones(2 + rank), ones(4 + 2 * rank)),
     ]
     for case in cases:
 

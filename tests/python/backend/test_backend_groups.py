@@ -194,7 +194,7 @@ def test_subgroups():
 ERRORS = [
     lambda group, rank: dist.all_reduce(torch.ones(1).expand(3), group=group),
     lambda group, rank: dist.all_to_all_single(torch.ones(3), torch.ones(3), group=group),
-    lambda group, rank: dist.all_gather_single(torch.ones(9), torch.ones(4), group=group),
+    lambda group, rank: dist.all_gather_into_tensor(torch.ones(9), torch.ones(4), group=group),
     lambda group, rank: dist.all_reduce(torch.ones(2, dtype=torch.uint16), group=group),
     lambda group, rank: group._get_backend(CPU).broadcast([], dist.BroadcastOptions()),
     lambda group, rank: dist.all_reduce(torch.ones(rank), group=group),
@@ -331,7 +331,7 @@ def test_debug_level_detail():
         tensor = torch.ones(3)
         dist.all_reduce(tensor)
         assert tensor.tolist() == [2.0] * 3
-        dist.all_gather_single(torch.zeros(6), tensor)
+        dist.all_gather_into_tensor(torch.zeros(6), tensor)
         dist.barrier()
         with pytest.raises(RuntimeError, match="Detected mismatch between collectives"):
             dist.all_reduce(torch.ones(rank + 1))

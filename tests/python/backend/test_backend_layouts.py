@@ -121,13 +121,13 @@ NAMES = {
     "all_reduce": (([], B), lambda c: dist.all_reduce(c.writes[0], **c.how)),
     "all_reduce_coalesced": (([], B + W + B), lambda c: c.backend().allreduce_coalesced(c.writes)),
     "all_gather": ((B, E), lambda c: dist.all_gather(c.writes, c.reads[0], **c.how)),
-    "all_gather_single": ((B, W), lambda c: c.single(dist.all_gather_single)),
+    "all_gather_single": ((B, W), lambda c: c.single(dist.all_gather_into_tensor)),
     "all_gather_into_tensor_coalesced": (
         (B + B, W + W),
         lambda c: c.group.allgather_into_tensor_coalesced(c.writes, c.reads),
     ),
     "reduce_scatter": ((E, B), lambda c: dist.reduce_scatter(c.writes[0], c.reads, **c.how)),
-    "reduce_scatter_single": ((W, B), lambda c: c.single(dist.reduce_scatter_single)),
+    "reduce_scatter_single": ((W, B), lambda c: c.single(dist.reduce_scatter_tensor)),
     "reduce_scatter_tensor_coalesced": (
         (W + W, B + B),
         lambda c: c.group.reduce_scatter_tensor_coalesced(c.writes, c.reads),

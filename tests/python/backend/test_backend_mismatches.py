@@ -44,7 +44,7 @@ def dtype_of_broadcast(c: Call) -> None:
 def dtype_of_all_gather(c: Call) -> None:
     dtype = torch.int32 if c.odd else torch.float32
     out = c.buffer(c.count * c.size, dtype)
-    dist.all_gather_single(out, c.buffer(dtype=dtype), group=c.group)
+    dist.all_gather_into_tensor(out, c.buffer(dtype=dtype), group=c.group)
 
 
 def redop_of_all_reduce(c: Call) -> None:
@@ -53,7 +53,7 @@ def redop_of_all_reduce(c: Call) -> None:
 
 def redop_of_reduce_scatter(c: Call) -> None:
     whole, op = c.buffer(c.count * c.size), Op.MIN if c.odd else Op.AVG
-    dist.reduce_scatter_single(c.buffer(), whole, op, group=c.group)
+    dist.reduce_scatter_tensor(c.buffer(), whole, op, group=c.group)
 
 
 def root_of_broadcast(c: Call) -> None:
@@ -90,7 +90,7 @@ def size_of_reduce(c: Call) -> None:
 
 def size_of_all_gather(c: Call) -> None:
     mine = c.count + c.odd
-    dist.all_gather_single(c.buffer(mine * c.size), c.buffer(mine), group=c.group)
+    dist.all_gather_into_tensor(c.buffer(mine * c.size), c.buffer(mine), group=c.group)
 
 
 def size_of_one_block_of_all_gather(c: Call) -> None:
@@ -101,7 +101,7 @@ def size_of_one_block_of_all_gather(c: Call) -> None:
 
 def size_of_reduce_scatter(c: Call) -> None:
     mine = c.count + c.odd
-    dist.reduce_scatter_single(c.buffer(mine), c.buffer(mine * c.size), group=c.group)
+    dist.reduce_scatter_tensor(c.buffer(mine), c.buffer(mine * c.size), group=c.group)
 
 
 def size_of_gather(c: Call) -> None:

@@ -31,7 +31,7 @@ def check_averages_of_the_largest(rank, size):
             dist.all_reduce(tensor, Op.AVG)
             assert (tensor.double() == largest).all(), (dtype, count, tensor)
             out = filled(count, 0, dtype)
-            dist.reduce_scatter_single(out, filled(count * size, -largest, dtype), Op.AVG)
+            dist.reduce_scatter_tensor(out, filled(count * size, -largest, dtype), Op.AVG)
             assert (out.double() == -largest).all(), (dtype, count, out)
 
 

@@ -95,10 +95,10 @@ ONE_OUTPUT = {
     "broadcast": (4, lambda out: dist.broadcast(out, 0)),
     "reduce": (4, lambda out: dist.reduce(out, 1)),
     "all_reduce_coalesced": (4, lambda out: backend().allreduce_coalesced([ones(2), out]).wait()),
-    "all_gather_single": (8, lambda out: dist.all_gather_single(out, ones(4))),
+    "all_gather_single": (8, lambda out: dist.all_gather_into_tensor(out, ones(4))),
     "scatter": (4, lambda out: dist.scatter(out, scattered(out), src=1)),
     "reduce_scatter": (4, lambda out: dist.reduce_scatter(out, [ones(4), ones(4)])),
-    "reduce_scatter_single": (4, lambda out: dist.reduce_scatter_single(out, ones(8))),
+    "reduce_scatter_single": (4, lambda out: dist.reduce_scatter_tensor(out, ones(8))),
     "all_to_all_single": (4, lambda out: dist.all_to_all_single(out, ones(4))),
     "recv": (4, lambda out: dist.recv(out, 0) if dist.get_rank() else dist.barrier()),
 }

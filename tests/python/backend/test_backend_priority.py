@@ -22,7 +22,7 @@ def test_small_calls_beside_a_large_one():
             gathered = torch.zeros(size)
             with ringwood.high_priority():
                 dist.all_reduce(small)
-                pending = dist.all_gather_single(
+                pending = dist.all_gather_into_tensor(
                     gathered, torch.tensor([rank + 1.0]), async_op=True
                 )
                 dist.broadcast(small, number % size)

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
-from backend_ranks import DEVICE, run_ranks
+from backend_ranks import DEVICE, normal, run_ranks
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
@@ -31,7 +31,7 @@ def model() -> nn.Module:
 def batches():
     generator = torch.Generator().manual_seed(1)
     for _ in range(STEPS):
-        yield torch.randn(BATCH, 8, generator=generator), torch.randn(BATCH, 4, generator=generator)
+        yield normal(generator, BATCH, 8), normal(generator, BATCH, 4)
 
 
 def train(module: nn.Module, rank: int = 0, size: int = 1, rate: float = 0.1) -> nn.Module:

@@ -197,7 +197,7 @@ def test_tensors_live_until_the_end_and_no_longer():
         source = torch.full((1 << 16,), rank + 1.0)
         alive = weakref.ref(source)
         gathered = torch.zeros(size << 16)
-        work = dist.all_gather_single(gathered, source, async_op=True)
+        work = dist.all_gather_into_tensor(gathered, source, async_op=True)
         del source
         gc.collect()
         if rank == 0:

@@ -124,6 +124,20 @@ def test_what_ran_of_the_tests_until_the_limit():
     assert not outcome(["no tests ran"], 5, in_time=True)["ok"]
 
 
+def test_tests_that_reach_their_limit_tell_what_ran(double):
+    script = ROOT / "tools" / "gpu_check" / "torch_tests.py"
+    done = subprocess.run(
+        [sys.executable, script, "--device", "ghost"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(GPU_CHECK_LIMIT_S="13", **double),
+    )
+    found = json.loads(done.stdout)
+    assert not found["all_ran"]
+    assert "why" not in found or "failed" in found["why"] or found["passed_tests"] == 0
+
+
 def test_a_tree_without_a_build(tmp_path):
     check = copy_of_the_tree(tmp_path) / "tools" / "gpu-check"
     done = gpu_check("run", "--out", str(tmp_path / "out"), check=check)
@@ -131,7 +145,7 @@ def test_a_tree_without_a_build(tmp_path):
     assert "run tools/setup, or bring the folder .gpu that `gpu-check prepare`" in done.stderr
     done = gpu_check("prepare", "--python", "python9.9", check=check)
     assert done.returncode == 1
-    assert "there is no python9.9: install it, or name the Python" in done.stderr
+    assert "there is no python9.9 that runs: install it, or name the Python" in done.stderr
     done = gpu_check("prepare", "--python", sys.executable, check=check)
     assert done.returncode == 1
     assert "gpu_check: run tools/setup" in done.stderr
@@ -145,9 +159,9 @@ def test_what_was_prepared_is_used_where_nothing_is_built(tmp_path, double):
     if (ROOT / ".gpu").exists():
         pytest.skip(".gpu is of somebody: it would be overwritten")
     made = subprocess.run([CHECK, "prepare", "--python", sys.executable], env=environment())
+    shutil.move(ROOT / ".gpu", tmp_path / ".gpu")
     assert made.returncode == 0
     check = copy_of_the_tree(tmp_path) / "tools" / "gpu-check"
-    shutil.move(ROOT / ".gpu", tmp_path / ".gpu")
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "tests").symlink_to(ROOT / "build" / "tests")  # the ghost, the double
     run = [
@@ -158,7 +172,8 @@ def test_what_was_prepared_is_used_where_nothing_is_built(tmp_path, double):
         done = subprocess.run([check, *run], env=environment(**double), capture_output=True)
         assert done.returncode == 0, done.stdout
         found = json.loads((tmp_path / "out" / "gpu-check.json").read_text())
-        assert found["carried"]["torch"] == "2.13.0"
+        pins = (ROOT / "tools" / "versions").read_text()
+        assert f"pip torch=={found['carried']['torch']}\n" in pins
         steps = {step["step"]: step for step in found["steps"]}
         assert steps["bridge"]["bridge"].startswith(bridge), steps["bridge"]
         assert not any("skipped" in step for step in found["steps"]), found
