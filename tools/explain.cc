@@ -13,6 +13,7 @@
 #include "collectives/tuner/plugin/plugin_tuner.h"
 #include "collectives/tuner/tuning/link_tuning.h"
 #include "tools/command/help.h"
+#include "tools/command/numbers.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
@@ -24,16 +25,17 @@ namespace {
 // As they are typed.
 struct RawArguments {
   QueryWords words;
-  std::string hosts, parameters = "host", save, tuning;
-  int ranks = 0, nodes = 1;  // ranks 0: as many as the hosts have, or 2
+  Shape shape;
+  std::string parameters = "host", save, tuning;
+  int nodes = 1;
   double tolerance = -1;
-  bool json = false;
+  bool json = false, all = false;
 };
 
-// Without --hosts and --ranks those of a file, if it has some; else hosts like this one.
+// Without a shape that of a file, if it has one; else hosts like this one.
 void place(const RawArguments& typed, MachineModel& machine) {
-  if (typed.hosts.empty() && typed.ranks == 0 && typed.nodes == 1 && !machine.hosts.empty()) return;
-  machine.hosts = hosts_of(typed.hosts.empty() ? "1" : typed.hosts, typed.ranks);
+  if (!typed.shape.typed() && typed.nodes == 1 && !machine.hosts.empty()) return;
+  machine.hosts = places_of(typed.shape);
   machine.nodes = nodes_of(machine.hosts, typed.nodes);
 }
 
@@ -68,7 +70,7 @@ nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
           {"collective", to_string(q.collective)},
           {"ranks", q.n},
           {"hosts", host_count(*q.machine)},
-          {"bytes", parse_bytes("BYTES", typed.words.bytes)},
+          {"bytes", whole_bytes(q)},
           {"dtype", to_string(q.type)},
           {"tuning", tuning.file ? nlohmann::ordered_json(tuning.path) : nullptr},
           {"links", std::move(links)},
@@ -166,10 +168,9 @@ void run_explain(const RawArguments& typed) {
   }
   const int hosts = host_count(machine);
   fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {}\n",
-             RINGWOOD_VERSION, to_string(q.collective), parse_bytes("BYTES", typed.words.bytes),
-             to_string(q.type), q.n, q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
-             cores_of(machine));
-  fmt::print("{}", print(std::move(candidates)));
+             RINGWOOD_VERSION, to_string(q.collective), whole_bytes(q), to_string(q.type), q.n,
+             q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", cores_of(machine));
+  fmt::print("{}", print(std::move(candidates), typed.all ? Shown::all : Shown::nearest));
   if (tuning.file) fmt::print("# tuning file {}: {}\n", tuning.path, summary(*tuning.file));
   if (!tuning.refusal.empty()) fmt::print("# {}\n", tuning.refusal);
   fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
@@ -188,21 +189,19 @@ void add_explain_command(CLI::App& app) {
       ->required();
   add("bytes", typed->words.bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
       ->required();
-  add("--ranks", typed->ranks, "N", "ranks of the group (those of --hosts, or 2)")
-      ->check(CLI::Range(1, kMaxRanks).description(""));
-  add("--hosts", typed->hosts, "HOSTS",
-      "hosts like this one: how many (1), or where the ranks are: 2048x8, or 0,0,1,1,1");
-  add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")
-      ->check(CLI::Range(1, 256).description(""));
+  add_shape(*command, typed->shape);
+  add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")->check(whole(1, 256));
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
-      ->check(CLI::Range(0.0, 0.999).description(""));
+      ->check(decimal(0.0, 0.999));
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
   add("--save", typed->save, "FILE", "write the parameters to a file for --parameters");
   add("--tuning", typed->tuning, "FILE|off",
       "a file of ringwood tune, or none (on one host: the one that a group here finds)");
+  command->add_flag("--all", typed->all,
+                    "every candidate, also those that are not near the choice");
   command->add_flag("--json", typed->json, "an object with the parameters and all candidates");
   add_help(
       *command,

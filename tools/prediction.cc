@@ -1,7 +1,6 @@
 #include "tools/prediction.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -9,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "collectives/tuner/machine/calibrate.h"
-#include "collectives/tuner/machine/places.h"
 #include "collectives/tuner/machine/port_prior.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
@@ -31,14 +29,6 @@ std::vector<std::string> words_of(const MachineModel& machine) {
   return words;
 }
 
-void refuse_other_letters(const std::string& hosts) {
-  if (hosts.find_first_not_of("0123456789x*,") == std::string::npos && !hosts.empty()) return;
-  refuse(
-      fmt::format("--hosts {}: neither the host of each rank (0,0,1,1), nor hosts and the ranks of "
-                  "each (2x8), nor how many hosts (2)",
-                  hosts.substr(0, 40)));
-}
-
 }  // namespace
 
 ModelQuery parse_query(const QueryWords& words, int n) {
@@ -49,10 +39,16 @@ ModelQuery parse_query(const QueryWords& words, int n) {
   require_supported(q.collective, q.type, q.op);
   q.n = n;
   q.bytes = parse_bytes("BYTES", words.bytes);
-  if (in_blocks(q.collective))
-    q.bytes = std::max(size_of(q.type), q.bytes / static_cast<size_t>(q.n));
+  if (in_blocks(q.collective)) {
+    const size_t count = q.bytes / static_cast<size_t>(q.n) / size_of(q.type);
+    q.bytes = std::max<size_t>(1, count) * size_of(q.type);
+  }
   if (!moves_data(q.collective)) q.bytes = 0;
   return q;
+}
+
+size_t whole_bytes(const ModelQuery& query) {
+  return in_blocks(query.collective) ? query.bytes * static_cast<size_t>(query.n) : query.bytes;
 }
 
 bool is_file(const std::string& source) { return source != "host" && source != "default"; }
@@ -88,31 +84,6 @@ Parameters read_parameters_from(const std::string& source, const Options& option
 
 void save_parameters(const std::string& file, const MachineModel& machine) {
   write_all("--save", file, print(machine) + "\n");
-}
-
-std::vector<int> hosts_of(const std::string& hosts, int ranks, int usual) {
-  int count = 0;
-  const auto [end, error] = std::from_chars(hosts.data(), hosts.data() + hosts.size(), count);
-  if (error == std::errc() && end == hosts.data() + hosts.size()) {
-    if (count < 1 || count > kMaxRanks)
-      refuse(fmt::format("--hosts {}: not in range 1 to {}", hosts, kMaxRanks));
-    const int n = ranks > 0 ? ranks : std::max(usual, count);
-    if (count > n)
-      refuse(fmt::format("--hosts {} contradicts the {} rank{}: a host has one at least", count, n,
-                         n == 1 ? "" : "s"));
-    std::vector<int> places(n);
-    for (int r = 0; r < n; ++r) places[r] = static_cast<int>(int64_t{r} * count / n);
-    return places;
-  }
-  refuse_other_letters(hosts);
-  std::vector<int> places = parse_places("--hosts", hosts);
-  if (places.empty() || places.size() > kMaxRanks)
-    refuse(
-        fmt::format("--hosts {}: {} ranks, not in range 1 to {}", hosts, places.size(), kMaxRanks));
-  if (ranks > 0 && ranks != static_cast<int>(places.size()))
-    refuse(fmt::format("--hosts {} contradicts the {} rank{}: it places {}", hosts, ranks,
-                       ranks == 1 ? "" : "s", places.size()));
-  return places;
 }
 
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {

@@ -7,11 +7,10 @@
 
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/machine/machine_model.h"
+#include "tools/shape.h"
 #include "transports/base/options.h"
 
 namespace ringwood::tools {
-
-inline constexpr int kMaxRanks = 16384;
 
 // A collective, as it is typed.
 struct QueryWords {
@@ -20,6 +19,8 @@ struct QueryWords {
 // Among n ranks; in whole blocks, of at least one element each, as `ringwood perf` has them. The
 // machine model is not set.
 ModelQuery parse_query(const QueryWords& words, int n);
+// Of the whole buffer, or of all blocks: as a table has them beside what was typed.
+size_t whole_bytes(const ModelQuery& query);
 
 struct Parameters {
   MachineModel machine;
@@ -37,10 +38,6 @@ Parameters read_parameters_from(const std::string& source, const Options& option
 bool is_file(const std::string& source);
 void save_parameters(const std::string& file, const MachineModel& machine);
 
-// By rank: its host. `hosts`: a number of hosts that the ranks are spread over, "2048x8", or a list
-// "0,0,1,1,1"; `ranks` 0: as many as the list has, or `usual`, but one for each host. Every command
-// that takes hosts and ranks refuses here what contradicts.
-std::vector<int> hosts_of(const std::string& hosts, int ranks, int usual = 2);
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -67,10 +68,16 @@ def test_the_table_begins_with_the_choice():
     done = run("explain", "all_reduce", "1M", "--ranks", "4", "--parameters", "default")
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line for line in done.stdout.splitlines() if not line.startswith("#")]
-    assert rows[0].startswith("* ") and rows[0].endswith("  chosen")
+    assert rows[0].startswith("* ")
+    assert re.search(r"  chosen: (the fastest|within \d+ % of the fastest), with private", rows[0])
     assert not any(row.startswith("*") for row in rows[1:])
-    names = {row[2:].split()[0] for row in rows}
-    assert {"one_shot", "direct", "ring"} <= names
+    assert len(rows) == 6, "the choice, and the five that are nearest"
+    (more,) = re.findall(r"^# and (\d+) more, which --all shows$", done.stdout, re.M)
+    whole = run("explain", "all_reduce", "1M", "--ranks", "4", "--parameters", "default", "--all")
+    all_rows = [line for line in whole.stdout.splitlines() if not line.startswith("#")]
+    assert all_rows[:6] == rows
+    assert len(all_rows) == 6 + int(more)
+    assert {"one_shot", "direct", "ring"} <= {row[2:].split()[0] for row in all_rows}
 
 
 def test_a_tolerance_adds_rows_of_fewer_bytes():
@@ -87,6 +94,57 @@ def test_hosts_may_be_uneven_or_short():
     assert " hosts=0*2,1*3 " in uneven["parameters"]
     short = explained("all_gather", "64M", "--hosts", "16x8")
     assert short == explained("all_gather", "64M", "--ranks", "128", "--hosts", "16")
+
+
+SHAPES = {  # the ranks of each host, in every form in which they can be said
+    "--hosts 3": [1, 1, 1],
+    "--hosts 2 --ranks 5": [3, 2],
+    "--hosts 2 --ranks-per-host 3": [3, 3],
+    "--hosts 2 --ranks 6 --ranks-per-host 3": [3, 3],
+    "--ranks 6 --ranks-per-host 3": [3, 3],
+    "--ranks-per-host 3": [3],
+    "--ranks 3": [3],
+    "": [2],
+    "--hosts 2x3": [3, 3],
+    "--hosts 3x2,1": [2, 2, 2, 1],
+    "--hosts 3,3,1": [3, 3, 1],
+    "--hosts 0,0,1,1,1": [2, 3],
+    "--hosts 0*2,1*3": [2, 3],
+}
+
+
+@pytest.mark.parametrize("words", SHAPES)
+def test_explain_and_simulate_read_shapes_alike(words):
+    counts = SHAPES[words]
+    common = ["all_reduce", "4K", *words.split(), "--parameters", "default", "--json"]
+    for command in ("explain", "simulate"):
+        done = run(command, *common)
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert (report["ranks"], report["hosts"]) == (sum(counts), len(counts)), command
+    places = re.search(r" hosts=(\S*) ", json.loads(run("explain", *common).stdout)["parameters"])[
+        1
+    ]
+    if "x" in places:
+        hosts, each = map(int, places.split("x"))
+        assert [each] * hosts == counts
+    else:
+        runs = [item.partition("*")[2] or "1" for item in places.split(",")]
+        assert list(map(int, runs)) == counts
+
+
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+@pytest.mark.parametrize("collective, moved", [("all_gather", 64), ("all_reduce", 8)])
+def test_what_moves_is_printed(command, collective, moved):
+    """Blocks are of one element at least: 8 bytes of 16 ranks become 64."""
+    done = run(command, collective, "8", "--ranks", "16", "--parameters", "default", "--json")
+    assert json.loads(done.stdout)["bytes"] == moved
+    table = run(command, collective, "8", "--ranks", "16", "--parameters", "default").stdout
+    assert f"of {moved} bytes" in table.splitlines()[0]
+    uneven = run(
+        command, "all_gather", "1000", "--ranks", "16", "--parameters", "default", "--json"
+    )
+    assert json.loads(uneven.stdout)["bytes"] == 960, "blocks are of whole elements"
 
 
 def test_parameters_are_saved_and_read_with_their_origin(tmp_path):
@@ -149,23 +207,39 @@ def test_parameters_are_measured_once(tmp_path):
         (["all_reduce"], "bytes is required"),
         (
             ["all_reduce", "1M", "--hosts", "3", "--ranks", "2"],
-            "contradicts the 2 ranks: a host has one",
+            "--hosts 3: it contradicts --ranks 2: a host has one",
         ),
         (["all_reduce", "1M", "--nodes", "3"], "--nodes 3 are more than the 2 ranks of host 0"),
-        (["all_reduce", "1M", "--hosts", "abc"], "--hosts abc: neither the host of each rank"),
-        (["all_reduce", "1M", "--hosts", "0,2"], "--hosts=2 is not a number from 0 to 1"),
+        (
+            ["all_reduce", "1M", "--hosts", "abc"],
+            "--hosts abc: no count from 1 to 16384; write how many",
+        ),
+        (
+            ["all_reduce", "1M", "--hosts", "0,2"],
+            "0,2: a list that begins with 0 is the host of each rank, numbered",
+        ),
         (
             ["all_reduce", "1M", "--hosts", "0,1", "--ranks", "3"],
-            "--hosts 0,1 contradicts the 3 ranks: it places 2",
+            "--hosts 0,1: it places 2 ranks, which contradicts --ranks 3",
         ),
-        (["all_reduce", "1M", "--hosts", "200x200"], "more than 32768 entries"),
+        (["all_reduce", "1M", "--hosts", "200x200"], "--hosts 200x200: more than 16384 ranks"),
+        (["all_reduce", "1M", "--hosts", "8x"], '"8x" of it is no count'),
+        (["all_reduce", "1M", "--hosts", "8,,8"], '"" of it is no count'),
+        (["all_reduce", "1M", "--hosts", "0x4"], "a list that begins with 0"),
+        (["all_reduce", "1M", "--hosts", "-1"], "--hosts -1: no count from 1"),
+        (["all_reduce", "1M", "--hosts", ""], '--hosts: "" names none'),
+        (["all_reduce", "1M", "--hosts", "2x2", "--ranks-per-host", "2"], "leave out --ranks-per"),
+        (["all_reduce", "1M", "--ranks", "7", "--ranks-per-host", "2"], "are not whole hosts of"),
+        (["all_reduce", "1M", "--ranks", "010"], "010 is not a whole number from 1 to 16384"),
+        (["all_reduce", "1M", "--ranks", "0x4"], "0x4 is not a whole number"),
+        (["all_reduce", "1M", "--tolerance", "nan"], "nan is not a number from 0 to 0.999"),
         (["all_reduce", "1M", "--parameters", "/no/such"], "the file cannot be read"),
         (["all_reduce", "1M", "--parameters", "/etc/passwd"], "no line of it begins with"),
         (
             ["all_reduce", "1M", "--datatype", "complex64", "--op", "max"],
             "cannot be reduced by max",
         ),
-        (["all_reduce", "1M", "--ranks", "0"], "not in range 1 to 16384"),
+        (["all_reduce", "1M", "--ranks", "0"], "--ranks: 0 is not a whole number from 1 to 16384"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, why):

@@ -104,7 +104,7 @@ def test_rows_that_differ_are_told(tmp_path):
         (["cost", "all_reduce", "ring", "-d", "int1"], "is not a data type"),
         (
             ["draw", "all_reduce", "ring", "--hosts", "9", "--ranks", "4"],
-            "--hosts 9 contradicts the 4",
+            "--hosts 9: it contradicts --ranks 4",
         ),
         (["draw", "all_reduce", "ring", "--hosts", "2x2", "--ranks", "8"], "it places 4"),
         (["run", "all_reduce"], "either an algorithm"),

@@ -1,4 +1,5 @@
 #include "tools/doctor/doctor.h"
+#include "tools/command/numbers.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -126,14 +127,13 @@ void add_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* what) {
     return command.add_option(name, value, what)->type_name(type);
   };
-  const auto in = [](double least, double most) { return CLI::Range(least, most).description(""); };
   command.add_flag("--all-hosts", typed.all_hosts,
                    "of a launcher's job: a snapshot of each, compared");
   command.add_flag("--probe", typed.what.probe,
                    "also sends: rates of all pairs, packets of the full MTU; counters "
                    "before and after (--all-hosts)");
   add("--watch", typed.what.watch_s, "SECONDS", "read counters twice, so long apart")
-      ->check(in(0.1, 86400));
+      ->check(decimal(0.1, 86400));
   add("--pid", typed.what.collect.process, "N", "limits and environment of this process");
   add("--root", typed.what.collect.root, "DIR", "a copy of another host's sys, proc (a sosreport)");
   add("--from", typed.from, "FILE",
@@ -148,7 +148,8 @@ void add_options(CLI::App& command, RawArguments& typed) {
   command.add_flag("--fix", typed.fix, "print the commands that would repair it; runs none");
   add("--explain", typed.explain, "RULE", "all about a rule");
   command.add_flag("--rules", typed.rules, "the table of rules");
-  add("-T,--timeout", typed.timeout_s, "SECONDS", "for hosts to answer (60)")->check(in(1, 86400));
+  add("-T,--timeout", typed.timeout_s, "SECONDS", "for hosts to answer (60)")
+      ->check(decimal(1, 86400));
   add("--rendezvous", typed.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
 }

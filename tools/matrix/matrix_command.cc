@@ -1,4 +1,5 @@
 #include "tools/matrix/matrix_command.h"
+#include "tools/command/numbers.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -130,11 +131,6 @@ int run(const RawArguments& typed) {
   return launch(plan, [&](Place& place) { return run_rank(typed, plan, options, place); });
 }
 
-template <class T>
-CLI::Validator in_range(T least, T most) {
-  return CLI::Range(least, most).description("");
-}
-
 void add_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* what) {
     return command.add_option(name, value, what)->type_name(type);
@@ -147,18 +143,18 @@ void add_options(CLI::App& command, RawArguments& typed) {
       ->delimiter(',');
   command.add_flag("--by-rank", typed.by_rank, "each rank counts as a host: pairs of ranks");
   add("--slow", typed.matrix.slow, "PART", "name what has less of the rate that it should (0.75)")
-      ->check(in_range(0.01, 0.99));
+      ->check(decimal(0.01, 0.99));
   add("--repeats", typed.matrix.repeats, "N", "of each measurement; the best one counts (5)")
-      ->check(in_range(1, 1000));
+      ->check(whole(1, 1000));
   add("--transfer", typed.transfer_ms, "MS", "what a transfer should take, in milliseconds (20)")
-      ->check(in_range(0.1, 10000.0));
+      ->check(decimal(0.1, 10000.0));
   add("--max-bytes", typed.max_bytes, "SIZE", "of a transfer (64M)");
   add("--transport", typed.transports, "TRANSPORT,...", "only these: tcp, verbs, ...")
       ->delimiter(',');
   add("--ranks", typed.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
-      ->check(in_range(2, 1024));
+      ->check(whole(2, 1024));
   add("-T,--timeout", typed.timeout_s, "SECONDS", "for one operation (RINGWOOD_TIMEOUT)")
-      ->check(in_range(0.001, 1e6));
+      ->check(decimal(0.001, 1e6));
   add("--rendezvous", typed.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
   add("--csv", typed.csv, "[FILE]", "a line for each pair, to FILE or standard output")

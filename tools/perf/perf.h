@@ -82,8 +82,8 @@ std::function<PerfOptions()> declare_perf_options(CLI::App& command);
 // Throws Error(invalid_argument), before anything is started, for what cannot be measured.
 int run_perf(const PerfOptions& options);
 
-// "64M" -> 67108864, "1.5K" -> 1536; K, M and G are powers of 1024. Throws Error(invalid_argument)
-// naming the option.
+// "64M" -> 67108864, "1.5K" -> 1536; K, M, G and T are powers of 1024. Throws
+// Error(invalid_argument), which names the option.
 size_t parse_bytes(const std::string& option, const std::string& text);
 
 }  // namespace ringwood::tools

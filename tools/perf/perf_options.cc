@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "tools/command/help.h"
+#include "tools/command/numbers.h"
 #include "tools/command/refusal.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/ladder/ladder.h"
@@ -29,7 +30,7 @@ struct RawArguments {
   std::string min_bytes = "8", max_bytes = "64M", step_bytes = "0", sizes;
   int64_t factor = 2;
   std::string type = "float32", op = "sum", algorithms, transports;
-  std::string csv, json, html, require;
+  std::string csv, json, html, require, hosts;
   std::string root = "0";
   int check = 1, pin = 1;
   NcclTyped nccl;
@@ -41,6 +42,16 @@ std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts = CLI::detail::split(text, ',');
   std::erase(parts, "");
   return parts;
+}
+
+// A list that was typed and is empty would be as if nothing had been typed.
+void require_names(const CLI::App& command) {
+  for (const char* option :
+       {"--sizes", "--algorithm", "-a", "--transport", "--require", "--dtype", "--op"}) {
+    if (command.count(option) == 0) continue;
+    const std::string typed = command.get_option(option)->results().back();
+    if (split(typed).empty()) refuse(fmt::format("{} {:?} names nothing", option, typed));
+  }
 }
 
 std::vector<size_t> parse_sizes(const RawArguments& typed) {
@@ -133,6 +144,11 @@ void take_sizes(const RawArguments& typed, NcclTestsOptions& nccl) {
 
 PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   PerfOptions perf = typed.perf;
+  require_names(command);
+  if (!typed.hosts.empty())
+    refuse(
+        "--hosts is where a prediction (ringwood explain, ringwood simulate) places its ranks; "
+        "here they run where they are started: mpirun, srun, torchrun, or --ranks N on this host");
   perf.report.csv = output_file(*command.get_option("--csv"), typed.csv, typed);
   perf.report.json = output_file(*command.get_option("--json"), typed.json, typed);
   if (!typed.html.empty()) perf.report.html = typed.html;
@@ -179,12 +195,6 @@ PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   return perf;
 }
 
-// Without the text that CLI11 would add to every line of the help.
-template <class T>
-CLI::Validator in_range(T least, T most) {
-  return CLI::Range(least, most).description("");
-}
-
 void add_what(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("What")->type_name(type);
@@ -193,9 +203,10 @@ void add_what(CLI::App& command, RawArguments& typed) {
       .add_option("collective", typed.collectives,
                   "all_reduce, broadcast, ..., sendrecv; several, or all")
       ->type_name("COLLECTIVE|all");
-  add("-b,--minbytes", typed.min_bytes, "SIZE", "smallest size (8); K, M, G are powers of 1024");
+  add("-b,--minbytes", typed.min_bytes, "SIZE", "smallest size (8); K, M, G, T are powers of 1024");
   add("-e,--maxbytes", typed.max_bytes, "SIZE", "largest size (64M)");
-  add("-f,--stepfactor", typed.factor, "N", "each size is the last one times N (2)");
+  add("-f,--stepfactor", typed.factor, "N", "each size is the last one times N (2)")
+      ->check(whole(0, INT64_MAX));
   add("-i,--stepbytes", typed.step_bytes, "SIZE", "or the last one plus SIZE");
   command
       .add_flag("--ladder", typed.perf.ladder,
@@ -212,34 +223,35 @@ void add_how(CLI::App& command, RawArguments& typed) {
     return command.add_option(name, value, description)->group("How")->type_name(type);
   };
   add("--ranks", perf.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
-      ->check(in_range(1, 1024));
+      ->check(whole(1, 1024));
   add("--algorithm", typed.algorithms, "ALGORITHM,...|all",
       "instead of the choice; several, or all, take turns; see ringwood algorithms");
+  add("--hosts", typed.hosts, "HOSTS", "")->group("");
   add("--segments", perf.segments, "N", "pipeline segments instead of the choice")
-      ->check(in_range(1, 4096));
+      ->check(whole(1, 4096));
   add("--tolerance", perf.tolerance, "ERROR",
       "relative error that fp32 sums between hosts may have (RINGWOOD_TOLERANCE)")
-      ->check(in_range(0.0, 0.999));
+      ->check(decimal(0.0, 0.999));
   add("--transport", typed.transports, "TRANSPORT,...", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "private|shared|remapped|cuda",
       "private; shared: the ranks of a host read it in place; remapped: becomes so; cuda: of the "
       "host's devices in turn (private)")
       ->check(CLI::IsMember({"private", "shared", "remapped", "cuda", "0", "1"}).description(""));
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
-      ->check(in_range(1, 100000000));
+      ->check(whole(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")
-      ->check(in_range(0, 100000000));
+      ->check(whole(0, 100000000));
   add("--batches", perf.trial.batches, "N", "batches, for best and median (7)")
-      ->check(in_range(1, 1000000));
+      ->check(whole(1, 1000000));
   command
       .add_flag("--touch", perf.trial.touch,
                 "write the input before, read the output within each timed operation")
       ->group("How");
-  add("-c,--check", typed.check, "N", "0: compare no result (1)")->check(in_range(0, 1000000));
+  add("-c,--check", typed.check, "N", "0: compare no result (1)")->check(whole(0, 1000000));
   add("--pin", typed.pin, "0|1", "one core per started rank, where there are enough (1)")
-      ->check(in_range(0, 1));
+      ->check(whole(0, 1));
   add("-T,--timeout", perf.timeout_s, "SECONDS", "for one operation; 0: RINGWOOD_TIMEOUT (0)")
-      ->check(in_range(0.0, 1e6));
+      ->check(decimal(0.0, 1e6));
   add("--rendezvous", perf.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
 }
@@ -263,7 +275,7 @@ void add_output(CLI::App& command, RawArguments& typed) {
              "heat maps of ringwood matrix --json in the report");
   add_output("--min-busbw", typed.perf.min_busbw, "GB/s",
              "exit code 1 if a line has less bus bandwidth (of its median time)")
-      ->check(in_range(0.0, 1e6));
+      ->check(decimal(0.0, 1e6));
   add_output("--require", typed.require, "verbs|tcp,...",
              "exit code 1 unless hosts reach each other over one of these: verbs, tcp");
 }
@@ -271,8 +283,8 @@ void add_output(CLI::App& command, RawArguments& typed) {
 }  // namespace
 
 size_t parse_bytes(const std::string& option, const std::string& text) {
-  static constexpr std::string_view kUnits[] = {"",   "B",   "K", "KB", "KIB", "M",
-                                                "MB", "MIB", "G", "GB", "GIB"};
+  static constexpr std::string_view kUnits[] = {"",    "B", "K",  "KB",  "KIB", "M",  "MB",
+                                                "MIB", "G", "GB", "GIB", "T",   "TB", "TIB"};
   static constexpr double kMaxBytes = 0x1p62;  // so that the sum of two is a size, too
   // Numbers with a fraction as nccl-tests takes them: 1.5G.
   size_t whole = 0;
@@ -288,7 +300,7 @@ size_t parse_bytes(const std::string& option, const std::string& text) {
   const size_t shift = row < 2 ? 0 : 10 * ((row + 1) / 3);
   value = std::ldexp(fraction ? value : static_cast<double>(whole), static_cast<int>(shift));
   if (error != std::errc() || known == std::end(kUnits) || value >= kMaxBytes)
-    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M or 1.5G", option, text));
+    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M, 1.5G or 1T", option, text));
   return fraction ? static_cast<size_t>(value) : whole << shift;
 }
 

@@ -1,4 +1,5 @@
 #include "tools/schedule/schedule.h"
+#include "tools/command/numbers.h"
 
 #include <fmt/format.h>
 
@@ -239,12 +240,10 @@ CLI::App* add_action(CLI::App& command, const char* name, const char* descriptio
   };
   add("--file", typed->file, "FILE", "a text instead of an algorithm; - is standard input");
   add("--ranks", typed->ranks, "N", "size of the group (that of the hosts or the text, or 4)")
-      ->check(CLI::Range(1, 4096).description(""));
-  add("--root", typed->root, "RANK", "of the collectives that have one (0)")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(whole(1, 4096));
+  add("--root", typed->root, "RANK", "of the collectives that have one (0)")->check(whole(0, 4095));
   add("--hosts", typed->hosts, "HOSTS", "where the ranks are: 0,0,1,1, or 2x8, or how many hosts");
-  add("--segments", typed->segments, "N", "pipeline segments (1)")
-      ->check(CLI::Range(1, 4096).description(""));
+  add("--segments", typed->segments, "N", "pipeline segments (1)")->check(whole(1, 4096));
   return action;
 }
 
@@ -259,10 +258,10 @@ void add_cost(CLI::App& command, const RawArguments& typed, int& exit_code) {
   const auto add = [&](const char* option, auto& value, const char* type, const char* what) {
     return action->add_option(option, value, what)->type_name(type);
   };
-  add("-b,--minbytes", cost->first, "SIZE", "smallest size (8); K, M, G are powers of 1024");
+  add("-b,--minbytes", cost->first, "SIZE", "smallest size (8); K, M, G, T are powers of 1024");
   add("-e,--maxbytes", cost->last, "SIZE", "largest size (64M)");
   add("-f,--stepfactor", cost->factor, "N", "each size is the last one times N (8)")
-      ->check(CLI::Range(2, 1 << 20).description(""));
+      ->check(whole(2, 1 << 20));
   add("--sizes", cost->sizes, "LIST", "or exactly these: 8,4K,64M");
   add_type_and_op(*action, cost->type, cost->op);
   add("--parameters", cost->parameters, "host|default|FILE",

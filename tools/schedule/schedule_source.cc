@@ -10,7 +10,7 @@ namespace ringwood::tools {
 namespace {
 
 // Of a table's row, when nothing says how many.
-constexpr int kUsualRanks = 4;
+constexpr int kDrawnRanks = 4;
 
 std::string names(Collective collective, const Where& where) {
   std::string result;
@@ -23,10 +23,10 @@ std::string names(Collective collective, const Where& where) {
 
 Schedules from_table(const TypedSchedule& typed, Collective collective) {
   std::vector<int> hosts;
-  if (!typed.hosts.empty()) hosts = hosts_of(typed.hosts, typed.ranks, kUsualRanks);
+  if (!typed.hosts.empty()) hosts = places_of({typed.hosts, typed.ranks}, kDrawnRanks);
   const int n = !hosts.empty()    ? static_cast<int>(hosts.size())
                 : typed.ranks > 0 ? typed.ranks
-                                  : kUsualRanks;
+                                  : kDrawnRanks;
   const Where where{0, n, typed.root, hosts};
   if (typed.root >= n) refuse(fmt::format("root {} is not one of {} ranks", typed.root, n));
   const AlgorithmRow* row = find_algorithm(collective, typed.algorithm);
@@ -41,7 +41,7 @@ Schedules from_table(const TypedSchedule& typed, Collective collective) {
 Schedules from_text(const TypedSchedule& typed, Collective collective) {
   Schedules found{collective, parse_schedules(read_all(typed.file)), {}, nullptr};
   if (typed.ranks > 0) require_ranks(found.n(), typed.ranks);
-  if (!typed.hosts.empty()) found.hosts = hosts_of(typed.hosts, found.n());
+  if (!typed.hosts.empty()) found.hosts = places_of({typed.hosts, found.n()});
   return found;
 }
 

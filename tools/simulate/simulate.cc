@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/command/help.h"
+#include "tools/command/numbers.h"
 #include "tools/command/progress_line.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
@@ -35,7 +36,8 @@ struct RawArguments {
   std::string parameters = "host";
   std::string rail_use, island_rate = "150G", island_latency = "3us";
   std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
-  int hosts = 1, ranks_per_host = 1, cores = 0, rails = 0;
+  Shape shape;
+  int cores = 0, rails = 0;
   double oversubscription = 0;
   std::string scale, like, replay, group;
   std::optional<LikeCluster> cluster;  // of --like or --replay
@@ -45,16 +47,15 @@ struct RawArguments {
 };
 
 void set_query(const RawArguments& typed, SimulateOptions& options) {
-  if (int64_t{typed.hosts} * typed.ranks_per_host > kMaxRanks)
-    refuse(fmt::format("--hosts {} with --ranks-per-host {} are more than {} ranks: take fewer",
-                       typed.hosts, typed.ranks_per_host, kMaxRanks));
-  const int ranks = typed.places.empty() ? typed.hosts * typed.ranks_per_host
-                                         : static_cast<int>(typed.places.size());
-  ModelQuery& q = options.query = parse_query(typed.words, ranks);
-  q.several_hosts = typed.hosts > 1;
-  options.hosts = typed.hosts;
-  options.ranks_per_host = typed.ranks_per_host;
-  options.bytes = moves_data(q.collective) ? parse_bytes("BYTES", typed.words.bytes) : 0;
+  std::vector<int>& places = options.machine.hosts;
+  places = typed.places.empty() ? places_of(typed.shape) : typed.places;
+  ModelQuery& q = options.query = parse_query(typed.words, static_cast<int>(places.size()));
+  std::vector<int> ranks(static_cast<size_t>(*std::ranges::max_element(places)) + 1);
+  for (const int host : places) ++ranks[static_cast<size_t>(host)];
+  options.hosts = static_cast<int>(ranks.size());
+  options.ranks_per_host = *std::ranges::max_element(ranks);
+  q.several_hosts = options.hosts > 1;
+  options.bytes = whole_bytes(q);
 }
 
 void set_network(const RawArguments& typed, SimulateOptions& options) {
@@ -71,7 +72,7 @@ void set_network(const RawArguments& typed, SimulateOptions& options) {
 }
 
 void set_faults(const RawArguments& typed, SimulateOptions& options) {
-  if (typed.cluster) add_faults(*typed.cluster, typed.hosts, options.faults, options.fault_texts);
+  if (typed.cluster) add_faults(*typed.cluster, options.hosts, options.faults, options.fault_texts);
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
                        void (*parse)(Faults&, std::string_view)) {
     for (const std::string& text : texts) {
@@ -110,7 +111,7 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   if (typed.cores > 0)
     machine.cores = typed.cores;
   else if (!is_file(typed.parameters) && !typed.cluster)
-    machine.cores = std::max(machine.cores, typed.ranks_per_host);
+    machine.cores = std::max(machine.cores, options.ranks_per_host);
   if (typed.rails > 0) machine.net.rails = typed.rails;
   if (!typed.rail_use.empty()) machine.net.rail_of_rank = typed.rail_use == "rank";
   options.shape.rails = machine.net.rails;
@@ -124,9 +125,6 @@ SimulateOptions parse(const RawArguments& typed) {
   set_query(typed, options);
   set_network(typed, options);
   set_faults(typed, options);
-  options.machine.hosts = typed.places;
-  for (int r = 0; typed.places.empty() && r < options.query.n; ++r)
-    options.machine.hosts.push_back(r / typed.ranks_per_host);
   if (!options.algorithm.empty() && options.algorithm != "all" &&
       !find_algorithm(options.query.collective, options.algorithm))
     choose(options.query, Options{}, options.algorithm);
@@ -149,17 +147,29 @@ std::vector<ScalePoint> simulate_points(const RawArguments& typed, const Progres
   std::vector<ScalePoint> points;
   for (const int n : group_sizes(typed.scale)) {
     RawArguments one = typed;
-    one.ranks_per_host = std::min(typed.ranks_per_host, n);
-    if (n % one.ranks_per_host != 0)
+    const int each = std::min(std::max(1, typed.shape.ranks_per_host), n);
+    if (n % each != 0)
       refuse(
           fmt::format("--scale goes by doublings from {}, which are not hosts of {}: begin with "
                       "a multiple",
-                      n, typed.ranks_per_host));
-    one.hosts = n / one.ranks_per_host;
+                      n, each));
+    one.shape = {std::to_string(n / each), 0, each};
     points.push_back(simulate_point(
         one, [&](const std::string& text) { progress(fmt::format("{} ranks, {}", n, text)); }));
   }
   return points;
+}
+
+// Hosts, and the ranks of each, that were not typed: those of a cluster.
+void take_shape(Shape& shape, const LikeCluster& cluster, const char* unequal) {
+  const bool counted = !shape.hosts.empty() && shape.hosts.find_first_of("x,*") == shape.hosts.npos;
+  const bool needs_hosts = shape.hosts.empty() && shape.ranks == 0;
+  const bool needs_ranks = shape.ranks == 0 && shape.ranks_per_host == 0;
+  if (needs_hosts) shape.hosts = std::to_string(cluster.hosts);
+  if (!needs_ranks || !(needs_hosts || counted)) return;
+  if (cluster.ranks_per_host == 0)
+    refuse(fmt::format("{}; say one with --ranks-per-host", unequal));
+  shape.ranks_per_host = cluster.ranks_per_host;
 }
 
 // What was not typed is as it was measured.
@@ -168,12 +178,7 @@ void use_like(RawArguments& typed, const CLI::App& command) {
     refuse("--like has the measured parameters: leave out --parameters");
   typed.cluster = read_like(typed.like);
   typed.page.like = typed.like;
-  if (command.count("--hosts") == 0) typed.hosts = typed.cluster->hosts;
-  if (command.count("--ranks-per-host") == 0) {
-    if (typed.cluster->ranks_per_host == 0)
-      refuse("--like: its hosts have different numbers of ranks; say one with --ranks-per-host");
-    typed.ranks_per_host = typed.cluster->ranks_per_host;
-  }
+  take_shape(typed.shape, *typed.cluster, "--like: its hosts have different numbers of ranks");
 }
 
 // Says where its parameters come from.
@@ -212,16 +217,13 @@ void run_simulate(const RawArguments& typed) {
 
 // The recorded hosts, unless others were typed: whether all ranks are where they were.
 bool use_places(RawArguments& typed, const RecordedRun& run, const CLI::App& command) {
-  const LikeCluster recorded = cluster_of(run);
-  const bool hosts = command.count("--hosts") > 0 || !typed.like.empty();
-  const bool ranks = command.count("--ranks-per-host") > 0 || !typed.like.empty();
+  LikeCluster recorded = cluster_of(run);
+  const bool placed = !typed.shape.typed() && typed.like.empty();
   if (typed.like.empty() && command.count("--parameters") == 0) typed.cluster = recorded;
-  if (!hosts) typed.hosts = recorded.hosts;
-  if (!ranks && recorded.ranks_per_host == 0 && hosts)
-    refuse("the recorded hosts had different numbers of ranks: say one with --ranks-per-host");
-  if (!ranks) typed.ranks_per_host = std::max(1, recorded.ranks_per_host);
-  const bool placed = !hosts && !ranks;
-  if (placed) typed.places = run.machine.hosts;
+  if (placed)
+    typed.places = run.machine.hosts;
+  else
+    take_shape(typed.shape, recorded, "the recorded hosts had different numbers of ranks");
   return placed;
 }
 
@@ -252,6 +254,8 @@ void run_replay(RawArguments& typed, const CLI::App& command) {
 
 void run(RawArguments& typed, const CLI::App& command) {
   require_page(typed.page);
+  if (!typed.scale.empty() && (!typed.shape.hosts.empty() || typed.shape.ranks > 0))
+    refuse("--scale says how many ranks: leave out --hosts and --ranks");
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
   if (typed.words.bytes.empty())
@@ -266,21 +270,21 @@ void add_network_options(CLI::App& command, RawArguments& typed) {
     return command.add_option(name, value, description)->type_name(type);
   };
   add("--rails", typed.rails, "N", "ports of each host (those of the parameters)")
-      ->check(CLI::Range(1, Network::kMaxRails).description(""));
+      ->check(whole(1, Network::kMaxRails));
   add("--rail-use", typed.rail_use, "striped|rank",
       "pieces over all rails, or a rail for a rank (as the parameters have it)")
       ->check(CLI::IsMember({"striped", "rank"}).description(""));
   add("--leaf", options.shape.leaf, "N", "hosts of a leaf switch (a core without limits)")
-      ->check(CLI::Range(1, kMaxRanks).description(""));
+      ->check(whole(1, kMaxRanks));
   add("--uplinks", options.shape.uplinks, "N", "of a leaf, for each rail (as many as hosts)")
-      ->check(CLI::Range(1, 1024).description(""));
+      ->check(whole(1, 1024));
   add("--oversubscription", typed.oversubscription, "X", "hosts of a leaf / its uplinks")
-      ->check(CLI::Range(0.01, 1024.0).description(""));
-  add("--seed", options.shape.seed, "N", "of the switches' hash (1)");
+      ->check(decimal(0.01, 1024.0));
+  add("--seed", options.shape.seed, "N", "of the switches' hash (1)")->check(whole(0, INT64_MAX));
   add("--seeds", options.seeds, "N", "seeds from there on: p10, p50 and p90 (1)")
-      ->check(CLI::Range(1, 1000).description(""));
+      ->check(whole(1, 1000));
   add("--island", options.shape.island, "N", "ranks of an island of GPUs; no core moves data then")
-      ->check(CLI::Range(1, 1024).description(""));
+      ->check(whole(1, 1024));
   add("--island-rate", typed.island_rate, "RATE", "bytes/s of a rank in its island (150G)");
   add("--island-latency", typed.island_latency, "TIME", "of a message there (3us)");
 }
@@ -322,15 +326,13 @@ void add_simulate_command(CLI::App& app) {
   SimulateOptions& options = typed->options;
   add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...");
   add("bytes", typed->words.bytes, "BYTES", "512, 64K, 1G; of the whole buffer, or of n blocks");
-  add("--hosts", typed->hosts, "H", "hosts (1)")->check(CLI::Range(1, kMaxRanks).description(""));
-  add("--ranks-per-host", typed->ranks_per_host, "K", "ranks of each (1)")
-      ->check(CLI::Range(1, kMaxRanks).description(""));
+  add_shape(*command, typed->shape);
   add("--cores", typed->cores, "N", "of each host (one for each rank, or those of a file)")
-      ->check(CLI::Range(1, 4096).description(""));
+      ->check(whole(1, 4096));
   add("-a,--algorithm", options.algorithm, "ALGORITHM|all",
       "only this one, or each (sensible ones)");
   add("--segments", options.segments, "N", "that messages are cut into (those of the choice)")
-      ->check(CLI::Range(1, 256).description(""));
+      ->check(whole(1, 256));
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");

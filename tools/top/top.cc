@@ -1,4 +1,5 @@
 #include "tools/top/top.h"
+#include "tools/command/numbers.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -89,17 +90,17 @@ void add_top_command(CLI::App& app) {
                       "the job, by the name that is printed where there are several");
   command->add_option("--pid", options->choice.pid, "the job of this process");
   command->add_option("--wait", options->wait, "seconds to wait for the job to begin")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(decimal(0.0, 86400.0));
   command->add_flag("--json", options->json, "one object per line and second, until the job ends");
   command->add_flag("--once", options->once, "one look, as a table or with --json, then the end");
   command->add_flag("--serve", options->serve,
                     "answers Prometheus (/metrics) and clients of NCCL's RAS, on this host only");
   ServeOptions& server = options->server;
   command->add_option("--metrics-port", server.metrics_port, "for --serve; 0: any free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(whole(0, 65535))
       ->capture_default_str();
   command->add_option("--ras-port", server.ras_port, "for --serve; 0: any free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(whole(0, 65535))
       ->capture_default_str();
   command->add_option("--address", server.address,
                       "for --serve: where /metrics listens, for other hosts: needs the job's key");

@@ -1,4 +1,5 @@
 #include "tools/trace/trace.h"
+#include "tools/command/numbers.h"
 
 #include <CLI/CLI.hpp>
 #include <climits>
@@ -157,7 +158,7 @@ void add_trace_command(CLI::App& app) {
       ->type_name("DIR");
   const CLI::Option* const pid =
       command->add_option("--pid", options->choice.pid, "the job of this process, while it runs")
-          ->check(CLI::Range(1, INT_MAX));
+          ->check(whole(1, INT_MAX));
   const CLI::Option* const job = command->add_option(
       "--job", options->choice.job, "a job that runs, by its name in `ringwood top`");
   command->add_option("--merge", options->merge, "such a folder")->type_name("DIR");

@@ -159,10 +159,10 @@ class Comparison {
   // Of a machine model without places: those of the options, or of the other side.
   void place(MachineModel& machine) const {
     if (options_.ranks > 0 || !options_.hosts.empty())
-      machine.hosts = hosts_of(options_.hosts.empty() ? "1" : options_.hosts, options_.ranks);
+      machine.hosts = places_of({options_.hosts, options_.ranks});
     for (const Side* side : {&before_, &after_})
       if (machine.hosts.empty() && side->file) machine.hosts = side->file->fingerprint.hosts;
-    if (machine.hosts.empty()) machine.hosts = hosts_of("1", 2);
+    if (machine.hosts.empty()) machine.hosts = places_of({});
   }
 
   ModelQuery query(const Side& side, const Place& p) const {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/command/help.h"
+#include "tools/command/numbers.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/tune/tune.h"
@@ -95,12 +96,6 @@ int run(const RawArguments& typed, const CLI::App& command) {
   return run_tune(tune);
 }
 
-// Without the text that CLI11 would add to every line of the help.
-template <class T>
-CLI::Validator in_range(T least, T most) {
-  return CLI::Range(least, most).description("");
-}
-
 void add_what(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group("What")->type_name(type);
@@ -108,16 +103,16 @@ void add_what(CLI::App& command, RawArguments& typed) {
   command
       .add_option("collective", typed.collectives, "all_reduce, broadcast, ...; several, or all")
       ->type_name("COLLECTIVE|all");
-  add("-b,--minbytes", typed.min_bytes, "SIZE", "smallest size (8); K, M, G are powers of 1024");
+  add("-b,--minbytes", typed.min_bytes, "SIZE", "smallest size (8); K, M, G, T are powers of 1024");
   add("-e,--maxbytes", typed.max_bytes, "SIZE", "largest size (16M)");
   add("-f,--stepfactor", typed.factor, "N", "each size is the last one times N (8)")
-      ->check(in_range<int64_t>(2, 1 << 20));
+      ->check(whole(2, 1 << 20));
   add("--sizes", typed.sizes, "LIST", "or exactly these: 8,4K,64M");
   add_type_and_op(command, typed.type, typed.op, HowMany::one, "What");
   add("-r,--root", typed.tune.root, "RANK", "of the collectives that have one (0)");
   add("--tolerance", typed.tune.tolerance, "ERROR",
       "for calls with this tolerance: fewer bytes between hosts take part (0)")
-      ->check(in_range(0.0, 0.999));
+      ->check(decimal(0.0, 0.999));
   add("--memory", typed.tune.memory, "private|shared",
       "of the buffers; shared: the ranks of a host read them in place (private)")
       ->check(CLI::IsMember({"private", "shared"}).description(""));
@@ -133,22 +128,22 @@ void add_how(CLI::App& command, RawArguments& typed) {
     return command.add_option(name, value, description)->group("How")->type_name(type);
   };
   add("--ranks", tune.launch.ranks, "N", "ranks to start here (2); a launcher's are joined")
-      ->check(in_range(1, 1024));
+      ->check(whole(1, 1024));
   add("--factor", tune.factor, "X", "measure what is predicted within X times the best (3)")
-      ->check(in_range(1.0, 1000.0));
+      ->check(decimal(1.0, 1000.0));
   add("--contenders", tune.most, "N", "at most so many for a size, the best predicted ones (12)")
-      ->check(in_range(1, 1000));
+      ->check(whole(1, 1000));
   add("--seconds", tune.seconds, "S", "for all sizes together, about (120)")
-      ->check(in_range(1.0, 1e6));
+      ->check(decimal(1.0, 1e6));
   add("--repetitions", tune.repetitions, "N", "at most so many for a contender (25)")
-      ->check(in_range(5, 100000));
+      ->check(whole(5, 100000));
   command
       .add_flag("--links", tune.links,
                 "first find sockets, queue pairs and rings that are faster, and tune with them")
       ->group("How");
   add("--seed", tune.seed, "N", "of the order and the intervals (the time)");
   add("--pin", typed.pin, "0|1", "one core per started rank, where there are enough (1)")
-      ->check(in_range(0, 1));
+      ->check(whole(0, 1));
   add("--rendezvous", tune.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -133,9 +134,23 @@ std::string time_text(const Candidate& c, double seconds) {
                                       : 0);
 }
 
-std::string why_of(const Candidate& c) {
+// Why the prediction chose it: how far it is from the best one, with either kind of buffers.
+std::string why_predicted(const Candidate& chosen, const std::vector<Candidate>& all) {
+  double fastest = chosen.seconds, shared = chosen.zero_copy_seconds;
+  for (const Candidate& c : all) {
+    fastest = std::min(fastest, c.seconds);
+    shared = std::min(shared, c.zero_copy_seconds);
+  }
+  if (!(fastest > 0 && shared > 0) || std::isinf(chosen.seconds)) return "nothing else is faster";
+  const double regret = std::max(chosen.seconds / fastest, chosen.zero_copy_seconds / shared);
+  if (regret < 1.005) return "the fastest, with private and with shared buffers";
+  return fmt::format("within {:.0f} % of the fastest, with private and with shared buffers",
+                     std::ceil((regret - 1) * 100));
+}
+
+std::string why_of(const Candidate& c, const std::vector<Candidate>& all) {
   if (!c.chosen) return c.why_not;
-  std::string text = c.why.empty() ? "chosen" : "chosen: " + c.why;
+  std::string text = "chosen: " + (c.why.empty() ? why_predicted(c, all) : c.why);
   if (c.roundings > 1) text += fmt::format("; rounds a sum at most {} times", c.roundings);
   return text;
 }
@@ -241,16 +256,21 @@ std::string name_of(const std::string& algorithm, WireFormat wire) {
   return fmt::format("{}+{}", algorithm, to_string(wire));
 }
 
-std::string print(std::vector<Candidate> candidates) {
+std::string print(std::vector<Candidate> candidates, Shown shown) {
+  constexpr size_t kNearest = 1 + 5;
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::pair(!a.chosen, a.seconds) < std::pair(!b.chosen, b.seconds);
   });
   std::string text = fmt::format("# {:<25} {:>5} {:>12} {:>12}  {}\n", "algorithm", "segments",
                                  "time (us)", "shared (us)", "(~ estimated, > at least)");
-  for (const Candidate& c : candidates)
+  const size_t count =
+      shown == Shown::all ? candidates.size() : std::min(candidates.size(), kNearest);
+  for (const Candidate& c : std::span(candidates).first(count))
     text += fmt::format("{} {:<25} {:>5} {:>12} {:>12}  {}\n", c.chosen ? '*' : ' ',
                         name_of(c.algorithm, c.wire), c.segments, time_text(c, c.seconds),
-                        time_text(c, c.zero_copy_seconds), why_of(c));
+                        time_text(c, c.zero_copy_seconds), why_of(c, candidates));
+  if (count < candidates.size())
+    text += fmt::format("# and {} more, which --all shows\n", candidates.size() - count);
   return text;
 }
 

@@ -71,7 +71,9 @@ void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choi
                     const std::string& why_not);
 // "ring", or "ring+bf16".
 std::string name_of(const std::string& algorithm, WireFormat wire);
-// A table, best first, one line for each candidate.
-std::string print(std::vector<Candidate> candidates);
+// A table, one line for each candidate: the chosen one, then the best ones first. `nearest`: the
+// five of them that are nearest, and how many more there are.
+enum class Shown { nearest, all };
+std::string print(std::vector<Candidate> candidates, Shown shown = Shown::all);
 
 }  // namespace ringwood

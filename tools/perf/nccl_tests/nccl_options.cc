@@ -1,4 +1,5 @@
 #include "tools/perf/nccl_tests/nccl_options.h"
+#include "tools/command/numbers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,6 +27,8 @@ constexpr const char* kOnlyTheirs[] = {"--agg_iters",         "--run_cycles",  "
                                        "--report_timestamps", "--output_file", "--per_iter_timing",
                                        "--per_iter_skip",     "--unalign",     "--average",
                                        "--report_cputime"};
+
+constexpr int kMaxLocalRanks = 1024;  // processes of one host, as --ranks has them
 
 std::string long_name(const std::string& names) { return names.substr(names.find(',') + 1); }
 bool given(const CLI::App& command, const std::string& name) {
@@ -108,36 +111,35 @@ void declare_nccl_options(CLI::App& command, NcclTyped& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->group(kGroup)->type_name(type);
   };
-  const auto range = [](int least, int most) { return CLI::Range(least, most).description(""); };
   add("--format", typed.format, "ringwood|nccl-tests",
       "ringwood, or nccl-tests: its table, defaults and meaning of flags (ringwood)")
       ->check(CLI::IsMember({"ringwood", "nccl-tests"}).description(""));
   add("-g,--ngpus", typed.gpus, "N", "with -t: N x N ranks are started here")
-      ->check(range(1, 1024));
-  add("-t,--nthreads", typed.threads, "N", "likewise")->check(range(1, 1024));
+      ->check(whole(1, 1024));
+  add("-t,--nthreads", typed.threads, "N", "likewise")->check(whole(1, 1024));
   add("-a", typed.a, "0-3", "--average there; in our own format --algorithm");
   add("--average", typed.average, "0-3",
       "of the ranks' times: rank 0's, mean, least, greatest (1)");
   add("-m,--agg_iters", typed.agg_iters, "N", "operations per iteration (1)")
-      ->check(range(1, 1000000));
+      ->check(whole(1, 1000000));
   add("-N,--run_cycles", typed.cycles, "N", "the table N times; 0: for ever (1)")
-      ->check(range(0, 1000000));
+      ->check(whole(0, 1000000));
   add("-z,--blocking", typed.blocking, "0-3",
       "1: a barrier after each operation; 2: none; 3: untimed")
-      ->check(range(0, 3));
+      ->check(whole(0, 3));
   add("-S,--report_timestamps", typed.timestamps, "0|1", "a column with the time of day")
-      ->check(range(0, 1));
+      ->check(whole(0, 1));
   add("-C,--report_cputime", typed.cpu_time, "0|1", "time until calls return; here all of it")
-      ->check(range(0, 1));
+      ->check(whole(0, 1));
   add("-J,--output_file", typed.output_file, "FILE", "JSON of nccl-tests");
   add("-I,--per_iter_timing", typed.per_iter, "0|1", "columns i_min, i_max, i_p99, i_cv%")
-      ->check(range(0, 1));
+      ->check(whole(0, 1));
   add("-K,--per_iter_skip", typed.skip, "N", "leading iterations that -I leaves out")
-      ->check(range(0, 1000000));
+      ->check(whole(0, 1000000));
   add("-u,--unalign", typed.unalign, "N", "elements by which buffers are shifted")
-      ->check(range(0, 4096));
+      ->check(whole(0, 4096));
   add("-R,--local_register", typed.registered, "0-2", "1 and 2: --memory shared")
-      ->check(range(0, 2));
+      ->check(whole(0, 2));
   for (const char* option : kIgnored) add(option, typed.ignored, "", "")->group("");
 }
 
@@ -147,6 +149,10 @@ void interpret_nccl_options(const NcclTyped& typed, const CLI::App& command, int
   if (typed.registered > 0) perf.memory = BufferKind::shared;
   if (typed.gpus > 0 || typed.threads > 0) {
     const int ranks = std::max(typed.gpus, 1) * std::max(typed.threads, 1);
+    if (ranks > kMaxLocalRanks)
+      refuse(fmt::format("-g {} -t {} are {} ranks on this host, more than {}",
+                         std::max(typed.gpus, 1), std::max(typed.threads, 1), ranks,
+                         kMaxLocalRanks));
     if (perf.launch.ranks > 0 && perf.launch.ranks != ranks)
       refuse(fmt::format("--ranks {} contradicts the {} ranks of -g and -t", perf.launch.ranks,
                          ranks));

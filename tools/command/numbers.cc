@@ -1,0 +1,58 @@
+#include "tools/command/numbers.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+namespace ringwood::tools {
+namespace {
+
+// The whole of it. Infinite and undefined ones are none.
+std::optional<double> parse_decimal(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// As it stands in a sentence: what is empty is seen, what is long is cut.
+std::string shown(const std::string& typed) { return typed.empty() ? "\"\"" : typed.substr(0, 40); }
+
+}  // namespace
+
+std::optional<int64_t> parse_whole(std::string_view text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  // 010 is eight to some and ten to others.
+  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
+  if (digits.size() > 1 && digits[0] == '0') return std::nullopt;
+  return value;
+}
+
+CLI::Validator whole(int64_t least, int64_t most) {
+  const auto check = [least, most](const std::string& typed) -> std::string {
+    const std::optional<int64_t> value = parse_whole(typed);
+    if (value && *value >= least && *value <= most) return "";
+    const std::string range = most == INT64_MAX ? fmt::format("{} or more", least)
+                                                : fmt::format("from {} to {}", least, most);
+    return fmt::format("{} is not a whole number {}", shown(typed), range);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator decimal(double least, double most) {
+  const auto check = [least, most](const std::string& typed) -> std::string {
+    const std::optional<double> value = parse_decimal(typed);
+    if (value && *value >= least && *value <= most) return "";
+    return fmt::format("{} is not a number from {} to {}", shown(typed), least, most);
+  };
+  return CLI::Validator(check, "");
+}
+
+}  // namespace ringwood::tools
