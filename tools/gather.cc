@@ -1,6 +1,10 @@
 #include "tools/gather.h"
 
+#include <algorithm>
 #include <map>
+#include <sstream>
+
+#include <fmt/ranges.h>
 
 #include "tools/perf/perf_operations.h"
 #include "transports/base/host.h"
@@ -30,6 +34,28 @@ std::vector<HostRanks> gather_hosts(Communicator& group) {
     hosts[it->second].ranks.push_back(static_cast<int>(r));
   }
   return hosts;
+}
+
+bool leads_host(const std::vector<HostRanks>& hosts, int rank) {
+  return std::ranges::any_of(hosts,
+                             [rank](const HostRanks& host) { return host.ranks.front() == rank; });
+}
+
+bool at_any_rank(Communicator& group, bool mine) {
+  int64_t any = mine;
+  finish(group.all_reduce(&any, 1, DataType::int64, ReduceOp::max, synchronous_call()));
+  return any != 0;
+}
+
+std::string gather_names(Communicator& group, const std::string& mine) {
+  if (group.size() == 1) return mine;
+  std::vector<std::string> all;
+  for (const std::string& text : gather_texts(group, mine)) {
+    std::istringstream names(text);
+    for (std::string name; std::getline(names, name, '+');)
+      if (std::ranges::count(all, name) == 0) all.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(all, "+"));
 }
 
 }  // namespace ringwood::tools

@@ -17,5 +17,11 @@ struct HostRanks {
   std::vector<int> ranks;
 };
 std::vector<HostRanks> gather_hosts(Communicator& group);
+// Whether it is the first rank of its host.
+bool leads_host(const std::vector<HostRanks>& hosts, int rank);
+// Whether it is so at one rank at least. Collective.
+bool at_any_rank(Communicator& group, bool mine);
+// What ranks call "a+b" and "b+c" is "a+b+c", in the order of the ranks. Collective.
+std::string gather_names(Communicator& group, const std::string& mine);
 
 }  // namespace ringwood::tools

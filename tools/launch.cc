@@ -142,7 +142,8 @@ int run_forked(const LaunchPlan& plan, const std::function<int(Place&)>& body) {
                                                name, system_message("mkdtemp")));
   }
   RendezvousFolder folder(name, true);
-  return fork_ranks(plan.ranks, plan.options.pin, [&](int rank, const ErrorReport& report) {
+  const ForkOptions how{plan.ranks, plan.options.pin, plan.options.finishes};
+  return fork_ranks(how, [&](int rank, const ErrorReport& report) {
     try {
       Place place{rank, plan.ranks, nullptr, [&folder] { folder.remove(); }};
       if (plan.options.rendezvous.empty()) {

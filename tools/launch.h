@@ -6,6 +6,8 @@
 //   2. The first rank that dies or reports an error is named; the others get a few seconds to say
 //      goodbye and are then killed. The exit code is that rank's, or 1 if a signal killed it.
 //   3. Ctrl-C, SIGTERM and SIGHUP kill all ranks; the parent cleans up and returns 128 + signal.
+//      Where ranks finish by themselves (StopRequest), the first one is handed on to them, and only
+//      another one, a second later, kills them.
 // Joining. Every process is one rank already; only rank 0 speaks.
 #pragma once
 
@@ -23,6 +25,7 @@ struct LaunchOptions {
   int ranks = 0;           // 0: the launcher's, else `needed`, else 2
   int needed = 0;          // what runs is for so many ranks and no others; 0: for any
   bool pin = true;         // own children only: one core per rank where there are enough
+  bool finishes = false;   // own children only: they end by themselves when they are asked to
   std::string rendezvous;  // "" = found out; a URL of store.h
   std::chrono::milliseconds init_timeout{0};
 };

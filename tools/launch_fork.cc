@@ -23,6 +23,7 @@ namespace ringwood::tools {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(5);
+constexpr auto kOneRequest = std::chrono::seconds(1);  // signals within it are the same one
 
 // One page shared by parent and children: survives the child that wrote it.
 struct SharedReport {
@@ -97,7 +98,8 @@ void pin_to(int core) {
 
 class ChildProcesses {
  public:
-  ChildProcesses(int ranks, WaitedSignals& signals) : children_(ranks), signals_(signals) {}
+  ChildProcesses(int ranks, bool finishes, WaitedSignals& signals)
+      : children_(ranks), finishes_(finishes), signals_(signals) {}
   ~ChildProcesses() { end(); }
 
   pid_t fork_one(int rank) {
@@ -108,12 +110,12 @@ class ChildProcesses {
     if (pid > 0) children_[rank].pid = pid;
     return pid;
   }
-  // Until all have ended. Returns the signal that asked us to stop, or 0.
+  // Until all have ended. Returns the signal that made us stop, or 0.
   int watch() {
     Deadline grace = Deadline::never();
     while (reap() > 0) {
       const int signal = signals_.take(std::min(grace.left_ms(), 1000));
-      if (signal != 0 && signal != SIGCHLD) return signal;
+      if (signal != 0 && signal != SIGCHLD && !hand_on(signal)) return signal;
       if (first_failed_ >= 0 && grace.at() == Deadline::never().at())
         grace = Deadline::after(kGrace);
       if (grace.passed()) end();
@@ -141,6 +143,7 @@ class ChildProcesses {
       const Child& child = children_[rank];
       if (child.killed_by_us || !WIFSIGNALED(child.status)) continue;
       const int signal = WTERMSIG(child.status);
+      if (asked_by_ == signal) return 128 + signal;  // before it could end by itself
       if (signal == SIGPIPE)
         return 128 + SIGPIPE;  // the reader of our output has gone: nobody to tell
       fmt::print(stderr, "ringwood: rank {} (process {}) was killed by signal {} ({})\n", rank,
@@ -152,6 +155,17 @@ class ChildProcesses {
   }
 
  private:
+  // False where the children are to be killed. A terminal and a launcher may both have sent it.
+  bool hand_on(int signal) {
+    if (!finishes_) return false;
+    if (asked_by_ != 0) return Clock::now() - asked_at_ < kOneRequest;
+    asked_by_ = signal;
+    asked_at_ = Clock::now();
+    for (const Child& child : children_)
+      if (!child.ended) ::kill(child.pid, signal);
+    return true;
+  }
+
   struct Child {
     pid_t pid = 0;
     int status = 0;
@@ -172,6 +186,9 @@ class ChildProcesses {
   }
 
   std::vector<Child> children_;
+  const bool finishes_;
+  int asked_by_ = 0;  // the signal that was handed on
+  Clock::time_point asked_at_;
   WaitedSignals& signals_;
   int first_failed_ = -1;
 };
@@ -190,15 +207,16 @@ class ChildProcesses {
 
 }  // namespace
 
-int fork_ranks(int ranks, bool pin, const std::function<int(int, const ErrorReport&)>& body) {
+int fork_ranks(const ForkOptions& options,
+               const std::function<int(int, const ErrorReport&)>& body) {
   ReportPage page;
   WaitedSignals signals;
   const std::vector<int> cores = usable_cores();
-  const bool one_core_each = pin && ranks <= static_cast<int>(cores.size());
+  const bool one_core_each = options.pin && options.ranks <= static_cast<int>(cores.size());
   const pid_t parent = ::getpid();
-  ChildProcesses family(ranks, signals);
+  ChildProcesses family(options.ranks, options.finishes, signals);
   std::fflush(nullptr);
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < options.ranks; ++rank) {
     if (family.fork_one(rank) != 0) continue;
     signals.restore();
     if (one_core_each) pin_to(cores[rank]);

@@ -9,10 +9,15 @@ namespace ringwood::tools {
 // Tells the parent what went wrong; the first report of all ranks is the one that is printed.
 using ErrorReport = std::function<void(const std::string& text)>;
 
-// Runs body(rank, report) in `ranks` children and returns the command's exit code. No thread may
-// exist yet. `pin`: rank i runs on the i-th core that this process may use, where there are enough.
-// Throws Error(system).
-int fork_ranks(int ranks, bool pin,
+struct ForkOptions {
+  int ranks = 1;
+  bool pin = true;        // rank i runs on the i-th core that this process may use, if enough are
+  bool finishes = false;  // rule 3 of launch.h
+};
+
+// Runs body(rank, report) in each child and returns the command's exit code. No thread may exist
+// yet. Throws Error(system).
+int fork_ranks(const ForkOptions& options,
                const std::function<int(int rank, const ErrorReport& report)>& body);
 
 }  // namespace ringwood::tools

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/command/completion.h"
+#include "tools/command/completion/completion.h"
 #include "tools/command/help.h"
 #include "tools/command/man.h"
 #include "tools/command/refusal.h"

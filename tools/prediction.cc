@@ -9,6 +9,7 @@
 
 #include "collectives/tuner/machine/calibrate.h"
 #include "collectives/tuner/machine/port_prior.h"
+#include "tools/command/numbers.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"

@@ -6,10 +6,10 @@ import json
 import os
 import pty
 import re
-import shutil
 import subprocess
 
 import pytest
+from corruption import corrupting_library
 from processes import PATIENCE_S
 from ringwood_command import BINARY, absent_here, environment, run, transports
 
@@ -24,26 +24,6 @@ COLLECTIVES = [
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "reduce_scatter", "scatter"),
     *("all_to_all", "barrier", "sendrecv"),
 ]
-# One element in the middle of the first long message that each rank receives.
-CORRUPTION = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/socket.h>
-ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
-  static ssize_t (*real)(int, struct msghdr*, int);
-  static int done;
-  if (!real) real = (ssize_t(*)(int, struct msghdr*, int))dlsym(RTLD_NEXT, "recvmsg");
-  const ssize_t got = real(fd, message, flags);
-  if (got < 2048 || done) return got;  // longer than any greeting
-  done = 1;
-  for (size_t n = 0; n < 4; ++n) {  // the exponent, wherever it is: low bits are rounded away
-    size_t at = (size_t)got / 2 + n, part = 0;
-    while (at >= message->msg_iov[part].iov_len) at -= message->msg_iov[part++].iov_len;
-    ((unsigned char*)message->msg_iov[part].iov_base)[at] ^= 0x40;
-  }
-  return got;
-}
-"""
 
 
 def rows_of(*arguments: str, **more: str) -> list[dict]:
@@ -350,15 +330,9 @@ def test_help_and_version():
 
 
 def test_wrong_results_are_counted_and_end_with_1(tmp_path):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the library that spoils what arrives")
-    (tmp_path / "corrupt.c").write_text(CORRUPTION)
-    library = tmp_path / "corrupt.so"
-    build = [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "corrupt.c"), "-ldl"]
-    subprocess.run(build, check=True, timeout=PATIENCE_S)
+    library = corrupting_library(tmp_path)
     arguments = ["perf", "all_reduce", "--transport", "tcp", "--sizes", "1M", "-w", "0", "-n", "2"]
-    done = run(*arguments, "--json", LD_PRELOAD=str(library))
+    done = run(*arguments, "--json", LD_PRELOAD=library)
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["rows"][0]["wrong"] > 0
     assert re.search(r"# Out of bounds values : \d+ FAILED", done.stderr)

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <string>
+#include <iterator>
+
+#include "transports/base/error.h"
 
 namespace ringwood::tools {
 namespace {
@@ -53,6 +57,28 @@ CLI::Validator decimal(double least, double most) {
     return fmt::format("{} is not a number from {} to {}", shown(typed), least, most);
   };
   return CLI::Validator(check, "");
+}
+
+size_t parse_bytes(const std::string& option, const std::string& text) {
+  static constexpr std::string_view kUnits[] = {"",    "B", "K",  "KB",  "KIB", "M",  "MB",
+                                                "MIB", "G", "GB", "GIB", "T",   "TB", "TIB"};
+  static constexpr double kMaxBytes = 0x1p62;  // so that the sum of two is a size, too
+  // Numbers with a fraction as nccl-tests takes them: 1.5G.
+  size_t whole = 0;
+  double value = 0;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, whole);
+  const bool fraction = error == std::errc() && rest != end && *rest == '.';
+  if (fraction) rest = std::from_chars(text.data(), end, value, std::chars_format::fixed).ptr;
+  std::string unit(rest, end);
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const auto known = std::find(std::begin(kUnits), std::end(kUnits), unit);
+  const auto row = static_cast<size_t>(known - std::begin(kUnits));
+  const size_t shift = row < 2 ? 0 : 10 * ((row + 1) / 3);
+  value = std::ldexp(fraction ? value : static_cast<double>(whole), static_cast<int>(shift));
+  if (error != std::errc() || known == std::end(kUnits) || value >= kMaxBytes)
+    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M, 1.5G or 1T", option, text));
+  return fraction ? static_cast<size_t>(value) : whole << shift;
 }
 
 }  // namespace ringwood::tools

@@ -2,8 +2,10 @@
 // 010 nor nan is taken for one, and a refusal that says what is wrong with what was typed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace CLI {
@@ -19,5 +21,9 @@ std::optional<int64_t> parse_whole(std::string_view text);
 CLI::Validator whole(int64_t least, int64_t most);
 // "0.5", "1e-3": "--tolerance: nan is not a number from 0 to 0.999".
 CLI::Validator decimal(double least, double most);
+
+// "64M" -> 67108864, "1.5K" -> 1536; K, M, G and T are powers of 1024. Throws
+// Error(invalid_argument), which names the option.
+size_t parse_bytes(const std::string& option, const std::string& text);
 
 }  // namespace ringwood::tools

@@ -11,11 +11,12 @@
 #include <numeric>
 
 #include "collectives/algorithms/algorithms.h"
+#include "tools/perf/html/perf_compare.h"
 #include "tools/perf/html/perf_html_facts.h"
 #include "tools/perf/nccl_tests/nccl_run.h"
 #include "tools/perf/nccl_tests/nccl_trial.h"
-#include "tools/perf/perf_compare.h"
 #include "tools/perf/perf_run.h"
+#include "tools/perf/soak/soak.h"
 #include "tools/replay/perf_replay.h"
 #include "transports/base/options.h"
 #include "transports/transport.h"
@@ -106,6 +107,7 @@ std::string remarks(const PerfOptions& perf) {
 LaunchPlan plan_ranks(PerfOptions& perf, const Options& options) {
   LaunchOptions launch_options = perf.launch;
   launch_options.init_timeout = options.init_timeout;
+  launch_options.finishes = perf.repeats();
   LaunchPlan plan = plan_launch(launch_options);
   if (perf.ranks_by_gpus == 0) return plan;
   if (!plan.joins || plan.ranks == 1) {
@@ -153,7 +155,12 @@ int run_perf(const PerfOptions& typed) {
   RecordedRun recorded;
   if (plan.speaks() && !perf.replay.trace.empty())
     recorded = read_recorded_run(perf.replay.trace, perf.replay.group);
-  if (plan.speaks() && !perf.nccl && perf.replay.trace.empty())
+  std::unique_ptr<SoakReport> soak;
+  const bool soaks = perf.repeats() && !perf.nccl;
+  if (plan.speaks() && soaks)
+    soak = std::make_unique<SoakReport>(perf.report, plan.ranks, remarks(perf), perf.cycles,
+                                        perf.interval_s);
+  else if (plan.speaks() && !perf.nccl && perf.replay.trace.empty())
     report = std::make_unique<Report>(perf.report, plan.ranks, remarks(perf));
   return launch(plan, [&](Place& place) {
     const auto communicator =
@@ -162,11 +169,12 @@ int run_perf(const PerfOptions& typed) {
     place.store.reset();
     place.met();
     const double tolerance = options.reproducible ? 0 : options.tolerance;
-    const bool right = !perf.replay.trace.empty()
-                           ? run_replay(perf, recorded, tolerance, *communicator)
-                       : perf.nccl ? run_nccl_tests(perf, tolerance, *communicator)
-                                   : measure_operations(perf, tolerance, *communicator,
-                                                        place.rank == 0 ? report.get() : nullptr);
+    const bool right =
+        !perf.replay.trace.empty() ? run_replay(perf, recorded, tolerance, *communicator)
+        : perf.nccl                ? run_nccl_tests(perf, tolerance, *communicator)
+        : soaks ? run_soak(perf, tolerance, *communicator, place.rank == 0 ? soak.get() : nullptr)
+                : measure_operations(perf, tolerance, *communicator,
+                                     place.rank == 0 ? report.get() : nullptr);
     finish(communicator->barrier());  // no rank leaves before the last one's result
     return right ? 0 : 1;
   });

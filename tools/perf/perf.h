@@ -56,6 +56,9 @@ struct PerfOptions {
   double timeout_s = 0;  // 0: that of the environment
   bool ladder = false;   // instead of operations: ladder/ladder.h
   ReplayOptions replay;
+  int cycles = 1;         // of the table; 0: until stopped
+  double interval_s = 5;  // that each line takes, where the table is repeated in our own format
+  bool repeats() const { return cycles != 1; }
   LaunchOptions launch;
   int ranks_by_gpus = 0;  // of -g and -t, where no launcher has started ranks; 0: not given
   ReportOptions report;
@@ -81,9 +84,5 @@ std::function<PerfOptions()> declare_perf_options(CLI::App& command);
 
 // Throws Error(invalid_argument), before anything is started, for what cannot be measured.
 int run_perf(const PerfOptions& options);
-
-// "64M" -> 67108864, "1.5K" -> 1536; K, M, G and T are powers of 1024. Throws
-// Error(invalid_argument), which names the option.
-size_t parse_bytes(const std::string& option, const std::string& text);
 
 }  // namespace ringwood::tools

@@ -13,12 +13,13 @@
 #include "tools/command/numbers.h"
 #include "tools/command/refusal.h"
 #include "tools/command/types_and_ops.h"
-#include "tools/ladder/ladder.h"
+#include "tools/ladder/ladder_options.h"
 
 #include "tools/perf/nccl_tests/nccl_call.h"
 #include "tools/perf/nccl_tests/nccl_options.h"
 #include "tools/perf/nccl_tests/nccl_trial.h"
 #include "tools/perf/perf.h"
+#include "tools/perf/soak/soak.h"
 #include "tools/replay/perf_replay.h"
 
 namespace ringwood::tools {
@@ -142,6 +143,20 @@ void take_sizes(const RawArguments& typed, NcclTestsOptions& nccl) {
   nccl.step_factor = typed.factor;
 }
 
+// An option that would be left aside is refused.
+void require_soak_options(const PerfOptions& perf, const CLI::App& command) {
+  const bool soaks = perf.repeats() && !perf.nccl;
+  if (command.count("--interval") > 0 && !soaks)
+    refuse(
+        "--interval is what a line takes where the table is repeated in our own format; give -N, "
+        "0 is until stopped");
+  if (!soaks) return;
+  for (const char* option : {"--iters", "--batches"})
+    if (command.count(option) > 0)
+      refuse(fmt::format("-N measures for an --interval, not in batches; leave {} out", option));
+  validate_soak(perf);
+}
+
 PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   PerfOptions perf = typed.perf;
   require_names(command);
@@ -192,6 +207,7 @@ PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   if (perf.nccl && perf.memory == BufferKind::device)
     refuse("--memory cuda is measured in our own format only; leave it or --format nccl-tests out");
   if (perf.nccl) take_sizes(typed, *perf.nccl);
+  require_soak_options(perf, command);
   return perf;
 }
 
@@ -243,6 +259,11 @@ void add_how(CLI::App& command, RawArguments& typed) {
       ->check(whole(0, 100000000));
   add("--batches", perf.trial.batches, "N", "batches, for best and median (7)")
       ->check(whole(1, 1000000));
+  add("-N,--run_cycles", perf.cycles, "N",
+      "the table N times, an --interval a line; 0: until stopped (1)")
+      ->check(whole(0, 1000000));
+  add("--interval", perf.interval_s, "SECONDS", "that a line takes with -N (5)")
+      ->check(decimal(0.01, 86400));
   command
       .add_flag("--touch", perf.trial.touch,
                 "write the input before, read the output within each timed operation")
@@ -282,28 +303,6 @@ void add_output(CLI::App& command, RawArguments& typed) {
 
 }  // namespace
 
-size_t parse_bytes(const std::string& option, const std::string& text) {
-  static constexpr std::string_view kUnits[] = {"",    "B", "K",  "KB",  "KIB", "M",  "MB",
-                                                "MIB", "G", "GB", "GIB", "T",   "TB", "TIB"};
-  static constexpr double kMaxBytes = 0x1p62;  // so that the sum of two is a size, too
-  // Numbers with a fraction as nccl-tests takes them: 1.5G.
-  size_t whole = 0;
-  double value = 0;
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, whole);
-  const bool fraction = error == std::errc() && rest != end && *rest == '.';
-  if (fraction) rest = std::from_chars(text.data(), end, value, std::chars_format::fixed).ptr;
-  std::string unit(rest, end);
-  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const auto known = std::find(std::begin(kUnits), std::end(kUnits), unit);
-  const auto row = static_cast<size_t>(known - std::begin(kUnits));
-  const size_t shift = row < 2 ? 0 : 10 * ((row + 1) / 3);
-  value = std::ldexp(fraction ? value : static_cast<double>(whole), static_cast<int>(shift));
-  if (error != std::errc() || known == std::end(kUnits) || value >= kMaxBytes)
-    refuse(fmt::format("{} {:?} is not a size; write 512, 64K, 16M, 1.5G or 1T", option, text));
-  return fraction ? static_cast<size_t>(value) : whole << shift;
-}
-
 std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
   auto typed = std::make_shared<RawArguments>();
   add_what(command, *typed);
@@ -312,40 +311,6 @@ std::function<PerfOptions()> declare_perf_options(CLI::App& command) {
   declare_nccl_options(command, typed->nccl);
   return [typed, &command] { return interpret(*typed, command); };
 }
-
-namespace {
-
-// Nothing that is typed is left aside in silence: a gate as --min-busbw would never fail.
-void require_ladder_options(const CLI::App& command) {
-  static constexpr std::string_view kTaken[] = {
-      "--ladder",    "--sizes",      "--minbytes", "--maxbytes",  "--stepfactor",
-      "--stepbytes", "--ranks",      "--batches",  "--transport", "--pin",
-      "--timeout",   "--rendezvous", "--json",     "--html"};
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() > 0 && std::ranges::find(kTaken, name) == std::end(kTaken))
-      refuse(
-          fmt::format("--ladder measures each layer by itself and has no use for {}; leave it "
-                      "out, or --ladder",
-                      name));
-  }
-}
-
-LadderOptions ladder_of(const PerfOptions& perf, const CLI::App& command) {
-  LadderOptions ladder;
-  // Those of a sweep are too many.
-  for (const char* option : {"--sizes", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"})
-    if (command.count(option) > 0) ladder.sizes = perf.sizes;
-  if (command.count("--batches") > 0) ladder.repeats = perf.trial.batches;
-  ladder.transports = perf.transports;
-  ladder.timeout = std::chrono::milliseconds(std::llround(perf.timeout_s * 1000));
-  ladder.launch = perf.launch;
-  ladder.json = perf.report.json;
-  ladder.html = perf.report.html;
-  return ladder;
-}
-
-}  // namespace
 
 void add_perf_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("perf", "Time collectives and check their results");
@@ -363,18 +328,20 @@ void add_perf_command(CLI::App& app, int& exit_code) {
        {"ringwood perf all_reduce --html report.html", "for people, with plots"},
        {"ringwood perf all_reduce --format nccl-tests -b 1M -e 4M -f 2 -g 2", "as nccl-tests"},
        {"mpirun -n 8 ringwood perf --replay traces --gaps", "a recorded training step, once more"},
+       {"ringwood perf all_reduce -b 64M -e 64M -N 0 --csv soak.csv", "until stopped"},
        {"srun ringwood perf all_reduce -b 64M -e 64M --min-busbw 40", "exit code 1 if slower"}});
   const auto perf = std::make_shared<PerfOptions>();
-  when_parsed(*command, [perf, options, replay, command] {
+  const auto ladder = std::make_shared<LadderOptions>();
+  when_parsed(*command, [perf, ladder, options, replay, command] {
     *perf = options();
     perf->replay = *replay;
-    if (perf->ladder) require_ladder_options(*command);
+    if (perf->ladder) *ladder = ladder_of(*perf, *command);
     if (replay->trace.empty()) return;
     require_alone(*command);
     if (command->count("--batches") == 0) perf->trial.batches = replay->gaps ? 1 : 3;
   });
-  command->callback([perf, command, &exit_code] {
-    exit_code = perf->ladder ? run_ladder(ladder_of(*perf, *command)) : run_perf(*perf);
+  command->callback([perf, ladder, &exit_code] {
+    exit_code = perf->ladder ? run_ladder(*ladder) : run_perf(*perf);
   });
 }
 

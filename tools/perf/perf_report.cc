@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -86,16 +85,6 @@ nlohmann::ordered_json json_of(const Counters& counters) {
   return json;
 }
 
-nlohmann::ordered_json json_of(const std::vector<HostCounters>& hosts) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const HostCounters& one : hosts)
-    list.push_back({{"host", one.host},
-                    {"ranks", one.ranks},
-                    {"counters", json_of(one.risen)},
-                    {"traffic", json_of(one.traffic)}});
-  return list;
-}
-
 // Those that nccl-tests has come first, in its order.
 std::vector<TableColumn> columns() {
   return {
@@ -151,6 +140,42 @@ std::vector<std::string> cells_of(const Row& r) {
 
 }  // namespace
 
+std::string head_of_report(int ranks) {
+  return fmt::format("ringwood {} perf: {} rank{} on {}, {}, {} cores, load {}", RINGWOOD_VERSION,
+                     ranks, ranks == 1 ? "" : "s", host_name(), processor_name(),
+                     ::sysconf(_SC_NPROCESSORS_ONLN), load_average());
+}
+
+nlohmann::ordered_json environment_json(int ranks) {
+  return {{"ranks", ranks},
+          {"processor", processor_name()},
+          {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
+          {"load", load_average()},
+          {"date", date_now()},
+          {"command", fmt::format("{}", fmt::join(command_line(), " "))}};
+}
+
+nlohmann::ordered_json json_of(const std::vector<HostCounters>& hosts) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const HostCounters& one : hosts)
+    list.push_back({{"host", one.host},
+                    {"ranks", one.ranks},
+                    {"counters", json_of(one.risen)},
+                    {"traffic", json_of(one.traffic)}});
+  return list;
+}
+
+std::vector<std::string> lines_of(const std::vector<HostCounters>& hosts) {
+  std::vector<std::string> lines;
+  for (const HostCounters& one : hosts)
+    if (const std::string carried = line_of_traffic(one.traffic); !carried.empty())
+      lines.push_back(fmt::format("Traffic of {}: {}", one.host, carried));
+  for (const HostCounters& one : hosts)
+    for (const std::string& risen : lines_of(one.risen))
+      lines.push_back(fmt::format("Counters of {}: {}", one.host, risen));
+  return lines;
+}
+
 std::string micros(double us) {
   return us < 10 ? fmt::format("{:.3f}", us)
                  : fmt::format("{:.{}f}", us,
@@ -177,27 +202,15 @@ double Row::bus_gbs_at(double us) const {
   return us > 0 ? static_cast<double>(bytes) / us / 1e3 * bus_factor : NAN;
 }
 
-std::FILE* Report::open(const std::optional<std::string>& path, File& owner) {
-  if (!path) return nullptr;
-  if (*path == "-") return stdout;
-  owner.reset(std::fopen(path->c_str(), "we"));
-  if (owner == nullptr)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("cannot write {}: {}", *path, system_message("open")));
-  return owner.get();
-}
-
 Report::Report(const ReportOptions& options, int ranks, const std::string& remarks)
     : ranks_(ranks),
-      csv_(open(options.csv, csv_file_)),
-      json_(open(options.json, json_file_)),
-      table_(csv_ == stdout || json_ == stdout ? stderr : stdout),
+      csv_("--csv", options.csv),
+      json_("--json", options.json),
+      table_(csv_.is_standard_output() || json_.is_standard_output() ? stderr : stdout),
       lines_(table_, columns()) {
-  fmt::print(table_, "# ringwood {} perf: {} rank{} on {}, {}, {} cores, load {}{}\n",
-             RINGWOOD_VERSION, ranks, ranks == 1 ? "" : "s", host_name(), processor_name(),
-             ::sysconf(_SC_NPROCESSORS_ONLN), load_average(), remarks);
+  fmt::print(table_, "# {}{}\n", head_of_report(ranks), remarks);
   if (const std::string left = lines_.left_out(); !left.empty()) fmt::print(table_, "# {}\n", left);
-  if (csv_ != nullptr) fmt::print(csv_, "{}\n", kCsvHead);
+  if (csv_) fmt::print(csv_.stream(), "{}\n", kCsvHead);
 }
 
 void Report::begin(const std::string& collective) {
@@ -212,9 +225,9 @@ void Report::add(const Row& r) {
   rows_.push_back(r);
   lines_.write_row(r.chosen ? '*' : ' ', cells_of(r));
   std::fflush(table_);
-  if (csv_ != nullptr) {
-    fmt::print(csv_, "{}", csv_line(r));
-    std::fflush(csv_);
+  if (csv_) {
+    fmt::print(csv_.stream(), "{}", csv_line(r));
+    std::fflush(csv_.stream());
   }
 }
 
@@ -240,12 +253,7 @@ void Report::write_totals(const RunFacts& facts) {
   if (facts.link_rate > 0)
     fmt::print(table_, "# Between hosts        : {:.4g} GB/s each way, of the slowest host\n",
                facts.link_rate / 1e9);
-  for (const HostCounters& one : facts.hosts)
-    if (const std::string line = line_of_traffic(one.traffic); !line.empty())
-      fmt::print(table_, "# Traffic of {}: {}\n", one.host, line);
-  for (const HostCounters& one : facts.hosts)
-    for (const std::string& line : lines_of(one.risen))
-      fmt::print(table_, "# Counters of {}: {}\n", one.host, line);
+  for (const std::string& line : lines_of(facts.hosts)) fmt::print(table_, "# {}\n", line);
   std::fflush(table_);
 }
 
@@ -257,28 +265,22 @@ void Report::write_json(const RunFacts& facts) {
   nlohmann::ordered_json all = {
       {"version", RINGWOOD_VERSION},
       {"host", host_name()},
-      {"environment",
-       {{"ranks", ranks_},
-        {"processor", processor_name()},
-        {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
-        {"load", load_average()},
-        {"date", date_now()},
-        {"command", fmt::format("{}", fmt::join(command_line(), " "))}}},
+      {"environment", environment_json(ranks_)},
       {"fabric", fabric},
       {"hosts", json_of(facts.hosts)},
       {"limits", {{"link_gbs", facts.link_rate / 1e9}, {"copy_gbs", std::move(copies)}}},
       {"failed", facts.failed},
       {"rows", nlohmann::ordered_json::array()}};
   for (const Row& row : rows_) all["rows"].push_back(json_row(row));
-  fmt::print(json_, "{}\n",
+  fmt::print(json_.stream(), "{}\n",
              all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  std::fflush(json_);
+  std::fflush(json_.stream());
 }
 
 void Report::end(const RunFacts& facts) {
   progress_.erase();
   write_totals(facts);
-  if (json_ != nullptr) write_json(facts);
+  if (json_) write_json(facts);
 }
 
 }  // namespace ringwood::tools

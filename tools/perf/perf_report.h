@@ -14,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "tools/command/fitted_table.h"
+#include "tools/command/output_file.h"
 #include "tools/command/progress_line.h"
 #include "tools/perf/perf_counters.h"
 #include "tools/perf/perf_trial.h"
@@ -76,21 +79,24 @@ class Report final {
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  using File = std::unique_ptr<std::FILE, Close>;
-  std::FILE* open(const std::optional<std::string>& path, File& owner);
   void write_totals(const RunFacts& facts);
   void write_json(const RunFacts& facts);
 
   const int ranks_;
   std::vector<Row> rows_;
-  File csv_file_, json_file_;
-  std::FILE *const csv_, *const json_, *const table_;
+  const OutputFile csv_, json_;
+  std::FILE* const table_;
   const FittedTable lines_;
   ProgressLine progress_{"perf"};
 };
+
+// The first line of a report, without its end: "ringwood 1.0 perf: 2 ranks on host, ...".
+std::string head_of_report(int ranks);
+// Of that line and of a report's JSON: `environment` and `hosts`.
+nlohmann::ordered_json environment_json(int ranks);
+nlohmann::ordered_json json_of(const std::vector<HostCounters>& hosts);
+// What hosts carried and which counters rose: a line each, "Traffic of a: ...".
+std::vector<std::string> lines_of(const std::vector<HostCounters>& hosts);
 
 // Four significant digits in a column of eight.
 std::string micros(double us);

@@ -1,7 +1,6 @@
 #include "tools/perf/perf_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,77 +8,56 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/tuner/candidate.h"
 #include "tools/perf/html/perf_html.h"
+#include "tools/perf/perf_calls.h"
 #include "tools/perf/perf_counters.h"
-#include "tools/perf/perf_device.h"
 #include "tools/perf/perf_limits.h"
-#include "tools/perf/perf_memory.h"
 #include "tools/perf/perf_requirements.h"
 
 namespace ringwood::tools {
 namespace {
 
-size_t reported_bytes(const OperationRow& row, const Call& call) {
-  return call.block_bytes() * static_cast<size_t>(row.in_blocks() ? call.size() : 1);
-}
-
-// Of all ranks, in the order of the ranks: rank 0's own links are not the group's.
-std::string transports_of_all(Communicator& group, const std::string& mine) {
-  if (group.size() == 1) return mine;
-  std::vector<std::string> all;
-  for (const std::string& text : gather_texts(group, mine)) {
-    std::istringstream names(text);
-    for (std::string name; std::getline(names, name, '+');)
-      if (std::ranges::count(all, name) == 0) all.push_back(name);
-  }
-  return fmt::format("{}", fmt::join(all, "+"));
-}
-
 // The measurement of one rank.
-class Run {
+class Run final : private CallVisitor {
  public:
   Run(const PerfOptions& perf, double tolerance, Communicator& communicator, Report* report)
       : perf_(perf),
-        tolerance_(tolerance),
         communicator_(communicator),
         report_(report),
         hosts_(gather_hosts(communicator)),
         clock_(communicator, hosts_),
         limits_(communicator, hosts_),
+        calls_(perf, tolerance, communicator, hosts_),
         floor_(perf.min_busbw) {
-    for (const HostRanks& host : hosts_)
-      if (host.ranks.front() == communicator.rank()) counters_.emplace();
-    if (perf.memory == BufferKind::device)
-      device_.emplace(Options::from_environment().cuda, hosts_, communicator.rank());
+    if (leads_host(hosts_, communicator.rank())) counters_.emplace();
   }
 
   // Whether every result was right.
   bool all() {
-    memory_ = memory_of_rank(communicator_, hosts_);
-    for (const OperationRow* row : perf_.operations) {
-      if (!row->collective && communicator_.size() == 1) continue;
-      if (report_ != nullptr) report_->begin(row->name());
-      if (!row->moves_data()) {
-        sweep(*row, DataType::uint8, ReduceOp::sum, {0}, perf_.root);
-        continue;
-      }
-      for (DataType type : perf_.types) {
-        for (ReduceOp op : row->reduces() ? perf_.ops : std::vector<ReduceOp>{ReduceOp::sum}) {
-          if (row->collective && !supports(*row->collective, type, op)) continue;
-          for (const int root :
-               row->rooted() ? roots_of(perf_, communicator_.size()) : std::vector<int>{perf_.root})
-            sweep(*row, type, op, perf_.sizes, root);
-        }
-      }
-    }
+    calls_.each(*this);
     return end() && wrong_ == 0;
   }
 
  private:
+  void begin(const OperationRow& row) override {
+    if (report_ != nullptr) report_->begin(row.name());
+  }
+  void reduced(size_t largest_bytes) override {
+    if (report_ != nullptr)
+      report_->remark(
+          fmt::format("Reducing maxBytes to {} due to memory limitation", largest_bytes));
+  }
+  bool visit(const OperationRow& row, const Call& call, const Pattern& pattern) override {
+    if (perf_.compares() && call.size() > 1)
+      compare(row, call, pattern);
+    else
+      measure(row, call, pattern);
+    return true;
+  }
+
   // Whether all that is demanded is reached; the same on all ranks.
   bool end() {
     RunFacts facts;
@@ -97,55 +75,6 @@ class Run {
       if (perf_.report.html) write_html(perf_, report_->rows(), facts, communicator_.size());
     }
     return facts.failed.empty();
-  }
-
-  // Of its buffers, and of the two that measure what memory allows. Said once, as nccl-tests does.
-  bool too_large(const OperationRow& row, size_t bytes) {
-    const size_t most = memory_ / (row.in_place() ? 3 : 4);
-    if (bytes <= most) return false;
-    if (perf_.sizes.front() > most)
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("the buffers of {} B do not fit into the memory that is left; {} is "
-                              "the largest size of {} here",
-                              bytes, most, row.name()));
-    if (report_ != nullptr && !reduced_)
-      report_->remark(fmt::format("Reducing maxBytes to {} due to memory limitation", most));
-    return reduced_ = true;
-  }
-
-  void sweep(const OperationRow& row, DataType type, ReduceOp op, const std::vector<size_t>& sizes,
-             int root) {
-    Call call{&communicator_, type, op, root, 0, nullptr, nullptr, perf_.call_options()};
-    if (row.reduces()) call.options.factor = Pattern::factor(op, communicator_.rank());
-    const Pattern pattern =
-        row.reduces() ? Pattern(type, op, call.size(), tolerance_) : Pattern(type, call.size());
-    size_t last = 0;
-    for (size_t bytes : sizes) {
-      if (too_large(row, bytes)) break;
-      call.count = bytes == 0 ? 0 : count_for(row, bytes, type, call.size());
-      if (call.count == last && last != 0) continue;  // sizes below one element per block
-      last = call.count;
-      const size_t in_bytes = row.inputs(call) * call.block_bytes();
-      const size_t out_bytes = row.in_place() ? 0 : row.outputs(call) * call.block_bytes();
-      if (device_) {
-        const DeviceBuffers buffers(*device_, in_bytes, out_bytes);
-        buffers.use(call);
-        run(row, call, pattern);
-        continue;
-      }
-      const Buffer in(in_bytes, perf_.memory);
-      std::optional<Buffer> out;
-      call.in = in.data();
-      call.out = row.in_place() ? in.data() : out.emplace(out_bytes, perf_.memory).data();
-      run(row, call, pattern);
-    }
-  }
-
-  void run(const OperationRow& row, const Call& call, const Pattern& pattern) {
-    if (perf_.compares() && call.size() > 1)
-      compare(row, call, pattern);
-    else
-      measure(row, call, pattern);
   }
 
   // The flat rows that are the same as one before them, the choice first: with two ranks most are.
@@ -213,7 +142,7 @@ class Run {
       }
     }
     for (size_t i = 0; i < taken.size(); ++i) {
-      Row result = describe(row, calls[i]);
+      Row result = calls_.describe(row, calls[i]);
       result.algorithm = taken[i].algorithm;
       result.segments = taken[i].segments;
       if (!calls[i].device) result.predicted_us = predicted_us(taken[i]);
@@ -227,8 +156,7 @@ class Run {
 
   void add(const OperationRow& row, Row& result, const Trial::Result& times) {
     result.times = times;
-    result.transports = transports_of_all(communicator_, result.transports);
-    result.bus_factor = row.bus_factor(communicator_.size());
+    result.transports = gather_names(communicator_, result.transports);
     result.algbw_gbs = static_cast<double>(result.bytes) / times.best_us / 1e3;
     result.busbw_gbs = result.algbw_gbs * result.bus_factor;
     result.limit_us = limits_.min_us(row, result.bytes);
@@ -257,7 +185,7 @@ class Run {
   }
 
   void measure(const OperationRow& row, const Call& call, const Pattern& pattern) {
-    Row result = describe(row, call);
+    Row result = calls_.describe(row, call);
     result.predicted_us = predicted_us(row, call, result);
     Trial trial(row, call, perf_.trial, clock_);
     trial.warm_up();
@@ -270,50 +198,19 @@ class Run {
     // Once more: the plan has been used often now, and a late write of the batches would show.
     if (perf_.check) *result.wrong += trial.check(pattern);
     wrong_ += result.wrong.value_or(0);
-    result.transports = describe(row, call).transports;  // a link may have a fallback now
+    result.transports = calls_.describe(row, call).transports;  // a link may have a fallback now
     add(row, result, times);
   }
 
-  Row describe(const OperationRow& row, const Call& call) const {
-    Row result;
-    result.collective = row.name();
-    result.ranks = call.size();
-    result.bytes = reported_bytes(row, call);
-    result.count = call.count;
-    result.dtype = call.count == 0 ? "none" : to_string(call.type);
-    result.op = row.reduces() ? to_string(call.op) : "none";
-    if (row.rooted()) result.root = call.root;
-    if (call.size() == 1) {
-      result.algorithm = result.transports = "none";
-    } else if (!row.collective) {
-      result.algorithm = "none";
-      result.transports = communicator_.transport_to(wrap(call.rank() + 1, call.size()));
-    } else {
-      const auto choice =
-          communicator_.choice(*row.collective, call.block_bytes(), call.type, call.op);
-      const bool chosen = perf_.algorithms.empty() && !perf_.schedules;
-      result.algorithm = chosen            ? choice.algorithm
-                         : perf_.schedules ? std::string(kUserSchedules)
-                                           : perf_.algorithms.front();
-      if (chosen && choice.wire != "float32") result.algorithm += "+" + choice.wire;
-      result.segments = perf_.segments > 0 ? perf_.segments : perf_.schedules ? 1 : choice.segments;
-      result.transports = choice.transports;
-    }
-    return result;
-  }
-
   const PerfOptions& perf_;
-  const double tolerance_;
   Communicator& communicator_;
   Report* report_;
   const std::vector<HostRanks> hosts_;
   GroupClock clock_;
   Limits limits_;
-  std::optional<PerfDevice> device_;         // of --memory cuda
+  PerfCalls calls_;
   std::optional<NetworkCounters> counters_;  // of the first rank of each host
   BusbwFloor floor_;
-  size_t memory_ = 0;     // that each rank may allocate
-  bool reduced_ = false;  // what does not fit was said
   int64_t wrong_ = 0;
 };
 

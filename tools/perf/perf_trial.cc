@@ -81,18 +81,13 @@ Trial::Result Trial::result() {
   return result;
 }
 
-// As many single operations as the batches had, within bounds.
-Spread Trial::spread(double operation_s) {
-  clock_.align();
+SingleTimes Trial::single(int operations) {
   const int most = std::max(1, kMaxSamples / call_.size());
-  const double fitting = kSampledSeconds / std::max(operation_s, 1e-9);
-  const int wanted = static_cast<int>(std::min<double>(fitting, 1000));
-  Spread spread;
-  spread.samples =
-      std::clamp(wanted, 1, std::min(most, iterations_ * static_cast<int>(seconds_.size())));
+  const auto count = static_cast<size_t>(std::clamp(operations, 1, most));
   std::vector<double> mine;
+  mine.reserve(2 * count);
   finish(call_.communicator->barrier(synchronous_call()));
-  for (int i = 0; i < spread.samples; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (options_.touch) {
       write_input(row_, call_);
       finish(call_.communicator->barrier(synchronous_call()));
@@ -103,28 +98,42 @@ Spread Trial::spread(double operation_s) {
     mine.push_back(clock_.now_s());
   }
   const std::vector<double> all = of_all_ranks(mine);
-  const auto ranks = static_cast<size_t>(call_.size()), samples = mine.size() / 2;
-  std::vector<double> times(samples, 0), skews(samples, 0), late(ranks, 0);
-  for (size_t i = 0; i < samples; ++i) {
+  const auto ranks = static_cast<size_t>(call_.size());
+  const std::vector<double> none(ranks, 0);
+  SingleTimes times{std::vector<double>(count, 0), std::vector<double>(count, 0), none, none};
+  for (size_t i = 0; i < count; ++i) {
     double first = all[2 * i], last = first;
     for (size_t r = 0; r < ranks; ++r) {
       const double came = all[r * mine.size() + 2 * i], left = all[r * mine.size() + 2 * i + 1];
       first = std::min(first, came);
       last = std::max(last, came);
-      times[i] = std::max(times[i], left - came);
-      late[r] += came;
+      times.times_s[i] = std::max(times.times_s[i], left - came);
+      times.rank_s[r] += left - came;
+      times.late_s[r] += came;
     }
-    for (double& sum : late) sum -= first;
-    skews[i] = last - first;
+    for (double& sum : times.late_s) sum -= first;
+    times.skews_s[i] = last - first;
   }
-  spread.p50_us = percentile(times, 50) * 1e6;
-  spread.p99_us = percentile(times, 99) * 1e6;
-  spread.skew_p50_us = percentile(skews, 50) * 1e6;
-  spread.skew_p99_us = percentile(skews, 99) * 1e6;
+  return times;
+}
+
+// As many single operations as the batches had, within bounds.
+Spread Trial::spread(double operation_s) {
+  clock_.align();
+  const double fitting = kSampledSeconds / std::max(operation_s, 1e-9);
+  const int wanted = static_cast<int>(std::min<double>(fitting, 1000));
+  SingleTimes single_times =
+      single(std::min(wanted, iterations_ * static_cast<int>(seconds_.size())));
+  Spread spread;
+  spread.samples = static_cast<int>(single_times.times_s.size());
+  spread.p50_us = percentile(single_times.times_s, 50) * 1e6;
+  spread.p99_us = percentile(single_times.times_s, 99) * 1e6;
+  spread.skew_p50_us = percentile(single_times.skews_s, 50) * 1e6;
+  spread.skew_p99_us = percentile(single_times.skews_s, 99) * 1e6;
   spread.clock_error_us = clock_.error_us();
-  const auto latest = std::max_element(late.begin(), late.end());
-  spread.last_rank = static_cast<int>(latest - late.begin());
-  spread.last_rank_us = *latest / static_cast<double>(samples) * 1e6;
+  const auto latest = std::ranges::max_element(single_times.late_s);
+  spread.last_rank = static_cast<int>(latest - single_times.late_s.begin());
+  spread.last_rank_us = *latest / spread.samples * 1e6;
   return spread;
 }
 

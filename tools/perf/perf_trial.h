@@ -32,6 +32,15 @@ struct Spread {
   double clock_error_us = 0;
 };
 
+// Some operations, one after another without a barrier, each with two readings of the clock; what
+// all ranks saw.
+struct SingleTimes {
+  std::vector<double> times_s;  // of each operation, that of its slowest rank
+  std::vector<double> skews_s;  // from the first rank that came to it until the last one
+  std::vector<double> late_s;   // of each rank, summed: how much later than the first it came
+  std::vector<double> rank_s;   // of each rank, summed: its own time
+};
+
 class Trial final {
  public:
   // All arguments must outlive it.
@@ -53,6 +62,8 @@ class Trial final {
   void run_once() { row_.run(call_); }  // untimed
   void run_batch();
   Result result();
+  // At most so many that all ranks' times fit into a message. Align the clock before.
+  SingleTimes single(int operations);
   // Carries it out once on known data. The number of wrong elements over all ranks.
   int64_t check(const Pattern& pattern);
 

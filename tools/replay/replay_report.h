@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/perf/perf_compare.h"
+#include "tools/perf/html/perf_compare.h"
 #include "tools/replay/recorded_calls.h"
 #include "tools/report/html_report.h"
 

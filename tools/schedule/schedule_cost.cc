@@ -12,6 +12,7 @@
 #include "collectives/plan/proved_schedules.h"
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/cost/cost.h"
+#include "tools/command/numbers.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
+#include "tools/perf/html/perf_compare.h"
 #include "tools/perf/html/perf_html_facts.h"
-#include "tools/perf/perf_compare.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/report/html_report.h"
 #include "transports/base/host.h"

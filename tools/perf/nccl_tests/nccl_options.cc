@@ -23,10 +23,9 @@ constexpr const char* kIgnored[] = {"-p,--parallel_init",
                                     "-V,--device_cta_count",
                                     "-M"};
 // They change the output of nccl-tests, and nothing of ours.
-constexpr const char* kOnlyTheirs[] = {"--agg_iters",         "--run_cycles",  "--blocking",
-                                       "--report_timestamps", "--output_file", "--per_iter_timing",
-                                       "--per_iter_skip",     "--unalign",     "--average",
-                                       "--report_cputime"};
+constexpr const char* kOnlyTheirs[] = {"--agg_iters",   "--blocking",        "--report_timestamps",
+                                       "--output_file", "--per_iter_timing", "--per_iter_skip",
+                                       "--unalign",     "--average",         "--report_cputime"};
 
 constexpr int kMaxLocalRanks = 1024;  // processes of one host, as --ranks has them
 
@@ -80,7 +79,6 @@ std::shared_ptr<NcclTestsOptions> options_of(const NcclTyped& typed, const CLI::
   options->agg_iters = typed.agg_iters;
   options->blocking = typed.blocking;
   options->cpu_time = typed.cpu_time != 0;
-  options->cycles = typed.cycles;
   options->unalign = typed.unalign;
   options->per_iter = typed.per_iter != 0;
   options->per_iter_skip = typed.skip;
@@ -122,8 +120,6 @@ void declare_nccl_options(CLI::App& command, NcclTyped& typed) {
       "of the ranks' times: rank 0's, mean, least, greatest (1)");
   add("-m,--agg_iters", typed.agg_iters, "N", "operations per iteration (1)")
       ->check(whole(1, 1000000));
-  add("-N,--run_cycles", typed.cycles, "N", "the table N times; 0: for ever (1)")
-      ->check(whole(0, 1000000));
   add("-z,--blocking", typed.blocking, "0-3",
       "1: a barrier after each operation; 2: none; 3: untimed")
       ->check(whole(0, 3));

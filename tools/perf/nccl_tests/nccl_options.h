@@ -18,7 +18,7 @@ struct NcclTyped {
   std::string a, average;  // -a, which is the algorithm in our own format
   std::string output_file;
   int gpus = 0, threads = 0;  // 0: not given
-  int agg_iters = 1, cycles = 1, blocking = 0, timestamps = 0, per_iter = 0, skip = 0, unalign = 0;
+  int agg_iters = 1, blocking = 0, timestamps = 0, per_iter = 0, skip = 0, unalign = 0;
   int registered = 0, cpu_time = 0;
   std::string ignored;  // values of the flags without a meaning here
 

@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
+#include "tools/command/stop_request.h"
 #include "tools/gather.h"
 #include "tools/perf/nccl_tests/nccl_format.h"
 #include "tools/perf/perf_environment.h"
@@ -60,13 +62,9 @@ class NcclRun {
   }
 
   bool all() {
-    for (const DataType type : perf_.types) {
-      for (const ReduceOp op : row_.reduces() ? perf_.ops : std::vector{perf_.ops.front()}) {
-        if (row_.collective && !supports(*row_.collective, type, op)) continue;
-        for (const int root : row_.rooted() ? roots_of(perf_, group_.size()) : std::vector{0})
-          sweep(type, op, root);
-      }
-    }
+    if (perf_.repeats()) stop_.emplace();
+    sweeps();
+    stop_.reset();
     int64_t well = report_ == nullptr || report_->end();
     well = meets_demands() && well != 0;
     finish(group_.all_reduce(&well, 1, DataType::int64, ReduceOp::min, synchronous_call()));
@@ -74,6 +72,16 @@ class NcclRun {
   }
 
  private:
+  void sweeps() {
+    for (const DataType type : perf_.types) {
+      for (const ReduceOp op : row_.reduces() ? perf_.ops : std::vector{perf_.ops.front()}) {
+        if (row_.collective && !supports(*row_.collective, type, op)) continue;
+        for (const int root : row_.rooted() ? roots_of(perf_, group_.size()) : std::vector{0})
+          if (!sweep(type, op, root)) return;
+      }
+    }
+  }
+
   // --min-busbw and --require; the same on all ranks. The sentences go to standard error, so that
   // parsers of the table see nothing new.
   bool meets_demands() const {
@@ -98,18 +106,19 @@ class NcclRun {
     return call;
   }
 
-  void sweep(DataType type, ReduceOp op, int root) {
+  // False: somebody wants to stop, which a table that is repeated lets them.
+  bool sweep(DataType type, ReduceOp op, int root) {
     const Pattern pattern = row_.reduces() ? Pattern(type, op, group_.size(), tolerance_)
                                            : Pattern(type, group_.size());
-    if (sizes_.empty()) return;
+    if (sizes_.empty()) return true;
     const auto shift = static_cast<size_t>(perf_.nccl->unalign);
     for (size_t bytes = sizes_.front(); bytes <= sizes_.back(); bytes *= 2) {
       NcclCall call(row_, call_of(type, op, root, bytes), perf_.memory, shift);
       warm_up(call, perf_.nccl->warmup);
     }
-    const int cycles = perf_.nccl->cycles;
-    for (int cycle = 0; cycles == 0 || cycle < cycles; ++cycle) {
+    for (int cycle = 0; perf_.cycles == 0 || cycle < perf_.cycles; ++cycle) {
       for (const size_t bytes : sizes_) {
+        if (stop_ && at_any_rank(group_, stop_->asked())) return false;
         NcclCall call(row_, call_of(type, op, root, bytes), perf_.memory, shift);
         measure(call,
                 {call.reported_bytes(), call.count(), nccl_name(type), nccl_name(row_, op),
@@ -117,6 +126,7 @@ class NcclRun {
                 pattern);
       }
     }
+    return true;
   }
 
   void measure(NcclCall& call, const NcclLine& line, const Pattern& pattern) {
@@ -141,6 +151,7 @@ class NcclRun {
   BusbwFloor floor_;
   std::vector<size_t> sizes_;  // that the memory is enough for
   std::unique_ptr<NcclTestsReport> report_;
+  std::optional<StopRequest> stop_;  // where the table is repeated
 };
 
 }  // namespace

@@ -21,7 +21,6 @@ struct NcclTestsOptions {
   // -z: 1: a barrier after each operation; 2: a wait, which every call is here; 3: a barrier after
   // each iteration, untimed
   int blocking = 0;
-  int cycles = 1;             // -N: the whole table again; 0: for ever
   int unalign = 0;            // -u: elements that the buffers are shifted by
   bool per_iter = false;      // -I
   int per_iter_skip = 0;      // -K

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "tools/command/completion.h"
+#include "tools/command/completion/completion.h"
 
 namespace ringwood::tools {
 namespace {

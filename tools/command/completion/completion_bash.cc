@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "tools/command/completion.h"
+#include "tools/command/completion/completion.h"
 
 namespace ringwood::tools {
 namespace {

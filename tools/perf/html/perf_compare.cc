@@ -1,4 +1,4 @@
-#include "tools/perf/perf_compare.h"
+#include "tools/perf/html/perf_compare.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/command/completion.h"
+#include "tools/command/completion/completion.h"
 
 #include <fmt/format.h>
 
