@@ -104,12 +104,6 @@ json parse(const std::string& file) {
 
 }  // namespace
 
-bool matches(const Measured& earlier, const Measured& now) {
-  const auto same = [](const std::string& a, const std::string& b) { return a.empty() || a == b; };
-  return earlier.collective == now.collective && same(earlier.dtype, now.dtype) &&
-         same(earlier.op, now.op) && (earlier.root < 0 || earlier.root == now.root);
-}
-
 std::vector<EarlierResults> read_earlier_results(const std::string& what, int ranks,
                                                  const std::string& mode) {
   const size_t equals = what.find('=');

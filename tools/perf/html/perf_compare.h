@@ -12,7 +12,11 @@ struct Measured {
   int root = -1;
   auto operator<=>(const Measured&) const = default;
 };
-bool matches(const Measured& earlier, const Measured& now);
+inline bool matches(const Measured& earlier, const Measured& now) {
+  const auto same = [](const std::string& a, const std::string& b) { return a.empty() || a == b; };
+  return earlier.collective == now.collective && same(earlier.dtype, now.dtype) &&
+         same(earlier.op, now.op) && (earlier.root < 0 || earlier.root == now.root);
+}
 
 // Of one operation, by size in bytes: the quickest, where a file has several algorithms.
 struct EarlierResults {

@@ -11,6 +11,7 @@
 
 #include "tools/perf/html/perf_compare.h"
 #include "tools/perf/html/perf_html_facts.h"
+#include "tools/perf/html/perf_sweeps.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/report/html_report.h"
 #include "transports/base/host.h"
@@ -20,47 +21,6 @@ namespace {
 
 std::string percent(const std::optional<double>& value) {
   return value ? fmt::format("{:.0f}", *value) : "-";
-}
-
-// Rows that belong into one plot, in the order in which they were measured.
-struct Group {
-  std::string name;  // "all_reduce, float32, sum"
-  Measured of;
-  std::vector<const Row*> rows;
-  bool compared = false;
-
-  // By line of a plot: the algorithm where several are compared, else one.
-  std::vector<std::pair<std::string, std::vector<const Row*>>> lines() const {
-    std::vector<std::pair<std::string, std::vector<const Row*>>> all;
-    for (const Row* row : rows) {
-      std::string name = !compared            ? "ringwood"
-                         : row->segments == 1 ? row->algorithm
-                                              : fmt::format("{}, segmented", row->algorithm);
-      const auto known = std::ranges::find(all, name, [](const auto& line) { return line.first; });
-      if (known == all.end())
-        all.push_back({name, {row}});
-      else
-        known->second.push_back(row);
-    }
-    return all;
-  }
-};
-
-std::vector<Group> groups_of(const std::vector<Row>& rows) {
-  std::vector<Group> groups;
-  for (const Row& row : rows) {
-    std::string name = row.collective;
-    if (row.bytes > 0) name += ", " + row.dtype;
-    if (row.op != "none") name += ", " + row.op;
-    if (row.root > 0) name += fmt::format(", root {}", row.root);
-    auto known = std::ranges::find(groups, name, &Group::name);
-    if (known == groups.end())
-      known = groups.insert(groups.end(),
-                            {name, {row.collective, row.dtype, row.op, row.root}, {}, false});
-    known->rows.push_back(&row);
-    known->compared |= row.compared;
-  }
-  return groups;
 }
 
 template <class Value>
@@ -91,13 +51,6 @@ bool any_predicted(const std::vector<const Row*>& rows) {
   return std::ranges::any_of(rows, [](const Row* r) { return r->predicted_us.has_value(); });
 }
 
-std::vector<const Row*> chosen_of(const Group& group) {
-  std::vector<const Row*> rows;
-  for (const Row* row : group.rows)
-    if (row->chosen) rows.push_back(row);
-  return rows;
-}
-
 // "ring up to 64 KiB, then double_tree"
 std::string names_of(const std::vector<const Row*>& rows) {
   std::string text;
@@ -113,7 +66,7 @@ std::string names_of(const std::vector<const Row*>& rows) {
 // Measured, and predicted in the same colour. Of several algorithms, first and thick what the
 // communicator chooses; predictions of the others show at a click.
 template <class Value>
-std::vector<PlotSeries> measured(const Group& group, bool bandwidth, Value value) {
+std::vector<PlotSeries> measured(const Sweep& sweep, bool bandwidth, Value value) {
   std::vector<PlotSeries> all;
   const auto add = [&](const std::string& name, const std::vector<const Row*>& rows, int colour,
                        bool strong, bool prediction_hidden) {
@@ -124,14 +77,14 @@ std::vector<PlotSeries> measured(const Group& group, bool bandwidth, Value value
     all.back().strong = strong;
     if (!any_predicted(rows)) return;
     all.push_back(series(
-        group.compared ? name + ", predicted" : "predicted", rows,
+        sweep.compared ? name + ", predicted" : "predicted", rows,
         [&](const Row& r) { return value(r, or_nan(r.predicted_us)); }, true, colour));
     all.back().hidden = prediction_hidden;
   };
-  const std::vector<const Row*> chosen = chosen_of(group);
+  const std::vector<const Row*> chosen = sweep.chosen();
   if (!chosen.empty()) add("the choice", chosen, 0, true, false);
   int line = chosen.empty() ? 0 : 1;
-  for (const auto& [name, rows] : group.lines())
+  for (const auto& [name, rows] : sweep.lines())
     add(name, rows, line++ % kColours, false, !chosen.empty());
   return all;
 }
@@ -139,11 +92,11 @@ std::vector<PlotSeries> measured(const Group& group, bool bandwidth, Value value
 // The limit, and what others have reached, beside what was measured. `value` turns a time of a row
 // into what is drawn.
 template <class Value>
-std::vector<PlotSeries> beside_others(const Group& group, const Earlier& earlier, bool bandwidth,
+std::vector<PlotSeries> beside_others(const Sweep& sweep, const Earlier& earlier, bool bandwidth,
                                       Value value) {
-  std::vector<PlotSeries> all = measured(group, bandwidth, value);
-  int colour = static_cast<int>(group.lines().size() + (chosen_of(group).empty() ? 0 : 1));
-  const auto some = one_of_each_size(group.rows);
+  std::vector<PlotSeries> all = measured(sweep, bandwidth, value);
+  int colour = static_cast<int>(sweep.lines().size() + (sweep.chosen().empty() ? 0 : 1));
+  const auto some = one_of_each_size(sweep.rows);
   if (std::ranges::any_of(some, [](const Row* r) { return r->limit_us.has_value(); })) {
     all.push_back(series(
         "physical limit", some, [&](const Row& r) { return value(r, or_nan(r.limit_us)); }, true,
@@ -153,7 +106,7 @@ std::vector<PlotSeries> beside_others(const Group& group, const Earlier& earlier
   const auto least = static_cast<double>(some.front()->bytes);
   const auto most = static_cast<double>(some.back()->bytes);
   for (const EarlierResults& one : earlier) {
-    if (!matches(one.of, group.of)) continue;
+    if (!matches(one.of, sweep.of)) continue;
     PlotSeries& line = all.emplace_back(PlotSeries{one.name, {}, {}, true, colour++ % kColours});
     for (size_t i = 0; i < one.bytes.size(); ++i) {
       if (one.bytes[i] < least || one.bytes[i] > most) continue;
@@ -165,11 +118,11 @@ std::vector<PlotSeries> beside_others(const Group& group, const Earlier& earlier
 }
 
 // What --compare names, and nothing of it is shown.
-void add_unmatched(HtmlReport& report, const std::vector<Group>& groups, const Earlier& earlier) {
+void add_unmatched(HtmlReport& report, const std::vector<Sweep>& sweeps, const Earlier& earlier) {
   std::map<std::string, bool> shown;
   for (const EarlierResults& one : earlier)
     shown[one.name] |=
-        std::ranges::any_of(groups, [&](const Group& group) { return matches(one.of, group.of); });
+        std::ranges::any_of(sweeps, [&](const Sweep& sweep) { return matches(one.of, sweep.of); });
   for (const auto& [name, is_shown] : shown)
     if (!is_shown)
       report.add_text(
@@ -177,24 +130,24 @@ void add_unmatched(HtmlReport& report, const std::vector<Group>& groups, const E
           Tone::warning);
 }
 
-void add_plots(HtmlReport& report, const Group& group, const Earlier& earlier) {
+void add_plots(HtmlReport& report, const Sweep& sweep, const Earlier& earlier) {
   const PlotAxis sizes{"size", AxisUnit::bytes, 2};
-  const std::vector<const Row*> chosen = chosen_of(group);
+  const std::vector<const Row*> chosen = sweep.chosen();
   report.add_plot(
       {"Bus bandwidth by size",
        sizes,
        {"bus bandwidth, GB/s", AxisUnit::number, 0},
-       beside_others(group, earlier, true,
+       beside_others(sweep, earlier, true,
                      [](const Row& r, double us) { return r.bus_gbs_at(us); }),
        std::string("Of the best batch. Dashed: predicted by the cost model in the same colour, and "
                    "what memory and links allow, which leaves the plot where it is above three "
                    "times the rest. A click on a name hides or shows its line.") +
            (chosen.empty() ? "" : " The choice: " + names_of(chosen) + ".")});
   std::vector<PlotSeries> times =
-      beside_others(group, earlier, false, [](const Row&, double us) { return us; });
-  if (!group.compared)
+      beside_others(sweep, earlier, false, [](const Row&, double us) { return us; });
+  if (!sweep.compared)
     times.push_back(series(
-        "99 of 100 are below", group.rows, [](const Row& r) { return r.times.spread.p99_us; }, true,
+        "99 of 100 are below", sweep.rows, [](const Row& r) { return r.times.spread.p99_us; }, true,
         1));
   report.add_plot({"Time by size",
                    sizes,
@@ -204,9 +157,9 @@ void add_plots(HtmlReport& report, const Group& group, const Earlier& earlier) {
 }
 
 // Who was slow, and who came late. Of the first line alone, if there are several.
-void add_ranks(HtmlReport& report, const Group& group) {
+void add_ranks(HtmlReport& report, const Sweep& sweep) {
   std::vector<const Row*> rows;
-  const auto lines = group.lines();
+  const auto lines = sweep.lines();
   for (const Row* row : lines.front().second)
     if (row->times.rank_us.size() > 1) rows.push_back(row);
   if (rows.empty()) return;
@@ -241,9 +194,9 @@ void add_ranks(HtmlReport& report, const Group& group) {
   report.add_heat_map(map);
 }
 
-void add_table(HtmlReport& report, const Group& group) {
+void add_table(HtmlReport& report, const Sweep& sweep) {
   std::vector<std::vector<std::string>> rows;
-  for (const Row* r : group.rows) {
+  for (const Row* r : sweep.rows) {
     const Spread& s = r->times.spread;
     rows.push_back({size_text(static_cast<double>(r->bytes)), micros(r->times.best_us),
                     micros(r->times.median_us), micros(s.p99_us),
@@ -302,15 +255,15 @@ void write_html(const PerfOptions& perf, const std::vector<Row>& rows, const Run
       earlier.push_back(std::move(one));
   HtmlReport report(head_of(perf, rows, facts, ranks));
   add_verdicts(report, rows, facts);
-  const std::vector<Group> groups = groups_of(rows);
-  add_unmatched(report, groups, earlier);
-  for (const Group& group : groups) {
-    report.add_heading(group.name);
-    if (group.rows.front()->bytes > 0) {
-      add_plots(report, group, earlier);
-      add_ranks(report, group);
+  const std::vector<Sweep> sweeps = sweeps_of(rows);
+  add_unmatched(report, sweeps, earlier);
+  for (const Sweep& sweep : sweeps) {
+    report.add_heading(sweep.name);
+    if (sweep.rows.front()->bytes > 0) {
+      add_plots(report, sweep, earlier);
+      add_ranks(report, sweep);
     }
-    add_table(report, group);
+    add_table(report, sweep);
   }
   add_counters(report, facts);
   add_limits(report, facts);

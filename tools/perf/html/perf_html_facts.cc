@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tools/matrix/matrix_report.h"
+#include "tools/perf/html/perf_sweeps.h"
 #include "transports/base/error.h"
 
 namespace ringwood::tools {
@@ -126,13 +127,6 @@ void add_matrix(HtmlReport& report, const Matrix& matrix) {
   report.add_heading("Pairs of hosts");
   report.add_text("As ringwood matrix measured them, before this run.");
   add_to_report(matrix, report);
-}
-
-std::string size_text(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
 }
 
 }  // namespace ringwood::tools

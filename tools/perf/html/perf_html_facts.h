@@ -19,6 +19,4 @@ void add_limits(HtmlReport& report, const RunFacts& facts);
 Matrix read_matrix(const std::string& file);
 void add_matrix(HtmlReport& report, const Matrix& matrix);
 
-std::string size_text(double bytes);  // "64 KiB"
-
 }  // namespace ringwood::tools
