@@ -82,9 +82,29 @@ def test_the_page_says_what_was_measured_where(folder):
     assert "Every result was right. all_reduce reaches" in page
     for fact in ("date", "hosts", "processor", "transports", "command"):
         assert f"<dt>{fact}</dt><dd>" in page
-    assert page.count("<h2>") == 3  # the collective, counters, the limit
+    # What to look at first, the collective, counters, the limit.
+    assert page.count("<h2>") == 4
+    assert "<h2>What to look at first</h2>" in page
     assert "Time of each rank, beside the mean of all" in page
     assert page.count("<th scope=row>") == 4
+
+
+def test_what_is_faster_is_told_first(tmp_path):
+    point = {"collective": "all_reduce", "ranks": 2, "dtype": "float32", "op": "sum", "root": -1}
+    point |= {"time_us_median": 1e-3, "busbw_gbs": 1}
+    rows = [point | {"bytes": size} for size in (1024, 65536)]
+    (tmp_path / "light.json").write_text(json.dumps({"rows": rows}))
+    page = tmp_path / "page.html"
+    words = ["--html", str(page), "--compare", f"<i>={tmp_path / 'light.json'}"]
+    assert run("perf", "all_reduce", *QUICK, *words).returncode == 0
+    head, *sections = page.read_text().split("<h2>")
+    assert 'class="note good"' not in head and "all_reduce reaches" in head
+    assert re.search(
+        r'<p class="note warning">all_reduce, float32, sum, at 2 of 2 sizes from 1 KiB to 64 KiB, '
+        r"most at \d+ KiB: &lt;i&gt; takes 0.001 µs, and this run .* times as long: ringwood perf "
+        r"all_reduce --sizes 1K,64K --ranks 2 --algorithm all tells",
+        sections[0],
+    )
 
 
 def test_it_opens_without_a_network_and_its_plots_show(folder, tmp_path):

@@ -11,6 +11,7 @@
 
 #include "tools/perf/html/perf_compare.h"
 #include "tools/perf/html/perf_html_facts.h"
+#include "tools/perf/html/perf_html_verdicts.h"
 #include "tools/perf/html/perf_sweeps.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/report/html_report.h"
@@ -244,6 +245,11 @@ HtmlReport::Head head_of(const PerfOptions& perf, const std::vector<Row>& rows,
            {"command", fmt::format("{}", fmt::join(command_line(), " "))}}};
 }
 
+RunShape shape_of(const PerfOptions& perf, const RunFacts& facts) {
+  const bool shared = perf.memory == BufferKind::shared || perf.memory == BufferKind::remapped;
+  return {static_cast<int>(facts.hosts.size()), perf.trial.touch, shared, perf.transports};
+}
+
 }  // namespace
 
 void write_html(const PerfOptions& perf, const std::vector<Row>& rows, const RunFacts& facts,
@@ -254,7 +260,8 @@ void write_html(const PerfOptions& perf, const std::vector<Row>& rows, const Run
          read_earlier_results(what, ranks, perf.trial.touch ? "touched" : "plain"))
       earlier.push_back(std::move(one));
   HtmlReport report(head_of(perf, rows, facts, ranks));
-  add_verdicts(report, rows, facts);
+  add_verdicts(report, rows, facts, findings_of(rows, earlier, shape_of(perf, facts)),
+               nothing_found(rows, earlier));
   const std::vector<Sweep> sweeps = sweeps_of(rows);
   add_unmatched(report, sweeps, earlier);
   for (const Sweep& sweep : sweeps) {

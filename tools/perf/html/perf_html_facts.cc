@@ -49,7 +49,8 @@ void add_traffic(HtmlReport& report, const RunFacts& facts) {
 
 }  // namespace
 
-void add_verdicts(HtmlReport& report, const std::vector<Row>& rows, const RunFacts& facts) {
+void add_verdicts(HtmlReport& report, const std::vector<Row>& rows, const RunFacts& facts,
+                  const std::vector<PerfFinding>& findings, const std::string& nothing) {
   int64_t wrong = 0;
   bool checked = false;
   const Row* best = nullptr;
@@ -58,9 +59,7 @@ void add_verdicts(HtmlReport& report, const std::vector<Row>& rows, const RunFac
     checked |= row.wrong.has_value();
     if (best == nullptr || row.busbw_gbs > best->busbw_gbs) best = &row;
   }
-  if (wrong > 0)
-    report.add_text(fmt::format("{} elements of the results were wrong.", wrong), Tone::bad);
-  for (const std::string& why : facts.failed) report.add_text(why, Tone::bad);
+  const bool well = wrong == 0 && facts.failed.empty() && findings.empty();
   if (best != nullptr && best->bytes > 0)
     report.add_text(
         fmt::format("{}{} reaches {:.4g} GB/s of bus bandwidth at {}{}.",
@@ -71,7 +70,15 @@ void add_verdicts(HtmlReport& report, const std::vector<Row>& rows, const RunFac
                                                     : fmt::format(", {:.0f} % of what memory and "
                                                                   "links allow",
                                                                   *best->limit_percent())),
-        facts.failed.empty() && wrong == 0 ? Tone::good : Tone::plain);
+        well ? Tone::good : Tone::plain);
+  report.add_heading("What to look at first");
+  if (wrong > 0)
+    report.add_text(fmt::format("{} elements of the results were wrong.", wrong), Tone::bad);
+  for (const std::string& why : facts.failed) report.add_text(why, Tone::bad);
+  for (const PerfFinding& one : findings) report.add_text(one.sentence, Tone::warning);
+  if (!findings.empty() && facts.hosts.size() > 1)
+    report.add_text("Commands of ringwood are to be started on the same hosts as this one was.");
+  if (well) report.add_text(nothing);
 }
 
 void add_counters(HtmlReport& report, const RunFacts& facts) {
